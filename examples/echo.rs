@@ -1,4 +1,4 @@
-//! A UDP echo server of one's own that scales: one pinned worker and one socket a bucket, steered by the RSS hash.
+//! A scalable UDP echo server: one pinned worker and one socket per bucket, steered by the RSS hash.
 //!
 //! `cargo run --release -p corelane-examples --bin echo -- 127.0.0.1:7777 2` serves two buckets on CPUs 0 and 1.
 
@@ -13,7 +13,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// What each worker does: whatever arrives goes back to where it came from.
+/// Sends every datagram back to its sender.
 struct Echo(UdpSocket);
 
 impl EngineBody<io::Result<()>> for Echo {

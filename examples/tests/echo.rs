@@ -1,4 +1,4 @@
-//! The example serves what it promises.
+//! The example server echoes datagrams.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -21,7 +21,7 @@ fn the_example_echoes_to_every_port_of_a_client() {
         .strip_prefix("listening on ")
         .unwrap_or_default()
         .to_owned();
-    // Sixteen ports are on both buckets with any key that is not degenerate.
+    // With any key that is not degenerate, sixteen ports reach both buckets.
     let echoed = (0..16_u8).filter(|number| {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -1,11 +1,13 @@
-//! What a user may type: verbs, flags and their help. Nothing here decides anything.
+//! The command line: verbs and their help. Contains no logic.
 
 use clap::{Parser, Subcommand};
 
 /// Put every packet on the right CPU, prove it, and push it until it breaks.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a gate was not met, 77 cannot run here.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a --fail-if condition holds, 77 cannot run here."
+)]
 pub struct Corelane {
     #[command(subcommand)]
     pub command: Command,
@@ -13,60 +15,60 @@ pub struct Corelane {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Where a flow goes: its Toeplitz hashes, table entry and bucket
+    /// Compute the Toeplitz hashes, table entry and bucket of a flow
     #[command(after_help = "Example:\n  corelane hash 66.9.149.187:2794 161.142.100.80:1766")]
     Hash(crate::hash::HashArguments),
-    /// Which client addresses or ports land on which bucket
+    /// Find client addresses or ports that map to each bucket
     #[command(
         after_help = "Examples:\n  corelane plan --server 10.11.2.1 --clients 10.11.2.0/24 --buckets 4\n  \
         corelane plan --server 10.11.2.1:8080 --client 10.11.2.3 --hash 4tuple --buckets 4\n  \
         corelane plan --server 10.11.2.1:80 --clients 10.12.0.0/16 --buckets 4 --flows 1k --shape one:2"
     )]
     Plan(crate::plan::PlanArguments),
-    /// Did frames come by the queue that their hash names?
+    /// Check that frames arrived on the queue that their hash selects
     #[command(after_help = crate::verify::EXAMPLES)]
     Verify(crate::verify::VerifyArguments),
-    /// Where the packets of a flow go on this machine: hash, queue, interrupt, CPU, socket; and the answers
+    /// Trace the packets of a flow, and its replies, on this machine: hash, queue, interrupt, CPU, socket
     #[command(after_help = crate::explain::EXAMPLES)]
     Explain(crate::explain::ExplainArguments),
-    /// What this machine is to frames: devices, queues, hashes, interrupts, CPUs; and what would spoil a measurement
+    /// Show devices, queues, hashes, interrupts and CPUs of this machine, and conditions that would spoil a measurement
     #[command(after_help = crate::host::EXAMPLES)]
     Host(crate::host::HostArguments),
-    /// What does a device really hash: key, fields, dialect and table, from samples
+    /// Infer what a device hashes from samples: key, fields, dialect and table
     #[command(after_help = crate::infer::EXAMPLES)]
     Infer(crate::infer::InferArguments),
-    /// Is an RSS key any good, and where to get one that is
+    /// Audit an RSS key, or generate keys that pass the audit
     Key {
         #[command(subcommand)]
         what: crate::key::KeyWhat,
     },
-    /// Give the sockets of a server that runs already the exact hash, and take it back
+    /// Attach the exact hash to the sockets of a running server, or detach it
     #[command(after_help = crate::steer::EXAMPLES)]
     Steer(crate::steer::SteerArguments),
-    /// A server with one pinned worker a bucket
+    /// Run a server with one pinned worker per bucket
     Serve {
         #[command(subcommand)]
         what: crate::serve::ServeWhat,
     },
-    /// A traffic generator that reports what it could not send
+    /// Generate traffic; reports what could not be sent
     Load {
         #[command(subcommand)]
         what: crate::load::LoadWhat,
     },
-    /// Frames from one link go out of the others, unless a table of addresses says no
+    /// Forward frames between links, filtered by address tables
     #[command(after_help = crate::bridge::EXAMPLES)]
     Bridge(crate::bridge::BridgeArguments),
-    /// Experiments
+    /// Run experiments
     Lab {
         #[command(subcommand)]
         what: crate::lab::LabWhat,
     },
-    /// Tables of addresses for block lists and allow lists: made of lists, shown, asked
+    /// Build, show and query address tables for block lists and allow lists
     Table {
         #[command(subcommand)]
         what: crate::table::TableWhat,
     },
-    /// Saved reports, shown again or compared
+    /// Show, compare or merge saved reports
     Report {
         #[command(subcommand)]
         what: crate::report::ReportWhat,

@@ -1,4 +1,4 @@
-//! `corelane bridge`: frames from one link go out of the others, unless a table says no.
+//! `corelane bridge`: forwards frames between links, filtered by address tables.
 
 use crate::interrupt::Asked;
 use crate::links::{faults, refused_link};
@@ -26,54 +26,54 @@ pub const EXAMPLES: &str = "Examples:\n  corelane bridge --link ring:left --link
     sudo corelane bridge --link xdp:eth0 --link xdp:eth1 --table blocked.txt --stats\n  \
     sudo corelane bridge --link xdp:eth0 --link tap:t0 --table allowed.txt --on-match pass --otherwise drop\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE, ring:NAME, with options\n\
-    such as ,queues=2,stride=2048; ,capture=seen.pcapng writes down what passes, ,drop=1%,delay=5ms harms\n\
-    what comes from the link (docs/BRIDGE.md). SIGHUP reads all tables again; SIGINT ends and reports.";
+    such as ,queues=2,stride=2048; ,capture=seen.pcapng records the frames, ,drop=1%,delay=5ms injects\n\
+    faults on receive (docs/BRIDGE.md). SIGHUP reloads all tables; SIGINT stops and reports.";
 
 #[derive(Debug, Args)]
 pub struct BridgeArguments {
-    /// A link: two or more
+    /// A link; give two or more
     #[arg(long, value_name = "LINK", required = true)]
     pub link: Vec<String>,
-    /// A table: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot; asked in the order given
+    /// A table: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot; searched in the order given
     #[arg(long, value_name = "FILE")]
     pub table: Vec<PathBuf>,
-    /// Which addresses of a frame a table is asked for: one for all tables, or one for each [default: both]
+    /// Addresses of a frame to look up: one value for all tables, or one per table [default: both]
     #[arg(long = "match", value_name = "src|dst|both", value_parser = read_word::<Sides>)]
     pub sides: Vec<Sides>,
-    /// What becomes of frames that match: one for all tables, or one for each [default: drop]
+    /// Action for frames that match: one value for all tables, or one per table [default: drop]
     #[arg(long, value_name = "drop|pass|count", value_parser = read_word::<OnMatch>)]
     pub on_match: Vec<OnMatch>,
-    /// What becomes of frames that no table decided
+    /// Action for frames that no table decided
     #[arg(long, value_name = "pass|drop", default_value = "pass", value_parser = read_word::<Verdict>)]
     pub otherwise: Verdict,
-    /// What becomes of frames without a readable IP header, such as ARP
+    /// Action for frames without a readable IP header, such as ARP
     #[arg(long, value_name = "pass|drop", default_value = "pass", value_parser = read_word::<Verdict>)]
     pub not_ip: Verdict,
-    /// Skip wrong lines of tables and count them, instead of refusing the file
+    /// Skip and count invalid lines of tables instead of rejecting the file
     #[arg(long)]
     pub skip_bad: bool,
-    /// How often files are looked at for changes
+    /// Interval at which files are checked for changes
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub reload_every: Duration,
-    /// Read files again on SIGHUP only
+    /// Reload files on SIGHUP only
     #[arg(long, conflicts_with = "reload_every")]
     pub no_reload: bool,
-    /// Workers, one a CPU and a queue of every link [default: as many as the link with the fewest queues has]
+    /// Workers, one per CPU, each with one queue of every link [default: the queues of the link with the fewest]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
     /// CPUs to use, such as 0-3,6
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// Frames taken from a link at once
+    /// Frames received from a link per call
     #[arg(long, value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
-    /// Tell every second what passes
+    /// Print rates every second
     #[arg(long)]
     pub stats: bool,
-    /// Tell Prometheus, at unix:PATH or a loopback address and port
+    /// Serve Prometheus metrics at unix:PATH or a loopback address and port
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<MetricsAddress>,
-    /// End after so long [default: on SIGINT, or when all files are read]
+    /// Stop after this time [default: on SIGINT, or when all files are read]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
@@ -92,12 +92,12 @@ pub fn run(arguments: &BridgeArguments) -> Outcome {
     foreground::serve(shown, plan, &arguments.output, arguments.duration, None)
 }
 
-/// What is shown of the bridge, and what is asked of it.
+/// Output of the bridge, its reloads on SIGHUP, and its metrics.
 struct Shown {
     stats: bool,
     metrics_at: Option<MetricsAddress>,
     metrics: Option<Metrics>,
-    /// Whether files are to be read again.
+    /// Set by SIGHUP: reload all tables.
     hangup: Option<Asked>,
 }
 
@@ -248,7 +248,7 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
     })
 }
 
-/// One value for each table: those given, the one given for all, or the default.
+/// One value per table: the values given, one value given for all, or the default.
 fn one_each<T: Copy + Default>(flag: &str, given: &[T], tables: usize) -> anyhow::Result<Vec<T>> {
     match given {
         [] => Ok(vec![T::default(); tables]),
@@ -256,13 +256,13 @@ fn one_each<T: Copy + Default>(flag: &str, given: &[T], tables: usize) -> anyhow
         given if given.len() == tables => Ok(given.to_vec()),
         given => {
             let given = given.len();
-            let what = format!("{given} are given for {tables} tables: give one for all, or one for each");
+            let what = format!("{given} are given for {tables} tables: give one for all, or one per table");
             Err(usage(flag, what))
         }
     }
 }
 
-/// What is worth a line of its own: why frames did not go on, and what was wrong with links and tables.
+/// Lines for drops by cause, unsent frames, faults, link losses and rejected tables.
 fn remarks(bridged: &Bridged) -> String {
     let occurred = |(_, count): &(&String, &u64)| **count > 0;
     let mut text = by_cause("dropped", bridged.dropped.iter().filter(occurred));

@@ -1,7 +1,7 @@
-//! Captures: a file enters; its frames, and what the device that captured them said of each, leave.
+//! Reads capture files: frames, with hash and queue if the capture records them.
 //!
-//! pcap holds frames alone. pcapng has options for the hash and the queue of a frame (draft-ietf-opsawg-pcapng, "Enhanced
-//! Packet Block Options"): `epb_hash`, whose algorithm 5 is Toeplitz, and `epb_queue`.
+//! pcap stores frames only. pcapng has options for the hash and the queue of a frame (draft-ietf-opsawg-pcapng,
+//! "Enhanced Packet Block Options"): `epb_hash`, whose algorithm 5 is Toeplitz, and `epb_queue`.
 
 use crate::documents::{lines, wrong_file};
 use crate::outcome::{Outcome, usage};
@@ -16,16 +16,16 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-/// The first word of pcapng, the same in both byte orders.
+/// The first four bytes of a pcapng file, equal in both byte orders.
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// `epb_hash`: the algorithm's number, and behind it four bytes of hash in network order.
+/// `epb_hash`: the algorithm number, followed by four bytes of hash in network byte order.
 const TOEPLITZ: u8 = 5;
 
-/// `epb_queue`: a number of 32 bits in the section's byte order.
+/// `epb_queue`: a 32-bit number in the section's byte order.
 const EPB_QUEUE: u16 = 6;
 
-/// Gives every frame of a capture to `take`, in order, until that fails.
+/// Passes every frame of a capture to `take`, in order, and stops at the first error.
 pub fn each_frame(path: &Path, mut take: impl FnMut(&[u8], Observed) -> Outcome) -> Outcome {
     let wrong = |error: &dyn Display| wrong_file("--pcap", path, error);
     let mut file = File::open(path).map_err(|error| wrong(&error))?;
@@ -63,7 +63,7 @@ pub fn pairs(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<
     lines("--log", path, log::pair)
 }
 
-/// As [`each_frame`]; a log of pairs, one a frame in order, says what the device said of each.
+/// As [`each_frame`], with hash and queue from a log with one pair per frame, in the same order.
 pub fn each_frame_with_log(
     path: &Path,
     log: Option<&Path>,
@@ -89,12 +89,12 @@ fn check_ethernet(link: DataLink) -> Result<(), String> {
     match link {
         DataLink::ETHERNET => Ok(()),
         other => Err(format!(
-            "frames of {other:?}, and only Ethernet is taken: capture on one device, not on 'any'"
+            "link type {other:?} is not supported, only Ethernet: capture on one device, not on 'any'"
         )),
     }
 }
 
-/// What the options of a block say of its frame.
+/// Reads hash and queue from the options of a block.
 fn observed(packet: &EnhancedPacketBlock<'_>, endianness: Endianness) -> Observed {
     let mut observed = Observed::default();
     for option in &packet.options {

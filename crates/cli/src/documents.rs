@@ -1,5 +1,4 @@
-//! Files that commands read line by line, and documents that they write: whole or not at all, with the command line that
-//! repeats them.
+//! Reading of line-based input files, atomic writing of documents, and the command line recorded in documents.
 
 use crate::outcome::usage;
 use std::fmt::Display;
@@ -7,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// The command line as it was typed, the program by its plain name.
+/// The command line as typed, with the program name `corelane`.
 pub fn command_line() -> Vec<String> {
     let arguments = std::env::args_os()
         .skip(1)
@@ -15,7 +14,7 @@ pub fn command_line() -> Vec<String> {
     std::iter::once("corelane".to_owned()).chain(arguments).collect()
 }
 
-/// Writes beside the file and renames, so that a reader never sees half a document.
+/// Writes to a temporary file and renames it, so that a reader never sees a partial document.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
@@ -44,7 +43,7 @@ pub fn lines<'a, T: 'a, E: Display + 'a>(
     }))
 }
 
-/// As [`lines`], where empty lines and those that begin with `#` say nothing; errors name the line.
+/// As [`lines`], but collects; skips empty lines and lines that begin with `#`. Errors name the line.
 pub fn entries<T>(
     flag: &str,
     path: &Path,

@@ -1,4 +1,4 @@
-//! `corelane explain`: where the packets of one flow go, both ways.
+//! `corelane explain`: traces the packets of one flow in both directions.
 
 use crate::machine;
 use crate::outcome::{Outcome, usage};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane explain 127.0.0.1:40000 127.0.0.1:8080 --proto udp\n  \
 corelane explain 192.0.2.1:40000 192.0.2.2:443 --dev lo --json\n\n\
-SRC sends, DST receives; the answers are explained beside. `--config FILE` takes the document of\n\
+SRC sends, DST receives; the replies are traced too. `--config FILE` reads a document written by\n\
 `corelane host --json` and explains that machine.";
 
 #[derive(Debug, Args)]
@@ -24,19 +24,19 @@ pub struct ExplainArguments {
     /// Source, as ADDRESS:PORT or [ADDRESS]:PORT
     #[arg(value_name = "SRC", value_parser = endpoint)]
     pub source: Endpoint,
-    /// Destination, written as the source is
+    /// Destination, in the same format
     #[arg(value_name = "DST", value_parser = endpoint)]
     pub destination: Endpoint,
-    /// What the packets carry
+    /// Protocol of the packets
     #[arg(long, value_enum, default_value = "tcp")]
     pub proto: ProtocolArgument,
-    /// The device that receives and sends them [default: what the routes name]
+    /// Device that receives and sends the packets [default: chosen by the routes]
     #[arg(long, value_name = "DEVICE")]
     pub dev: Option<String>,
-    /// The CPU that the sender runs on, for devices whose receive path runs there
+    /// CPU of the sender, for devices whose receive path runs on that CPU
     #[arg(long, value_name = "CPU")]
     pub sender_cpu: Option<u32>,
-    /// Another machine: a document that `corelane host --json` wrote there
+    /// Explain another machine: a document written there by `corelane host --json`
     #[arg(long, value_name = "FILE", visible_alias = "host")]
     pub config: Option<PathBuf>,
     /// One JSON document on standard output
@@ -50,12 +50,12 @@ pub enum ProtocolArgument {
     Tcp,
     /// UDP
     Udp,
-    /// Anything without ports
+    /// Any protocol without ports
     Other,
 }
 
 impl ProtocolArgument {
-    /// As tuples have it.
+    /// The protocol as used in tuples.
     pub fn protocol(self) -> Protocol {
         match self {
             Self::Tcp => Protocol::Tcp,
@@ -65,7 +65,7 @@ impl ProtocolArgument {
     }
 }
 
-/// Explains a flow on this machine or on a saved one.
+/// Explains a flow on this machine or on a saved inventory.
 pub fn run(arguments: &ExplainArguments) -> Outcome {
     let (source, destination) = (
         arguments.source.socket_address(),
@@ -97,7 +97,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
     })
 }
 
-/// The sockets at the ends that are here. Without sock_diag none is known, which the steps then say.
+/// The sockets of the local ends. Without sock_diag none is known; the steps report that.
 fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
     let at = |end: std::net::SocketAddr, other| match inventory.is_local(end.ip()) && end.port() != 0 {
         true => sockets::owners(protocol, end, other).unwrap_or_default(),
@@ -128,7 +128,7 @@ fn direction(direction: &Direction) -> String {
     }
     text.push_str(&match direction.cpu {
         Some(cpu) => format!("seen on CPU {cpu} ({})\n", words(direction.cpu_confidence)),
-        None => "which CPU cannot be told from what is known here\n".to_owned(),
+        None => "CPU unknown\n".to_owned(),
     });
     if let Some(fragments) = &direction.fragments {
         let hash = fragments.hash.as_deref();

@@ -1,4 +1,4 @@
-//! `corelane hash`: the calculator.
+//! `corelane hash`: computes hashes, table entry and bucket of a flow.
 
 use crate::outcome::{Outcome, usage};
 use crate::shared::{RuleArguments, print};
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub struct HashArguments {
-    /// Source, as ADDRESS:PORT or [ADDRESS]:PORT; without a port only the 2-tuple hash is told
+    /// Source, as ADDRESS:PORT or [ADDRESS]:PORT; without a port, only the 2-tuple hash is computed
     #[arg(value_parser = endpoint)]
     pub source: Endpoint,
-    /// Destination, written as the source is
+    /// Destination, in the same format
     #[arg(value_parser = endpoint)]
     pub destination: Endpoint,
     #[command(flatten)]
@@ -37,13 +37,13 @@ struct HashDocument {
     hash_2tuple: String,
     entry_2tuple: usize,
     bucket_2tuple: usize,
-    /// `null` where a port is missing.
+    /// `null` if a port is missing.
     hash_4tuple: Option<String>,
     entry_4tuple: Option<usize>,
     bucket_4tuple: Option<usize>,
 }
 
-/// Prints both hashes of a flow and where they lead.
+/// Prints both hashes of a flow, with table entry and bucket.
 pub fn run(arguments: &HashArguments) -> Outcome {
     let rule = steering::without_cpus(None, &arguments.rule, HashFields::TwoTuple)?;
     let (source, destination) = (arguments.source, arguments.destination);

@@ -1,5 +1,5 @@
-//! `corelane infer`: what does a device really hash? Samples of packets with the hash or queue that it gave them enter; key,
-//! fields, dialect and table leave, with what is not settled and which samples would settle it.
+//! `corelane infer`: infers what a device hashes. Input: samples of packets with the hash or queue that the device
+//! assigned. Output: key, fields, dialect and table, and for undetermined parts the samples that would determine them.
 
 use crate::capture;
 use crate::documents::entries;
@@ -20,26 +20,26 @@ use std::path::{Path, PathBuf};
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane infer --pcap capture.pcapng\n  \
     corelane infer --samples samples.txt --key 6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa\n\
-    A sample is a line of source, destination, protocol, hash and queue, - for what is not known:\n  \
+    A sample is one line with source, destination, protocol, hash and queue, - if unknown:\n  \
     66.9.149.187:2794 161.142.100.80:1766 tcp 0x51ccc178 3\n\
-    Exit code 1 while not all is settled.";
+    Exit code 1 if a part is undetermined.";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
 pub struct InferArguments {
-    /// Samples, one a line
+    /// Samples, one per line
     #[arg(long, value_name = "FILE", group = "source")]
     samples: Option<PathBuf>,
-    /// A capture; pcapng's epb_hash (Toeplitz) and epb_queue are what the device said
+    /// Capture; hash and queue are read from pcapng's epb_hash (Toeplitz) and epb_queue
     #[arg(long, value_name = "FILE", group = "source")]
     pcap: Option<PathBuf>,
-    /// A log of `hash queue` pairs of the capture's frames, in order
+    /// Log of `hash queue` pairs for the capture's frames, in order
     #[arg(long, value_name = "FILE", requires = "pcap")]
     log: Option<PathBuf>,
-    /// The key that the device was given: tells what it makes of it, and makes queues alone enough
+    /// Key configured on the device: reports how the device uses it, and makes samples with only a queue sufficient
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
-    /// Set so many samples aside that contradict the others, where it can be told which, and infer from the rest
+    /// Set aside at most this many contradicting samples, if they can be identified, and infer from the rest
     #[arg(long, value_name = "N", default_value_t = 0)]
     tolerate: usize,
     /// One JSON document on standard output
@@ -55,7 +55,7 @@ struct InferDocument<'a> {
     inference: &'a Inference,
 }
 
-/// Infers, prints, and fails while not all is settled.
+/// Infers and prints. Returns an error if a part is undetermined.
 pub fn run(arguments: &InferArguments) -> Outcome {
     let samples = match (&arguments.samples, &arguments.pcap) {
         (Some(path), _) => entries("--samples", path, sample)?,
@@ -80,10 +80,10 @@ pub fn run(arguments: &InferArguments) -> Outcome {
     }
 }
 
-/// A share of samples that may be wrong before the device is asked about rather than the samples.
+/// If at most 1 in `FEW` samples contradict the others, the samples are suspected, otherwise the device.
 const FEW: usize = 20;
 
-/// What is wrong with samples that nothing explains: a few of them, if that can be told.
+/// Describes contradicting samples, if there are only a few and they can be identified.
 fn contradiction(samples: &[Sample]) -> String {
     match infer::contradicting(samples, samples.len() / FEW) {
         Some(wrong) if !wrong.is_empty() => format!(
@@ -93,14 +93,14 @@ fn contradiction(samples: &[Sample]) -> String {
             numbers(&wrong),
             wrong.len()
         ),
-        _ => ": is the hash Toeplitz, and did the device's settings stay?".to_owned(),
+        _ => ": check that the hash is Toeplitz and that the device's settings did not change".to_owned(),
     }
 }
 
-/// Samples named: the rest is in the JSON document.
+/// Samples listed in the text; the JSON document has all.
 const NAMED: usize = 10;
 
-/// Places of samples as numbers from 1.
+/// Formats indices of samples as numbers from 1.
 fn numbers(places: &[usize]) -> String {
     let mut shown: Vec<String> = places
         .iter()
@@ -125,7 +125,7 @@ fn set_aside(samples: &[Sample], places: &[usize]) -> String {
     text
 }
 
-/// A line such as `66.9.149.187:2794 161.142.100.80:1766 tcp 0x51ccc178 3`; the queue may be left out.
+/// Parses a line such as `66.9.149.187:2794 161.142.100.80:1766 tcp 0x51ccc178 3`; the queue is optional.
 fn sample(line: &str) -> Result<Sample, String> {
     let mut words = line.split_whitespace().filter(|word| *word != "->");
     let mut word = |what: &str| words.next().ok_or_else(|| format!("no {what}"));
@@ -154,7 +154,7 @@ fn sample(line: &str) -> Result<Sample, String> {
     })
 }
 
-/// What a word says, `-` for nothing; the word itself where it cannot be read.
+/// Parses a word; `-` is `None`. Returns the word if it is invalid.
 fn known<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, String> {
     match word {
         "-" => Ok(None),
@@ -162,7 +162,7 @@ fn known<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T
     }
 }
 
-/// The frames of a capture of which hash or queue are known.
+/// The frames of a capture with a known hash or queue.
 fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     capture::each_frame_with_log(path, log, |frame, observed| {
@@ -180,7 +180,7 @@ fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// What a packet's hash may depend on: parts of datagrams have no ports.
+/// The protocol for hashing. Fragments have no ports.
 fn protocol(dissection: &Dissection<'_>) -> Protocol {
     match dissection.transport() {
         _ if dissection.is_part() => Protocol::Other,
@@ -212,14 +212,14 @@ fn text(inference: &Inference) -> String {
         let bits = inference.key_bits_settled.iter();
         let settled: usize = bits.map(|(first, last)| last - first + 1).sum();
         let worth = match inference.key_is_enough {
-            true => "it hashes all such packets as the device does",
-            false => "zeros stand for the others",
+            true => "sufficient to hash all such packets as the device does",
+            false => "unknown bits are shown as zeros",
         };
         line(format!("key {key}"));
-        line(format!("  {settled} bits settled; {worth}"));
+        line(format!("  {settled} bits determined; {worth}"));
     }
     if let Some(relation) = inference.relation {
-        line(format!("  of the key given: {relation}"));
+        line(format!("  relative to the key given: {relation}"));
     }
     if let Some(value) = inference.initial_value {
         line(format!("initial value 0x{value:08x}"));
@@ -231,7 +231,7 @@ fn text(inference: &Inference) -> String {
     }) = &inference.table
     {
         line(format!(
-            "table of {period} entries, or as often repeated, {unseen} never seen:"
+            "table of {period} entries (or a multiple, repeated), {unseen} never seen:"
         ));
         for entries in entries.chunks(A_LINE) {
             let entries = entries.iter();
@@ -251,5 +251,5 @@ fn words(values: &[impl Display]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
 }
 
-/// Entries shown on a line.
+/// Table entries per line of text.
 const A_LINE: usize = 32;

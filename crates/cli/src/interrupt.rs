@@ -1,20 +1,20 @@
-//! SIGINT and SIGTERM end a run early; it still reports. Other signals ask it to do something meanwhile.
+//! SIGINT and SIGTERM end a run early; the report is still written. Other signals trigger actions during the run.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the user asked to end.
+/// Set by SIGINT or SIGTERM.
 #[derive(Debug, Clone)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on the first SIGINT or SIGTERM is noted here; a second one ends the process at once.
+    /// Installs handlers: the first SIGINT or SIGTERM sets the flag, a second one terminates the process.
     pub fn catch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
-        // One that comes between the two registrations waits until both are there: neither alone is of use.
+        // A signal between the two registrations stays blocked until both are installed; neither is useful alone.
         let unblocked = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
@@ -24,7 +24,7 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
-    /// Whether it was asked for.
+    /// Whether a signal was received.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,19 +35,19 @@ impl Interrupt {
     }
 }
 
-/// Whether the user asked for something by a signal.
+/// Set by a signal that requests an action.
 #[derive(Debug)]
 pub struct Asked(Arc<AtomicBool>);
 
 impl Asked {
-    /// From now on this signal is noted here.
+    /// Installs a handler that sets the flag.
     pub fn catch(signal: i32) -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
         Ok(Self(asked))
     }
 
-    /// Whether it was asked since the last time.
+    /// Whether the signal was received since the last call; clears the flag.
     pub fn taken(&self) -> bool {
         self.0.swap(false, Ordering::Relaxed)
     }

@@ -1,11 +1,11 @@
-//! What verbs that open links say about them.
+//! Errors and fault counts of links, for all verbs that open links.
 
 use crate::outcome::{cannot_run, usage};
 use corelane_link::LinkError;
 use corelane_report::text::counted;
 use std::collections::BTreeMap;
 
-/// The refusal of a link; `what` names the argument that it comes from.
+/// Converts a link error; `what` names the argument at fault.
 pub fn refused_link(what: &str, error: &LinkError) -> anyhow::Error {
     match error {
         LinkError::NotPermitted { .. } | LinkError::Unsupported { .. } => {
@@ -15,7 +15,7 @@ pub fn refused_link(what: &str, error: &LinkError) -> anyhow::Error {
     }
 }
 
-/// A line of what befell a link's frames; nothing for a link without faults.
+/// One line with the fault counts of a link; empty for a link without fault injection.
 pub fn faults(link: &str, faults: Option<&BTreeMap<String, u64>>) -> String {
     faults.map_or_else(String::new, |faults| {
         format!("faults of {link}: {}\n", counted(faults))

@@ -1,5 +1,5 @@
-//! Whose devices a command goes by: this machine's, or those of another whose `corelane host --json` was saved. A file or
-//! nothing enters, and perhaps a device's name; an inventory and the device's name leave.
+//! Selects the inventory and device of a command: this machine's, or those in a saved `corelane host --json` of another
+//! machine.
 
 use crate::documents::wrong_file;
 use crate::outcome::{Outcome, usage};
@@ -7,18 +7,18 @@ use anyhow::Context;
 use corelane_host::inventory::{self, Device, Inventory};
 use std::path::Path;
 
-/// A device, and the machine that it is in.
+/// A device and the inventory of its machine.
 #[derive(Debug)]
 pub struct MachineDevice {
-    /// The machine.
+    /// The inventory of the machine.
     pub inventory: Inventory,
-    /// The device's name, which is the inventory's.
+    /// The device's name, as in the inventory.
     pub name: String,
 }
 
 impl MachineDevice {
-    /// The device of these flags: that of `--dev`, in the saved document of `--host` or else here. A document may do without
-    /// `--dev` where one of its devices alone tells its RSS.
+    /// The device that `--dev` names, in the saved document of `--host` or on this machine. `--dev` may be omitted if
+    /// exactly one device has known RSS settings.
     pub fn of_flags(host: Option<&Path>, dev: Option<&str>) -> anyhow::Result<Self> {
         let inventory = match host {
             Some(path) => saved("--host", path)?,
@@ -38,7 +38,7 @@ fn names<'a>(devices: impl Iterator<Item = &'a Device>) -> String {
     names.join(", ")
 }
 
-/// Refuses a device that `--dev` names and the inventory does not have.
+/// Returns a usage error if the inventory has no device of this name.
 pub fn check_device(inventory: &Inventory, name: &str) -> Outcome {
     if inventory.device(name).is_some() {
         return Ok(());
@@ -48,7 +48,7 @@ pub fn check_device(inventory: &Inventory, name: &str) -> Outcome {
     Err(usage("--dev", format!("there is no device {name}: {there}")))
 }
 
-/// The one device whose RSS is known.
+/// The only device with known RSS settings.
 fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
     let known = inventory
         .devices
@@ -56,24 +56,27 @@ fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
         .filter(|device| device.rss.value.is_some());
     match known.clone().collect::<Vec<_>>()[..] {
         [device] => Ok(device.name.clone()),
-        [] => Err(usage("--host", "none of the document's devices tells its RSS")),
+        [] => Err(usage(
+            "--host",
+            "no device in the document has known RSS settings",
+        )),
         _ => {
             let names = names(known);
             Err(usage(
                 "--host",
-                format!("several devices do RSS: name one with --dev: {names}"),
+                format!("several devices have RSS: select one with --dev: {names}"),
             ))
         }
     }
 }
 
-/// The document that `corelane host --json` wrote to a file; `flag` is the one that named it.
+/// Reads a document written by `corelane host --json`. `flag` is the flag that named the file.
 pub fn saved(flag: &str, path: &Path) -> anyhow::Result<Inventory> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{flag}: {}", path.display()))?;
     let inventory: Inventory = serde_json::from_str(&text).map_err(|error| wrong_file(flag, path, error))?;
     if inventory.schema != Inventory::SCHEMA {
         let (found, expected) = (inventory.schema, Inventory::SCHEMA);
-        let what = format!("a document of schema {found:?}, and {expected:?} is read");
+        let what = format!("the document has schema {found:?}, expected {expected:?}");
         return Err(wrong_file(flag, path, what));
     }
     Ok(inventory)

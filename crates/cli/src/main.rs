@@ -1,4 +1,4 @@
-//! The `corelane` command: arguments become a plan, the plan runs, the outcome becomes words and an exit code.
+//! The `corelane` command: parses arguments, runs the verb, and reports errors with an exit code.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ use std::io;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // A child of an experiment: its plan comes over a pipe, not from arguments.
+    // A child process of an experiment reads its plan from a pipe, not from arguments.
     if std::env::args().nth(1).as_deref() == Some(corelane_lab::child::CHILD_ARGUMENT) {
         let attended = corelane_lab::child::attend(io::BufReader::new(io::stdin()), io::stdout());
         return outcome::exit(attended.map_err(Into::into));

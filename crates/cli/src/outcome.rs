@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes, and errors as words on standard error.
+//! Exit codes, and error messages on standard error.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// What every verb returns.
 pub type Outcome = anyhow::Result<()>;
 
-/// An error with an exit code of its own.
+/// An error with a specific exit code.
 #[derive(Debug)]
 struct Failure {
     code: u8,
@@ -26,27 +26,27 @@ fn failure(code: u8, what: String) -> anyhow::Error {
     Failure { code, what }.into()
 }
 
-/// The request cannot be carried out as written: the flag at fault, and exit code 2.
+/// A usage error that names the flag at fault: exit code 2.
 pub fn usage(flag: &str, error: impl Display) -> anyhow::Error {
     failure(2, format!("{flag}: {error}"))
 }
 
-/// A condition that the user set was not met: exit code 3.
+/// A `--fail-if` condition holds: exit code 3.
 pub fn gate_failed(what: impl Display) -> anyhow::Error {
     failure(3, format!("a gate was not met: {what}"))
 }
 
-/// This machine lacks what the request needs: exit code 77.
+/// This machine lacks a requirement of the command: exit code 77.
 pub fn cannot_run(what: impl Display) -> anyhow::Error {
     failure(77, what.to_string())
 }
 
-/// Reports what went wrong, and chooses the exit code.
+/// Prints the error and returns the exit code.
 pub fn exit(outcome: Outcome) -> ExitCode {
     let Err(error) = outcome else {
         return ExitCode::SUCCESS;
     };
-    // The reader of our output left, as `head` does: nobody is there to read a report.
+    // The reader of our output closed the pipe, as `head` does. That is not an error.
     if error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! Where a document goes: text or JSON on standard output, files in every form, and gates.
+//! Output of a document: text or JSON on standard output, files in every format, and `--fail-if` gates.
 
 use crate::documents::{command_line, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
@@ -10,27 +10,27 @@ use corelane_report::text::command;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The forms of a document besides JSON, and what fails the run.
+/// Output formats other than JSON, and the conditions that fail the run.
 #[derive(Debug, Args)]
 pub struct FormArguments {
-    /// Write the report as one HTML page
+    /// Write the report as an HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write the report in Markdown
+    /// Write the report as Markdown
     #[arg(long, value_name = "FILE")]
     pub export_markdown: Option<PathBuf>,
-    /// Write every step with all that was measured as CSV
+    /// Write all measurements of every step as CSV
     #[arg(long, value_name = "FILE")]
     pub export_csv: Option<PathBuf>,
-    /// Fail with exit code 3 when this holds, such as 'linearity < 0.9'; may be repeated
+    /// Fail with exit code 3 if this condition holds, such as 'linearity < 0.9'; may be repeated
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
 }
 
-/// Every form of an experiment's document.
+/// Output formats of an experiment.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
+    /// Write the JSON document to FILE; without FILE, to standard output instead of the text report
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ impl OutputArguments {
         self.forms.save(document)
     }
 
-    /// Writes the files, prints the report, and judges it.
+    /// Writes the files, prints the report, and checks the gates.
     pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
         self.save(document, json)?;
         let on_stdout = self.json.as_deref() == Some(Path::new("-"));
@@ -56,7 +56,7 @@ impl OutputArguments {
 }
 
 impl FormArguments {
-    /// Reads the gates, which may name these figures.
+    /// Parses the gates, which may use these figures.
     pub fn gates(&self, figures: &[Figure]) -> anyhow::Result<Vec<Gate>> {
         let parse = |text: &String| Gate::parse(text, figures).map_err(|error| usage("--fail-if", error));
         self.fail_if.iter().map(parse).collect()
@@ -73,7 +73,7 @@ impl FormArguments {
         })
     }
 
-    /// Prints the report, or `json` in its place.
+    /// Prints the report, or `json` if given.
     pub fn print(&self, document: &dyn Rendered, json: Option<&str>) -> Outcome {
         let mut out = io::stdout().lock();
         match (json, &self.html) {
@@ -89,7 +89,7 @@ impl FormArguments {
     }
 }
 
-/// Fails when a gate is not met.
+/// Returns an error with exit code 3 if a gate fails.
 pub fn judge(document: &dyn Rendered, gates: &[Gate]) -> Outcome {
     let figures = document.figures();
     let value = |name: &str| figures.iter().find(|(figure, _)| figure.name == name)?.1;
@@ -100,7 +100,7 @@ pub fn judge(document: &dyn Rendered, gates: &[Gate]) -> Outcome {
     }
 }
 
-/// The page of a document; where the document does not name the command and the program, those of this run.
+/// The page of a document. If the document does not record command and program version, those of this run are used.
 fn page(document: &dyn Rendered) -> Page {
     let mut page = document.page();
     if page.command.is_empty() {

@@ -1,4 +1,4 @@
-//! `corelane report`: saved documents, shown again or compared.
+//! `corelane report`: shows, compares and merges saved documents.
 
 use crate::outcome::{Outcome, usage};
 use crate::shared::print_json;
@@ -15,30 +15,30 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum ReportWhat {
-    /// Show a saved report again, as text or as a page
+    /// Show a saved report as text or as an HTML page
     Show {
-        /// A document that any `lab ... --json FILE` wrote
+        /// A document written by any `lab ... --json FILE`
         file: PathBuf,
-        /// Write the report as one HTML page instead
+        /// Write the report as an HTML page instead
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Compare two saved reports, with their spread in mind
+    /// Compare two saved reports, taking their spread into account
     Diff {
         /// The earlier document
         before: PathBuf,
         /// The later document
         after: PathBuf,
     },
-    /// Add up runs of `load http` that ran at the same time, histograms included
+    /// Merge simultaneous runs of `load http`, including their histograms
     Merge {
-        /// Documents that `load http --json` wrote
+        /// Documents written by `load http --json`
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
 }
 
-/// Shows one saved report, or compares two.
+/// Runs the selected verb.
 pub fn run(what: &ReportWhat) -> Outcome {
     let mut out = std::io::stdout();
     match what {
@@ -66,12 +66,15 @@ fn compared(before: &Path, after: &Path) -> anyhow::Result<String> {
     let ((old_schema, old), (new_schema, new)) = (read(before)?, read(after)?);
     match (old.compared(), new.compared()) {
         (Some(old), Some(new)) if old_schema == new_schema => Ok(diff::diff(&old, &new)),
-        (Some(_), Some(_)) => Err(wrong(after, &"it is of another kind than the first")),
-        _ => Err(wrong(before, &"runs of this kind are not compared")),
+        (Some(_), Some(_)) => Err(wrong(after, &"its kind differs from the first document's")),
+        _ => Err(wrong(
+            before,
+            &"comparison is not supported for runs of this kind",
+        )),
     }
 }
 
-/// The schema of a document, and what it says.
+/// Reads a document and its schema name.
 fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
     let document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(path, &error))?;
@@ -91,7 +94,7 @@ fn read_loaded(path: &Path) -> anyhow::Result<HttpLoaded> {
         let (found, expected) = (&loaded.schema, HttpLoaded::SCHEMA);
         return Err(wrong(
             path,
-            &format!("a document of schema {found}: give {expected}"),
+            &format!("the document has schema {found}, expected {expected}"),
         ));
     }
     Ok(loaded)

@@ -1,4 +1,4 @@
-//! Flags that several verbs share, and what they mean there.
+//! Flags shared by several verbs, and their evaluation.
 
 use crate::outcome::{Outcome, usage};
 use clap::Args;
@@ -8,7 +8,7 @@ use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Key, table and buckets: how a hash becomes a bucket.
+/// Key, table and buckets: how a hash is mapped to a bucket.
 #[derive(Debug, Args)]
 pub struct RuleArguments {
     /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
@@ -17,15 +17,15 @@ pub struct RuleArguments {
     /// Entries of the indirection table, a power of two up to 4096
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     pub table_size: usize,
-    /// Buckets that the table maps to, round robin [default: one a CPU]
+    /// Buckets that the table maps to, round robin [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
 }
 
-/// What is printed.
+/// Output flags.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
-    /// Print the plan and end
+    /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
     /// One JSON document on standard output, at the end
@@ -33,7 +33,7 @@ pub struct OutputArguments {
     pub json: bool,
 }
 
-/// Prints a document: as JSON, or as the text of it.
+/// Prints a document as JSON or as text.
 pub fn print<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
     let text = match json {
         true => serde_json::to_string_pretty(document)? + "\n",
@@ -49,19 +49,19 @@ pub fn print_json(document: &impl Serialize) -> Outcome {
     print(true, document, |_| String::new())
 }
 
-/// How datagrams are moved.
+/// How datagrams are sent and received.
 #[derive(Debug, Args)]
 pub struct MovingArguments {
     /// System interface: epoll or io_uring [default: what a probe finds best]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
-    /// Datagrams moved by one system call; 1 is one recvfrom and one sendto a datagram
+    /// Datagrams per system call; 1 means one recvfrom and one sendto per datagram
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub batch: u16,
-    /// Send runs of datagrams to one peer as one UDP_SEGMENT send
+    /// Send consecutive datagrams to the same peer as one UDP_SEGMENT send
     #[arg(long)]
     pub gso: bool,
-    /// Receive runs of datagrams of one flow as one (UDP_GRO)
+    /// Receive consecutive datagrams of a flow as one (UDP_GRO)
     #[arg(long)]
     pub gro: bool,
 }
@@ -76,18 +76,18 @@ pub fn moving(arguments: &MovingArguments) -> EngineSettings {
     }
 }
 
-/// Where the workers' memory comes from.
+/// NUMA policy of the workers' memory.
 #[derive(Debug, Args)]
 pub struct MemoryArguments {
-    /// Node of all memory of each worker: first-touch, local, interleave, node:N
+    /// NUMA policy for all memory of each worker: first-touch, local, interleave, node:N
     #[arg(long, value_name = "POLICY", default_value = "first-touch")]
     pub memory: MemoryPolicy,
-    /// Node of each worker's datagram buffers alone [default: as --memory]
+    /// NUMA policy for each worker's datagram buffers only [default: as --memory]
     #[arg(long, value_name = "POLICY")]
     pub buffer_memory: Option<MemoryPolicy>,
 }
 
-/// Refuses nodes that this machine does not have.
+/// Returns a usage error for nodes that this machine does not have.
 pub fn check_memory(arguments: &MemoryArguments) -> Outcome {
     let nodes = memory::nodes()?;
     let check = |flag, policy: MemoryPolicy| policy.check(&nodes).map_err(|error| usage(flag, error));

@@ -1,5 +1,5 @@
-//! `corelane steer`: the socket group of a server that runs already is given the exact hash. A process and a port enter; the
-//! group's order, who serves each socket and on which CPU, and what was done, leave.
+//! `corelane steer`: attaches the exact hash to the socket group of a running server. Input: a process and a port.
+//! Output: the group's order, the worker and CPU of each socket, and the action taken.
 
 use crate::outcome::Outcome;
 use crate::shared::print;
@@ -24,40 +24,40 @@ pub const EXAMPLES: &str = "Examples (nginx with listen … reuseport, worker_pr
 
 #[derive(Debug, Args)]
 pub struct SteerArguments {
-    /// The server's process, or the one that started its workers
+    /// Process ID of the server, or of the parent of its workers
     #[arg(long, value_name = "PID")]
     pid: u32,
-    /// The port that it serves
+    /// Port of the server
     #[arg(long, value_name = "PORT")]
     port: u16,
-    /// Its TCP sockets, where it has both
+    /// Select the TCP sockets, if the server has both
     #[arg(long, conflicts_with = "udp")]
     tcp: bool,
-    /// Its UDP sockets, where it has both
+    /// Select the UDP sockets, if the server has both
     #[arg(long)]
     udp: bool,
-    /// The address, where it serves several on the port
+    /// Listen address, if the server has several on the port
     #[arg(long, value_name = "ADDRESS:PORT")]
     address: Option<SocketAddr>,
-    /// Give the group back to the kernel's own hash
+    /// Detach the program: restore the kernel's default hash
     #[arg(long, conflicts_with_all = ["steering", "key", "table_size", "hash"])]
     undo: bool,
-    /// A steering document: the bucket of a CPU goes to the worker pinned there
+    /// Steering document: each bucket goes to the worker pinned to the bucket's CPU
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "hash"])]
     steering: Option<PathBuf>,
     /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
-    /// Entries of the indirection table, which names the sockets in turn
+    /// Entries of the indirection table, which maps to the sockets round robin
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     table_size: usize,
-    /// What is hashed
+    /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
-    /// Steer although workers and buckets are not seen to match
+    /// Attach even if workers and buckets do not match
     #[arg(long)]
     force: bool,
-    /// Show what would be done
+    /// Show the result without attaching
     #[arg(long)]
     dry_run: bool,
     /// One JSON document on standard output
@@ -73,31 +73,31 @@ struct SteerDocument {
     address: SocketAddr,
     members: Vec<MemberRow>,
     order_is_certain: bool,
-    /// Why workers and buckets do not match; none if they do.
+    /// Why workers and buckets do not match; empty if they do.
     mismatches: Vec<String>,
     notes: Vec<String>,
     action: &'static str,
-    /// Of the program, where one is or would be attached.
+    /// Length of the program that is or would be attached.
     instructions: Option<usize>,
-    /// What clients plan by.
+    /// The steering document for clients.
     steering: Option<Steering>,
 }
 
 /// A socket of the group.
 #[derive(Serialize)]
 struct MemberRow {
-    /// Its place in the group.
+    /// Index in the group.
     member: usize,
-    /// The bucket that it serves from now on.
+    /// The bucket that the socket serves after steering.
     bucket: Option<Bucket>,
-    /// Entries of the table that name the bucket.
+    /// Table entries that map to the bucket.
     entries: usize,
     inode: u64,
-    /// Who waits on it.
+    /// Threads that wait on the socket.
     workers: Vec<Owner>,
 }
 
-/// Finds, checks, shows, and attaches or detaches.
+/// Finds the group, checks it, attaches or detaches, and prints the result.
 pub fn run(arguments: &SteerArguments) -> Outcome {
     let group = find(arguments)?;
     if arguments.undo {
@@ -114,7 +114,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     let (places, mut mismatches) = places(&steering, &group, arguments.steering.is_some());
     if !group.order_is_certain {
         mismatches.push(
-            "the order of the group is not certain: sockets were not made in the order in which they listen"
+            "the order of the group is uncertain: sockets were not created in the order of their listen calls"
                 .to_owned(),
         );
     }
@@ -137,7 +137,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     print(arguments.json, &document, text)?;
     if refused && !arguments.dry_run {
         anyhow::bail!(
-            "workers and buckets are not seen to match: {} (--force steers all the same)",
+            "workers and buckets do not match: {} (--force attaches anyway)",
             document.mismatches.join("; ")
         );
     }
@@ -179,7 +179,7 @@ fn pinned(owners: &[Owner]) -> Option<u32> {
     <[u32; 1]>::try_from(&cpus[..]).ok().map(|[cpu]| cpu)
 }
 
-/// A steering of as many buckets as there are sockets, in their order, on the CPUs of their workers.
+/// A steering with one bucket per socket, in group order, on the CPUs of the workers.
 fn own_steering(arguments: &SteerArguments, group: &Adopted) -> anyhow::Result<Steering> {
     let first_cpu = |owners: &[Owner]| owners.first().and_then(|owner| owner.cpus.first().copied());
     let members = group.members.iter();
@@ -189,13 +189,13 @@ fn own_steering(arguments: &SteerArguments, group: &Adopted) -> anyhow::Result<S
     steering::round_robin(arguments.key.as_ref(), arguments.table_size, arguments.hash, cpus)
 }
 
-/// The place in the group of each bucket's socket, and why that is not what it should be.
+/// The group index of each bucket's socket, and the mismatches found.
 fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<usize>, Vec<String>) {
     let (buckets, members) = (steering.table.buckets(), group.members.len());
     let mut mismatches = Vec::new();
     for (place, member) in group.members.iter().enumerate() {
         match &member.owners[..] {
-            [] => mismatches.push(format!("nobody is seen to wait on socket {place}")),
+            [] => mismatches.push(format!("no process waits on socket {place}")),
             [_] => {}
             several => mismatches.push(format!("{} processes wait on socket {place}", several.len())),
         }
@@ -235,7 +235,7 @@ fn notes(group: &Adopted) -> Vec<String> {
     unpinned.map(note).collect()
 }
 
-/// The steering with the places of sockets for buckets, which is what a program returns.
+/// The steering with group indices in place of buckets: the program returns group indices.
 fn by_member(steering: &Steering, places: &[usize]) -> anyhow::Result<Steering> {
     let entries = steering.table.entries().iter();
     let table = entries
@@ -292,17 +292,17 @@ fn text(document: &SteerDocument) -> String {
     for note in &document.notes {
         text.push_str(&format!("note: {note}\n"));
     }
-    let kernels = "the kernel's own hash, or a program: which one, the kernel does not tell";
+    let kernels = "unknown (kernel default or BPF)";
     let exact = match (&document.steering, document.instructions) {
         (Some(steering), Some(instructions)) => {
             let (fields, entries) = (steering.hash_fields, steering.table.size());
             format!("the exact {fields} hash, table of {entries} entries, by {instructions} instructions")
         }
-        _ => "the kernel's own hash".to_owned(),
+        _ => "the kernel's default hash".to_owned(),
     };
     text + &match document.action {
         "attached" => format!("before: {kernels}\nafter:  {exact}\n"),
-        "detached" => "before: a program\nafter:  the kernel's own hash\n".to_owned(),
+        "detached" => "before: a program\nafter:  the kernel's default hash\n".to_owned(),
         action => format!("now:    {kernels}\nwould be: {exact} (action: {action})\n"),
     }
 }

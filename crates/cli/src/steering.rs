@@ -1,4 +1,4 @@
-//! From flags to the rule that both ends share: key, table, buckets and CPUs, or a steering document from a file.
+//! Converts flags to the rule that server and clients share: key, table, buckets and CPUs, or a steering document.
 
 use crate::outcome::{cannot_run, usage};
 use crate::shared::RuleArguments;
@@ -8,7 +8,7 @@ use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use std::fmt::Display;
 use std::path::Path;
 
-/// A table that names a bucket for each of `cpus` in turn, by this key or else the verification suite's.
+/// A steering with one bucket per CPU, mapped round robin. The default key is the verification suite's.
 pub fn round_robin(
     key: Option<&Key>,
     table_size: usize,
@@ -26,12 +26,12 @@ pub fn round_robin(
     })
 }
 
-/// The steering document of these flags, with `cpus` as its buckets' CPUs.
+/// The steering document of these flags, with one bucket per element of `cpus`.
 pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) -> anyhow::Result<Steering> {
     round_robin(rule.key.as_ref(), rule.table_size, hash_fields, cpus)
 }
 
-/// The steering document of a file, or else of the flags; no worker will run, so that the CPUs do not matter.
+/// The steering document of a file, or of the flags. The CPUs are placeholders, because no worker will run.
 pub fn without_cpus(
     file: Option<&Path>,
     rule: &RuleArguments,
@@ -51,7 +51,7 @@ pub fn without_cpus(
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let text = std::fs::read_to_string(path).with_context(|| format!("--steering: {}", path.display()))?;
     let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
-    // A server's report embeds the document; either may be given.
+    // A server's report embeds the document; both forms are accepted.
     let mut document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
     if let Some(embedded) = document.get_mut("steering") {
         document = embedded.take();
@@ -69,13 +69,13 @@ fn usable_cpus() -> anyhow::Result<Vec<u32>> {
     usable.ok_or_else(|| cannot_run("no CPU is both online and allowed: see taskset and the cgroup's cpuset"))
 }
 
-/// One CPU a worker, from `--cpus` or from what the machine allows.
+/// One CPU per worker, from `--cpus` or from the allowed CPUs.
 pub fn worker_cpus(list: Option<&str>, workers: Option<usize>) -> anyhow::Result<Vec<u32>> {
     let refuse = |what| usage("--workers", format!("{what} (--cpus LIST names them)"));
     place(list, workers, false, refuse)
 }
 
-/// One CPU a bucket; `share` is `--share-cpus`, which puts more buckets than CPUs on them.
+/// One CPU per bucket; `share` (`--share-cpus`) allows several buckets per CPU.
 pub fn bucket_cpus(list: Option<&str>, buckets: Option<usize>, share: bool) -> anyhow::Result<Vec<u32>> {
     let refuse = |what| {
         let remedy = "--cpus LIST names them, --share-cpus shares";
@@ -113,7 +113,7 @@ fn place(
     }
     let workers = workers.unwrap_or(named.len());
     if workers > named.len() && !share {
-        let what = format!("{workers} need {workers} CPUs, and {} are named", named.len());
+        let what = format!("{workers} need {workers} CPUs, but {} are listed", named.len());
         return Err(refuse(what));
     }
     Ok(named.iter().copied().cycle().take(workers).collect())

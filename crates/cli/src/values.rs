@@ -1,4 +1,4 @@
-//! How values are written in arguments: endpoints, ranges and quantities.
+//! Parsers for argument values: endpoints, ranges and quantities.
 
 use corelane_load::tcp::WRITE_BYTES;
 use corelane_measure::quantity;
@@ -7,7 +7,7 @@ pub use corelane_measure::quantity::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// An address with or without a port.
+/// An address with an optional port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {
     pub address: IpAddr,
@@ -15,13 +15,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The socket address, with port 0 where none was given.
+    /// The socket address; port 0 if no port was given.
     pub fn socket_address(self) -> SocketAddr {
         SocketAddr::new(self.address, self.port.unwrap_or(0))
     }
 }
 
-/// ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
+/// Parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Endpoint {
@@ -35,7 +35,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     }
 }
 
-/// FIRST-LAST, or one port.
+/// Parses FIRST-LAST, or one port.
 pub fn port_range(text: &str) -> Result<(u16, u16), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
@@ -44,32 +44,32 @@ pub fn port_range(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
-/// Bytes of one write to a connection.
+/// Parses the size of one write in bytes, 1 B to the maximum write size.
 pub fn write_size(text: &str) -> Result<u32, String> {
     let bytes = size(text).map_err(|error| error.to_string())?;
     let fits = u32::try_from(bytes)
         .ok()
         .filter(|bytes| (1..=WRITE_BYTES).contains(bytes));
-    fits.ok_or_else(|| format!("a write is of 1 B to {}", quantity::bytes(u64::from(WRITE_BYTES))))
+    fits.ok_or_else(|| format!("a write has 1 B to {}", quantity::bytes(u64::from(WRITE_BYTES))))
 }
 
-/// So many a second, more than none.
+/// Parses a rate per second above 0.
 pub fn rate(text: &str) -> Result<f64, String> {
     let rate = quantity::parse_rate(text).map_err(|error| error.to_string())?;
     Some(rate)
         .filter(|rate| *rate > 0.0)
-        .ok_or_else(|| "a rate is more than 0".to_owned())
+        .ok_or_else(|| "a rate must be above 0".to_owned())
 }
 
-/// Bytes a second, more than none.
+/// Parses a rate in bytes per second above 0.
 pub fn byte_rate(text: &str) -> Result<u64, String> {
     let rate = size(text).map_err(|error| error.to_string())?;
     Some(rate)
         .filter(|rate| *rate > 0)
-        .ok_or_else(|| "a rate is more than 0".to_owned())
+        .ok_or_else(|| "a rate must be above 0".to_owned())
 }
 
-/// A number, at least 1.
+/// Parses a number of at least 1.
 pub fn positive(text: &str) -> Result<u64, String> {
     let number = count(text).map_err(|error| error.to_string())?;
     Some(number)

@@ -499,7 +499,7 @@ fn a_dry_run_tells_the_plan_and_what_it_needs() {
     let document = run_json("load http http://127.0.0.1:8080/ --connections 100k --dry-run");
     assert_eq!(document["plan"]["pools"][0]["connections"], 100_000);
     let needs = document["needs"].as_array().unwrap();
-    assert!(needs.iter().any(|need| need["what"] == "descriptors a table"));
+    assert!(needs.iter().any(|need| need["what"] == "descriptors per table"));
     assert!(needs.iter().all(|need| need["needed"].is_u64()));
 }
 

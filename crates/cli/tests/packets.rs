@@ -502,7 +502,7 @@ fn faults_that_would_befall_nothing_are_refused_with_what_to_write() {
     let load = |link| common::refused(&["load", "packets", link], 2);
     assert!(
         load("ring:none,drop=1%")
-            .contains("LINK: nothing is received here, so faults would befall nothing: add faults=sent")
+            .contains("LINK: nothing is received here, so faults have no effect: add faults=sent")
     );
     assert!(load("ring:none,drop=2").contains("'drop=2': give a share of frames such as 1% or 0.01"));
     let unwritable = load("pcap:out=/dev/null,capture=/nonexistent/seen.pcap");
@@ -512,7 +512,7 @@ fn faults_that_would_befall_nothing_are_refused_with_what_to_write() {
     );
     let serve = common::refused("serve packets ring:none,drop=1%,faults=sent", 2);
     assert!(
-        serve.contains("LINK: nothing is sent here, so faults=sent would befall nothing: leave it out"),
+        serve.contains("LINK: nothing is sent here, so faults=sent has no effect: remove it"),
         "{serve}"
     );
 }

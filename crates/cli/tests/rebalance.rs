@@ -79,7 +79,7 @@ fn the_text_fits_100_columns_and_ends_with_the_verdict() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.lines().last().unwrap().contains("lost a million under"),
+        text.lines().last().unwrap().contains("lost per million under"),
         "{text}"
     );
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");

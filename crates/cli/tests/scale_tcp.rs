@@ -149,7 +149,7 @@ fn any_server_of_bytes_can_take_the_place_of_ours() {
         assert_eq!(
             trial["per_bucket"].as_array().unwrap().len(),
             0,
-            "a subject does not tell"
+            "a subject does not report buckets"
         );
     }
 }

@@ -126,7 +126,7 @@ fn a_rate_holds_for_every_connection() {
     assert!(sent > 0.0 && sent <= allowed, "{sent} of {allowed}");
     assert_eq!(
         loaded["total"]["stalls"], 0,
-        "a writer that waits for its rate does not stand still"
+        "a writer that waits for its rate is not stalled"
     );
 }
 

@@ -287,7 +287,7 @@ fn plans_are_printed_and_not_run() {
     let needs = plan["needs"].as_array().unwrap();
     let ports = needs
         .iter()
-        .find(|need| need["what"] == "ports that the kernel chooses, an address");
+        .find(|need| need["what"] == "ports chosen by the kernel, per address");
     assert_eq!(ports.unwrap()["needed"], 5);
     let plan = run_json("serve udp 127.0.0.1:0 --buckets 1 --dry-run");
     assert_eq!(plan["steering"]["schema"], "corelane/steering/1");

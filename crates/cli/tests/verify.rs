@@ -23,7 +23,7 @@ fn misplaced(arguments: &[&str]) -> Value {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("by another queue"), "{error}");
+    assert!(error.contains("another queue"), "{error}");
     serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 

@@ -1,5 +1,5 @@
-//! The archive that Linux unpacks as its first file system: `newc` cpio, as `Documentation/driver-api/early-userspace/
-//! buffer-format.rst` of the kernel describes it.
+//! Writes the initramfs archive of Linux: `newc` cpio, see `Documentation/driver-api/early-userspace/buffer-format.rst`
+//! of the kernel.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// A name that ends the archive.
+/// The name of the trailer entry.
 const TRAILER: &str = "TRAILER!!!";
 
 /// Writes an archive, entry by entry.
@@ -30,7 +30,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// A directory, with those above it.
+    /// Adds a directory and its parents.
     pub(crate) fn directory(&mut self, path: &str) -> io::Result<()> {
         let path = path.trim_matches('/');
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
@@ -42,7 +42,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// A file that may be executed, with the directories above it.
+    /// Adds an executable file and its parent directories.
     pub(crate) fn file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let name = path.trim_matches('/');
         if let Some((parent, _)) = name.rsplit_once('/') {
@@ -51,7 +51,7 @@ impl<W: Write> Archive<W> {
         self.entry(name, PROGRAM, (0, 0), bytes)
     }
 
-    /// A character device, by its major and minor number.
+    /// Adds a character device with its major and minor number.
     pub(crate) fn character_device(&mut self, path: &str, major: u32, minor: u32) -> io::Result<()> {
         self.entry(path.trim_matches('/'), CHARACTER_DEVICE, (major, minor), &[])
     }
@@ -83,7 +83,7 @@ impl<W: Write> Archive<W> {
         self.out.write_all(bytes)
     }
 
-    /// Headers and contents start at multiples of four.
+    /// Pads to a multiple of four, where headers and contents start.
     fn align(&mut self) -> io::Result<()> {
         let missing = self.written.next_multiple_of(4) - self.written;
         self.put(&[0; 3][..missing])

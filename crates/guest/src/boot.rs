@@ -1,4 +1,5 @@
-//! Running a guest: the emulator as a child process, bounded in time, its result read from its first serial port.
+//! Runs a guest: starts the emulator as a child process, limits its time, and reads the result from its first serial
+//! port.
 
 use crate::image::{self, STATUS};
 use crate::{GuestError, GuestParts, GuestPlan};
@@ -9,34 +10,34 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the emulator is looked at.
+/// Interval between polls of the emulator.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Lines of the console's end that an error shows: a panic with its trace.
+/// Number of last console lines in an error: enough for a panic with its trace.
 const SHOWN_CONSOLE_LINES: usize = 40;
 
-/// The kernel's command line: its console on the second serial port, nothing that is not worth a warning, no mitigations
-/// that only cost time in emulation, and a reboot at once on panic, which ends the emulator.
+/// The kernel's command line: console on the second serial port, warnings and errors only, no mitigations (they are
+/// slow in emulation), and an immediate reboot on panic, which ends the emulator.
 const KERNEL_ARGUMENTS: &str = "console=ttyS1 quiet panic=-1 mitigations=off";
 
-/// What came out of a guest.
+/// The output of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestOutput {
-    /// What the command printed, on standard output and standard error.
+    /// The command's standard output and standard error.
     pub output: String,
     /// The exit status that the shell saw.
     pub status: i32,
-    /// What the kernel printed on its console.
+    /// The kernel's console output.
     pub console: String,
-    /// How long it all took, boot included.
+    /// Duration, including boot.
     pub took: Duration,
 }
 
-/// Boots a guest, runs its command, and returns when the guest is off. The emulator dies with the calling thread,
-/// however that ends, and has no file on disk.
+/// Boots a guest, runs its command, and returns when the guest is off. The emulator is killed when the calling thread
+/// ends, and has no file on disk.
 ///
 /// # Errors
-/// [`GuestError`]; a command that ran and failed is no error, but a status.
+/// [`GuestError`]. A failed command is not an error; see [`GuestOutput`].
 pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestError> {
     plan.check()?;
     let started = Instant::now();
@@ -46,7 +47,7 @@ pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestEr
         cause,
     })?;
     let ended = emulator.wait(started + plan.limit);
-    // What the two serial ports said, now that it has ended.
+    // The output of both serial ports is complete: the emulator has ended.
     let [output, console] = [&emulator.output, &emulator.console].map(|port| port.recv().unwrap_or_default());
     let lines: Vec<&str> = console.lines().collect();
     let console_end = lines[lines.len().saturating_sub(SHOWN_CONSOLE_LINES)..].join("\n");
@@ -70,28 +71,28 @@ pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestEr
     }
 }
 
-/// The output before the line of the status, and the status.
+/// Splits the output into the text before the status line and the status.
 fn split(output: &str) -> Option<(&str, i32)> {
     let (before, after) = output.rsplit_once(STATUS)?;
     Some((before, after.lines().next()?.trim().parse().ok()?))
 }
 
-/// The running emulator. Dropping it ends it.
+/// The running emulator; killed on drop.
 struct Emulator {
     process: Child,
     output: Reading,
     console: Reading,
 }
 
-/// What a stream held, read to its end on a thread of its own, so that its writer never waits.
+/// Reads a stream to its end on a separate thread, so its writer never blocks.
 type Reading = mpsc::Receiver<String>;
 
 const MACHINE: &str = "-M q35 -accel tcg -cpu max -nodefaults -no-reboot -display none -serial file:/dev/stdout \
                        -serial file:/dev/stderr -initrd /dev/stdin -kernel";
 
 impl Emulator {
-    /// The image comes on standard input, which the emulator opens as a file; the first serial port goes to standard
-    /// output, the second, with what the emulator itself says, to standard error.
+    /// The image is standard input, which the emulator opens as a file. The first serial port is standard output; the
+    /// second and the emulator's messages are standard error.
     fn start(plan: &GuestPlan, parts: &GuestParts, image: File) -> io::Result<Self> {
         let mut process = Command::new(&parts.setpriv)
             .args(["--pdeathsig", "KILL"])
@@ -113,7 +114,7 @@ impl Emulator {
         })
     }
 
-    /// How it ended; `None` when it had to be ended.
+    /// The exit status; `None` if the emulator was killed.
     fn wait(&mut self, deadline: Instant) -> Option<String> {
         loop {
             match self.process.try_wait() {
@@ -129,7 +130,7 @@ impl Emulator {
     }
 
     fn end(&mut self) {
-        // It may have ended on its own meanwhile; then there is nothing to do.
+        // Fails only if it has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -145,7 +146,7 @@ fn read(mut stream: impl Read + Send + 'static) -> Reading {
     let (send, text) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error still counts.
+        // Data read before an error is kept.
         let _ = stream.read_to_end(&mut bytes);
         let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
     });

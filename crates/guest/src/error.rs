@@ -1,76 +1,76 @@
-//! Why a guest could not be had, or did not do as it was told.
+//! Errors of preparing and running a guest.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// What went wrong, and what would mend it.
+/// Errors of a guest, with the fix if there is one.
 #[derive(Debug, Error)]
 pub enum GuestError {
-    /// A part is not on this machine: the one error after which a caller may say that it *cannot run here*.
+    /// A part is missing on this machine. Callers may treat this error, and no other, as *cannot run here*.
     #[error("a guest needs {what}, and none of {} is there: {mend}", list(.tried))]
     Missing {
         /// The part.
         what: &'static str,
-        /// Where it was looked for.
+        /// The paths searched.
         tried: Vec<PathBuf>,
-        /// The command that brings it.
+        /// The command that installs it.
         mend: &'static str,
     },
 
-    /// The plan asks for a machine that cannot be.
+    /// The plan describes an impossible machine.
     #[error("the plan asks for {what}: {mend}")]
     Plan {
-        /// What cannot be.
+        /// The impossible value.
         what: String,
-        /// What can.
+        /// The accepted values.
         mend: &'static str,
     },
 
-    /// A file for the guest could not be read, or the image not be written.
+    /// A file for the guest could not be read, or the image could not be written.
     #[error("cannot put {} into the guest: {cause}", path.display())]
     File {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         cause: io::Error,
     },
 
-    /// The emulator could not be started or listened to.
+    /// The emulator could not be started or read.
     #[error("{}: {cause}", program.display())]
     Emulator {
         /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         cause: io::Error,
     },
 
-    /// The command had not ended when its time was over.
+    /// The command did not end within the limit.
     #[error(
         "the guest's command had not ended after {limit:?}; it had printed:\n{output}\nand on the console:\n{console}"
     )]
     TooLong {
         /// The plan's limit.
         limit: Duration,
-        /// What the command had printed.
+        /// The command's output.
         output: String,
         /// The end of the kernel's console.
         console: String,
     },
 
-    /// The emulator ended, and the command's status never came.
+    /// The emulator ended without the command's status.
     #[error(
         "the guest ended before its command did ({status}); it had printed:\n{output}\nand on the console:\n{console}"
     )]
     Ended {
-        /// How the emulator ended.
+        /// The emulator's exit status.
         status: String,
-        /// What the command had printed.
+        /// The command's output.
         output: String,
-        /// The end of the kernel's console and of what the emulator said.
+        /// The end of the kernel's console and of the emulator's messages.
         console: String,
     },
 }

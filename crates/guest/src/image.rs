@@ -1,5 +1,5 @@
-//! The guest's first file system, in memory: busybox, the plan's programs with their libraries, its files, and an `init`
-//! that runs the command.
+//! Builds the guest's initramfs: busybox, the plan's programs with their libraries, its files, and an `init` that runs
+//! the command.
 
 use crate::archive::Archive;
 use crate::plan::GuestPlan;
@@ -14,11 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Begins the line of the command's exit status; nothing else that a command prints is likely to.
+/// Prefix of the line with the command's exit status, unlikely in any other output.
 pub(crate) const STATUS: &str = "corelane-guest-status:";
 
-/// What runs first. The terminal is raw, so that lines end as the command wrote them; closing it waits until all was
-/// sent.
+/// The init script. The terminal is raw, so line ends are unchanged; closing it waits until all output was sent.
 const INIT: &str = "#!/bin/busybox sh
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -34,7 +33,7 @@ echo \"corelane-guest-status: $?\" > /dev/ttyS0
 poweroff -f
 ";
 
-/// Writes the image into memory that goes with its last descriptor, so that nothing is left on disk.
+/// Writes the image into a memory file, so nothing is left on disk.
 pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestError> {
     let fail = |cause| GuestError::file(Path::new("the image"))(cause);
     let memory = memfd_create("corelane-guest", MFdFlags::MFD_CLOEXEC).map_err(|errno| fail(errno.into()))?;
@@ -42,7 +41,7 @@ pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestE
     for directory in ["proc", "sys", "dev", "tmp"] {
         archive.directory(directory).map_err(fail)?;
     }
-    // The kernel opens it for init before devtmpfs is mounted.
+    // The kernel opens the console for init before devtmpfs is mounted.
     archive.character_device("dev/console", 5, 1).map_err(fail)?;
     archive.file("init", INIT.as_bytes()).map_err(fail)?;
     archive.file("command", plan.command.as_bytes()).map_err(fail)?;
@@ -80,7 +79,7 @@ fn put<W: io::Write>(archive: &mut Archive<W>, source: &Path, target: &str) -> R
     written.map_err(GuestError::file(source))
 }
 
-/// The shared libraries that a program is linked with, and its loader, as `ldd` lists them.
+/// The shared libraries and the loader of a program, from `ldd`.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
     let listed = Command::new("ldd").arg(program).output();
     Ok(libraries_in(&listed.map_err(GuestError::file(program))?.stdout))
@@ -102,11 +101,11 @@ mod tests {
 
     #[test]
     fn libraries_are_what_ldd_names_by_path() {
-        let told = "\tlinux-vdso.so.1 (0x00007ffe)\n\
+        let listing = "\tlinux-vdso.so.1 (0x00007ffe)\n\
             \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
             \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         let expected = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
-        assert_eq!(libraries_in(told.as_bytes()), expected);
+        assert_eq!(libraries_in(listing.as_bytes()), expected);
         assert!(libraries_in(b"\tnot a dynamic executable\n").is_empty());
     }
 

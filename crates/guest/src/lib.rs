@@ -1,8 +1,8 @@
-//! An emulated machine to run one command in, for what this machine does not have: several memory nodes, devices with
-//! queues.
+//! Runs one command in an emulated machine, which may have hardware that this machine lacks: several memory nodes,
+//! devices with queues.
 //!
-//! What enters: a [`GuestPlan`] and the parts found by [`GuestParts::find`]. What leaves: what the command printed and
-//! its exit status ([`GuestOutput`]). [`boot`] is all there is; it ends within the plan's limit and leaves nothing behind.
+//! In: a [`GuestPlan`] and the parts found by [`GuestParts::find`]. Out: the command's output and exit status
+//! ([`GuestOutput`]). [`boot`] is the only entry point. It returns within the plan's limit and leaves nothing behind.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,22 @@
 //! Kernel modules in the order in which they can be loaded.
 //!
-//! What enters: the kernel that a guest boots, names of modules. What leaves: their files, each after those it depends on,
-//! as each names them itself in its `.modinfo` section: `modules.dep` is only there where the package was installed.
+//! In: the guest's kernel and names of modules. Out: their files, each after its dependencies, which are read from its
+//! `.modinfo` section: `modules.dep` exists only if the package is installed.
 
 use crate::{GuestError, GuestParts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What brings them.
+/// Unpacks the modules.
 const UNPACK: &str =
     "run tests/prepare.sh, which unpacks the modules of Debian's package linux-image-cloud-amd64";
 
 impl GuestParts {
-    /// The files of modules of the guest's kernel and of those they depend on, in the order to load them.
+    /// The files of modules of the guest's kernel and of their dependencies, in load order.
     ///
     /// # Errors
-    /// [`GuestError::Missing`] where one is not there, or only compressed.
+    /// [`GuestError::Missing`] if a module is missing or compressed.
     pub fn modules(&self, names: &[&'static str]) -> Result<Vec<PathBuf>, GuestError> {
         let directory = self.module_directory();
         let mut files = BTreeMap::new();
@@ -28,7 +28,7 @@ impl GuestParts {
         Ok(order)
     }
 
-    /// Where the modules of the kernel lie: `boot/vmlinuz-VERSION` and `lib/modules/VERSION` have one parent.
+    /// The directory of the kernel's modules: `boot/vmlinuz-VERSION` and `lib/modules/VERSION` have the same parent.
     fn module_directory(&self) -> PathBuf {
         let name = self.kernel.file_name().unwrap_or_default().to_string_lossy();
         let version = name.strip_prefix("vmlinuz-").unwrap_or(&name);
@@ -37,7 +37,7 @@ impl GuestParts {
     }
 }
 
-/// All modules below a directory, by name. Names take `-` and `_` for the same.
+/// All modules below a directory, by name; `-` and `_` are equivalent in names.
 fn list(directory: &Path, files: &mut BTreeMap<String, PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -50,7 +50,7 @@ fn list(directory: &Path, files: &mut BTreeMap<String, PathBuf>) {
     }
 }
 
-/// Adds a module after what it depends on. `wanted` is the module that was asked for.
+/// Adds a module after its dependencies. `wanted` is the requested module.
 fn add(
     name: &str,
     wanted: &'static str,
@@ -75,7 +75,7 @@ fn add(
     Ok(())
 }
 
-/// The names behind `depends=` in a module's `.modinfo`, whose entries end with zeros (`modinfo(8)`).
+/// The names in `depends=` of a module's `.modinfo`, whose entries are NUL-terminated (`modinfo(8)`).
 fn dependencies(module: &[u8]) -> Vec<String> {
     let entry = module
         .split(|byte| *byte == 0)

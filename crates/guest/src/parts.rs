@@ -1,30 +1,30 @@
-//! The programs and the kernel that a guest is made of, where this machine has them.
+//! Finds the programs and the kernel of a guest on this machine.
 
 use crate::GuestError;
 use std::path::{Path, PathBuf};
 
-/// What brings the packages.
+/// Installs the packages.
 const INSTALL: &str = "apt-get install --no-install-recommends qemu-system-x86 busybox-static util-linux";
 
-/// What brings the kernel, without making it this machine's own.
+/// Unpacks the kernel without installing it.
 const UNPACK: &str = "run tests/prepare.sh, which unpacks Debian's package linux-image-cloud-amd64 there";
 
-/// Everything a guest is made of.
+/// The programs and the kernel of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestParts {
     /// The emulator.
     pub qemu: PathBuf,
     /// A shell and its tools in one static file.
     pub busybox: PathBuf,
-    /// Starts the emulator so that it dies with the thread that started it (`setpriv --pdeathsig`).
+    /// Starts the emulator and kills it when the calling thread ends (`setpriv --pdeathsig`).
     pub setpriv: PathBuf,
     /// The kernel, a `bzImage`.
     pub kernel: PathBuf,
 }
 
 impl GuestParts {
-    /// Looks for the programs where Debian installs them, and for the newest kernel `vmlinuz-*` in the directories given,
-    /// the first that has one. Debian's cloud kernel is meant: it has consoles, NUMA and most else built in.
+    /// Searches Debian's directories for the programs, and the given directories for the newest kernel `vmlinuz-*`; the
+    /// first directory with one wins. Use Debian's cloud kernel: consoles, NUMA and most drivers are built in.
     ///
     /// # Errors
     /// [`GuestError::Missing`], which names the package.
@@ -42,8 +42,8 @@ impl GuestParts {
     }
 }
 
-/// Where the kernel of guests is looked for: in the user's cache directory, where `tests/prepare.sh` unpacks it, then where
-/// Debian installs it. `cache` is `$XDG_CACHE_HOME`, or `$HOME/.cache` where that is not set.
+/// The directories searched for the guest kernel: the user's cache directory, where `tests/prepare.sh` unpacks it, then
+/// Debian's. `cache` is `$XDG_CACHE_HOME`, or `$HOME/.cache` if that is not set.
 #[must_use]
 pub fn kernel_directories(cache: Option<&Path>) -> Vec<PathBuf> {
     let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));
@@ -65,7 +65,7 @@ fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
     })
 }
 
-/// The cloud kernel that was written last: version numbers do not sort as text.
+/// The most recently written cloud kernel: version numbers do not sort as text.
 fn newest(directory: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?.flatten();
     let kernels = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! What a guest is to be and to do, as data.
+//! The plan of a guest: its hardware, files and command.
 
 use crate::GuestError;
 use std::path::PathBuf;
@@ -10,41 +10,42 @@ const MOST_CPUS: u32 = 64;
 /// The most nodes, each with a CPU of its own.
 const MOST_NODES: u32 = 8;
 
-/// Memory below which the kernel and its unpacked image may not fit into one node.
+/// Least memory of a node: the kernel and the unpacked image have to fit.
 const LEAST_NODE_BYTES: u64 = 128 << 20;
 
-/// A guest, fully decided.
+/// The plan of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestPlan {
-    /// CPUs in all, spread over the nodes in equal runs: with 4 CPUs and 2 nodes CPUs 0 and 1 are on node 0.
+    /// Total CPUs, divided equally among the nodes: with 4 CPUs and 2 nodes, CPUs 0 and 1 are on node 0.
     pub cpus: u32,
     /// Memory nodes; `cpus` is a multiple of it.
     pub nodes: u32,
     /// Memory of each node, in bytes; rounded up to whole MiB.
     pub node_bytes: u64,
-    /// Further arguments of the emulator, such as `-netdev` and `-device` with their values.
+    /// More arguments of the emulator, such as `-netdev` and `-device` with their values.
     pub devices: Vec<String>,
     /// Words added to the kernel's command line.
     pub kernel_arguments: Vec<String>,
-    /// Kernel modules to load before the command, in this order: see [`GuestParts::modules`](crate::GuestParts::modules).
+    /// Kernel modules to load before the command, in this order: see
+    /// [`GuestParts::modules`](crate::GuestParts::modules).
     pub modules: Vec<PathBuf>,
     /// Programs of this machine: each is put into `/bin` with the shared libraries it needs.
     pub programs: Vec<PathBuf>,
     /// Other files.
     pub files: Vec<GuestFile>,
-    /// What a shell (busybox's) runs, as root, with `/proc`, `/sys`, `/dev` and `/tmp` mounted and loopback up. What it
-    /// prints, on standard output and standard error, is the guest's output.
+    /// The command, run by busybox's shell as root, with `/proc`, `/sys`, `/dev` and `/tmp` mounted and loopback up.
+    /// Its standard output and standard error are the guest's output.
     pub command: String,
-    /// When all this must have ended, boot included.
+    /// The time limit, including boot.
     pub limit: Duration,
 }
 
-/// A file to be put into the guest.
+/// A file to copy into the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Where it is on this machine.
+    /// Path on this machine.
     pub source: PathBuf,
-    /// Where it is to be in the guest, from its root.
+    /// Path in the guest, relative to its root.
     pub target: String,
 }
 
@@ -66,7 +67,7 @@ impl GuestPlan {
         }
     }
 
-    /// Whether such a machine can be.
+    /// Checks whether the machine is possible.
     pub(crate) fn check(&self) -> Result<(), GuestError> {
         let refuse = |what: String, mend| Err(GuestError::Plan { what, mend });
         if self.nodes == 0 || self.nodes > MOST_NODES {
@@ -83,7 +84,7 @@ impl GuestPlan {
         Ok(())
     }
 
-    /// What the emulator is told of CPUs, memory and nodes.
+    /// The emulator's arguments for CPUs, memory and nodes.
     pub(crate) fn machine_arguments(&self) -> Vec<String> {
         let mebibytes = self.node_bytes.div_ceil(1 << 20);
         let memory = mebibytes * u64::from(self.nodes);

@@ -1,4 +1,4 @@
-//! Guests that are really booted: what comes out of them, and that they end.
+//! Boots real guests, and checks their output and that they end.
 
 use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot, kernel_directories};
 use std::path::PathBuf;

@@ -1,19 +1,19 @@
-//! What can go wrong when the machine is asked about itself. Each message names the file, device or limit at fault.
+//! Errors of reading the machine's state. Each message names the file, device or limit at fault.
 
 use std::io;
 
 use nix::errno::Errno;
 use thiserror::Error;
 
-/// Why a fact could not be read, or a thread or process not be placed.
+/// Why a fact could not be read, or a thread or process could not be placed.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// A file of the kernel's could not be read: absent in this kernel, hidden by a container, or not permitted.
+    /// A kernel file could not be read: it is absent, hidden by a container, or not permitted.
     #[error("cannot read {path}: {cause}")]
     Read {
         /// The file, from the root of the tree.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
@@ -25,11 +25,11 @@ pub enum HostError {
         place: String,
         /// What the documentation promises.
         expected: &'static str,
-        /// What stood there, shortened.
+        /// The text found, shortened.
         found: String,
     },
 
-    /// A counter file has no line for what was asked.
+    /// A counter file has no line for the requested item.
     #[error("{place} has no {what}: check the name, and that the caller is in the right network namespace")]
     Missing {
         /// The file.
@@ -45,19 +45,19 @@ pub enum HostError {
     Pin {
         /// The CPU asked for.
         cpu: u32,
-        /// What the kernel said: `EINVAL` for a CPU that is offline, absent or outside the affinity or cpuset.
+        /// The kernel's error: `EINVAL` for a CPU that is offline, absent or outside the affinity or cpuset.
         #[source]
         cause: io::Error,
     },
 
-    /// The process could not be asked about.
+    /// The state of a process could not be read.
     #[error("cannot read the {what} of process {process}: {cause}")]
     Process {
-        /// The process asked about.
+        /// The process.
         process: u32,
         /// Which fact.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
@@ -67,7 +67,7 @@ pub enum HostError {
     UserNamespace {
         /// Which of the steps failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
         /// The limit that forbids it, where one was found; empty or begins with "; ".
@@ -77,9 +77,9 @@ pub enum HostError {
     /// A netlink exchange failed.
     #[error("netlink refused {step}: {cause}")]
     Netlink {
-        /// What was asked of the kernel.
+        /// The request.
         step: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
@@ -91,14 +91,14 @@ pub enum HostError {
         name: String,
         /// The value meant for it.
         value: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
 }
 
 impl HostError {
-    /// A [`HostError::Format`] with what was found cut to a length that fits a line of a terminal.
+    /// A [`HostError::Format`] whose found text is cut to fit one line of a terminal.
     pub(crate) fn format(place: impl Into<String>, expected: &'static str, found: &str) -> Self {
         const SHOWN: usize = 60;
         HostError::Format {

@@ -1,4 +1,4 @@
-//! One thing known of the machine, with where it was read, or why it is not known.
+//! One fact about the machine, with its source or the reason why it is unknown.
 
 use std::fmt::Display;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// A fact with its source. Without a value, one of the two reasons says why: there is none, or it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact<T> {
-    /// What it stands at.
+    /// The value.
     pub value: Option<T>,
     /// The file or interface it was read from.
     pub source: String,
-    /// Why there is none, where that is known: the driver does not offer it, for instance.
+    /// Why there is no value, if known: for instance, the driver does not support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_because: Option<String>,
     /// Why it could not be read.
@@ -29,7 +29,6 @@ impl<T> Fact<T> {
         }
     }
 
-    /// A fact that was read.
     pub(crate) fn known(value: T, source: impl Into<String>) -> Self {
         let value = Some(value);
         Self {
@@ -38,7 +37,6 @@ impl<T> Fact<T> {
         }
     }
 
-    /// What is known not to be there.
     pub(crate) fn absent(because: impl Display, source: impl Into<String>) -> Self {
         let absent_because = Some(because.to_string());
         Self {
@@ -47,7 +45,6 @@ impl<T> Fact<T> {
         }
     }
 
-    /// What could not be read.
     pub(crate) fn unknown(because: impl Display, source: impl Into<String>) -> Self {
         let unknown_because = Some(because.to_string());
         Self {
@@ -56,7 +53,6 @@ impl<T> Fact<T> {
         }
     }
 
-    /// What a reader returned.
     pub(crate) fn of(result: Result<T, impl Display>, source: impl Into<String>) -> Self {
         match result {
             Ok(value) => Self::known(value, source),
@@ -64,11 +60,11 @@ impl<T> Fact<T> {
         }
     }
 
-    /// What a reader returned, whose `None` is what the driver does not offer.
+    /// `None` from a reader means that the driver does not support it.
     pub(crate) fn read<E: Display>(result: Result<Option<T>, E>, source: impl Into<String>) -> Self {
         match result {
             Ok(Some(value)) => Self::known(value, source),
-            Ok(None) => Self::absent("the driver does not offer it", source),
+            Ok(None) => Self::absent("not supported by the driver", source),
             Err(error) => Self::unknown(error, source),
         }
     }

@@ -1,13 +1,13 @@
-//! What this machine is, what would spoil a measurement on it, and the network namespaces tests run in.
+//! Facts about this machine, conditions that invalidate a measurement, and the network namespaces that tests run in.
 //!
-//! What enters: the kernel's own files under `/proc` and `/sys`, netlink, the names of devices.
-//! What leaves: facts with their source ([`cpus`], [`memory`], [`conditions`], [`counters`], [`ethtool`], and all of them
-//! together in the [`inventory`]), where a flow's packets go ([`explain`], [`sockets`]), a thread bound to its CPU
-//! ([`pin`]), what was started ended with all it started ([`processes`]), what this process cost ([`usage`]), a kernel file
-//! system of one's own ([`mounts`]), and a test bed of two namespaces joined by a veth pair ([`bed`]).
+//! Input: the kernel's files under `/proc` and `/sys`, netlink, device names. Output: facts with their source
+//! ([`cpus`], [`memory`], [`conditions`], [`counters`], [`ethtool`], all combined in the [`inventory`]), the path of a
+//! flow's packets ([`explain`], [`sockets`]), CPU pinning ([`pin`]), termination of started processes and their
+//! descendants ([`processes`]), the resource usage of this process ([`usage`]), private mounts of kernel file systems
+//! ([`mounts`]), and a test bed of two namespaces joined by a veth pair ([`bed`]).
 //!
-//! It is the only room that changes the machine. What it makes lives in unnamed namespaces that end with the process;
-//! outside them nothing is written, but in a namespace that the user calls the run's own, where it is put back.
+//! This is the only crate that changes the machine. Everything it creates is in unnamed namespaces that end with the
+//! process. The one exception is a namespace that the user declares to be the run's own; its changes are reverted.
 #![deny(unsafe_code)]
 
 pub mod bed;
@@ -34,7 +34,7 @@ mod tree;
 pub use bed::transmit_queues;
 pub use error::HostError;
 
-/// Keeps the example of the README true.
+/// Compiles the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

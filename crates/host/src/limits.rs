@@ -4,12 +4,12 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::HostError;
 
-/// Raises the limit of open descriptors as far as this process may (`RLIMIT_NOFILE`, soft to hard) and tells it. It holds
-/// for each descriptor table: a thread with a table of its own (`unshare(CLONE_FILES)`) has the whole of it.
+/// Raises the limit of open descriptors to the hard limit (`RLIMIT_NOFILE`) and returns it. The limit applies to each
+/// descriptor table: a thread with its own table (`unshare(CLONE_FILES)`) has the whole limit.
 ///
 /// # Errors
 ///
-/// [`HostError::Process`] where the kernel does not tell the limit.
+/// [`HostError::Process`] if the kernel does not report the limit.
 pub fn open_descriptors() -> Result<usize, HostError> {
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
     let (soft, hard) = limits.map_err(HostError::own_process("limit of open descriptors"))?;

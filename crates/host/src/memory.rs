@@ -1,7 +1,8 @@
-//! Which memory nodes this machine has, and from which of them a thread's memory is to come.
+//! The machine's memory nodes, and the policy that selects the node for a thread's memory.
 //!
-//! What enters: `/sys/devices/system/node/has_memory`, `/proc/thread-self/status`, a policy as the user writes it. What
-//! leaves: the nodes ([`nodes`]), how much is left ([`available_bytes`]), and a [`MemoryPolicy`] that names only nodes there are. Applying it is the worker's.
+//! Input: `/sys/devices/system/node/has_memory`, `/proc/thread-self/status`, a policy as the user writes it. Output:
+//! the nodes ([`nodes`]), the available memory ([`available_bytes`]), and a [`MemoryPolicy`] that names only existing
+//! nodes. The worker applies it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,20 +17,20 @@ use crate::tree::{MEMINFO, Tree, field};
 /// The most nodes a kernel is built for: `1 << NODES_SHIFT`, which is at most 10 (`arch/x86/Kconfig`, `arch/arm64/Kconfig`).
 pub const MAXIMUM_NODES: u32 = 1024;
 
-/// From which node memory comes when it is touched for the first time. Written `first-touch`, `local`, `interleave` or
+/// Selects the node of memory that is touched for the first time. Written `first-touch`, `local`, `interleave` or
 /// `node:N`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum MemoryPolicy {
-    /// From the node of the CPU that touches it first, and the kernel may move it later to where it is used (automatic
-    /// NUMA balancing, `kernel.numa_balancing`): the kernel's default, `MPOL_DEFAULT`.
+    /// The node of the CPU that touches it first. The kernel may later move it to where it is used (automatic NUMA
+    /// balancing, `kernel.numa_balancing`). This is the kernel's default, `MPOL_DEFAULT`.
     #[default]
     FirstTouch,
-    /// From the node of the CPU that touches it first, and it stays there: `MPOL_LOCAL`.
+    /// The node of the CPU that touches it first; the memory is never moved: `MPOL_LOCAL`.
     Local,
-    /// Page by page from every node in turn: `MPOL_INTERLEAVE`.
+    /// Pages are spread over all nodes, round robin: `MPOL_INTERLEAVE`.
     Interleave,
-    /// From this node alone; without room there, memory is refused and never taken from elsewhere: `MPOL_BIND`.
+    /// This node only. If it is full, allocation fails: `MPOL_BIND`.
     Node(u32),
 }
 
@@ -50,28 +51,29 @@ impl From<MemoryPolicy> for String {
     }
 }
 
-/// Memory that programs can still have without swapping, by the kernel's estimate (`MemAvailable` of `proc_meminfo(5)`).
+/// Memory available to programs without swapping, in bytes, as estimated by the kernel (`MemAvailable` of
+/// `proc_meminfo(5)`).
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not tell.
+/// [`HostError::Read`] or [`HostError::Missing`] if the kernel does not report it.
 pub fn available_bytes() -> Result<u64, HostError> {
     Tree::machine().kibibytes(MEMINFO, "MemAvailable")
 }
 
-/// Why a memory policy cannot be.
+/// Why a memory policy is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MemoryPolicyError {
-    /// It is written in no known way.
-    #[error("there is no memory policy {0:?}: give first-touch, local, interleave or node:N")]
+    /// The text is not a known policy.
+    #[error("unknown memory policy {0:?}: use first-touch, local, interleave or node:N")]
     Unknown(String),
 
     /// It names a node without memory, or one that this process may not use.
-    #[error("node {node} does not exist here or may not be used: the memory nodes are {}", list::format(.nodes))]
+    #[error("node {node} does not exist or may not be used: the memory nodes are {}", list::format(.nodes))]
     NoNode {
-        /// The node asked for.
+        /// The requested node.
         node: u32,
-        /// The nodes there are.
+        /// The existing nodes.
         nodes: Vec<u32>,
     },
 }
@@ -102,10 +104,10 @@ impl TryFrom<String> for MemoryPolicy {
 }
 
 impl MemoryPolicy {
-    /// Whether every node that it names is among `nodes`.
+    /// Checks that `nodes` contains every node that the policy names.
     ///
     /// # Errors
-    /// [`MemoryPolicyError::NoNode`] with the nodes there are.
+    /// [`MemoryPolicyError::NoNode`] with the existing nodes.
     pub fn check(self, nodes: &[u32]) -> Result<(), MemoryPolicyError> {
         match self {
             MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError::NoNode {
@@ -117,8 +119,7 @@ impl MemoryPolicy {
     }
 }
 
-/// The nodes that have memory and that the calling thread may take it from, ascending; node 0 alone in a kernel without
-/// NUMA.
+/// The nodes that have memory and that the calling thread may use, ascending. Node 0 alone on a kernel without NUMA.
 ///
 /// # Errors
 /// [`HostError::Format`] where a file is not as documented in `Documentation/ABI/stable/sysfs-devices-node` or
@@ -133,7 +134,7 @@ fn nodes_in(tree: &Tree) -> Result<Vec<u32>, HostError> {
         Err(HostError::Read { .. }) => return Ok(vec![0]),
         present => present?,
     };
-    // Where the file or the field is missing the kernel has no cpusets, and nothing is forbidden.
+    // If the file or the field is missing, the kernel has no cpusets and every node is allowed.
     let status = tree.text(STATUS).unwrap_or_default();
     if let Some(text) = field(&status, "Mems_allowed_list") {
         let malformed = || HostError::format(STATUS, "a node list such as 0-1", text);

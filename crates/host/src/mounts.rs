@@ -1,8 +1,9 @@
-//! Kernel file systems that one thread mounts for itself.
+//! Kernel file systems mounted for one thread only.
 //!
-//! What enters: a file system, where it belongs, and what is to be done with it. What leaves: what that returned. sysfs shows
-//! the devices of the namespace that it was mounted in (`Documentation/filesystems/sysfs.rst` and `net/core/net-sysfs.c`), so
-//! who only changed the network namespace sees those of another. The mount is seen by one thread and ends with it.
+//! Input: a file system, its mount point, and a closure. Output: what the closure returns. sysfs shows the devices of
+//! the namespace that it was mounted in (`Documentation/filesystems/sysfs.rst` and `net/core/net-sysfs.c`), so a thread
+//! that only changed its network namespace still sees the devices of the old one. The mount is visible to one thread
+//! and ends with it.
 
 use std::io;
 use std::thread;
@@ -10,8 +11,8 @@ use std::thread;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-/// Runs `work` on a thread of its own that sees file system `kind` mounted at `target`, and passes it whether the mount was
-/// permitted; where not, the thread sees what is there.
+/// Runs `work` on a new thread that sees file system `kind` mounted at `target`. `work` receives whether the mount
+/// succeeded; if not, the thread sees the existing mount.
 ///
 /// # Panics
 ///
@@ -25,7 +26,7 @@ pub fn with_own<T: Send>(
     let mount_own = || -> nix::Result<()> {
         unshare(CloneFlags::CLONE_NEWNS)?;
         let nothing: Option<&str> = None;
-        // Otherwise the mount would be seen by everyone whose mounts are shared.
+        // Without this, the mount would propagate to other mount namespaces.
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(nothing, "/", nothing, private, nothing)?;
         let mut flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;

@@ -1,7 +1,7 @@
-//! Of which size the pages are that this process really has.
+//! The actual page size of this process's memory.
 //!
-//! What enters: `/proc/self/smaps_rollup`, before and after memory was written for the first time. What leaves: the page
-//! size of most of that memory. Advice to the kernel says what was wished for; this says what came of it.
+//! Input: `/proc/self/smaps_rollup`, before and after memory was first written. Output: the page size of most of that
+//! memory. madvise(2) only requests a page size; this reports the result.
 
 use nix::unistd::{SysconfVar, sysconf};
 
@@ -11,12 +11,12 @@ use crate::tree::{Tree, kibibytes};
 const ROLLUP: &str = "/proc/self/smaps_rollup";
 const HUGE_PAGE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 
-/// The private memory of this process that is in huge pages, in bytes.
+/// The private memory of this process in huge pages, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugeBytes(u64);
 
 impl HugeBytes {
-    /// Reads it: transparent huge pages and those of the reserved pool.
+    /// Reads the sum of transparent huge pages and pages of the reserved pool.
     ///
     /// # Errors
     ///
@@ -30,8 +30,8 @@ impl HugeBytes {
         Self(counted.iter().filter_map(|name| kibibytes(text, name)).sum())
     }
 
-    /// The page size of most of `bytes` bytes that were first written since `self` was read; `None` where the kernel does
-    /// not tell. Rounding to whole pages may count a little of other memory: half decides.
+    /// The page size of most of the `bytes` bytes first written since `self` was read; `None` if the kernel does not
+    /// report it. Rounding to whole pages may include some other memory, so half of `bytes` is the threshold.
     #[must_use]
     pub fn page_size_of(self, bytes: u64) -> Option<u64> {
         let grown = Self::read().ok()?.0.saturating_sub(self.0);
@@ -43,7 +43,7 @@ impl HugeBytes {
     }
 }
 
-/// Bytes of a base page.
+/// The size of a base page, in bytes.
 #[must_use]
 pub fn base_page_size() -> Option<u64> {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??;

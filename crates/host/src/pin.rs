@@ -1,14 +1,14 @@
-//! Binding the calling thread to CPUs.
+//! Pins the calling thread to CPUs.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::HostError;
 
-/// Binds the calling thread, and the threads and processes it starts afterwards, to `cpu`.
+/// Pins the calling thread, and the threads and processes it starts afterwards, to `cpu`.
 ///
-/// Memory first touched after this call comes from the CPU's own node (Linux's default policy), so pin first and
-/// allocate afterwards.
+/// Memory first touched after this call is allocated on the CPU's own node (Linux's default policy): pin first, then
+/// allocate.
 ///
 /// # Errors
 ///
@@ -18,12 +18,12 @@ pub fn current_thread(cpu: u32) -> Result<(), HostError> {
     current_thread_to(&[cpu])
 }
 
-/// Binds the calling thread, and the threads and processes it starts afterwards, to any of `cpus`.
+/// Pins the calling thread, and the threads and processes it starts afterwards, to `cpus`.
 ///
 /// # Errors
 ///
-/// As [`current_thread`], with the CPU at fault; with the first where the kernel refuses the set as a whole. An empty set is
-/// refused as CPU 0.
+/// Same as [`current_thread`], with the CPU at fault, or the first CPU if the kernel rejects the whole set. An empty
+/// set is rejected as CPU 0.
 pub fn current_thread_to(cpus: &[u32]) -> Result<(), HostError> {
     let refused = |cpu: u32| {
         move |errno: nix::Error| HostError::Pin {

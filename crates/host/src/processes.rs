@@ -1,6 +1,6 @@
-//! Ending what another program started: a server under test, its workers, and those that left it.
+//! Terminates everything that another program started: a server under test, its workers, and orphans.
 //!
-//! What enters: nothing; it is about the calling process's own descendants. What leaves: all of them ended and waited for.
+//! Operates on the descendants of the calling process: terminates them and waits for all of them.
 
 use std::io;
 use std::thread;
@@ -15,18 +15,17 @@ use nix::unistd::{Pid, getpid};
 use crate::HostError;
 use crate::counters::Family;
 
-/// How often it is looked whether the descendants have ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long the kernel may take to end what was killed: it is done at once unless a process is in an uninterruptible wait.
+/// How long the kernel may take to end killed processes. It is immediate unless a process is in an uninterruptible
+/// sleep.
 const KILLED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Makes this process the parent of every descendant whose own parent ends, so that none can leave it
-/// (`PR_SET_CHILD_SUBREAPER`).
+/// Makes this process the parent of every orphaned descendant (`PR_SET_CHILD_SUBREAPER`).
 ///
 /// # Errors
 ///
-/// [`HostError::Process`] where the kernel refuses, which it has no reason for.
+/// [`HostError::Process`] if the kernel rejects the request; not expected.
 pub fn adopt_orphans() -> Result<(), HostError> {
     set_child_subreaper(true).map_err(HostError::own_process("adoption of orphans"))
 }
@@ -36,18 +35,18 @@ pub fn adopt_orphans() -> Result<(), HostError> {
 pub struct Ended {
     /// Its process id.
     pub process: u32,
-    /// What it exited with; `None` when a signal ended it.
+    /// The exit status; `None` when a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended it, by its name.
     pub signal: Option<&'static str>,
 }
 
-/// Takes the next child that has ended, without waiting for one; tells whether any child is left. Do not use it beside
-/// [`std::process::Child::wait`], which would then find its child taken.
+/// Reaps the next child that has ended, without waiting. Returns whether any child is left. Do not combine it with
+/// [`std::process::Child::wait`], which would then find its child already reaped.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn next_ended() -> io::Result<(Option<Ended>, bool)> {
     let ended = |process: Pid, exit_code, signal: Option<Signal>| {
         let ended = Ended {
@@ -69,12 +68,12 @@ pub fn next_ended() -> io::Result<(Option<Ended>, bool)> {
     }
 }
 
-/// Ends every descendant of this process: asks first (SIGTERM), kills what is left after `grace`, waits for all. Returns
-/// whether none is left.
+/// Ends every descendant of this process: sends SIGTERM, sends SIGKILL after `grace`, waits for all. Returns whether
+/// none is left.
 ///
 /// # Errors
 ///
-/// [`HostError`] when `/proc` cannot be read, and so descendants not be found.
+/// [`HostError`] if `/proc` cannot be read.
 pub fn end_descendants(grace: Duration) -> Result<bool, HostError> {
     signal_descendants(Signal::SIGTERM)?;
     if all_ended(grace) {
@@ -87,8 +86,8 @@ pub fn end_descendants(grace: Duration) -> Result<bool, HostError> {
 fn signal_descendants(signal: Signal) -> Result<(), HostError> {
     const EVERYONE_ELSE: Pid = Pid::from_raw(-1);
     if getpid().as_raw() == 1 {
-        // The first of a process namespace: everyone else in it is a descendant, and the numbers in `/proc` are those of
-        // the namespace that mounted it. That none is left is no error.
+        // The first process of a PID namespace: every other process in it is a descendant. The numbers in `/proc` are
+        // those of the namespace that mounted it. No remaining process is not an error.
         let _ = kill(EVERYONE_ELSE, signal);
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Reading the kernel's file trees. What enters: a path from the root, such as `/sys/devices/system/cpu/online`.
-//! What leaves: its text, or an error that names it.
+//! Reads the kernel's file trees. Input: an absolute path such as `/sys/devices/system/cpu/online`. Output: its text,
+//! or an error that names the path.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,49 +9,44 @@ use std::{fs, io};
 use crate::HostError;
 use crate::cpus::list;
 
-/// A root under which `proc`, `sys` and `boot` are found: `/`, or a directory that holds a recorded machine.
+/// The root directory of `proc`, `sys` and `boot`: `/`, or a directory that holds a recorded machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    /// The machine this process runs on.
     pub(crate) fn machine() -> Self {
         Self::at(Path::new("/"))
     }
 
-    /// A tree under `root`.
     pub(crate) fn at(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    /// The text of a file, without white space at its end.
+    /// The text of a file, without trailing white space.
     pub(crate) fn text(&self, path: &str) -> Result<String, HostError> {
         let bytes = self.bytes(path)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// The bytes of a file.
     pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, HostError> {
         fs::read(self.locate(path)).map_err(|cause| HostError::read(path, cause))
     }
 
-    /// The one value a file holds.
     pub(crate) fn value<T: FromStr>(&self, path: &str, expected: &'static str) -> Result<T, HostError> {
         let text = self.text(path)?;
         text.parse().map_err(|_| HostError::format(path, expected, &text))
     }
 
-    /// The list of CPUs or nodes that a file holds.
     pub(crate) fn list(&self, path: &str) -> Result<Vec<u32>, HostError> {
         let text = self.text(path)?;
         list::parse(&text).ok_or_else(|| HostError::format(path, "a list such as 0-3,8", &text))
     }
 
-    /// The bytes that a line such as `Slab:  1024 kB` of a file states.
+    /// The value, in bytes, of a line such as `Slab:  1024 kB`.
     pub(crate) fn kibibytes(&self, path: &'static str, name: &str) -> Result<u64, HostError> {
         kibibytes(&self.text(path)?, name).ok_or_else(|| HostError::missing(path, name))
     }
@@ -67,7 +62,7 @@ impl Tree {
         Ok(names)
     }
 
-    /// The numbers behind `prefix` among the names in a directory, ascending: processes, threads, queues.
+    /// The numbers after `prefix` in the names of a directory, ascending: processes, threads, queues.
     pub(crate) fn numbers(&self, path: &str, prefix: &str) -> Result<BTreeSet<u32>, HostError> {
         let names = self.names(path)?;
         let numbers = names
@@ -76,7 +71,7 @@ impl Tree {
         Ok(numbers.collect())
     }
 
-    /// What a symbolic link names; `None` for what is no link or cannot be read.
+    /// The target of a symbolic link; `None` if it is not a link or cannot be read.
     pub(crate) fn link(&self, path: &str) -> Option<PathBuf> {
         fs::read_link(self.locate(path)).ok()
     }
@@ -94,7 +89,7 @@ pub(crate) fn setting_path(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// What stands behind the first `name:` of a text of such lines.
+/// The text after the first `name:` of a text of such lines.
 pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let line = text
         .lines()
@@ -102,7 +97,7 @@ pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     line.map(str::trim)
 }
 
-/// The same in bytes, of a line that states KiB.
+/// The same, converted from KiB to bytes.
 pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let number = field(text, name)?.split_whitespace().next()?;
     number.parse::<u64>().ok()?.checked_mul(1024)
@@ -110,7 +105,7 @@ pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 pub(crate) mod recorded {
-    //! Machines written down as files, so that what this room reads can be tested away from them.
+    //! Recorded machines: trees of files that tests read in place of a real machine.
 
     use std::fs;
 

@@ -1,4 +1,4 @@
-//! What this process's own threads cost so far: CPU time as the kernel charged it, and resident memory.
+//! Resource usage of this process's own threads: CPU time as the kernel charged it, and resident memory.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -12,12 +12,13 @@ use crate::tree::kibibytes;
 pub struct Usage {
     /// Seconds in user code.
     pub user_s: f64,
-    /// Seconds in the kernel on its behalf. Interrupts that hit it are charged here or not at all, as the kernel is built.
+    /// Seconds in the kernel. Interrupts that hit it are charged here or nowhere, depending on the kernel
+    /// configuration.
     pub system_s: f64,
 }
 
 impl Usage {
-    /// What came after `earlier`.
+    /// The difference from `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -26,7 +27,7 @@ impl Usage {
         }
     }
 
-    /// This and `other` together.
+    /// The sum of this and `other`.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -42,7 +43,7 @@ impl Usage {
     }
 }
 
-/// The calling thread's CPU time so far (`getrusage(2)`, `RUSAGE_THREAD`); zeros where the kernel does not tell.
+/// The calling thread's CPU time so far (`getrusage(2)`, `RUSAGE_THREAD`); zeros if the kernel does not report it.
 #[must_use]
 pub fn of_thread() -> Usage {
     read(UsageWho::RUSAGE_THREAD)
@@ -54,8 +55,7 @@ pub fn of_process() -> Usage {
     read(UsageWho::RUSAGE_SELF)
 }
 
-/// Bytes of this process's memory that are resident (`VmRSS` of `proc_pid_status(5)`); `None` where the kernel does not
-/// tell.
+/// Bytes of resident memory of this process (`VmRSS` of `proc_pid_status(5)`); `None` if the kernel does not report it.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;

@@ -1,4 +1,4 @@
-//! What the documents of all experiments have in common: the head, how trials end, and the parts of a report that follow
+//! What the documents of all experiments share: the head, the status of trials, and the report sections derived
 //! from them.
 //!
 //! The rules of every document: changes only add, units stand in field names, raw trials are always kept, and what is
@@ -31,7 +31,7 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
     /// The document as indented JSON, ending in a newline.
     ///
     /// # Errors
-    /// None that a document can cause: serde's own are passed on.
+    /// Any error of serde; a valid document causes none.
     fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -42,7 +42,7 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
     /// When the text is not JSON, is of another schema, or lacks a field.
     fn from_json(text: &str) -> Result<Self, DocumentError> {
         let document: Value = serde_json::from_str(text)?;
-        // The schema is judged before the fields, so that another kind of document is called what it is.
+        // Check the schema before the fields: a document of another kind then gets a schema error.
         let found = document.get("schema").and_then(Value::as_str).unwrap_or_default();
         if !Self::SCHEMAS.contains(&found) {
             return Err(DocumentError::Schema(found.to_owned()));
@@ -52,12 +52,12 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
         Ok(document)
     }
 
-    /// Fills in what an earlier version did not write, as far as the raw trials have it.
+    /// Fills in fields that an earlier version did not write, if the raw trials contain them.
     fn upgrade(&mut self) {}
 }
 
-/// Makes a type with a field `head` the document of these schemas; `upgrade` names the method that fills in what an earlier
-/// version did not write.
+/// Makes a type with a field `head` the document of these schemas; `upgrade` names the method that fills in what an
+/// earlier version did not write.
 macro_rules! document {
     ($report:ty, $schemas:expr $(, upgrade: $upgrade:ident)?) => {
         impl $crate::document::Document for $report {
@@ -79,7 +79,7 @@ macro_rules! document {
 }
 pub(crate) use document;
 
-/// Why text is no document that can be read.
+/// Why a document cannot be read.
 #[derive(Debug, Error)]
 pub enum DocumentError {
     /// The text is not JSON, or a field is missing or of another type.
@@ -101,16 +101,16 @@ pub struct Head {
     /// When the run began, in seconds since 1970-01-01 00:00 UTC.
     #[serde(default)]
     pub started_unix_s: Option<u64>,
-    /// The arguments that repeat the run, the program first.
+    /// The command line that repeats the run, including the program name.
     #[serde(default)]
     pub command_line: Vec<String>,
-    /// Where traffic ran; `None` where none did.
+    /// The test bed; `None` if no traffic was sent.
     #[serde(default)]
     pub bed: Option<Bed>,
-    /// The host's snapshot of what may spoil or explain the result; `None` where the machine has no part in it.
+    /// Host conditions that may spoil or explain the result; `None` if the result does not depend on the machine.
     #[serde(default)]
     pub conditions: Option<Snapshot>,
-    /// Whether the run was ended before its plan.
+    /// Whether the run was interrupted.
     #[serde(default)]
     pub interrupted: bool,
 }
@@ -140,7 +140,7 @@ pub struct Bed {
     pub kind: String,
     /// The bed in one line.
     pub describe: String,
-    /// Why no better kind could be had; `None` when there is no better one.
+    /// Why no better kind is available; `None` if this is the best.
     pub reason: Option<String>,
 }
 
@@ -159,38 +159,38 @@ impl From<&TestBed> for Bed {
     }
 }
 
-/// How a trial ended, and so whether its numbers may be used.
+/// The status of a trial: only the numbers of a valid trial are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialStatus {
-    /// They are a result.
+    /// The trial is a result.
     Valid,
-    /// The generator was the limit: kept, and never averaged.
+    /// The generator was the limit; kept, but excluded from medians.
     GeneratorLimited,
-    /// Another machine on the same hardware took the CPUs for too long: kept, and never averaged.
+    /// Another machine on the same hardware used too much CPU time; kept, but excluded from medians.
     Spoilt,
-    /// The run was ended during the trial.
+    /// The run was interrupted during the trial.
     Interrupted,
-    /// Something failed.
+    /// The trial failed.
     Failed,
 }
 
 /// How one CPU spent its time, in shares of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuShare {
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Doing nothing.
+    /// Idle.
     pub idle_share: Option<f64>,
     /// In the kernel's receive and transmit path.
     pub softirq_share: Option<f64>,
 }
 
-/// Conditions that merely explain and are named before the rest is counted.
+/// Explanatory conditions that are listed by name; the others are only counted.
 const MOST_EXPLAINING: usize = 8;
 
 impl Head {
-    /// The head of a run that begins now.
+    /// Creates the head of a run that starts now.
     #[must_use]
     pub fn new(schema: &str, run: &RunFacts, bed: Option<&TestBed>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -214,7 +214,7 @@ impl Head {
         text::command(&self.command_line)
     }
 
-    /// A page with what every report begins and ends with: who measured what on what, the conditions, and how to repeat it.
+    /// Creates a page with the parts common to all reports: the tool, the machine, the conditions and the command line.
     #[must_use]
     pub fn page(&self, subject: &str) -> Page {
         let tool = format!("{} {}", self.tool.name, self.tool.version)
@@ -244,7 +244,7 @@ impl Head {
         page
     }
 
-    /// The machine in one line: CPU model, CPUs, kernel, virtualisation; what is missing is left out.
+    /// The machine in one line: CPU model, CPUs, kernel, virtualisation; unknown parts are omitted.
     fn machine(&self) -> String {
         let Some(machine) = &self.conditions else {
             return String::new();
@@ -278,7 +278,7 @@ impl Head {
         self.standing_as("spoils").map(caveat).collect()
     }
 
-    /// The conditions of the run, worst first: those that spoil it with what would fix them, the rest by name.
+    /// The conditions of the run, worst first: spoiling conditions with their fixes, the rest by name.
     fn conditions_section(&self) -> Section {
         let mut section = Section::new("conditions, worst first");
         for condition in self.standing_as("spoils") {
@@ -327,7 +327,7 @@ impl Head {
         table
     }
 
-    /// The part of a comparison that all experiments share: where the run came from, and what its numbers depend on.
+    /// The part of a comparison that all experiments share: the origin of the run and its conditions.
     #[must_use]
     pub fn compared(&self) -> diff::Run {
         let conditions = self.conditions.iter().flat_map(|snapshot| &snapshot.conditions);
@@ -353,7 +353,7 @@ impl Head {
     }
 }
 
-/// How conditions stand, the worst first; what could not be read may be anything.
+/// Severities of conditions, worst first; the severity of an unreadable condition is unknown.
 const STANDINGS: [&str; 4] = ["spoils", "unknown", "explains", "fine"];
 
 fn standing(condition: &Condition) -> &'static str {
@@ -370,19 +370,19 @@ fn reading(condition: &Condition) -> String {
     format!("{} = {value}", condition.name)
 }
 
-/// Why a condition matters, or why it is unknown, and what would fix it.
+/// Why a condition matters or is unknown, and how to fix it.
 fn reason(condition: &Condition) -> String {
     let unknown_because = condition.unknown_because.as_ref();
     let why = unknown_because.filter(|_| condition.value.is_none());
     let why = why.unwrap_or(&condition.why).trim_end_matches('.');
-    let fix = condition.mend.as_ref().map(|mend| format!("Fix: {mend}"));
+    let fix = condition.mend.as_ref().map(|fix| format!("Fix: {fix}"));
     let why = Some(why)
         .filter(|why| !why.is_empty())
         .map(|why| format!("{why}."));
     why.into_iter().chain(fix).collect::<Vec<_>>().join(" ")
 }
 
-/// What is known of a run before it begins, for its document.
+/// Facts about a run that are known before it starts.
 #[derive(Debug, Clone, Default)]
 pub struct RunFacts {
     /// This program's version.

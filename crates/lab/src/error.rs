@@ -1,10 +1,11 @@
-//! What experiments refuse to do, and why they could not be carried out.
+//! Errors of experiments.
 
 use crate::child::ChildError;
 use corelane_guest::GuestError;
 use corelane_host::HostError;
 use corelane_host::bed::BedError;
 use corelane_link::LinkError;
+use corelane_load::http::HttpLoadError;
 use corelane_load::udp::UdpLoadError;
 use corelane_rss::TableError;
 use corelane_rss::balance::BalanceError;
@@ -14,10 +15,10 @@ use corelane_worker::SpawnError;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// Why an experiment could not be carried out.
+/// An error of an experiment.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// It cannot be done as asked.
+    /// The request was refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A server or generator failed.
@@ -29,7 +30,7 @@ pub enum LabError {
     /// There is no namespace.
     #[error(transparent)]
     Bed(#[from] BedError),
-    /// A part of a guest is missing, or it did not end well.
+    /// A part of a guest is missing, or the guest failed.
     #[error(transparent)]
     Guest(#[from] GuestError),
     /// Frames could not be sent.
@@ -38,6 +39,9 @@ pub enum LabError {
     /// A client cannot be planned.
     #[error(transparent)]
     Load(#[from] UdpLoadError),
+    /// Clients that speak HTTP or move bytes cannot be planned.
+    #[error(transparent)]
+    StreamLoad(#[from] HttpLoadError),
     /// An entry has no source port.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -58,11 +62,11 @@ pub enum LabError {
     Failed(String),
 }
 
-/// What was asked for and cannot be.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct Refusal {
-    /// The flags that ask for it.
+    /// The flags concerned.
     pub flags: &'static str,
     reason: String,
 }
@@ -76,7 +80,7 @@ impl Refusal {
     }
 }
 
-/// Refuses the first value that is out of bounds; `what` names it as N, `why` explains the bounds.
+/// Rejects the first value out of bounds; `what` names it as N, `why` explains the bounds.
 pub(crate) fn within(
     flags: &'static str,
     values: &[usize],

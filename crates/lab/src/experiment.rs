@@ -1,7 +1,7 @@
-//! What an experiment is, and the one runner of all of them.
+//! The trait of experiments and their common runner.
 //!
-//! In: an [`Experiment`], a [`Schedule`], a flag that ends the run early. Out: the experiment's document, concluded after
-//! every trial, so that an interrupt loses nothing.
+//! In: an [`Experiment`], a [`Schedule`], an interrupt flag. Out: the experiment's document. It is concluded after
+//! every trial, so an interrupt loses nothing.
 
 use crate::document::{Document, TrialStatus};
 use corelane_host::counters::CpuTimes;
@@ -9,48 +9,48 @@ use corelane_measure::quantity;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often a trial is run again that another machine spoilt.
+/// Largest number of repeats of a trial that another machine spoilt.
 const MOST_REPEATS: usize = 3;
 
-/// One experiment: its steps are data, a trial measures one step, and what follows from the trials is a pure function.
+/// An experiment. Its steps are data, a trial measures one step, and the conclusion is a pure function of the trials.
 pub trait Experiment {
-    /// What comes out.
+    /// The document.
     type Document: Document;
-    /// Why it could not be carried out.
+    /// The error of a failed run.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// The plan, as `--dry-run` prints it.
     ///
     /// # Errors
-    /// When it cannot be carried out as asked.
+    /// If the request cannot be carried out.
     fn plan(&self) -> Result<Value, Self::Error>;
 
-    /// The document before anything was measured. What takes long to make, such as large tables, is made here.
+    /// Creates the document before the first measurement, and prepares expensive data such as large tables.
     ///
     /// # Errors
-    /// When the experiment cannot be carried out as asked.
+    /// If the request cannot be carried out.
     fn begin(&mut self) -> Result<Self::Document, Self::Error>;
 
-    /// How many steps there are. Each is tried once a round.
+    /// The number of steps. Each is measured once per round.
     fn steps(&self) -> usize;
 
-    /// What a step tries, in a few words.
+    /// A short description of a step.
     fn title(&self, step: usize, document: &Self::Document) -> String;
 
-    /// Measures one step, and records in the document what was measured.
+    /// Measures one step and records the trial in the document.
     ///
     /// # Errors
-    /// When nothing could be measured.
+    /// If nothing could be measured.
     fn trial(
         &mut self,
         trying: &mut Trying<'_>,
         document: &mut Self::Document,
     ) -> Result<TrialStatus, Self::Error>;
 
-    /// Records a trial that failed. What cannot be recorded ends the run; the first trial's failure always does.
+    /// Records a failed trial. An error that cannot be recorded ends the run; so does any failure of the first trial.
     ///
     /// # Errors
-    /// The error itself, where it ends the run.
+    /// The error, if it ends the run.
     fn failed(
         &self,
         _turn: Turn,
@@ -63,37 +63,37 @@ pub trait Experiment {
     /// Marks the last trial as spoilt.
     fn spoil(&self, _turn: Turn, _why: String, _document: &mut Self::Document) {}
 
-    /// Draws everything from the trials so far that follows from them.
+    /// Concludes from the trials so far.
     fn conclude(&self, document: &mut Self::Document);
 }
 
-/// One trial's turn.
+/// The position of one trial in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which step.
+    /// The step.
     pub step: usize,
-    /// Which round, from 0.
+    /// The round, from 0.
     pub round: usize,
 }
 
-/// A trial under way.
+/// A running trial.
 pub struct Trying<'a> {
     /// Which.
     pub turn: Turn,
-    /// Whether any trial before it gave something.
+    /// Whether any earlier trial had a result.
     pub first: bool,
-    /// Set when the run is to end early.
+    /// The interrupt flag.
     pub interrupt: &'a AtomicBool,
     clocked: Option<(CpuTimes, CpuTimes)>,
 }
 
 impl Trying<'_> {
-    /// What was measured lay between these readings: other machines may have had only so much CPU time meanwhile.
+    /// The CPU readings before and after the measurement; the steal time between them is limited.
     pub fn clocked(&mut self, begun: &CpuTimes, ended: &CpuTimes) {
         self.clocked = Some((begun.clone(), ended.clone()));
     }
 
-    /// Measures, and notes when it began and ended; where the CPUs' times cannot be read, nothing is known of other machines.
+    /// Measures, and reads the CPU times before and after. If they cannot be read, steal time is unknown.
     pub fn clock<T>(&mut self, measure: impl FnOnce() -> T) -> T {
         let begun = CpuTimes::read();
         let measured = measure();
@@ -103,21 +103,22 @@ impl Trying<'_> {
         measured
     }
 
-    /// Whether the run is to end early.
+    /// Whether the run is interrupted.
     #[must_use]
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// Why the trial is no result: another machine on the same hardware had more than `most` of the CPUs' time.
+    /// Returns the reason if the trial is spoilt: another machine on the same hardware used more than `most` of the CPU
+    /// time.
     fn spoilt(&self, most: f64) -> Option<String> {
         let (begun, ended) = self.clocked.as_ref()?;
         spoilt(most, begun, ended)
     }
 }
 
-/// Why a trial is no result whose CPUs counted from `earlier` to `later`: another machine on the same hardware had more of
-/// them than `most`, a share.
+/// Returns the reason if a trial between `earlier` and `later` is spoilt: another machine on the same hardware used
+/// more than the share `most` of its CPUs.
 fn spoilt(most: f64, earlier: &CpuTimes, later: &CpuTimes) -> Option<String> {
     let share = later.since(earlier).total().steal_share()?;
     (share > most).then(|| {
@@ -126,31 +127,32 @@ fn spoilt(most: f64, earlier: &CpuTimes, later: &CpuTimes) -> Option<String> {
     })
 }
 
-/// How a run goes on.
+/// The progress of a run.
 pub struct Progress<'a, D> {
     /// Trials done.
     pub done: usize,
-    /// Trials in all.
+    /// Total trials.
     pub of: usize,
-    /// What was just measured.
+    /// The step just measured.
     pub what: &'a str,
-    /// Everything so far.
+    /// The document so far.
     pub document: &'a D,
 }
 
-/// Which trials to run.
+/// The schedule of trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// Trials of each step.
     pub rounds: usize,
-    /// Of the order within the rounds.
+    /// Seed of the order within each round.
     pub seed: u64,
-    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt.
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
+    /// spoilt.
     pub max_steal: f64,
 }
 
 impl Schedule {
-    /// Of trials that no other machine can spoil.
+    /// A schedule of trials that no other machine can spoil.
     #[must_use]
     pub const fn unguarded(rounds: u32, seed: u64) -> Self {
         Self {
@@ -161,11 +163,11 @@ impl Schedule {
     }
 }
 
-/// Runs every trial of an experiment that has begun, or as many as there are before `interrupt` is set. What another machine spoilt is run
-/// again when its round is through, [`MOST_REPEATS`] times at most.
+/// Runs all trials of a started experiment until `interrupt` is set. A trial spoilt by another machine is repeated at
+/// the end of its round, at most [`MOST_REPEATS`] times.
 ///
 /// # Errors
-/// When the very first trial fails, or a later one that cannot be recorded.
+/// If the first trial fails, or a later failure cannot be recorded.
 pub fn run<E: Experiment>(
     experiment: &mut E,
     mut document: E::Document,
@@ -211,7 +213,7 @@ pub fn run<E: Experiment>(
     Ok(document)
 }
 
-/// Gives every trial its turn, in an order drawn for each round, until `interrupt` is set; returns whether it was.
+/// Runs every trial, in a random order per round, until `interrupt` is set; returns whether it was set.
 fn in_order<E>(
     schedule: Schedule,
     steps: usize,
@@ -260,7 +262,7 @@ mod tests {
             Ok::<_, Infallible>(TrialStatus::Failed)
         });
         assert_eq!(interrupted, Ok(false));
-        // A seed that was given once gives the same order ever after.
+        // The same seed always gives the same order.
         assert_eq!(tried, [[3, 2, 1, 4, 0], [1, 0, 2, 3, 4]]);
     }
 

@@ -1,4 +1,4 @@
-//! Experiments: a plan and a test bed come in; a report with its conditions, raw trials and a conclusion goes out.
+//! Experiments. In: a plan and a test bed. Out: a report with conditions, raw trials and a conclusion.
 
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
@@ -11,6 +11,9 @@ pub mod documents;
 pub mod engines;
 pub mod error;
 pub mod experiment;
+mod growth;
+pub mod law;
+pub mod limit;
 pub mod named;
 pub mod nic;
 mod placing;
@@ -20,3 +23,5 @@ pub mod scale;
 pub mod simulate;
 pub mod steps;
 pub mod streams;
+pub mod trials;
+pub mod tried;

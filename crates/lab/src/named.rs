@@ -1,13 +1,13 @@
-//! Choices by the names that flags and documents have for them.
+//! Choices with the names used in flags and documents.
 
 use thiserror::Error;
 
-/// An enum whose values flags and documents name.
+/// An enum whose values have names in flags and documents.
 pub trait Named: Copy + PartialEq + 'static {
-    /// What a value is, for refusals.
+    /// The noun for error messages.
     const WHAT: &'static str;
 
-    /// Every value with its name.
+    /// All values with their names.
     const NAMES: &'static [(Self, &'static str)];
 
     /// The name of a value.
@@ -20,7 +20,7 @@ pub trait Named: Copy + PartialEq + 'static {
     /// The value of a name.
     ///
     /// # Errors
-    /// When no value has it.
+    /// If no value has this name.
     fn named(text: &str) -> Result<Self, UnknownName> {
         let known = Self::NAMES.iter().find(|(_, name)| *name == text);
         let names: Vec<&str> = Self::NAMES.iter().map(|(_, name)| *name).collect();
@@ -39,7 +39,7 @@ pub trait Named: Copy + PartialEq + 'static {
     }
 }
 
-/// A name that no value has.
+/// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no {what} {name:?}: give {known}")]
 pub struct UnknownName {

@@ -1,12 +1,67 @@
 //! Which buckets are active in the steps of an experiment, and on which CPUs their clients run.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 
 /// Buckets up to which every number of active ones is a step of its own.
 const MOST_STEPS_OF_ONE: usize = 8;
 
-/// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the doublings
-/// and all of them, which keeps the run near a minute and the law's points apart.
+/// Why no client can be crossed.
+pub(crate) const ONE_CPU: &str = "clients on the wrong CPU: needs two CPUs";
+
+/// Where each bucket's client ran. On veth and loopback the receive path runs on the sender's CPU, so this decides
+/// locality.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// On the CPU of the bucket's worker.
+    Aligned,
+    /// On another worker's CPU: the control, in which locality must collapse.
+    Crossed,
+}
+
+impl Placement {
+    /// The CPU of each bucket's client, from those of the workers.
+    pub(crate) fn client_cpus(self, own: &[u32]) -> Vec<u32> {
+        match self {
+            Self::Aligned => own.to_vec(),
+            Self::Crossed => other_cpus(own),
+        }
+    }
+
+    /// Whether clients can run so beside workers on these CPUs.
+    pub(crate) fn is_possible(self, own: &[u32]) -> bool {
+        self == Self::Aligned || distinct(own) > 1
+    }
+}
+
+impl FromStr for Placement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "aligned" => Ok(Self::Aligned),
+            "crossed" => Ok(Self::Crossed),
+            other => Err(format!(
+                "there is no placement '{other}': give aligned or crossed"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Aligned => "aligned",
+            Self::Crossed => "crossed",
+        })
+    }
+}
+
+/// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the
+/// doublings and all of them, which keeps the run near a minute and the law's points apart.
 pub(crate) fn active_counts(buckets: usize) -> Vec<usize> {
     if buckets <= MOST_STEPS_OF_ONE {
         return (1..=buckets).collect();
@@ -18,8 +73,9 @@ pub(crate) fn active_counts(buckets: usize) -> Vec<usize> {
         .collect()
 }
 
-/// For each bucket's CPU the next worker's that is another one: where crossed clients run. Its own where there is no other.
-pub(crate) fn other_cpus(own: &[u32]) -> Vec<u32> {
+/// For each bucket's CPU the next worker's that is another one: where crossed clients run. Its own where there is no
+/// other.
+fn other_cpus(own: &[u32]) -> Vec<u32> {
     (0..own.len())
         .map(|bucket| {
             let mut others = own.iter().cycle().skip(bucket + 1).take(own.len());
@@ -30,7 +86,12 @@ pub(crate) fn other_cpus(own: &[u32]) -> Vec<u32> {
 
 /// How many different CPUs there are.
 pub(crate) fn distinct(cpus: &[u32]) -> usize {
-    cpus.iter().collect::<BTreeSet<_>>().len()
+    sorted(cpus.to_vec()).len()
+}
+
+/// Each CPU once, in their order.
+pub(crate) fn sorted(cpus: Vec<u32>) -> Vec<u32> {
+    cpus.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]
@@ -51,5 +112,14 @@ mod tests {
         assert_eq!(other_cpus(&[0, 0, 1, 1]), [1, 1, 0, 0]);
         assert_eq!(other_cpus(&[3, 3]), [3, 3]);
         assert_eq!(distinct(&[0, 1, 0]), 2);
+    }
+
+    #[test]
+    fn placements_are_read_as_they_are_written() {
+        for placement in [Placement::Aligned, Placement::Crossed] {
+            assert_eq!(placement.to_string().parse(), Ok(placement));
+        }
+        let unknown = "inverted".parse::<Placement>().unwrap_err();
+        assert!(unknown.contains("aligned or crossed"), "{unknown}");
     }
 }

@@ -1,99 +1,36 @@
-//! Documents made of steps and trials: from raw trials to medians, reasons, comparisons, CSV and gates, all by the metrics
-//! that the experiment declares.
+//! The document of scaling experiments: computes medians, linearity, reasons and the scaling law from raw trials, using
+//! the experiment's declared metrics. `growth.rs` renders it.
 //!
-//! A trial in which the generator was the limit, or that another machine spoilt, is kept, marked, and enters no number.
+//! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
-use crate::document::{CpuShare, Document, TrialStatus};
-use corelane_measure::metric::{Measured, Metric, Sample, Values};
-use corelane_measure::scalability::{self, Law};
+use crate::document::{CpuShare, Head, TrialStatus};
+use crate::law::Scaling;
+use crate::limit::Limit;
+use crate::placing::distinct;
+use crate::tried::Tried;
+use corelane_host::counters::CpuTimes;
+use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
+use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
-use corelane_measure::{quantity, share};
-use corelane_report::diff::{self, Numbers};
-use corelane_report::gate::Figure;
-use corelane_report::page::{Caveat, Section};
-use corelane_report::reading::{Reading, metric, table};
-use corelane_report::table::Table;
+use corelane_report::reading::Reading;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
 
-/// Why a step lacks a number when nothing else says it.
+/// The default reason for a missing number.
 const NOT_COUNTED: &str = "the trials did not count it";
 
 /// Of trials that another machine on the same hardware spoilt.
 pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
 
-/// Trials that are no result, and why.
-const SET_ASIDE: [(TrialStatus, &str); 2] = [
-    (TrialStatus::GeneratorLimited, "the generator was the limit"),
-    (TrialStatus::Spoilt, SPOILT),
-];
-
-/// What every trial says of itself, flattened into its document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
-    /// Index of the step in the document.
-    pub step: usize,
-    /// The round, from 0: trials of one round ran next to each other.
-    pub round: usize,
-    /// Seconds that were measured.
-    pub duration_s: f64,
-    /// Whether the numbers may be used.
-    pub status: TrialStatus,
-    /// Why not.
-    pub why: Option<String>,
-    /// Why a field is null: field name to reason.
-    #[serde(default)]
-    pub unknown: BTreeMap<String, String>,
-}
-
-impl Tried {
-    /// A valid trial of so many seconds.
-    #[must_use]
-    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
-        Self {
-            step,
-            round,
-            duration_s,
-            status: TrialStatus::Valid,
-            why: None,
-            unknown: BTreeMap::new(),
-        }
-    }
-
-    /// A trial that failed.
-    #[must_use]
-    pub fn failed(step: usize, round: usize, error: &dyn std::error::Error) -> Self {
-        Self {
-            status: TrialStatus::Failed,
-            why: Some(error.to_string()),
-            ..Self::new(step, round, 0.0)
-        }
-    }
-
-    /// Marks it as no result: another machine took the CPUs.
-    pub fn spoil(&mut self, why: String) {
-        (self.status, self.why) = (TrialStatus::Spoilt, Some(why));
-    }
-
-    /// Whether the numbers may be used.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.status == TrialStatus::Valid && self.duration_s > 0.0
-    }
-
-    /// A count as a rate a second.
-    #[must_use]
-    pub fn per_second(&self, count: u64) -> f64 {
-        count as f64 / self.duration_s
-    }
-}
-
 /// What every step says of its trials, flattened into its document as the last of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summed {
-    /// Valid trials, which alone make the values.
+    /// Number of valid trials; only these are used in the values.
     pub trials: usize,
-    /// Trials left out because the generator was the limit.
+    /// Number of trials excluded because the generator was the limit.
     #[serde(default)]
     pub generator_limited_trials: usize,
     /// Why a value is null: field name to reason.
@@ -104,122 +41,341 @@ pub struct Summed {
     pub values: Values,
 }
 
-/// A step.
-pub trait Step: Measured + 'static {
-    /// What it says of its trials, to be filled.
-    fn summed_mut(&mut self) -> &mut Summed;
+/// The shape of a step.
+pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// Buckets that the traffic is aimed at.
+    fn active(&self) -> usize;
+
+    /// Whether both shapes differ only in the number of active buckets.
+    fn grows_to(&self, other: &Self) -> bool;
+
+    /// Whether both have the same traffic; a control and its reference do.
+    fn same_load(&self, other: &Self) -> bool;
+
+    /// Everything but the number of buckets, in words.
+    fn title(&self) -> String;
+
+    /// The steering model and the placement of clients: `exact steering, aligned`.
+    fn who(&self) -> String;
+
+    /// The style sheet class of the series.
+    fn class(&self) -> String;
+
+    /// Whether it is exact steering with aligned clients, the reference of the controls.
+    fn is_exact(&self) -> bool;
+
+    /// Whether the run is judged by it.
+    fn is_judged(&self) -> bool {
+        self.is_exact()
+    }
+
+    /// Whether it is a step of the plain experiment, without variation.
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    /// The rank of a judged series: the verdict is about the series with the highest. `first` is the first judged
+    /// series.
+    fn weight(&self, first: &Self) -> u64;
 }
 
 /// A trial.
-pub trait Trial: 'static {
-    /// What it says of itself.
+pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// A trial that counted nothing, to be filled in.
+    #[must_use]
+    fn new(tried: Tried) -> Self {
+        let mut trial = Self::default();
+        *trial.tried_mut() = tried;
+        trial
+    }
+
+    /// The common fields.
     fn tried(&self) -> &Tried;
 
-    /// The same, to be marked.
+    /// The common fields, mutable.
     fn tried_mut(&mut self) -> &mut Tried;
+
+    /// CPU time shares of the trial.
+    fn cpu_shares(&self) -> &[CpuShare];
 }
 
-/// A document made of steps and trials.
-pub trait Stepped: Document {
-    /// One step.
-    type Step: Step;
+/// The specifics of one scaling experiment; a value holds the fields of its document that no other has.
+pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// The shape of a step.
+    type Shape: Shape;
+    /// The results of a step besides its metrics.
+    type Found: fmt::Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned;
     /// One trial.
     type Trial: Trial;
 
-    /// Every metric, in the order of columns; the first that is compared is the one that steps are judged by.
+    /// Whether idle and softirq shares of a step cover its workers' CPUs only, instead of all CPUs used.
+    const OF_WORKERS_ALONE: bool;
+
+    /// The name of the experiment in reports.
+    fn name(&self) -> &'static str;
+
+    /// All metrics in column order; steps are judged by the first.
     fn metrics(&self) -> &'static [&'static Metric<Self::Trial>];
 
     /// The columns that name a step.
-    fn shape() -> Vec<Reading<'static, Self::Step>>;
+    fn columns() -> Vec<Reading<'static, Step<Self>>>;
 
-    /// What a step is, in full: steps of two runs are compared that have the same key.
-    fn key(step: &Self::Step) -> String;
+    /// The key of a step: steps of two runs with equal keys are compared.
+    fn key(step: &Step<Self>) -> String;
 
-    /// The steps.
-    fn steps(&self) -> &[Self::Step];
+    /// Fills in the results of a step besides its metrics, from the valid trials.
+    fn fill(found: &mut Self::Found, valid: &[&Self::Trial]);
 
-    /// The trials.
-    fn trials(&self) -> &[Self::Trial];
+    /// Fills in values that compare steps, from their metrics.
+    fn compare(_report: &mut Report<Self>) {}
 
-    /// The steps to be filled, and the trials that fill them.
-    fn parts(&mut self) -> (&mut [Self::Step], &[Self::Trial]);
+    /// The fields of a step that are null and need a reason.
+    fn missing(step: &Step<Self>) -> Vec<&'static str>;
 
-    /// The trials of a step that are a result.
-    fn valid_trials(&self, step: usize) -> impl Iterator<Item = &Self::Trial> {
-        let own = move |trial: &&Self::Trial| trial.tried().step == step && trial.tried().is_valid();
-        self.trials().iter().filter(own)
+    /// The reason for such a field being null, if neither the trials nor their status give one.
+    fn reason(&self, step: &Step<Self>, field: &str) -> Option<&'static str>;
+
+    /// The rate of a step of the main series for the law of growth, in events per second.
+    fn law_rate(&self, step: &Step<Self>) -> Option<f64>;
+
+    /// Planned steps that could not run, with reasons.
+    fn left_out(&self) -> &[String] {
+        &[]
     }
 
-    /// How many trials ended so.
-    fn ended(&self, status: TrialStatus) -> usize {
-        let ended = |trial: &&Self::Trial| trial.tried().status == status;
-        self.trials().iter().filter(ended).count()
+    /// Whether the page reports that a field of a step is null.
+    fn is_news(&self, _field: &str) -> bool {
+        true
     }
+}
 
-    /// Fills in every step's metrics from its valid trials.
-    fn fill(&mut self) {
-        let metrics = self.metrics();
-        let (steps, trials) = self.parts();
-        for (index, step) in steps.iter_mut().enumerate() {
-            let own = || trials.iter().filter(|trial| trial.tried().step == index);
-            let valid: Vec<&Self::Trial> = own().filter(|trial| trial.tried().is_valid()).collect();
-            let summed = step.summed_mut();
-            summed.trials = valid.len();
-            let limited = |trial: &&Self::Trial| trial.tried().status == TrialStatus::GeneratorLimited;
-            summed.generator_limited_trials = own().filter(limited).count();
-            summed.values.fill(metrics, &valid);
+/// The document of a scaling experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Report<K: Kind> {
+    /// What all documents begin with.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The resolved plan of the run.
+    pub plan: Value,
+    /// The steering document that both ends shared.
+    pub steering: Value,
+    /// The fields specific to this kind.
+    #[serde(flatten)]
+    pub kind: K,
+    /// One entry per shape of server and traffic; medians over the valid trials.
+    pub steps: Vec<Step<K>>,
+    /// All raw trials; invalid ones are marked.
+    pub trials: Vec<K::Trial>,
+    /// The scaling law of the main series, or why none was fitted.
+    pub scaling: Scaling,
+    /// The limit of growth of the main series.
+    pub limit: Limit,
+}
+
+/// One step: its shape and the results of its valid trials.
+///
+/// A value that was not measured or does not exist (answers of a sink) is `None`, never 0; [`Summed::unknown`] has the
+/// reason.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Step<K: Kind> {
+    /// What was tried.
+    #[serde(flatten)]
+    pub shape: K::Shape,
+    /// Buckets that the server was built with; with a subject, CPUs at most.
+    pub buckets_configured: usize,
+    /// CPUs of the active buckets, in bucket order.
+    pub cpus: Vec<u32>,
+    /// CPU time shares, medians.
+    #[serde(default)]
+    pub cpu_shares: Vec<CpuShare>,
+    /// The fields specific to steps of this kind.
+    #[serde(flatten)]
+    pub found: K::Found,
+    /// Its metrics.
+    #[serde(flatten)]
+    pub summed: Summed,
+}
+
+/// Steps that differ only in the number of active buckets: at least one, in ascending order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series<'a, K: Kind>(pub Vec<&'a Step<K>>);
+
+impl<K: Kind> Measured for Step<K> {
+    fn values(&self) -> &Values {
+        &self.summed.values
+    }
+}
+
+impl<K: Kind> Step<K> {
+    /// Creates a step without measurements.
+    #[must_use]
+    pub fn new(shape: K::Shape, buckets_configured: usize, cpus: Vec<u32>) -> Self {
+        Self {
+            shape,
+            buckets_configured,
+            cpus,
+            cpu_shares: Vec::new(),
+            found: K::Found::default(),
+            summed: Summed::default(),
         }
     }
 
-    /// Fills in the metrics that a document of an earlier version lacks, from its raw trials.
-    fn fill_lacking(&mut self) {
-        let metrics = self.metrics();
-        let (steps, trials) = self.parts();
-        for (index, step) in steps.iter_mut().enumerate() {
-            let own = trials
-                .iter()
-                .filter(|trial| trial.tried().step == index && trial.tried().is_valid());
-            let valid: Vec<&Self::Trial> = own.collect();
-            for metric in metrics.iter().filter(|metric| metric.read.is_some()) {
-                if step.values().lacks(metric.name) {
-                    let value = metric.combine(&valid);
-                    step.summed_mut().values.set(metric.name, value);
+    /// The mean idle share of its CPUs; see [`Kind::OF_WORKERS_ALONE`].
+    #[must_use]
+    pub fn idle_share(&self) -> Option<f64> {
+        mean_share(self.own_shares(), |share| share.idle_share)
+    }
+
+    /// Their mean softirq share.
+    #[must_use]
+    pub fn softirq_share(&self) -> Option<f64> {
+        mean_share(self.own_shares(), |share| share.softirq_share)
+    }
+
+    fn own_shares(&self) -> impl Iterator<Item = &CpuShare> {
+        let counts = |share: &&CpuShare| !K::OF_WORKERS_ALONE || self.cpus.contains(&share.cpu);
+        self.cpu_shares.iter().filter(counts)
+    }
+}
+
+impl<'a, K: Kind> Series<'a, K> {
+    /// The shape of its first step.
+    #[must_use]
+    pub fn shape(&self) -> &'a K::Shape {
+        &self.0[0].shape
+    }
+
+    /// The last step that has a valid trial.
+    #[must_use]
+    pub fn last_measured(&self) -> Option<&'a Step<K>> {
+        self.0.iter().copied().rfind(|step| step.summed.trials > 0)
+    }
+}
+
+impl<K: Kind> Report<K> {
+    /// The metric that steps are judged by.
+    #[must_use]
+    pub fn rate(&self) -> &'static Metric<K::Trial> {
+        self.kind.metrics()[0]
+    }
+
+    /// The valid trials of a step.
+    #[must_use]
+    pub fn valid_trials(&self, step: usize) -> Vec<&K::Trial> {
+        valid(&self.trials, step)
+    }
+
+    /// The series of the plain experiment, in document order; each in ascending order of active buckets.
+    #[must_use]
+    pub fn series(&self) -> Vec<Series<'_, K>> {
+        let mut all: Vec<Series<'_, K>> = Vec::new();
+        for step in self.steps.iter().filter(|step| step.shape.is_plain()) {
+            match all.iter_mut().find(|series| series.shape().grows_to(&step.shape)) {
+                Some(series) => series.0.push(step),
+                None => all.push(Series(vec![step])),
+            }
+        }
+        for series in &mut all {
+            series.0.sort_by_key(|step| step.shape.active());
+        }
+        all
+    }
+
+    /// The judged series and the controls. If no series is judged, the first is used.
+    #[must_use]
+    pub fn parted_series(&self) -> [Vec<Series<'_, K>>; 2] {
+        let parted = self.series().into_iter();
+        let (mut judged, mut controls): (Vec<_>, Vec<_>) =
+            parted.partition(|series| series.shape().is_judged());
+        if judged.is_empty() && !controls.is_empty() {
+            judged.push(controls.remove(0));
+        }
+        [judged, controls]
+    }
+
+    /// The series that the verdict is about.
+    #[must_use]
+    pub fn main_series(&self) -> Option<Series<'_, K>> {
+        let [judged, _] = self.parted_series();
+        let first = judged.first()?.shape();
+        judged
+            .into_iter()
+            .max_by_key(|series| series.shape().weight(first))
+    }
+
+    /// The last measured step of that series.
+    #[must_use]
+    pub fn last_step(&self) -> Option<&Step<K>> {
+        self.main_series()?.last_measured()
+    }
+
+    /// Computes every step from its valid trials, then the comparisons of steps and the scaling law. Limits do not
+    /// change.
+    pub fn summarise(&mut self) {
+        let metrics = self.kind.metrics();
+        let linearities: Vec<_> = (0..self.steps.len()).map(|step| self.linearity(step)).collect();
+        for ((index, step), linearity) in self.steps.iter_mut().enumerate().zip(linearities) {
+            let valid = valid(&self.trials, index);
+            let limited = |trial: &&K::Trial| {
+                let tried = trial.tried();
+                (tried.step, tried.status) == (index, TrialStatus::GeneratorLimited)
+            };
+            step.summed.trials = valid.len();
+            step.summed.generator_limited_trials = self.trials.iter().filter(limited).count();
+            step.summed.values.fill(metrics, &valid);
+            step.summed
+                .values
+                .set_spread(&linearity_metric::<K::Trial>(), linearity);
+            step.cpu_shares = middle_shares(valid.iter().flat_map(|trial| trial.cpu_shares()));
+            K::fill(&mut step.found, &valid);
+        }
+        K::compare(self);
+        self.give_reasons();
+        let main = self.main_series().map_or_else(Vec::new, |series| series.0);
+        // Workers are counted by CPU: buckets that share a CPU count once.
+        let point = |step: &Step<K>| Some((distinct(&step.cpus), self.kind.law_rate(step)?));
+        self.scaling = Scaling::of(&main.into_iter().filter_map(point).collect::<Vec<_>>());
+    }
+
+    /// Computes metrics that a document of an earlier version lacks, from its raw trials.
+    pub fn fill_lacking(&mut self) {
+        for (index, step) in self.steps.iter_mut().enumerate() {
+            let valid = valid(&self.trials, index);
+            for metric in self.kind.metrics() {
+                if metric.read.is_some() && step.summed.values.lacks(metric.name) {
+                    step.summed.values.set(metric.name, metric.combine(&valid));
                 }
             }
         }
     }
 
-    /// How close to proportional growth a step is: each round's rate at `workers` buckets over as many times the rate at one.
-    fn linearity(
-        &self,
-        rate: &Metric<Self::Trial>,
-        workers: usize,
-        (many, one): (usize, usize),
-    ) -> Option<Spread> {
-        let rates = |step: usize| -> Vec<(usize, f64)> {
-            let valid = self.valid_trials(step);
-            let rate = |trial| Some((Trial::tried(trial).round, *rate.numbers([trial]).first()?));
-            valid.filter_map(rate).collect()
+    /// Linearity of a step: each round's rate, divided by the number of active buckets times the plain rate at one
+    /// bucket.
+    fn linearity(&self, index: usize) -> Option<Spread> {
+        let shape = &self.steps[index].shape;
+        let base = |other: &Step<K>| {
+            other.shape.active() == 1 && other.shape.is_plain() && other.shape.grows_to(shape)
         };
-        let base = rates(one);
-        let pair = |(round, many): (usize, f64)| {
-            let (_, one) = base.iter().find(|(other, _)| *other == round)?;
-            Some((many, *one))
+        let base = self.steps.iter().position(base)?;
+        let rates = |step: usize| -> BTreeMap<usize, f64> {
+            let rate = |trial: &K::Trial| Some((trial.tried().round, *self.rate().numbers([trial]).first()?));
+            valid(&self.trials, step).into_iter().filter_map(rate).collect()
         };
-        let pairs: Vec<(f64, f64)> = rates(many).into_iter().filter_map(pair).collect();
-        statistics::linearity(workers, &pairs)
+        let (many, one) = (rates(index), rates(base));
+        let pairs = many
+            .iter()
+            .filter_map(|(round, many)| Some((*many, *one.get(round)?)));
+        statistics::linearity(shape.active(), &pairs.collect::<Vec<_>>())
     }
 
-    /// Names the reason of every field that is `missing` from a step: the trials' own, what `own` says, or how the trials ended.
-    fn give_reasons(
-        &mut self,
-        missing: impl Fn(&Self::Step) -> Vec<&'static str>,
-        own: impl Fn(&Self::Step, &str) -> Option<String>,
-    ) {
-        let (steps, trials) = self.parts();
-        for (index, step) in steps.iter_mut().enumerate() {
+    /// Sets the reason for every missing field of a step: from the trials, the experiment, or the trials' status.
+    fn give_reasons(&mut self) {
+        let kind = &self.kind;
+        for (index, step) in self.steps.iter_mut().enumerate() {
             let tried = || {
-                trials
+                self.trials
                     .iter()
                     .map(Trial::tried)
                     .filter(|tried| tried.step == index)
@@ -227,122 +383,30 @@ pub trait Stepped: Document {
             let reason = |name: &str| {
                 let of_trial = tried().find_map(|tried| tried.unknown.get(name).cloned());
                 of_trial
-                    .or_else(|| own(step, name))
+                    .or_else(|| kind.reason(step, name).map(str::to_owned))
                     .or_else(|| why_missing(name, &tried().map(|tried| tried.status).collect::<Vec<_>>()))
                     .unwrap_or_else(|| NOT_COUNTED.to_owned())
             };
-            // A document is concluded again after every trial: reasons of an earlier time may no longer hold.
-            let missing = missing(step).into_iter();
-            let reasons = missing.map(|name| (name.to_owned(), reason(name))).collect();
-            step.summed_mut().unknown = reasons;
+            // A document is concluded after every trial: earlier reasons may no longer hold.
+            let missing = K::missing(step).into_iter();
+            step.summed.unknown = missing.map(|name| (name.to_owned(), reason(name))).collect();
         }
-    }
-
-    /// The table of all steps with all metrics.
-    fn steps_table(&self) -> Table {
-        let mut readings = Self::shape();
-        readings.extend(self.metrics().iter().map(|of| metric(of)));
-        table(readings, self.steps())
-    }
-
-    /// The run as it is compared with another.
-    fn compared_steps(&self) -> diff::Run {
-        let compared = || self.metrics().iter().filter(|metric| metric.compared);
-        let numbers = |index: usize| {
-            let of = |(place, metric): (usize, &&'static Metric<Self::Trial>)| {
-                Numbers::of(metric, self.valid_trials(index), place == 0)
-            };
-            compared().enumerate().map(of).collect()
-        };
-        let shape = Self::shape();
-        let step = |(index, step): (usize, &Self::Step)| diff::Step {
-            key: Self::key(step),
-            shape: shape.iter().map(|reading| reading.cell(step)).collect(),
-            numbers: numbers(index),
-        };
-        diff::Run {
-            shape: shape.iter().map(Reading::column).collect(),
-            steps: self.steps().iter().enumerate().map(step).collect(),
-            ..self.head().compared()
-        }
-    }
-
-    /// The figures that gates may name: the metrics of one step.
-    fn figures_of(&self, step: Option<&Self::Step>) -> Vec<(Figure, Option<f64>)> {
-        let figure = |metric: &&'static Metric<Self::Trial>| {
-            (Figure::of(metric), step.and_then(|step| metric.of(step.values())))
-        };
-        self.metrics().iter().map(figure).collect()
-    }
-
-    /// How the trials ended, in text.
-    fn trials_section(&self) -> Section {
-        let all = self.trials().len();
-        let mut section = Section::new("");
-        for (status, why) in SET_ASIDE {
-            let marked = self.ended(status);
-            if marked > 0 {
-                let line = format!(
-                    "In {marked} of {all} trials {why}: they are kept among the raw trials, marked, and enter no median."
-                );
-                section = section.text_note("", line);
-            }
-        }
-        let tried = self.trials().iter().map(Trial::tried);
-        let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
-        for tried in tried.filter(|tried| tried.status == TrialStatus::Failed) {
-            let reason = tried.why.as_deref().unwrap_or("for no reason that is known");
-            *failed.entry(reason).or_default() += 1;
-        }
-        for (reason, times) in failed {
-            section = section.text_note("", format!("{times} of {all} trials failed: {reason}"));
-        }
-        if self.head().interrupted {
-            let line = "The run was ended early: what follows rests on the trials that were complete.";
-            section = section.text_note("", line);
-        }
-        section
-    }
-
-    /// How the trials ended, before any figure of a page.
-    fn trial_caveats(&self) -> Vec<Caveat> {
-        let all = self.trials().len();
-        let reasons = SET_ASIDE
-            .into_iter()
-            .chain([(TrialStatus::Failed, "something failed")]);
-        let marked = reasons.map(|(status, why)| (self.ended(status), why));
-        let mut lines: Vec<String> = marked
-            .filter(|(marked, _)| *marked > 0)
-            .map(|(marked, why)| format!("In {marked} of {all} trials {why}; none of them enters a number."))
-            .collect();
-        if self.head().interrupted {
-            lines.push(
-                "The run was ended early; the numbers rest on the trials that were complete.".to_owned(),
-            );
-        }
-        let caveat = |sentence| Caveat {
-            about: String::new(),
-            sentence,
-        };
-        lines.into_iter().map(caveat).collect()
     }
 }
 
-/// What is not known, a paragraph for each reason: fields, each with the reason that it is null.
-pub(crate) fn unknown_section<'a>(fields: impl Iterator<Item = (&'a String, &'a String)>) -> Section {
-    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (field, reason) in fields {
-        fields_by_reason.entry(reason).or_default().insert(field);
-    }
-    let mut section = Section::new("");
-    for (reason, fields) in fields_by_reason {
-        let fields: Vec<&str> = fields.into_iter().collect();
-        section = section.text_note("unknown  ", format!("{}: {reason}", fields.join(", ")));
-    }
-    section
+fn valid<T: Trial>(trials: &[T], step: usize) -> Vec<&T> {
+    let own = |trial: &&T| trial.tried().step == step && trial.tried().is_valid();
+    trials.iter().filter(own).collect()
 }
 
-/// Why a step lacks a number, as far as how its trials ended says.
+/// The metric of growth, which the conclusion sets.
+pub(crate) const fn linearity_metric<T>() -> Metric<T> {
+    let about = "Rate at this many buckets over as many times the rate at one, median over the rounds.";
+    Metric::concluded("linearity", "linearity", Show::Fixed(2), Better::Higher, about)
+        .spread("linearity_spread")
+}
+
+/// The reason for a missing number, from the status of the trials.
 fn why_missing(field: &str, ended: &[TrialStatus]) -> Option<String> {
     let all = ended.len();
     let all_are = |status| ended.iter().all(|ended| *ended == status);
@@ -368,64 +432,6 @@ pub(crate) fn share<'a>(value: Option<share::Share>) -> Option<Sample<'a>> {
     value.map(Sample::Share)
 }
 
-/// The law of growth of a rate with CPUs, or why none was fitted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scaling {
-    /// The fitted law.
-    pub law: Option<Law>,
-    /// Why there is none.
-    pub not_fitted_because: Option<String>,
-}
-
-impl Scaling {
-    /// Fits the law to rates by the number of CPUs.
-    #[must_use]
-    pub fn of(points: &[(usize, f64)]) -> Self {
-        let fitted = scalability::fit(points);
-        Self {
-            law: fitted.as_ref().ok().copied(),
-            not_fitted_because: fitted.err().map(|reason| reason.to_string()),
-        }
-    }
-
-    /// What the law says, or why there is none.
-    #[must_use]
-    pub fn sentence(&self) -> Option<String> {
-        match (&self.law, &self.not_fitted_because) {
-            (Some(law), _) => Some(law_sentence(law)),
-            (None, Some(reason)) => Some(sentence_case(reason)),
-            (None, None) => None,
-        }
-    }
-}
-
-fn law_sentence(law: &Law) -> String {
-    let peak = match law.peak_workers() {
-        Some(peak) => format!("growth ends at about {peak:.0} CPUs"),
-        None => "it has no end of growth".to_owned(),
-    };
-    format!(
-        "Universal Scalability Law: {} on one CPU, contention {}, coherency {} a pair; {peak}; every \
-         measurement is within {} of it.",
-        quantity::rate(law.lambda_per_second),
-        quantity::percent(law.sigma),
-        quantity::percent(law.kappa),
-        quantity::percent(law.worst_residual),
-    )
-}
-
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!(
-            "{}{}.",
-            first.to_uppercase(),
-            letters.as_str().trim_end_matches('.')
-        ),
-        None => String::new(),
-    }
-}
-
 /// Counts by name added up.
 pub(crate) fn summed<'a>(counts: impl Iterator<Item = (&'a String, &'a u64)>) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
@@ -435,31 +441,38 @@ pub(crate) fn summed<'a>(counts: impl Iterator<Item = (&'a String, &'a u64)>) ->
     sums
 }
 
-/// How each CPU spent the time, medians.
-pub(crate) fn cpu_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
-    let mut by_cpu: BTreeMap<u32, Vec<&CpuShare>> = BTreeMap::new();
+/// CPU time shares, medians.
+fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
+    let mut by_cpu: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
     for share in all {
-        by_cpu.entry(share.cpu).or_default().push(share);
+        let [idle, softirq] = by_cpu.entry(share.cpu).or_default();
+        idle.extend(share.idle_share);
+        softirq.extend(share.softirq_share);
     }
-    let middle = |shares: &[&CpuShare], of: fn(&CpuShare) -> Option<f64>| {
-        let values: Vec<f64> = shares.iter().filter_map(|share| of(share)).collect();
-        statistics::median(&values)
-    };
-    let share = |(cpu, shares): (u32, Vec<&CpuShare>)| CpuShare {
+    let share = |(cpu, [idle, softirq]): (u32, [Vec<f64>; 2])| CpuShare {
         cpu,
-        idle_share: middle(&shares, |share| share.idle_share),
-        softirq_share: middle(&shares, |share| share.softirq_share),
+        idle_share: statistics::median(&idle),
+        softirq_share: statistics::median(&softirq),
     };
     by_cpu.into_iter().map(share).collect()
 }
 
+/// Time shares of some CPUs between two readings.
+pub(crate) fn cpu_shares(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes) -> Vec<CpuShare> {
+    let spent = later.since(earlier);
+    let share = |cpu: &u32| CpuShare {
+        cpu: *cpu,
+        idle_share: spent.cpu(*cpu).and_then(|time| time.idle_share()),
+        softirq_share: spent.cpu(*cpu).and_then(|time| time.softirq_share()),
+    };
+    cpus.iter().map(share).collect()
+}
+
 /// The mean of a share over some CPUs.
-pub(crate) fn mean_share(
-    shares: &[CpuShare],
-    counts: impl Fn(u32) -> bool,
-    of: impl Fn(&CpuShare) -> Option<f64>,
+pub(crate) fn mean_share<'a>(
+    shares: impl IntoIterator<Item = &'a CpuShare>,
+    of: fn(&CpuShare) -> Option<f64>,
 ) -> Option<f64> {
-    let own = shares.iter().filter(|share| counts(share.cpu));
-    let values: Vec<f64> = own.filter_map(of).collect();
+    let values: Vec<f64> = shares.into_iter().filter_map(of).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -59,8 +59,8 @@ fn step(request: &Request) -> Step {
 /// Longer than any datagram takes on loopback, shorter than anyone waits for a failing test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends every datagram of the flows to a group of sockets that the kernel steers among, and asserts that each bucket sees
-/// exactly the datagrams and flows that the simulation puts there.
+/// Sends every datagram of the flows to a group of sockets that the kernel steers among, and asserts that each bucket
+/// sees exactly the datagrams and flows that the simulation puts there.
 fn the_kernel_agrees(hash_fields: HashFields, clients: &str, server: &str, families: Families) {
     const BUCKETS: usize = 8;
     let table = IndirectionTable::round_robin(128, BUCKETS).unwrap();

@@ -1,4 +1,4 @@
-//! Any kind of link, chosen once a burst, and what stands around it: what a specification opens.
+//! A link of any kind, dispatched once per burst, with its wrapper.
 
 use crate::burst::Burst;
 use crate::capture::CaptureLink;
@@ -12,7 +12,7 @@ use crate::wrapper::{Injected, Wrapped};
 use crate::xdp::XdpLink;
 use std::os::fd::BorrowedFd;
 
-/// One queue of any kind of link, and what stands around it.
+/// One queue of a link of any kind, with its wrapper.
 #[derive(Debug)]
 #[allow(missing_docs)]
 #[allow(
@@ -36,7 +36,7 @@ pub enum BareLink {
 }
 
 impl AnyLink {
-    /// The link itself, without what stands around it.
+    /// The link itself, without its wrapper.
     #[must_use]
     pub fn bare(&self) -> &BareLink {
         match self {
@@ -45,7 +45,7 @@ impl AnyLink {
         }
     }
 
-    /// What befell its frames so far; none where no faults were asked for.
+    /// The fault counters; `None` without faults.
     #[must_use]
     pub fn injected(&self) -> Option<Injected> {
         match self {
@@ -55,7 +55,7 @@ impl AnyLink {
     }
 }
 
-/// [`Link`] by whichever variant it is.
+/// Dispatches [`Link`] by variant.
 macro_rules! link_by_variant {
     ($link:ident: $($variant:ident),+) => {
         impl Link for $link {

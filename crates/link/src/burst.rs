@@ -1,20 +1,20 @@
-//! A burst: frames that lie in a link's memory, lent to who received them.
+//! A burst: frames in a link's memory, lent to the receiver.
 
 use std::marker::PhantomData;
 
 /// Nanoseconds since the epoch at which a frame was captured.
 pub type FrameTime = u64;
 
-/// Where a frame lies in its link's memory.
+/// The location of a frame in its link's memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
     /// Bytes from the start of the memory.
     pub(crate) offset: usize,
-    /// Bytes that are there.
+    /// Captured bytes.
     pub(crate) length: u32,
-    /// Bytes that the frame had on the wire: more, where a capture cut it short.
+    /// Bytes on the wire: more if a capture truncated the frame.
     pub(crate) wire_length: u32,
-    /// Nanoseconds since the epoch; 0 where nobody knows.
+    /// Nanoseconds since the epoch; 0 if unknown.
     pub(crate) time: FrameTime,
 }
 
@@ -31,7 +31,7 @@ impl Extent {
     }
 }
 
-/// Frames in the order of their arrival, in the memory of their link.
+/// Frames in arrival order, in the memory of their link.
 ///
 /// Numbers of frames run from 0 to [`len`](Burst::len) - 1; methods panic beyond that, as slices do.
 pub struct Burst<'link> {
@@ -42,7 +42,7 @@ pub struct Burst<'link> {
 }
 
 impl<'link> Burst<'link> {
-    /// The frames at these places.
+    /// The frames at these locations.
     ///
     /// # Safety
     /// Every extent lies within the allocation or mapping that `memory` starts, and for `'link` nobody but the burst reads or
@@ -56,7 +56,7 @@ impl<'link> Burst<'link> {
         }
     }
 
-    /// The frames at these places of a slice.
+    /// The frames at these locations in a slice.
     pub(crate) fn of(memory: &'link mut [u8], extents: &'link [Extent]) -> Burst<'link> {
         let end = |extent: &Extent| extent.offset + extent.length as usize;
         assert!(extents.iter().all(|extent| end(extent) <= memory.len()));
@@ -64,7 +64,7 @@ impl<'link> Burst<'link> {
         unsafe { Burst::new(memory.as_mut_ptr(), extents) }
     }
 
-    /// How many frames.
+    /// The number of frames.
     #[must_use]
     #[inline(always)]
     pub fn len(&self) -> usize {
@@ -88,7 +88,7 @@ impl<'link> Burst<'link> {
         unsafe { std::slice::from_raw_parts(self.memory.add(extent.offset), extent.length as usize) }
     }
 
-    /// One frame, to be edited where it lies.
+    /// One frame, mutable in place.
     #[must_use]
     #[inline(always)]
     pub fn frame_mut(&mut self, number: usize) -> &mut [u8] {
@@ -103,8 +103,7 @@ impl<'link> Burst<'link> {
         (0..self.len()).map(|number| self.frame(number))
     }
 
-    /// Asks the CPU for the first line of a frame, where its headers are, to be read soon. Numbers beyond the last frame ask
-    /// for nothing.
+    /// Prefetches the first cache line of a frame, which holds its headers. Numbers beyond the last frame are ignored.
     #[inline(always)]
     pub fn prefetch(&self, number: usize) {
         if let Some(extent) = self.extents.get(number) {
@@ -112,13 +111,13 @@ impl<'link> Burst<'link> {
         }
     }
 
-    /// When the frame was captured, where the link knows.
+    /// The capture time, if the link knows it.
     #[must_use]
     pub fn time(&self, number: usize) -> Option<FrameTime> {
         Some(self.extents[number].time).filter(|time| *time != 0)
     }
 
-    /// Bytes that the frame had on the wire: more than are there, where a capture cut it short.
+    /// Bytes on the wire: more than captured if a capture truncated the frame.
     #[must_use]
     pub fn wire_length(&self, number: usize) -> usize {
         self.extents[number].wire_length as usize

@@ -1,4 +1,4 @@
-//! Why a link cannot be opened or used, and what would mend it.
+//! Why a link cannot be opened or used, and how to fix it.
 
 use crate::layout::LayoutError;
 use std::io;
@@ -14,7 +14,7 @@ pub enum LinkError {
     Lost {
         /// The link's name.
         link: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// There is no such device here.
@@ -33,34 +33,34 @@ pub enum LinkError {
         /// Capabilities or rights.
         needs: &'static str,
     },
-    /// Somebody else has it.
+    /// The resource is in use.
     #[error("{link} is in use: {by}")]
     Busy {
         /// The link's name.
         link: String,
-        /// Who may have it, and how to find out.
+        /// The possible holder, and how to find it.
         by: &'static str,
     },
     /// The device has another number of queues.
     #[error(
-        "{device} has {present} receive queues and {asked} were asked for: ask for {present}, or change the device (ethtool -L {device} combined {asked})"
+        "{device} has {present} receive queues but {asked} were requested: use {present}, or change the device (ethtool -L {device} combined {asked})"
     )]
     Queues {
         /// The device.
         device: String,
         /// Queues that it has.
         present: usize,
-        /// Queues that were asked for.
+        /// The requested queues.
         asked: usize,
     },
-    /// This kernel or device cannot do it.
+    /// Not supported by this kernel or device.
     #[error("{link}: {what} is not supported here: {hint}")]
     Unsupported {
         /// The link's name.
         link: String,
-        /// What was asked for.
+        /// The requested feature.
         what: &'static str,
-        /// What to do instead.
+        /// The alternative.
         hint: &'static str,
     },
     /// The layout does not suit this kind of link.
@@ -68,7 +68,7 @@ pub enum LinkError {
     Layout {
         /// The link's name.
         link: String,
-        /// What is wrong.
+        /// The error.
         cause: LayoutError,
     },
     /// The stride does not suit this kind of link.
@@ -76,9 +76,9 @@ pub enum LinkError {
     Stride {
         /// The link's name.
         link: String,
-        /// The stride asked for.
+        /// The requested stride.
         stride: usize,
-        /// Which strides would.
+        /// The valid strides.
         rule: &'static str,
     },
     /// A capture file cannot be read or written.
@@ -86,10 +86,10 @@ pub enum LinkError {
     Capture {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
-    /// Shared memory holds what the other end may not have written.
+    /// The other end wrote invalid data to shared memory.
     #[error("{link}: the other end broke the ring's protocol ({what}); use the same version on both ends")]
     Corrupt {
         /// The link's name.
@@ -97,27 +97,27 @@ pub enum LinkError {
         /// What was found.
         what: &'static str,
     },
-    /// The kernel refused a step.
+    /// The kernel rejected a step.
     #[error("{link}: {step}: {cause}")]
     System {
         /// The link's name.
         link: String,
-        /// What was tried.
+        /// The failed step.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
 }
 
 impl LinkError {
-    /// Whether the link may come back when it is opened again.
+    /// Whether opening the link again may succeed later.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, LinkError::Lost { .. } | LinkError::NoDevice { .. })
     }
 }
 
-/// What a system call on an open link failed with: gone, or a failure.
+/// Classifies the error of a system call on an open link: lost or failed.
 pub(crate) fn on_use(link: &str, step: &'static str, cause: io::Error) -> LinkError {
     let link = link.to_owned();
     // ENETDOWN: the device is down; ENXIO and ENODEV: it is gone; EBADFD: a tap device was deleted (drivers/net/tun.c);

@@ -1,11 +1,11 @@
-//! How frames lie in a link's memory: how far apart they start, and how much is free before each.
+//! The layout of frames in a link's memory: stride and headroom.
 
 use thiserror::Error;
 
 /// Stride, headroom and number of a link's frame buffers.
 ///
-/// A stride of 2048 lets the first lines of all frames fall into few sets of the caches; 1920 spreads them ("Intel DDIO,
-/// LLC cache, buffer alignment, prefetching, shared locks and packet rates").
+/// With a stride of 2048 the first lines of all frames share few cache sets; 1920 spreads them ("Intel DDIO, LLC cache,
+/// buffer alignment, prefetching, shared locks and packet rates").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLayout {
     frames: usize,
@@ -13,29 +13,29 @@ pub struct FrameLayout {
     headroom: usize,
 }
 
-/// A layout that no link can have.
+/// Why a layout is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)]
 pub enum LayoutError {
-    #[error("{0} frame buffers: give a power of two from 2 to {max}", max = FrameLayout::MOST_FRAMES)]
+    #[error("{0} frame buffers: use a power of two from 2 to {max}", max = FrameLayout::MOST_FRAMES)]
     Frames(usize),
-    #[error("a stride of {0} bytes: give a multiple of 64 (a cache line) from 128 to {max}", max = FrameLayout::LONGEST_STRIDE)]
+    #[error("a stride of {0} bytes: use a multiple of 64 (a cache line) from 128 to {max}", max = FrameLayout::LONGEST_STRIDE)]
     Stride(usize),
     #[error("a headroom of {headroom} bytes leaves less than 64 of a stride of {stride}")]
     Headroom { headroom: usize, stride: usize },
 }
 
 impl FrameLayout {
-    /// The most buffers of one direction: indices of the rings are 32 bits wide, and memory is mapped at once.
+    /// The maximum number of buffers per direction: ring indices are 32 bits wide, and memory is mapped in one piece.
     pub const MOST_FRAMES: usize = 1 << 20;
-    /// The longest stride: a jumbo frame of 64 KiB, as offloads make them, and its headroom.
+    /// The maximum stride: a frame of 64 KiB, as created by offloads, and its headroom.
     pub const LONGEST_STRIDE: usize = 1 << 17;
 
-    /// A layout of `frames` buffers a direction (a power of two), `stride` bytes apart, each frame `headroom` bytes behind
-    /// the start of its buffer.
+    /// A layout of `frames` buffers per direction (a power of two), `stride` bytes apart, each frame at offset
+    /// `headroom` in its buffer.
     ///
     /// # Errors
-    /// When a number is out of bounds.
+    /// If a number is out of range.
     pub const fn new(frames: usize, stride: usize, headroom: usize) -> Result<FrameLayout, LayoutError> {
         if !frames.is_power_of_two() || frames < 2 || frames > FrameLayout::MOST_FRAMES {
             return Err(LayoutError::Frames(frames));

@@ -1,12 +1,12 @@
 //! Whole-frame I/O behind one trait: bursts of Ethernet frames come from a link and go to it, in the link's own memory.
 //!
-//! What enters: the text of a [`LinkSpec`], such as `xdp:eth0` or `tap:t0,queues=2`. What leaves: one [`Link`] a queue, of
-//! which a [`Burst`] of frames is [received](Link::receive) or to which frames are [transmitted](Link::transmit). Frames
-//! start at the destination address of Ethernet and have no frame check sequence.
+//! Input: the text of a [`LinkSpec`], such as `xdp:eth0` or `tap:t0,queues=2`. Output: one [`Link`] per queue, which
+//! [receives](Link::receive) and [transmits](Link::transmit) bursts of frames (see [`Burst`]). Frames start at the
+//! Ethernet destination address and have no frame check sequence.
 //!
-//! Around any link stands [`Wrapped`] for faults and a capture, by options of a specification
-//! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is whichever kind a specification names, chosen once a burst and never
-//! a frame; an [`Opener`] opens it, again after it was lost.
+//! [`Wrapped`] adds faults and a capture to any link, by options of a specification
+//! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is a link of any kind, dispatched once per burst, not per frame;
+//! an [`Opener`] opens it, also again after it was lost.
 //!
 //! ```
 //! use corelane_link::{FrameLayout, Link, memory};

@@ -1,4 +1,4 @@
-//! The trait of every link: bursts of frames come out of its memory and go into it.
+//! The trait of every link.
 
 use crate::burst::Burst;
 use crate::error::LinkError;
@@ -7,55 +7,55 @@ use std::os::fd::BorrowedFd;
 
 /// One queue of whole-frame I/O, used by one thread.
 ///
-/// The link owns all frame memory. A burst that was received is lent until the next call of any `&mut self` method, which
-/// the borrow checker sees to; frames to transmit are written in place. Calls are made once a burst and are known at
-/// compile time, so that no frame costs a dynamic call.
+/// The link owns all frame memory. A received burst is lent until the next call of any `&mut self` method, as the
+/// borrow checker enforces; frames to transmit are written in place. Calls are made once per burst and are resolved at
+/// compile time, so there is no dynamic call per frame.
 ///
-/// No method waits. Who has nothing else to do waits until [`descriptor`](Link::descriptor) is readable.
+/// No method blocks. To wait, poll [`descriptor`](Link::descriptor) for readability.
 pub trait Link {
-    /// What it is called in messages: the device, file or ring, and its queue.
+    /// The name in messages: the device, file or ring, and its queue.
     fn name(&self) -> &str;
 
-    /// Takes up to `limit` frames that have arrived, in the order of arrival; the burst is empty when there are none. What
-    /// the burst before lent goes back to the link.
+    /// Receives up to `limit` frames that have arrived, in arrival order; the burst is empty if there are none. The
+    /// frames of the previous burst are returned to the link.
     ///
     /// # Errors
-    /// [`LinkError::Lost`] when the device is gone or down: open it again. Any other error is one of the request.
+    /// [`LinkError::Lost`] if the device is gone or down: open the link again. Any other error concerns the request.
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError>;
 
-    /// Has up to `count` frames written and sends them in that order. `write` is called with 0, 1, … and an empty buffer of
-    /// [`longest`](Link::longest) bytes, whose content is arbitrary, and says how many bytes the frame has (what is over
-    /// the buffer's length is cut). Fewer than `count` are asked for when the link has no more room.
+    /// Writes up to `count` frames and sends them in that order. `write` is called with 0, 1, … and a buffer of
+    /// [`longest`](Link::longest) bytes with arbitrary content, and returns the frame's length (bytes beyond the buffer
+    /// are truncated). It is called fewer than `count` times if the link has no more room.
     ///
-    /// Returns how many frames were taken.
+    /// Returns the number of accepted frames.
     ///
     /// # Errors
-    /// As [`receive`](Link::receive).
+    /// Same as [`receive`](Link::receive).
     fn transmit(
         &mut self,
         count: usize,
         write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError>;
 
-    /// Bytes of the longest frame that it takes.
+    /// The maximum frame length, in bytes.
     fn longest(&self) -> usize;
 
-    /// Becomes readable when frames have arrived, and is in error when the link is lost. None: the link has to be looked at.
+    /// Becomes readable when frames have arrived, and is in error when the link is lost. `None`: the link has to be
+    /// polled.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Counts since it was opened, of this queue.
+    /// Counters of this queue since it was opened.
     fn tally(&self) -> Tally;
 
-    /// Whether no frame will ever come again: the file is read to its end, or the other end of the ring is gone.
+    /// Whether no more frames can arrive: the file is read to its end, or the other end of the ring is gone.
     fn is_ended(&self) -> bool {
         false
     }
 
-    /// Pushes out what was transmitted and may still wait, and asks whether the link is still there: for a pause in the
-    /// traffic.
+    /// Flushes pending transmissions and checks whether the link is still there: for pauses in the traffic.
     ///
     /// # Errors
-    /// As [`receive`](Link::receive).
+    /// Same as [`receive`](Link::receive).
     fn check(&mut self) -> Result<(), LinkError> {
         Ok(())
     }
@@ -63,7 +63,7 @@ pub trait Link {
     /// Sends copies of these frames, as many as there is room for.
     ///
     /// # Errors
-    /// As [`receive`](Link::receive).
+    /// Same as [`receive`](Link::receive).
     fn send<'frame>(
         &mut self,
         frames: impl Iterator<Item = &'frame [u8]> + Clone,
@@ -85,13 +85,13 @@ pub trait Link {
     }
 }
 
-/// What became of frames that were to be sent.
+/// The outcome of sending frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Taken by the link.
+    /// Accepted by the link.
     pub taken: usize,
     /// Not sent: longer than [`Link::longest`].
     pub oversized: usize,
-    /// Not sent: the link had no room. These are the last ones of those that fit.
+    /// Not sent: the link had no room. These are the last of the frames that fit.
     pub full: usize,
 }

@@ -1,4 +1,4 @@
-//! Opens links as they are specified, with what is to stand around them, and again after they were lost.
+//! Opens links from specifications, with their wrappers, and reopens them after they were lost.
 
 use crate::any::{AnyLink, BareLink};
 use crate::capture::{CaptureLink, CaptureWriter};
@@ -11,11 +11,12 @@ use crate::tap;
 use crate::wrapper::{Around, FaultPlan, Injected, Shared, Wrapped, lock};
 use crate::xdp::{self, XdpOptions};
 
-/// Opens one link, once or again: faults and captures around it go on where they were when it was lost. Clones open the same.
+/// Opens one link, also repeatedly: faults and captures continue where they were when the link was lost. Clones open
+/// the same link.
 #[derive(Clone, Debug)]
 pub struct Opener {
     spec: LinkSpec,
-    /// What stands around each queue that was ever open.
+    /// The wrapper state of each queue that was ever open.
     around: Shared<Vec<Around>>,
 }
 
@@ -29,11 +30,11 @@ impl Opener {
         }
     }
 
-    /// Opens the link: one for each of its queues, in the calling thread's network namespace. What it gave before has to be
-    /// dropped first. Devices accept frames for any address while they are open.
+    /// Opens the link: one per queue, in the calling thread's network namespace. Drop the previously opened links
+    /// first. Devices accept frames for any address while they are open.
     ///
     /// # Errors
-    /// As the kinds' own functions say, and where the file of a capture cannot be made.
+    /// The errors of each kind's own functions, and if the capture file cannot be created.
     pub fn open(&self) -> Result<Vec<AnyLink>, LinkError> {
         let queues = open_bare(&self.spec)?;
         let mut around = lock(&self.around);
@@ -44,7 +45,7 @@ impl Opener {
         Ok(wrapped.map(|(link, around)| wrap(link, around)).collect())
     }
 
-    /// What befell the frames of all queues since the link was opened first; none where no faults are asked for.
+    /// The fault counters of all queues since the link was first opened; `None` without faults.
     #[must_use]
     pub fn injected(&self) -> Option<Injected> {
         self.spec.faults?;
@@ -74,7 +75,7 @@ fn wrap(link: BareLink, around: &Around) -> AnyLink {
     }
 }
 
-/// Opens what is inside: one for each queue.
+/// Opens the inner links: one per queue.
 fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
     let (device, layout) = (&spec.name, spec.layout);
     let queues = spec.queues.unwrap_or(1);

@@ -1,13 +1,13 @@
-//! What users of several queues of links share: which worker has which, and the wait for frames.
+//! Assigns queues to workers, and waits for frames.
 
 use crate::Link;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::thread;
 use std::time::Duration;
 
-/// The longest wait: the caller looks so soon whether it is to stop.
+/// The maximum wait: the interval at which the caller checks for a stop.
 const LONGEST_WAIT_MS: u16 = 20;
-/// How long to wait where a link has nothing to wait on: a ring in memory.
+/// The wait for a link without a descriptor: a ring in memory.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// The queues of each worker: worker `w` has those whose number modulo the workers is `w`.

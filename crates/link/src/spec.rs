@@ -15,7 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Which link to open, and how. What a kind has no option for stays at its default.
+/// The link to open, and its options. Options that a kind does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSpec {
     /// Its kind.
@@ -30,7 +30,7 @@ pub struct LinkSpec {
     pub hook: XdpHook,
     /// `wakeup=needed` or `wakeup=always`: whether the kernel is woken only when it asks (XDP).
     pub need_wakeup: bool,
-    /// `fanout=cpu`: how frames are shared out over packet sockets.
+    /// `fanout=cpu`: how frames are distributed over packet sockets.
     pub fanout: Fanout,
     /// `in=FILE`, or the name alone: the capture file to read.
     pub read: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct LinkSpec {
     /// `capture=FILE`: where all that the link receives and sends is written. The file of queue 1 of `seen.pcapng` is
     /// `seen.1.pcapng`, and so on.
     pub capture: Option<PathBuf>,
-    /// `drop=1%` and the others: what befalls its frames. Queue `q` has the seed plus `q`.
+    /// `drop=1%` and the others: faults. Queue `q` uses the seed plus `q`.
     pub faults: Option<FaultPlan>,
 }
 
@@ -90,7 +90,7 @@ impl LinkKind {
     }
 }
 
-/// Text that names no link.
+/// Why a text is not a link specification.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)]
 pub enum SpecError {
@@ -120,7 +120,7 @@ impl SpecError {
     }
 }
 
-/// The options of a specification, taken one by one.
+/// The options of a specification, consumed one by one.
 struct Options<'text> {
     kind: LinkKind,
     given: Vec<(&'text str, &'text str)>,
@@ -213,7 +213,7 @@ impl<'text> Options<'text> {
         }))
     }
 
-    /// Refuses what nobody took.
+    /// Rejects options that were not consumed.
     fn end(self) -> Result<(), SpecError> {
         let Some((option, value)) = self.given.first() else {
             return Ok(());
@@ -231,7 +231,7 @@ impl<'text> Options<'text> {
     }
 }
 
-/// The faults of a plan that are shares of frames, in the order in which they are drawn.
+/// The faults of a plan that are shares of frames, in drawing order.
 const SHARES: [&str; 5] = ["drop", "truncate", "corrupt", "duplicate", "reorder"];
 
 impl FromStr for LinkSpec {
@@ -293,7 +293,8 @@ impl FromStr for LinkSpec {
 }
 
 impl LinkSpec {
-    /// Refuses captures into files that one of these links, which are to be open together, uses otherwise, by whatever name.
+    /// Rejects captures into files that one of these links, which are to be open together, uses otherwise, under any
+    /// name.
     ///
     /// # Errors
     /// Names the first such file.
@@ -322,7 +323,7 @@ impl LinkSpec {
 }
 
 impl fmt::Display for LinkSpec {
-    /// The shortest text that names the same link; options that have their usual value are left out.
+    /// The shortest text for the same link; options with default values are omitted.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A name with a '=' in it would be read as an option.
         let file = self.read.as_ref().map(|file| file.display().to_string());

@@ -1,29 +1,30 @@
-//! What a link counts, each thing under its own name.
+//! The counters of a link.
 
 use crate::burst::Extent;
 use std::ops::AddAssign;
 
-/// Counts of one queue since it was opened. A count that a kind of link cannot have stays 0.
+/// Counters of one queue since it was opened. A counter that a kind of link does not support stays 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames lent in bursts.
     pub received: u64,
     /// Bytes of those.
     pub received_bytes: u64,
-    /// Frames taken to be sent.
+    /// Frames accepted for sending.
     pub sent: u64,
     /// Bytes of those.
     pub sent_bytes: u64,
-    /// Frames that arrived and found no room: the ring or the list of free buffers was exhausted.
+    /// Frames that arrived without room: the ring or the list of free buffers was exhausted.
     pub receive_dropped: u64,
-    /// Frames that arrived and were no use: longer than a buffer, or contradicting their own descriptor.
+    /// Frames that arrived but were invalid: longer than a buffer, or inconsistent with their descriptor.
     pub receive_invalid: u64,
-    /// Frames that were taken and then refused by the kernel: longer than the device's MTU, or the device had no room.
+    /// Frames that were accepted and then rejected by the kernel: longer than the device's MTU, or the device had no
+    /// room.
     pub send_failed: u64,
 }
 
 impl Tally {
-    /// Counts a burst that is lent.
+    /// Counts a received burst.
     #[inline(always)]
     pub(crate) fn count_received(&mut self, burst: &[Extent]) {
         self.received += burst.len() as u64;
@@ -31,7 +32,7 @@ impl Tally {
         self.received_bytes += bytes.sum::<u64>();
     }
 
-    /// Counts frames that were taken to be sent, and their bytes; returns how many.
+    /// Counts frames accepted for sending, and their bytes; returns their number.
     #[inline(always)]
     pub(crate) fn count_sent(&mut self, (frames, bytes): (usize, u64)) -> usize {
         self.sent += frames as u64;

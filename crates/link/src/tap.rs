@@ -28,10 +28,10 @@ pub struct TapLink {
     tally: Tally,
 }
 
-/// Makes a tap device, or takes one that is there and that nobody uses, switches it on, and opens this many queues of it.
+/// Creates a tap device, or opens an existing unused one, brings it up, and opens this many queues.
 ///
 /// # Errors
-/// When it is in use, another kind of device, or a privilege is missing.
+/// If it is in use, is another kind of device, or a privilege is missing.
 pub fn open(device: &str, queues: usize, layout: FrameLayout) -> Result<Vec<TapLink>, LinkError> {
     let queues = queues.max(1);
     let links: Result<Vec<TapLink>, LinkError> = (0..queues)
@@ -90,7 +90,7 @@ impl Link for TapLink {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // What was read before is lent first; the next call meets the error again.
+                // Frames read earlier are delivered first; the next call gets the error again.
                 Err(_) if !self.extents.is_empty() => break,
                 Err(error) => return Err(on_use(&self.name, "reading", error)),
             }
@@ -112,7 +112,7 @@ impl Link for TapLink {
                     self.tally.sent += 1;
                     self.tally.sent_bytes += length as u64;
                 }
-                // A frame that is too short, or that the device has no memory for.
+                // A frame that is too short, or for which the device has no memory.
                 Err(Errno::EINVAL | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
                     self.tally.sent += 1;
                     self.tally.sent_bytes += length as u64;

@@ -1,14 +1,14 @@
-//! What generators add up and judge alike: histograms of workers in, a whole one out; and how late what was on a schedule left,
-//! which says whether the generator was the limit.
+//! Accounting shared by all generators: merges the histograms of the workers, and reports schedule lag, which shows
+//! whether the generator was the limit.
 
 use corelane_measure::histogram::{Histogram, Summary};
 use std::collections::BTreeMap;
 
-/// How far a worker with a CPU of its own may lag behind at the 99th percentile: what the kernel's timers and one time slice of
-/// another thread explain.
+/// Largest 99th-percentile lag expected of a worker with its own CPU: kernel timer slack plus one time slice of another
+/// thread.
 const SLICE_NS: u64 = 5_000_000;
 
-/// All of them in one, and its summary; neither where nothing was recorded.
+/// Merges the histograms and summarises the result; `None` for both if nothing was recorded.
 pub(crate) fn merge<'a>(
     histograms: impl Iterator<Item = &'a Histogram>,
 ) -> (Option<Histogram>, Option<Summary>) {
@@ -25,8 +25,8 @@ pub(crate) fn add_named(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String
     }
 }
 
-/// Says how late `what` left ("requests left ... behind their schedule"), where that is more than one time slice of each
-/// worker on the fullest CPU explains. `cpus` are those of the workers.
+/// Reports how late `what` left ("requests left ... behind their schedule") if the lag exceeds one time slice per
+/// worker on the fullest CPU. `cpus` are the CPUs of the workers.
 pub(crate) fn late(what: &str, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     let mut cpus: Vec<u32> = cpus.collect();
     cpus.sort_unstable();

@@ -1,4 +1,4 @@
-//! What can become of a connection, or of a request that does not get the answer it asked for, each under its own name.
+//! Outcomes of a connection or request that failed, each with its own name.
 
 use corelane_worker::engine::Cause;
 use serde::{Deserialize, Serialize};
@@ -11,42 +11,42 @@ pub enum Failure {
     Refused,
     /// The server reset the connection.
     Reset,
-    /// The server closed the connection before the answer was complete, or before it began.
+    /// The server closed the connection before the response was complete, or before it began.
     ClosedEarly,
-    /// The answer is no HTTP/1.1, or bytes came that nobody asked for.
+    /// The response is not HTTP/1.1, or unexpected bytes arrived.
     Malformed,
-    /// A status other than those expected.
+    /// Unexpected status code.
     WrongStatus,
-    /// A body other than the one promised.
+    /// The body differs from the expected one.
     WrongBody,
-    /// The server's certificate was not believed.
+    /// The server's certificate failed verification.
     CertificateRefused,
-    /// The server broke TLS, or refused this client's.
+    /// The server violated TLS, or rejected this client.
     Tls,
-    /// The connection was not open in time.
+    /// The connection was not established in time.
     ConnectTimeout,
-    /// The connection was open in time, but the TLS handshake not complete.
+    /// The connection was established, but the TLS handshake did not complete in time.
     HandshakeTimeout,
-    /// The answer did not begin in time.
+    /// The response did not begin in time.
     FirstByteTimeout,
-    /// The answer was not complete in time.
+    /// The response was not complete in time.
     RequestTimeout,
     /// No route to the server.
     Unreachable,
-    /// No descriptor was left for the connection.
+    /// Out of file descriptors.
     NoDescriptors,
-    /// No source port was left for the connection.
+    /// Out of source ports.
     NoPorts,
-    /// The kernel had no memory for it.
+    /// The kernel was out of memory.
     NoMemory,
-    /// A firewall or a missing permission.
+    /// Blocked by a firewall or a missing permission.
     Forbidden,
-    /// Any other error of the kernel.
+    /// Any other kernel error.
     Other,
 }
 
 impl Failure {
-    /// All of them, in the order of their numbers, and their names in documents.
+    /// All failures in numeric order, with their names in documents.
     const NAMED: [(Self, &'static str); 18] = [
         (Self::Refused, "refused"),
         (Self::Reset, "reset"),
@@ -73,13 +73,13 @@ impl Failure {
         Self::NAMED.into_iter().map(|(failure, _)| failure)
     }
 
-    /// Its name in documents.
+    /// Name used in documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::NAMED[self as usize].1
     }
 
-    /// What the end of a connection means for whatever was under way on it.
+    /// The failure that the end of a connection means for the request in progress.
     pub(crate) fn of_cause(cause: Cause, was_open: bool) -> Self {
         match cause {
             Cause::Refused => Self::Refused,
@@ -97,7 +97,7 @@ impl Failure {
     }
 }
 
-/// Counts by failure. In documents every name is there, also at 0.
+/// Counts by failure. Documents list every name, including zero counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
 pub struct Failures([u64; Failure::NAMED.len()]);
@@ -108,7 +108,7 @@ impl Failures {
         self.0[failure as usize] += 1;
     }
 
-    /// How often that happened.
+    /// Number of such failures.
     #[must_use]
     pub fn of(&self, failure: Failure) -> u64 {
         self.0[failure as usize]
@@ -120,13 +120,13 @@ impl Failures {
         self.0.iter().sum()
     }
 
-    /// Those that happened, with how often.
+    /// The non-zero counts.
     pub fn occurred(&self) -> impl Iterator<Item = (Failure, u64)> {
         Failure::all().zip(self.0).filter(|(_, count)| *count > 0)
     }
 
-    /// What kept connections from being opened, where these attempts failed: a limit of this machine, or whatever it was where
-    /// none was opened.
+    /// Why connections could not be opened, from the failed attempts: a limit of this machine, or any cause if none was
+    /// opened.
     pub(crate) fn limit(&self, asked: u64, opened: u64) -> Option<String> {
         let failed = |failure: Failure| self.of(failure) > 0;
         if opened == 0 && asked > 0 {

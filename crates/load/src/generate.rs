@@ -1,4 +1,4 @@
-//! What all generators have in common: a plan in, a report of what was sent and what came of it out.
+//! Interface shared by all generators: takes a plan, returns a report of what was sent and received.
 
 use crate::Needs;
 use corelane_host::memory::MemoryPolicy;
@@ -10,55 +10,55 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::time::Duration;
 
-/// A generator that is running. Dropping it ends it.
+/// A running generator. Dropping it stops it.
 pub trait Generator: Sized {
-    /// What it is started with.
+    /// The plan it runs.
     type Plan: Serialize + DeserializeOwned;
     /// Its report.
     type Loaded: Serialize + DeserializeOwned;
-    /// Why it could not start or go on.
+    /// The error if it cannot start or continue.
     type Error: Error + Send + Sync + 'static;
-    /// The name of this kind of generator between processes.
+    /// Name of this kind of generator, used between processes.
     const KIND: &'static str;
 
-    /// What a run of the plan needs of this machine.
+    /// What a run of the plan requires of this machine.
     fn needs(plan: &Self::Plan) -> Needs;
 
     /// Starts generating.
     ///
     /// # Errors
-    /// Why it cannot; nothing is left running then.
+    /// If it cannot start; nothing is left running.
     fn start(plan: Self::Plan) -> Result<Self, Self::Error>;
 
-    /// Waits at most `timeout` for the run's end, and returns whether it has ended. Call it again and again: stages of the
-    /// run may begin in it.
+    /// Waits at most `timeout` for the end of the run; returns whether it has ended. Call it repeatedly: it also starts
+    /// stages of the run.
     fn wait(&mut self, timeout: Duration) -> bool;
 
-    /// The last point that it has come to.
+    /// The last moment reached.
     fn reached(&self) -> Option<Moment>;
 
-    /// Ends the run early; answers under way are still waited for.
+    /// Ends the run early; pending answers are still awaited.
     fn stop(&self);
 
-    /// Waits for the end and adds up.
+    /// Waits for the end and sums the results.
     ///
     /// # Errors
-    /// What ended a worker early.
+    /// The error that ended a worker early.
     fn finish(self) -> Result<Self::Loaded, Self::Error>;
 }
 
-/// A point of a generator's run at which counters are read.
+/// A moment of a run at which counters are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// Every connection that can be is open; measuring begins.
+    /// All connections are open; measurement begins.
     Opened,
-    /// The last datagram or request is sent; it may still wait for answers. Of bytes, the last has arrived.
+    /// The last datagram or request was sent; its answer may be pending. For byte streams: the last byte has arrived.
     Sent,
 }
 
-/// Starts workers, each on its CPU and, where it says so, with a descriptor table of its own: `job` makes what the worker of a
-/// place does.
+/// Starts the workers, each on its CPU and, if configured, with its own descriptor table; `job` creates the work of the
+/// worker at a given index.
 pub(crate) fn start_workers<J: Job>(
     crew: &mut Crew<J::Outcome>,
     workers: impl Iterator<Item = (u32, bool)>,

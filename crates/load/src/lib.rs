@@ -1,4 +1,5 @@
-//! Traffic generators: plans come in; what was sent, what came back, how late and why not, goes out.
+//! Traffic generators: take a plan, send traffic, and report what was sent and received, latency, and failures by
+//! cause.
 
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]

@@ -1,5 +1,5 @@
-//! What a run needs of this machine, computed before it starts: descriptors, ports, memory, kernel limits; and which of
-//! them to raise to what.
+//! What a run requires of this machine, computed before it starts: descriptors, ports, memory, kernel limits, and how
+//! to raise those that are too low.
 
 use crate::sources::{Lease, PlannedWorker, Ports};
 use corelane_host::bed::{self, Change};
@@ -11,55 +11,56 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
 /// Kernel memory of one idle connection end: about 4 kB of `TCP` and `sock_inode_cache` slabs, a file, a dentry, and an
-/// epoll item (a pair of ends was measured at 8 kB).
+/// epoll item (8 kB measured per pair of ends).
 const KERNEL_BYTES_A_CONNECTION: u64 = 4_096;
 
-/// User memory of one connection: at most 512 bytes are aimed at.
+/// User memory per connection: the target is at most 512 bytes.
 const USER_BYTES_A_CONNECTION: u64 = 512;
 
-/// What TLS adds to it: keys, the server's certificates, a ticket (4.4 kB were measured with a certificate of 360 bytes).
+/// Additional memory per TLS session: keys, the server's certificates, a ticket (4.4 kB measured with a certificate of
+/// 360 bytes).
 const USER_BYTES_A_SESSION: u64 = 5_120;
 
-/// User memory of one worker: three histograms of 250 KiB, buffers of the engine, its stack.
+/// User memory per worker: three histograms of 250 KiB, engine buffers, the stack.
 const USER_BYTES_A_WORKER: u64 = 2 << 20;
 
-/// One limit, and what the run needs of it.
+/// One limit, and the amount that the run requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
-    /// What is needed.
+    /// The required resource.
     pub what: String,
-    /// How much.
+    /// The required amount.
     pub needed: u64,
-    /// How much there is; `None` where it could not be read.
+    /// The available amount; `None` if it could not be read.
     pub available: Option<u64>,
-    /// What to do where that is too little.
+    /// How to raise the limit.
     pub remedy: Option<String>,
-    /// The same, where it lies in the run's network namespace.
+    /// How to raise the limit inside the run's network namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
 
-/// The sockets of a plan, as far as they decide what its run needs.
+/// The sockets of a plan, as input to its resource requirements.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sockets<'a> {
     /// The sources of each worker.
     pub(crate) leases: Vec<Vec<&'a Lease>>,
-    /// Whether workers have descriptor tables of their own.
+    /// Whether workers have separate descriptor tables.
     pub(crate) own_descriptors: bool,
-    /// How many keep a TLS session.
+    /// Number of sockets with a TLS session.
     pub(crate) encrypted: usize,
-    /// Where they go.
+    /// Their destination addresses.
     pub(crate) targets: Vec<IpAddr>,
     /// Whether this end closes connections while others are opened.
     pub(crate) closes: bool,
 }
 
-/// Everything that a run needs.
+/// All requirements of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs(pub Vec<Need>);
 
 impl Needs {
-    /// What these sockets need here.
+    /// The requirements of these sockets on this machine.
     pub(crate) fn of(sockets: &Sockets<'_>) -> Self {
         let mut needs = Self::default();
         let of_worker = |leases: &Vec<&Lease>| leases.iter().map(|lease| lease.connections as u64).sum();
@@ -79,7 +80,7 @@ impl Needs {
         let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
         let free = "free {} bytes of memory, or use fewer connections";
         for (what, needed, available, remedy) in [
-            ("descriptors a table", largest + 16, descriptors, raise),
+            ("descriptors per table", largest + 16, descriptors, raise),
             (
                 "open files of the system",
                 count + 1_024,
@@ -105,7 +106,7 @@ impl Needs {
         needs
     }
 
-    /// What the sources of these workers need here.
+    /// The requirements of the sources of these workers on this machine.
     pub(crate) fn of_workers(workers: &[PlannedWorker], target: SocketAddr) -> Self {
         Self::of(&Sockets {
             leases: workers
@@ -118,7 +119,7 @@ impl Needs {
         })
     }
 
-    /// What of it lies in the network namespace, so that a run may set it up where that is its own.
+    /// The requirements that are limits of the network namespace, which a run can set in its own namespace.
     #[must_use]
     pub fn changes(&self) -> Vec<Change> {
         self.lacking().flat_map(|need| need.changes.clone()).collect()
@@ -129,7 +130,7 @@ impl Needs {
         self.0.iter().filter(|need| need.remedy.is_some())
     }
 
-    /// Adds a need; `{}` in its remedy stands for how much is needed.
+    /// Adds a requirement; `{}` in its remedy is replaced by the required amount.
     fn add(&mut self, what: &str, needed: u64, available: Option<u64>, remedy: &str) {
         let lacks = available.is_some_and(|available| available < needed);
         self.0.push(Need {
@@ -141,7 +142,7 @@ impl Needs {
         });
     }
 
-    /// A need that changes of the network namespace meet.
+    /// Adds a requirement that can be met by changing the network namespace.
     fn add_changeable(&mut self, what: &str, needed: u64, available: Option<u64>, changes: Vec<Change>) {
         let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
         let namespace = "or --own-namespace in a network namespace of the run's own";
@@ -156,7 +157,7 @@ impl Needs {
         }
     }
 
-    /// Addresses to send from, and servers on loopback: each has to be this host's own, or no packet comes back.
+    /// Source addresses, and servers on loopback: each must be a local address, or replies do not arrive.
     fn addresses(&mut self, sockets: &Sockets<'_>) {
         let sources = sockets.leases.iter().flatten().map(|lease| lease.address);
         let sources = sources.filter(|address| !address.is_unspecified());
@@ -174,18 +175,18 @@ impl Needs {
         );
     }
 
-    /// Ports of connections that are closed by this end wait before they are used again; those beyond this number are used
-    /// at once, and the server may mistake them (`tcp_max_tw_buckets` in `ip-sysctl.rst`).
+    /// Ports of connections that this end closed first stay in TIME_WAIT. Beyond this number the kernel reuses ports at
+    /// once, and the server may mistake the new connection for the old one (`tcp_max_tw_buckets` in `ip-sysctl.rst`).
     fn resting_ports(&mut self, needed: u64) {
         let change = Change::Setting {
             name: "net.ipv4.tcp_max_tw_buckets".to_owned(),
             value: needed.to_string(),
         };
         let available = sysctl("net/ipv4/tcp_max_tw_buckets");
-        self.add_changeable("ports that rest after use", needed, available, vec![change]);
+        self.add_changeable("ports in TIME_WAIT", needed, available, vec![change]);
     }
 
-    /// Ports that the kernel is to choose: the range that it chooses from holds for each source address.
+    /// Ports chosen by the kernel: the ephemeral range applies per source address.
     fn kernel_ports(&mut self, sockets: &Sockets<'_>) {
         let mut wanted: BTreeMap<IpAddr, u64> = BTreeMap::new();
         let chosen = |lease: &&&Lease| lease.ports == Ports::Kernel;
@@ -205,11 +206,11 @@ impl Needs {
             name: "net.ipv4.ip_local_port_range".to_owned(),
             value: "1024 65535".to_owned(),
         };
-        let what = "ports that the kernel chooses, an address";
+        let what = "ports chosen by the kernel, per address";
         self.add_changeable(what, most, range, vec![change]);
     }
 
-    /// Where connections are tracked (a firewall does), each takes an entry.
+    /// With connection tracking (netfilter), each connection needs an entry.
     fn conntrack(&mut self, sockets: u64) {
         if let Some(most) = sysctl("net/netfilter/nf_conntrack_max") {
             let remedy = "sysctl -w net.netfilter.nf_conntrack_max={}";

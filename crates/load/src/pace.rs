@@ -1,58 +1,58 @@
-//! When to send: as fast as possible, a window of unanswered datagrams, or a schedule fixed in advance.
+//! When to send: as fast as possible, with a window of unanswered datagrams, or on a schedule fixed in advance.
 
 use corelane_worker::Time;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// When a generator sends.
+/// Sending mode of a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// As fast as the machine allows.
     Flood,
-    /// Keep so many datagrams of each socket unanswered.
+    /// Keep this many datagrams of each socket unanswered.
     Window {
-        /// Unanswered datagrams a socket.
+        /// Unanswered datagrams per socket.
         datagrams: u32,
     },
-    /// Open loop: so many a second over all workers, at times fixed in advance.
+    /// Open loop: a rate over all workers, at times fixed in advance.
     Rate {
-        /// Datagrams a second.
+        /// Datagrams per second.
         per_second: f64,
     },
 }
 
-/// One worker's share of an open-loop schedule: its `k`-th request is due at a time that depends on nothing measured.
+/// One worker's share of an open-loop schedule: the due time of its `k`-th request depends on nothing measured.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     start: Time,
     /// This worker's own rate.
     ramp: Ramp,
-    /// Where between two of its requests this worker begins, so that all workers together are evenly spaced.
+    /// Offset of this worker's requests, as a fraction of its interval, so that all workers together are evenly spaced.
     offset: f64,
     issued: u64,
 }
 
-/// A rate that changes evenly from one value to another, and stays there.
+/// A rate that changes linearly from one value to another, then stays constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
-    /// A second, at the start.
+    /// Initial rate per second.
     pub from: f64,
-    /// A second, after [`over`](Self::over).
+    /// Final rate per second, after [`over`](Self::over).
     pub to: f64,
-    /// How long the change takes.
+    /// Duration of the change.
     pub over: Duration,
 }
 
 impl Schedule {
     /// The schedule of worker `worker` of `workers`, which together send `per_second` from `start` on. Workers take
-    /// turns: together their due times are evenly spaced.
+    /// turns, so that their due times are evenly spaced.
     #[must_use]
     pub fn new(start: Time, per_second: f64, worker: usize, workers: usize) -> Self {
         Self::ramp(start, Ramp::steady(per_second), worker, workers)
     }
 
-    /// As [`new`](Self::new), with a rate that changes.
+    /// Like [`new`](Self::new), with a rate that changes.
     #[must_use]
     pub fn ramp(start: Time, ramp: Ramp, worker: usize, workers: usize) -> Self {
         let workers = workers.max(1) as f64;
@@ -64,7 +64,7 @@ impl Schedule {
         }
     }
 
-    /// When the next request is due; [`Time::NEVER`] when the rate has ended.
+    /// When the next request is due; [`Time::NEVER`] once the rate has ended.
     #[must_use]
     pub fn due(&self) -> Time {
         let seconds = self.ramp.when(self.issued as f64 + self.offset);
@@ -75,7 +75,7 @@ impl Schedule {
         }
     }
 
-    /// Notes that the due request was issued.
+    /// Records that the due request was issued.
     pub fn advance(&mut self) {
         self.issued += 1;
     }
@@ -90,7 +90,7 @@ impl Schedule {
 }
 
 impl Ramp {
-    /// A rate that does not change.
+    /// A constant rate.
     #[must_use]
     pub const fn steady(per_second: f64) -> Self {
         Self {
@@ -108,8 +108,8 @@ impl Ramp {
         }
     }
 
-    /// Seconds from the start to the request with that number, from 0 on: the area under the rate up to there is the
-    /// number.
+    /// Seconds from the start to the request with that number (from 0): the time at which the integral of the rate
+    /// reaches the number.
     fn when(&self, number: f64) -> f64 {
         let over = self.over.as_secs_f64();
         let in_ramp = (self.from + self.to) / 2.0 * over;
@@ -123,7 +123,7 @@ impl Ramp {
         ((self.from * self.from + 2.0 * slope * number).max(0.0).sqrt() - self.from) / slope
     }
 
-    /// Requests due within so many seconds from the start.
+    /// Requests due within that many seconds from the start.
     fn by(&self, seconds: f64) -> f64 {
         let over = self.over.as_secs_f64();
         let within = seconds.min(over);

@@ -1,7 +1,8 @@
-//! Address pools as people write them: `10.11.2.0/24`, `10.11.2.3-10.11.2.9`, `10.11.2.3,10.11.2.32`, and lists of those.
+//! Address pools in text form: `10.11.2.0/24`, `10.11.2.3-10.11.2.9`, `10.11.2.3,10.11.2.32`, and comma-separated lists
+//! of those.
 //!
-//! In: text. Out: addresses, in the order written. A prefix of IPv4 gives its host addresses (network and broadcast
-//! address left out, as RFC 1122 3.2.1.3 forbids them as sources), except /31 (RFC 3021) and /32.
+//! In: text. Out: addresses, in the order written. An IPv4 prefix yields its host addresses, without network and
+//! broadcast address (invalid as sources, RFC 1122 3.2.1.3), except for /31 (RFC 3021) and /32.
 
 use ipnet::{IpAddrRange, IpNet, Ipv4AddrRange, Ipv4Subnets, Ipv6AddrRange, Ipv6Subnets};
 use serde::{Deserialize, Serialize};
@@ -22,10 +23,10 @@ enum Part {
     RangeV6(Ipv6Addr, Ipv6Addr),
 }
 
-/// Text that is no pool.
+/// Invalid pool.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{part}' is no address, prefix or range: write 10.11.2.3, 10.11.2.0/24, 10.11.2.3-10.11.2.9, or a list with commas"
+    "'{part}' is not an address, prefix or range: write 10.11.2.3, 10.11.2.0/24, 10.11.2.3-10.11.2.9, or a list with commas"
 )]
 pub struct PoolError {
     part: String,
@@ -37,8 +38,8 @@ impl Pool {
         self.0.iter().flat_map(|part| part.addresses())
     }
 
-    /// The addresses of the same family as `like`, in the order written. A prefix of the other family, which may hold more
-    /// addresses than anyone can go through, is passed over whole.
+    /// The addresses of the same family as `like`, in the order written. Prefixes of the other family are skipped
+    /// without iterating over them.
     pub fn addresses_like(&self, like: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
         let ranges = self.0.iter().map(|part| part.addresses());
         ranges
@@ -46,7 +47,7 @@ impl Pool {
             .flatten()
     }
 
-    /// The prefixes that cover the pool exactly: what a test bed has to route.
+    /// The prefixes that cover the pool exactly, for routes in a test bed.
     #[must_use]
     pub fn prefixes(&self) -> Vec<IpNet> {
         let of_part = |part: &Part| -> Vec<IpNet> {

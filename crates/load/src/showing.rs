@@ -1,36 +1,36 @@
-//! What a worker shows of itself when somebody watches: more than counters hold, and made only when it was asked for.
+//! Live data of a worker beyond its counters, collected only on request.
 //!
-//! In: a question, from the one who watches. Out: the answer, as of the worker's next turn. Neither waits for the other.
+//! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
 use crate::failure::Failures;
 use corelane_measure::histogram::{Histogram, Summary};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What one worker of a generator shows.
+/// Live data of one worker.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
-    /// How long what it measures took: answers, round trips, or opening connections.
+    /// Histogram of times: answers, round trips, or connection setup.
     pub(crate) times: Histogram,
-    /// What failed that was under way.
+    /// Failures of requests or connections in progress.
     pub(crate) failures: Failures,
-    /// Attempts to open a connection that failed.
+    /// Failed attempts to open a connection.
     pub(crate) not_opened: Failures,
 }
 
-/// What a whole generator shows while it runs, as of its workers' last turns.
+/// Live data of a whole generator, as of the last turn of each worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Seen {
-    /// How long it took so far: answers from their intended start, round trips, or opening connections.
+    /// Times so far: answers from their intended start, round trips, or connection setup.
     pub times: Option<Summary>,
-    /// What failed that was under way: requests, or connections.
+    /// Failures of requests or connections in progress.
     pub failures: Failures,
-    /// Attempts to open a connection that failed.
+    /// Failed attempts to open a connection.
     pub not_opened: Failures,
 }
 
 impl Seen {
-    /// What all workers show together.
+    /// The merged data of all workers.
     pub(crate) fn sum(workers: impl Iterator<Item = Shown>) -> Self {
         let (mut seen, mut times) = (Self::default(), Histogram::new());
         for shown in workers {
@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// A question and its last answer, between one worker and one who watches it.
+/// A request flag and the last snapshot, shared between one worker and one observer.
 #[derive(Debug, Default)]
 pub(crate) struct Showing<T> {
     asked: AtomicBool,
@@ -51,14 +51,14 @@ pub(crate) struct Showing<T> {
 }
 
 impl<T: Clone> Showing<T> {
-    /// The last answer; asks for the next one.
+    /// The last snapshot; requests the next one.
     pub(crate) fn look(&self) -> T {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         self.asked.store(true, Ordering::Relaxed);
         answer.clone()
     }
 
-    /// Answers when that was asked for. Where the last answer is just being read, the next turn does.
+    /// Makes a snapshot if one was requested. If the last one is being read right now, the next turn does.
     pub(crate) fn show(&self, answer: impl FnOnce() -> T) {
         if !self.asked.load(Ordering::Relaxed) {
             return;

@@ -1,8 +1,8 @@
-//! What became of the datagrams: received = bad + no socket + broadcast + full buffers + delivered.
+//! Accounts for all received datagrams: received = bad + no socket + broadcast + full buffers + delivered.
 //!
-//! In: Linux's counters from `/proc/net/snmp`. Out: drops under the names of FreeBSD's `netstat -sp udp`, which are the ones
-//! that the posts use. [`Cause`] names every place where a frame can end, beyond UDP too, so that documents and tables spell
-//! them alike.
+//! In: Linux's counters from `/proc/net/snmp`. Out: drops under the names of FreeBSD's `netstat -sp udp`, which the
+//! posts use. [`Cause`] names every place where a frame can be dropped, not only in UDP, so that documents and tables
+//! use the same names.
 
 mod cause;
 
@@ -33,7 +33,7 @@ pub struct LinuxUdpCounters {
 }
 
 impl LinuxUdpCounters {
-    /// Datagrams that reached UDP and that no application got, by cause.
+    /// Datagrams that reached UDP but no application, by cause.
     #[must_use]
     pub fn drops(&self) -> [(Cause, u64); 6] {
         // Linux charges each of the three to InErrors as well (net/ipv4/udp.c). The counters are read one after the

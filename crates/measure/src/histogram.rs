@@ -1,10 +1,10 @@
 //! Histograms of durations: round trips, schedule lag.
 //!
-//! In: nanoseconds, one at a time, or another histogram. Out: percentiles, a [`Summary`] for documents, and the HdrHistogram
-//! V2 interchange form (deflated, base64) that other tools read.
+//! In: nanoseconds, one at a time, or another histogram. Out: percentiles, a [`Summary`] for documents, and the
+//! HdrHistogram V2 interchange form (deflated, base64) that other tools read.
 //!
-//! Values are kept to three significant digits from 1 ns to [`LARGEST_NANOSECONDS`]. A longer one is recorded at that
-//! limit and counted as [`Histogram::beyond_range`], so no percentile forgets it and none invents its length.
+//! Values are kept to three significant digits from 1 ns to [`LARGEST_NANOSECONDS`]. A larger value is recorded at that
+//! limit and counted in [`Histogram::beyond_range`].
 
 use crate::quantity;
 use base64::Engine as _;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
-/// The longest duration told apart: a minute. An answer later than that is lost to any user, and a bounded range keeps
-/// a histogram under 250 KiB, so that each worker can have its own.
+/// The largest recorded duration: one minute. A later response is useless to any user, and the bounded range keeps
+/// a histogram under 250 KiB, so each worker can have its own.
 pub const LARGEST_NANOSECONDS: u64 = 60_000_000_000;
 
-/// Three significant digits: 1 in 1,000 is finer than rounds of one experiment repeat.
+/// Three significant digits: finer than the repeatability of an experiment's rounds.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// A bounded histogram of durations in nanoseconds.
@@ -29,31 +29,31 @@ pub struct Histogram {
     beyond_range: u64,
 }
 
-/// What a document says of a histogram. All times are nanoseconds; all are 0 when `count` is.
+/// The summary of a histogram in a document. All times are nanoseconds; all are 0 if `count` is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Durations recorded.
     pub count: u64,
-    /// The shortest.
+    /// Minimum.
     pub min_ns: u64,
-    /// Half were no longer than this.
+    /// Median.
     pub p50_ns: u64,
-    /// Nine in ten were no longer than this.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 in 100 were no longer than this.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 999 in 1,000 were no longer than this.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
     /// The mean.
     pub mean_ns: f64,
-    /// How many of `count` were longer than [`LARGEST_NANOSECONDS`], and so are only known to be longer.
+    /// Number of durations longer than [`LARGEST_NANOSECONDS`].
     #[serde(default)]
     pub beyond_range: u64,
 }
 
-/// Why text is no histogram.
+/// A parse error of a histogram.
 #[derive(Debug, Error)]
 pub enum HistogramError {
     /// The text is not base64.
@@ -133,7 +133,7 @@ impl Histogram {
     /// The nanoseconds that `percent` (0 to 100) of the durations did not exceed; `None` when nothing was recorded.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<u64> {
-        // A value stands for all that share its three digits, and so may read a little over the longest.
+        // A value represents all durations with the same three digits, and may exceed the maximum slightly.
         let longest = self.values.max().min(LARGEST_NANOSECONDS);
         (self.count() > 0).then(|| self.values.value_at_percentile(percent).min(longest))
     }

@@ -12,7 +12,7 @@ pub mod scalability;
 pub mod share;
 pub mod statistics;
 
-/// The example in the README, held to what compiles.
+/// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

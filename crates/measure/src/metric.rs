@@ -1,5 +1,5 @@
-//! Metrics: each is declared once, with its name in documents, how a trial gives it, how it is shown, and which way is
-//! better. Medians, spreads, reasons, tables, gates, diffs and expositions follow from the declaration.
+//! Metrics. Each is declared once: its name in documents, how to compute it from a trial, its format, and which
+//! direction is better. Medians, spreads, reasons, tables, gates, diffs and expositions follow from the declaration.
 //!
 //! ```
 //! use corelane_measure::metric::{Metric, Sample, Show, Values};
@@ -24,31 +24,31 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which way a metric gets better.
+/// The direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
     Higher,
     /// Less is better.
     Lower,
-    /// Neither is: it explains.
+    /// Neither: the metric is explanatory.
     Neither,
 }
 
-/// The unit that a value has in the document, and how it is shown.
+/// The unit of a value in the document, and its display format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// Events a second: `123 k`.
+    /// Events per second: `123 k`.
     PerSecond,
-    /// A number with so many decimals.
+    /// A number with this many decimals.
     Fixed(usize),
     /// A number with a metric prefix: `1.72 M`.
     Prefixed,
-    /// Microseconds with so many decimals.
+    /// Microseconds with this many decimals.
     Microseconds(usize),
     /// Nanoseconds, shown with the unit that fits: `20.5 µs`.
     Nanoseconds,
-    /// A share of 1 in percent, with one decimal where that says something: `41.4`.
+    /// A share of 1 in percent, with one decimal unless it is exact: `41.4`.
     Share,
     /// A share of 1 in whole percent.
     WholeShare,
@@ -61,7 +61,7 @@ pub enum Show {
 }
 
 impl Show {
-    /// The value as a cell shows it, the unit being over the column.
+    /// Formats the value for a cell; the unit is in the column header.
     #[must_use]
     pub fn cell(self, value: f64) -> String {
         match self {
@@ -76,7 +76,7 @@ impl Show {
         }
     }
 
-    /// The value with its unit, as a sentence has it.
+    /// Formats the value with its unit, for a sentence.
     #[must_use]
     pub fn words(self, value: f64) -> String {
         match self {
@@ -89,7 +89,7 @@ impl Show {
         }
     }
 
-    /// What stands under the header of a column of such values.
+    /// The unit shown under the column header.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl Show {
         }
     }
 
-    /// Reads a bound as people write it for such a value: `5ms`, `10k`, `0.1%`, `64KiB`.
+    /// Parses a bound for such a value: `5ms`, `10k`, `0.1%`, `64KiB`.
     #[must_use]
     pub fn parse(self, text: &str) -> Option<f64> {
         let nanoseconds = || {
@@ -124,7 +124,7 @@ impl Show {
         }
     }
 
-    /// What a bound looks like.
+    /// An example of a bound.
     #[must_use]
     pub const fn example(self) -> &'static str {
         match self {
@@ -138,18 +138,18 @@ impl Show {
     }
 }
 
-/// What one trial gives for a metric; its kind decides how trials are combined.
+/// A metric's sample from one trial. Its kind decides how trials are combined.
 #[derive(Debug, Clone, Copy)]
 pub enum Sample<'a> {
-    /// The step has the median.
+    /// A number; a step gets the median.
     Number(f64),
-    /// The step has all counted together.
+    /// A share; a step gets the pooled counts.
     Share(Share),
-    /// The step has all durations together.
+    /// Durations; a step gets the merged histogram.
     Durations(&'a Histogram),
 }
 
-/// How a trial gives a metric.
+/// Computes a metric from a trial.
 pub type Read<T> = fn(&T) -> Option<Sample<'_>>;
 
 /// One metric of a document whose trials are `T`.
@@ -157,28 +157,28 @@ pub type Read<T> = fn(&T) -> Option<Sample<'_>>;
 pub struct Metric<T: 'static> {
     /// Its field in the document, with the unit in its name.
     pub name: &'static str,
-    /// Its name in prose and in gates.
+    /// Its name in sentences and in gates.
     pub label: &'static str,
-    /// Its name over a column.
+    /// Its column header.
     pub header: &'static str,
-    /// What stands under that header.
+    /// The unit under that header.
     pub unit: &'static str,
-    /// How it is shown.
+    /// Its display format.
     pub show: Show,
     /// Which way is better.
     pub better: Better,
-    /// What it is, in one sentence.
+    /// Its description, in one sentence.
     pub about: &'static str,
-    /// How a trial gives it; `None` where the conclusion sets it, from several steps.
+    /// Computes it from a trial; `None` if the conclusion computes it from several steps.
     pub read: Option<Read<T>>,
-    /// The field that has its range over the trials, where the document has one.
+    /// The field of its range over the trials, if the document has one.
     pub spread: Option<&'static str>,
-    /// Whether two runs are compared by it.
+    /// Whether comparisons of two runs include it.
     pub compared: bool,
 }
 
 impl<T> Metric<T> {
-    /// A metric that trials give.
+    /// Declares a metric computed from trials.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -194,7 +194,7 @@ impl<T> Metric<T> {
         }
     }
 
-    /// A metric of which more is better.
+    /// Declares a metric of which more is better.
     #[must_use]
     pub const fn higher(
         name: &'static str,
@@ -206,7 +206,7 @@ impl<T> Metric<T> {
         Self::new(name, header, show, Better::Higher, about, read)
     }
 
-    /// A metric of which less is better.
+    /// Declares a metric of which less is better.
     #[must_use]
     pub const fn lower(
         name: &'static str,
@@ -218,7 +218,7 @@ impl<T> Metric<T> {
         Self::new(name, header, show, Better::Lower, about, read)
     }
 
-    /// A metric that the conclusion sets.
+    /// Declares a metric that the conclusion sets.
     #[must_use]
     pub const fn concluded(
         name: &'static str,
@@ -262,14 +262,14 @@ impl<T> Metric<T> {
         self
     }
 
-    /// The same; two runs are compared by it.
+    /// The same, included in comparisons of two runs.
     #[must_use]
     pub const fn compared(mut self) -> Self {
         self.compared = true;
         self
     }
 
-    /// The value of a step: of durations, the 99th percentile; of a range, the median.
+    /// The value of a step: the 99th percentile of durations, the median of a range.
     #[must_use]
     pub fn of(&self, of: &impl Measured) -> Option<f64> {
         match of.values().get(self.name)? {
@@ -298,7 +298,7 @@ impl<T> Metric<T> {
         }
     }
 
-    /// Each trial's number, in their order: of a share its quotient, of durations the 99th percentile.
+    /// Each trial's number, in order: the quotient of a share, the 99th percentile of durations.
     pub fn numbers<'a>(&self, trials: impl IntoIterator<Item = &'a T>) -> Vec<f64> {
         let Some(read) = self.read else { return Vec::new() };
         let number = |trial: &'a T| match read(trial)? {
@@ -309,7 +309,7 @@ impl<T> Metric<T> {
         trials.into_iter().filter_map(number).collect()
     }
 
-    /// What the trials come to: the median of numbers, the pooled share, all durations together.
+    /// Combines the trials: the median of numbers, the pooled share, the merged durations.
     #[must_use]
     pub fn combine(&self, trials: &[&T]) -> Option<Value> {
         let samples = || trials.iter().filter_map(|trial| (self.read?)(trial));
@@ -338,7 +338,7 @@ impl<T> Metric<T> {
     }
 }
 
-/// What a step has for one metric.
+/// The value of one metric of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -385,7 +385,7 @@ impl Values {
     /// Fills in every metric that trials give, from valid ones.
     pub fn fill<T>(&mut self, metrics: &[&Metric<T>], valid: &[&T]) {
         for metric in metrics {
-            // One that the conclusion sets, from several steps, is null until then.
+            // A metric set by the conclusion is null until then.
             self.set(metric.name, metric.combine(valid));
             if let Some(field) = metric.spread {
                 let spread = Spread::of(&metric.numbers(valid.iter().copied()));
@@ -415,7 +415,7 @@ impl Values {
         }
     }
 
-    /// Whether the step says nothing of a metric, not even that it is unknown: it was written before there was one.
+    /// Whether the step lacks the metric entirely, because an older version wrote the document.
     #[must_use]
     pub fn lacks(&self, name: &str) -> bool {
         !self.0.contains_key(name)
@@ -432,7 +432,7 @@ impl Values {
     }
 }
 
-/// What has values of metrics: a step.
+/// A type with metric values: a step.
 pub trait Measured {
     /// Its values.
     fn values(&self) -> &Values;

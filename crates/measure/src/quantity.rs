@@ -1,8 +1,8 @@
-//! Quantities as people read and type them.
+//! Formatting and parsing of quantities.
 //!
-//! In: numbers in base units (per second, bytes, nanoseconds, shares of 1). Out: short text of three significant digits,
-//! with decimal prefixes for rates (`1.72 M/s`) and binary ones for sizes (`64 KiB`). The way back, from what a user
-//! typed, is in [`parse`].
+//! In: numbers in base units (per second, bytes, nanoseconds, shares of 1). Out: short text of three significant
+//! digits, with decimal prefixes for rates (`1.72 M/s`) and binary ones for sizes (`64 KiB`). [`parse`] is the inverse,
+//! for user input.
 //!
 //! A number that does not exist is [`MISSING`], never 0; a share of not quite 1 is never shown as 100 %.
 
@@ -10,7 +10,7 @@ mod parse;
 
 pub use parse::{QuantityError, parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
-/// What stands where there is no number.
+/// The text of a missing number.
 pub const MISSING: &str = "-";
 
 /// Decimal prefixes of rates and counts, in steps of a thousand.
@@ -19,7 +19,7 @@ const DECIMAL_PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
 /// Binary prefixes of sizes, in steps of 1024 (IEC 80000-13).
 const BINARY_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// A rate a second: `rate(1_720_000.0)` is `1.72 M/s`, `rate(850.0)` is `850/s`.
+/// A rate per second: `rate(1_720_000.0)` is `1.72 M/s`, `rate(850.0)` is `850/s`.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
     if per_second.is_finite() {
@@ -74,7 +74,7 @@ pub fn bytes(number: u64) -> String {
     format!("{} {}", trimmed(scaled), BINARY_UNITS[unit])
 }
 
-/// Bytes a second as bits: `1.5 Gbit/s`, `15 bit/s`.
+/// Bytes per second as bits: `1.5 Gbit/s`, `15 bit/s`.
 #[must_use]
 pub fn bits(bytes_per_second: f64) -> String {
     let number = metric(bytes_per_second * 8.0);
@@ -155,7 +155,7 @@ pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String
 }
 
 /// Divides until what is shown has at most three digits before the point; the second value counts the divisions.
-/// Rounding is looked ahead: 999,950 is `1.00 M`, not `1000 k`.
+/// Rounding is taken into account: 999,950 is `1.00 M`, not `1000 k`.
 fn scale_down(value: f64, step: f64, steps: usize) -> (f64, usize) {
     let mut scaled = value;
     let mut prefix = 0;

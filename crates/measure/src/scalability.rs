@@ -1,7 +1,8 @@
 //! The Universal Scalability Law, fitted by least squares.
 //!
 //! In: rates at several numbers of workers. Out: how fast one worker is alone, the share of the work that is serial
-//! (contention), the cost of keeping workers in agreement (coherency), and where growth ends; or why nothing was fitted.
+//! (contention), the cost of keeping workers in agreement (coherency), and where growth ends; or why nothing was
+//! fitted.
 //!
 //! The law (Gunther, *Guerrilla Capacity Planning*, 2007, chapters 4 to 6, with the rate of one worker as third
 //! parameter) says that N workers reach
@@ -48,9 +49,9 @@ pub enum NotFitted {
     NoSolution,
 }
 
-/// Fits the law to (workers, rate a second) pairs; several pairs for one number of workers are all used.
+/// Fits the law to (workers, rate per second) pairs; several pairs for one number of workers are all used.
 ///
-/// Pairs without workers, or whose rate is not a positive number, are left out.
+/// Pairs without workers, or whose rate is not a positive number, are ignored.
 ///
 /// # Errors
 /// When fewer than [`FEWEST_WORKER_COUNTS`] different numbers of workers are left, or the numbers determine no law.

@@ -2,23 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many of how many. Kept as counts, so that trials can be pooled without weighing them.
+/// A share as counts, so that trials can be pooled without weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Those that were so.
+    /// Number of hits.
     pub hits: u64,
-    /// Those that were looked at.
+    /// Number of samples.
     pub samples: u64,
 }
 
 impl Share {
-    /// The share of 1; `None` when nothing was looked at.
+    /// The share of 1; `None` without samples.
     #[must_use]
     pub fn value(self) -> Option<f64> {
         (self.samples > 0).then(|| self.hits as f64 / self.samples as f64)
     }
 
-    /// Both counted together.
+    /// Adds both counts.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

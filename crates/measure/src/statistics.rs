@@ -1,7 +1,7 @@
 //! Medians and spreads of repeated trials.
 //!
-//! In: the same quantity from several trials. Out: the median with the range it was found in, which is all that a
-//! handful of trials can honestly say: no distribution is assumed, and none is fitted.
+//! In: the same quantity from several trials. Out: the median and the range. No distribution is assumed or fitted,
+//! because there are only a few trials.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ impl Spread {
         (self.maximum - self.minimum) / 2.0
     }
 
-    /// Whether the ranges of two spreads share a value, so that their medians do not tell them apart.
+    /// Whether the ranges of two spreads share a value, so that their medians do not distinguish them.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.minimum <= other.maximum && other.minimum <= self.maximum
@@ -71,14 +71,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Spread::of(values).map(|spread| spread.median)
 }
 
-/// `numerator / denominator`, where that is a number.
+/// `numerator / denominator`; `None` if it is not finite.
 #[must_use]
 pub fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     let quotient = numerator / denominator;
     quotient.is_finite().then_some(quotient)
 }
 
-/// How close to proportional growth is: the rate at `workers` over `workers` times the rate at one.
+/// Linearity: the rate at `workers`, divided by `workers` times the rate at one.
 ///
 /// `pairs` holds (rate at `workers`, rate at one), each pair from one round, because the two were then measured next to
 /// each other and drift of the machine cancels.

@@ -1,5 +1,5 @@
-//! What can keep the machine from being observed. Each message names what to allow, mount or build in; a caller prints
-//! it and goes on without the observation.
+//! Why the machine cannot be observed. Each message names what to allow, mount or build in; a caller prints it and
+//! continues without the observation.
 
 use std::io;
 
@@ -26,19 +26,19 @@ pub enum ObserveError {
         hint: &'static str,
     },
 
-    /// The kernel has no such event.
+    /// The kernel does not support the event.
     #[error("this kernel cannot count {event}: {cause}; it needs {needs}")]
     MissingEvent {
         /// The event asked for.
         event: String,
         /// The kernel version or option that brings it.
         needs: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
 
-    /// The kernel would not lend the memory that samples are written to.
+    /// The kernel denied the memory for samples.
     #[error(
         "cannot map {bytes} bytes of samples: {cause}; raise `sysctl kernel.perf_event_mlock_kb` (now {mlock_kb}) or \
          `ulimit -l`, or grant CAP_IPC_LOCK"
@@ -48,12 +48,12 @@ pub enum ObserveError {
         bytes: usize,
         /// The value of the sysctl, or that it could not be read.
         mlock_kb: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
 
-    /// The tracing file system is not to be seen.
+    /// tracefs is not accessible.
     #[error(
         "cannot read the tracepoint {event} in tracefs: {cause}; \
          `mount -t tracefs tracefs /sys/kernel/tracing` and let this user read it, or run as root"
@@ -61,12 +61,12 @@ pub enum ObserveError {
     Tracefs {
         /// The tracepoint asked for.
         event: String,
-        /// What the kernel said of the last place looked at.
+        /// The kernel's error for the last path tried.
         #[source]
         cause: io::Error,
     },
 
-    /// A tracepoint is described otherwise than documented.
+    /// The format of a tracepoint is not as documented.
     #[error("the format of tracepoint {event} lacks {field}: this kernel writes it differently")]
     TracepointFormat {
         /// The tracepoint.
@@ -75,21 +75,21 @@ pub enum ObserveError {
         field: &'static str,
     },
 
-    /// The process to be observed is gone, or never was.
+    /// The process to be observed has ended or never existed.
     #[error("process {process} cannot be observed: {cause}; it must run for as long as it is observed")]
     NoProcess {
         /// The process asked for.
         process: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
 
     /// There is nothing to observe.
-    #[error("no CPU was named to observe: give at least one")]
+    #[error("no CPU to observe: name at least one")]
     NoTarget,
 
-    /// The thread that collects could not be started, or did not survive.
+    /// The collecting thread could not be started, or failed.
     #[error("the collecting thread failed: {cause}")]
     Collector {
         /// What happened.
@@ -100,17 +100,17 @@ pub enum ObserveError {
     /// The counters of the receive path could not be read.
     #[error("cannot watch the receive path: {cause}")]
     Softnet {
-        /// Why not.
+        /// The error.
         #[from]
         cause: HostError,
     },
 
-    /// The kernel refused for another reason.
+    /// Any other kernel error.
     #[error("cannot observe {what}: {cause}")]
     Refused {
         /// What was to be observed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },

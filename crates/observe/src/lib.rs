@@ -1,11 +1,11 @@
-//! Where the CPU's time went, and which kernel locks were waited for, while something was measured.
+//! CPU profiles and kernel lock waits during a measurement.
 //!
-//! What enters: the CPUs or the process to watch, and a span that begins with `start` and ends with `finish`.
-//! What leaves: plain data that serialises, in the columns that the FreeBSD posts read: the functions of `pmcstat`
-//! ([`profile`]), the lock table of `LOCK_PROFILING` ([`locks`]), the workstreams of `netstat -Q` ([`softnet`]).
+//! Input: the CPUs or the process to watch, and a span from `start` to `finish`. Output: serialisable data in the
+//! columns of the FreeBSD posts: the functions of `pmcstat` ([`profile`]), the lock table of `LOCK_PROFILING`
+//! ([`locks`]), the workstreams of `netstat -Q` ([`softnet`]).
 //!
-//! Nothing is changed on the machine. Where the kernel forbids observation, [`ObserveError`] says what to allow, and the
-//! measurement can go on without.
+//! Nothing is changed on the machine. If the kernel forbids observation, [`ObserveError`] names what to allow, and the
+//! measurement can continue without it.
 #![forbid(unsafe_code)]
 
 pub mod locks;

@@ -35,17 +35,17 @@ impl CacheMisses {
         Ok(Self { counter })
     }
 
-    /// Counts from now on. A counter that cannot be resumed stays at rest, and [`read`](Self::read) shows no misses.
+    /// Starts counting. A counter that cannot be resumed stays stopped, and [`read`](Self::read) shows no misses.
     pub fn resume(&mut self) {
         let _ = self.counter.enable();
     }
 
-    /// Counts no longer.
+    /// Stops counting.
     pub fn pause(&mut self) {
         let _ = self.counter.disable();
     }
 
-    /// Misses so far; `None` where the kernel did not say.
+    /// Misses so far; `None` if the kernel did not report them.
     pub fn read(&mut self) -> Option<u64> {
         self.counter.read().ok()
     }

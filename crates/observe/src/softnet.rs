@@ -30,17 +30,17 @@ use serde::{Deserialize, Serialize};
 use crate::ObserveError;
 use crate::perf::{Collector, nanoseconds};
 
-/// A watch that is under way. Dropped, it stops at the next reading.
+/// A running watch. If dropped, it stops at the next reading.
 pub struct SoftnetWatch(Collector<SoftnetReport>);
 
-/// What the receive paths did.
+/// The report of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoftnetReport {
     /// From the first reading to the last, in nanoseconds.
     pub elapsed_ns: u64,
-    /// How many readings the high-water marks are the highest of.
+    /// The number of readings behind the high-water marks.
     pub readings: u64,
-    /// One row a CPU, by ascending id. A caller may keep only some CPUs' rows.
+    /// One row per CPU, by ascending id. A caller may keep only some CPUs' rows.
     pub rows: Vec<SoftnetRow>,
     /// Why a column is null: field name to reason.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct SoftnetRow {
     pub cpu: u32,
     /// Frames that entered the protocols.
     pub processed: u64,
-    /// Frames that the backlog refused.
+    /// Frames rejected by the backlog.
     pub dropped: u64,
     /// Times that work was left for lack of budget or time.
     pub squeezed: u64,
@@ -69,11 +69,12 @@ pub struct SoftnetRow {
 }
 
 impl SoftnetWatch {
-    /// Reads now, then every `interval`, in a thread of its own. Ten milliseconds cost about a thousandth of a CPU.
+    /// Reads now, then every `interval`, in a separate thread. An interval of ten milliseconds costs about a thousandth
+    /// of a CPU.
     ///
     /// # Errors
     ///
-    /// [`ObserveError::Softnet`] when the first reading fails, [`ObserveError::Collector`] when no thread can be had.
+    /// [`ObserveError::Softnet`] if the first reading fails, [`ObserveError::Collector`] if no thread can be started.
     pub fn start(interval: Duration) -> Result<Self, ObserveError> {
         Self::start_with(interval, Softnet::read)
     }
@@ -97,7 +98,7 @@ impl SoftnetWatch {
         collector.map(Self)
     }
 
-    /// Reads once more, and sums up.
+    /// Reads once more and returns the report.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl Tally {
 
     fn report(self, elapsed: Duration) -> SoftnetReport {
         let rows: Vec<SoftnetRow> = self.cpus.into_values().map(|(_, sum)| sum).collect();
-        let reason = "this kernel (before 5.10) does not tell how long the backlog is";
+        let reason = "this kernel (before 5.10) does not report the backlog length";
         let unknown = ["backlog", "backlog_high_water"].map(|field| (field.to_owned(), reason.to_owned()));
         let hidden = rows.iter().any(|row| row.backlog.is_none());
         SoftnetReport {
@@ -148,8 +149,8 @@ impl Tally {
     }
 }
 
-/// How far a counter of 32 bits went: `softnet_data` counts in `unsigned int`, which wraps within the hour at a million
-/// frames a second.
+/// The increase of a 32-bit counter: `softnet_data` counts in `unsigned int`, which wraps within the hour at a million
+/// frames per second.
 fn since(now: u64, before: u64) -> u64 {
     const WRAPS_AT: u64 = 1 << 32;
     now.wrapping_sub(before) % WRAPS_AT

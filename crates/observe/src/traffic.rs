@@ -1,4 +1,4 @@
-//! Bytes that the memory controllers moved, of the whole machine, where they count them.
+//! Bytes moved by the memory controllers, machine-wide, if the hardware counts them.
 //!
 //! Intel's server CPUs count column accesses (CAS) of each memory channel, a line of 64 bytes each, and the kernel names
 //! the counters `cas_count_read` and `cas_count_write` under `/sys/bus/event_source/devices/uncore_imc_*`. What Intel's
@@ -45,7 +45,7 @@ impl MemoryTraffic {
     /// Counts from now on.
     ///
     /// # Errors
-    /// [`ObserveError::MissingEvent`] where no controller is counted, [`ObserveError::Forbidden`] where not by us.
+    /// [`ObserveError::MissingEvent`] if no controller is counted, [`ObserveError::Forbidden`] without permission.
     pub fn start() -> Result<Self, ObserveError> {
         let controllers = controllers(Path::new(DEVICES)).map_err(missing)?;
         if controllers.is_empty() {
@@ -61,7 +61,7 @@ impl MemoryTraffic {
         })
     }
 
-    /// Bytes moved so far; `None` where the kernel did not say.
+    /// Bytes moved so far; `None` if the kernel did not report them.
     pub fn read(&mut self) -> Option<MovedBytes> {
         let sum = |counters: &mut Vec<Counter>| {
             let counts = counters.iter_mut().map(|counter| counter.read().ok());

@@ -1,5 +1,5 @@
-//! How many times the frames that `etherparse` slices, without hashing, do we dissect and hash? Frames of 64 bytes in
-//! memory; rounds interleaved, medians, ratios of one run.
+//! Compares the rate of dissecting and hashing frames with the rate at which `etherparse` slices them without hashing.
+//! The frames have 64 bytes and are in memory. Rounds are interleaved; the results are medians and ratios of one run.
 
 use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Key, Toeplitz};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Frames of one pass: 256 KiB of them, so that memory is not what is measured.
 const FRAMES: usize = 4096;
 
-/// Passes a round, and rounds.
+/// Passes per round, and rounds.
 const PASSES: usize = 20;
 const ROUNDS: usize = 51;
 
@@ -68,7 +68,7 @@ fn nanoseconds_a_frame(frames: &[[u8; 64]], work: impl Fn(&[u8]) -> bool) -> f64
     (processor_time() - start).as_nanos() as f64 / done as f64
 }
 
-/// Processor time of this thread: what other processes do meanwhile does not count.
+/// CPU time of this thread; unaffected by other processes.
 fn processor_time() -> Duration {
     let clock = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
     clock.into()

@@ -1,6 +1,6 @@
-//! How many times as long as only reading a capture takes verifying it? A capture of 64-byte frames, read by one reader
-//! from the page cache; rounds interleaved, medians, ratios of one run. `cargo bench --bench verify -- 10000000` takes so
-//! many frames in place of a million.
+//! Measures the time of verifying a capture as a multiple of the time of only reading it. The capture has 64-byte
+//! frames and is read from the page cache by one reader. Rounds are interleaved; the results are medians and ratios of
+//! one run. `cargo bench --bench verify -- 10000000` uses that many frames instead of a million.
 
 use corelane_packet::HashTypes;
 use corelane_packet::verify::{Observed, Queue, Rule, Verifier};
@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Frames of the capture, unless told otherwise.
+/// Default number of frames of the capture.
 const FRAMES: u32 = 1_000_000;
 
 /// Rounds, and the flows that the frames belong to.
@@ -22,7 +22,7 @@ const FLOWS: u32 = 100_000;
 fn main() {
     let frames = std::env::args().find_map(|argument| argument.parse().ok());
     let frames = frames.unwrap_or(FRAMES);
-    println!("{frames} frames of 64 bytes, {FLOWS} flows, ns a frame (median of {ROUNDS} rounds)");
+    println!("{frames} frames of 64 bytes, {FLOWS} flows, ns per frame (median of {ROUNDS} rounds)");
     println!("{:34} {:>8} {:>8} {:>6}", "capture", "read", "verify", "ratio");
     for (name, transport, observed) in [
         ("UDP, nothing observed", Transport::Udp, Seen::Nothing),
@@ -111,7 +111,7 @@ fn for_each_frame(path: &Path, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// A capture that is gone when dropped.
+/// A capture file that is deleted on drop.
 struct Capture {
     path: PathBuf,
 }
@@ -151,7 +151,7 @@ fn frame(transport: Transport, flow: u32) -> Vec<u8> {
     frame
 }
 
-/// Processor time of this thread, the kernel's for its reads included: what other processes do meanwhile does not count.
+/// CPU time of this thread, including the kernel's for its reads; unaffected by other processes.
 fn processor_time() -> Duration {
     let clock = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
     clock.into()

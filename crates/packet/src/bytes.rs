@@ -1,6 +1,6 @@
-//! Reading fixed fields: a slice and an offset enter, an array or nothing leaves.
+//! Reads fixed-size fields at an offset of a slice.
 
-/// The `N` bytes at `at`, unless the slice ends before.
+/// `None` if the slice is too short.
 #[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()

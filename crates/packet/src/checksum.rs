@@ -1,5 +1,4 @@
-//! Internet checksums: bytes enter, the ones' complement sum leaves; and a checksum follows an edit without a look at
-//! the rest of the packet.
+//! Internet checksums: computing one over bytes, and updating one after an edit without reading the rest of the packet.
 
 /// The checksum of `bytes`: the complement of the ones' complement sum of their 16-bit words in network order, an odd
 /// byte padded with zero (RFC 1071).
@@ -8,19 +7,20 @@ pub fn internet(bytes: &[u8]) -> u16 {
     !folded(sum(bytes))
 }
 
-/// What `checksum` becomes when the bytes `old` are replaced by `new` somewhere at an even offset of what it covers:
-/// `HC' = ~(~HC + ~m + m')` (RFC 1624, equation 3). Both have one length; a spare byte is taken as the first of a word.
+/// `checksum` updated for the replacement of the bytes `old` by `new` at an even offset of the covered data: `HC' =
+/// ~(~HC + ~m + m')` (RFC 1624, equation 3). Both must have the same length; an odd last byte counts as the first byte
+/// of a word.
 ///
-/// A checksum that was wrong stays wrong by the same difference, so damage is not hidden.
+/// A wrong checksum stays wrong by the same difference, so the update does not hide damage.
 #[must_use]
 pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     let removed = u64::from(!folded(sum(old)));
     !folded(u64::from(!checksum) + removed + sum(new))
 }
 
-/// The CRC32c of an SCTP packet of `length` bytes when its first four, `old`, become `new` (RFC 9260, appendix A). A CRC is
-/// linear, so the difference alone is run through it, with the rest of the packet as zeros. `checksum` is the field on the
-/// wire read as little-endian.
+/// The CRC32c of an SCTP packet of `length` bytes when its first four, `old`, become `new` (RFC 9260, appendix A). A
+/// CRC is linear, so only the difference is processed, with zeros for the rest of the packet. `checksum` is the field
+/// on the wire read as little-endian.
 #[must_use]
 pub(crate) fn sctp_updated(checksum: u32, old: [u8; 4], new: [u8; 4], length: usize) -> u32 {
     let difference = u32::from_le_bytes(old) ^ u32::from_le_bytes(new);
@@ -30,8 +30,8 @@ pub(crate) fn sctp_updated(checksum: u32, old: [u8; 4], new: [u8; 4], length: us
     ran ^ checksum
 }
 
-/// The sum of 16-bit words in network order, not yet folded. A frame has far fewer than the 2^48 words that 64 bits
-/// take.
+/// The sum of 16-bit words in network order, not yet folded. 64 bits hold the sum of 2^48 words, far more than a frame
+/// has.
 fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let whole: u64 = words
@@ -42,7 +42,7 @@ fn sum(bytes: &[u8]) -> u64 {
     whole + odd
 }
 
-/// Carries added back in until none is left.
+/// Folds the carries in.
 fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -50,7 +50,8 @@ fn folded(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// What each lowest byte adds when CRC32c moves on by a byte: the reflected polynomial 0x82f63b78 (RFC 9260, appendix A).
+/// Contribution of each lowest byte when CRC32c advances by one byte: the reflected polynomial 0x82f63b78 (RFC 9260,
+/// appendix A).
 const CRC32C: [u32; 256] = {
     let mut table = [0; 256];
     let mut value = 0;
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// CRC32c as every description of it starts: ones in, complement out.
+    /// CRC32c with the usual initial value (all ones) and final complement.
     fn crc32c(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0, |rest, byte| {
             CRC32C[usize::from(rest as u8 ^ byte)] ^ (rest >> 8)
@@ -108,7 +109,7 @@ mod tests {
             let old: Vec<u8> = bytes.splice(2 * at..2 * at + 16, new).collect();
             let after = internet(&bytes);
             let followed = updated(before, &old, &new);
-            // Zero has two forms; all bytes zero is the one input whose sum has the other.
+            // Zero has two representations; only an input of zero bytes yields the other one.
             prop_assert!(followed == after || (followed | after == 0xffff && followed & after == 0));
         }
 

@@ -1,4 +1,4 @@
-//! The facts of one frame: bytes enter; addresses, ports, fragment and offsets leave.
+//! Dissects one frame: addresses, ports, fragment and offsets.
 
 use crate::bytes::{array, number32};
 use crate::ethernet::{self, EtherType};
@@ -8,10 +8,9 @@ use crate::refusal::Refusal;
 use crate::{ipv4, ipv6, plain};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What a frame says about its flow: where its headers stand, read once; addresses and ports are looked up where they
-/// stand.
+/// The headers of a frame. Their offsets are determined once; addresses and ports are read from the frame on access.
 ///
-/// Dissecting reads nothing past the frame, and its work is linear in the frame's length, whatever it holds.
+/// Dissection never reads past the frame and takes time linear in its length, whatever its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dissection<'frame> {
     pub(crate) frame: &'frame [u8],
@@ -19,20 +18,20 @@ pub struct Dissection<'frame> {
 }
 
 impl<'frame> Dissection<'frame> {
-    /// The facts of an Ethernet frame, from its destination address on and without frame check sequence. VLAN tags,
-    /// stacked ones too, are skipped.
+    /// Dissects an Ethernet frame, from the destination address on, without frame check sequence. VLAN tags are
+    /// skipped, including stacked ones.
     #[inline(always)]
     pub fn of(frame: &'frame [u8]) -> Result<Dissection<'frame>, Refusal> {
         Dissection::of_frame_at(frame, 0)
     }
 
-    /// The facts of a packet from its IP header on, as tap devices and tunnels carry it.
+    /// Dissects a packet that starts at its IP header, as tap devices and tunnels carry it.
     #[inline]
     pub fn of_packet(packet: &'frame [u8]) -> Result<Dissection<'frame>, Refusal> {
         Dissection::of_packet_at(packet, 0)
     }
 
-    /// The facts of an untagged frame with a plain IPv4 packet, of no other.
+    /// Dissects an untagged frame with a plain IPv4 packet; `None` for any other frame.
     #[inline(always)]
     pub(crate) fn of_plain_v4(frame: &'frame [u8]) -> Option<Dissection<'frame>> {
         let (ether_type, at) = ethernet::untagged(frame)?;
@@ -40,7 +39,7 @@ impl<'frame> Dissection<'frame> {
         Some(Dissection { frame, layout })
     }
 
-    /// As [`Dissection::of`], of the frame that starts at `start`; offsets count from the start of `frame`.
+    /// Like [`Dissection::of`], for the frame that starts at `start`; offsets count from the start of `frame`.
     #[inline(always)]
     pub(crate) fn of_frame_at(frame: &'frame [u8], start: usize) -> Result<Dissection<'frame>, Refusal> {
         let (ether_type, at) = ethernet::payload(frame, start)?;
@@ -52,7 +51,7 @@ impl<'frame> Dissection<'frame> {
         Ok(Dissection { frame, layout })
     }
 
-    /// As [`Dissection::of_packet`], of the packet that starts at `at`; offsets count from the start of `frame`.
+    /// Like [`Dissection::of_packet`], for the packet that starts at `at`; offsets count from the start of `frame`.
     #[inline(always)]
     pub(crate) fn of_packet_at(frame: &'frame [u8], at: usize) -> Result<Dissection<'frame>, Refusal> {
         let layout = match frame.get(at).map(|byte| byte >> 4) {
@@ -82,40 +81,40 @@ impl<'frame> Dissection<'frame> {
         self.addresses().ends()[1]
     }
 
-    /// The address of a home address option (RFC 6275, section 6.3): whom the packet is really from.
+    /// The address of a home address option (RFC 6275, section 6.3): the actual sender.
     #[must_use]
     pub fn home_address(&self) -> Option<Ipv6Addr> {
         self.address_at(self.layout.home())
     }
 
-    /// The address of a routing header type 2 (RFC 6275, section 6.4): whom the packet is really for.
+    /// The address of a routing header type 2 (RFC 6275, section 6.4): the actual receiver.
     #[must_use]
     pub fn routed_destination(&self) -> Option<Ipv6Addr> {
         self.address_at(self.layout.routed())
     }
 
-    /// The protocol behind the IP header and its extension headers; of a fragment, what the datagram carries; where the
-    /// walk ended early, the header that it could not read.
+    /// The protocol behind the IP header and its extension headers; for a fragment, the protocol of the datagram; if
+    /// parsing ended early, the header that could not be read.
     #[must_use]
     pub fn protocol(&self) -> IpProtocol {
         self.layout.protocol()
     }
 
-    /// What can be read of the transport header.
+    /// The readable part of the transport header.
     #[must_use]
     #[inline]
     pub fn transport(&self) -> Transport {
         Transport::read(self.frame, self.layout)
     }
 
-    /// The ports of TCP, UDP or SCTP, also those of a first fragment.
+    /// The ports of TCP, UDP or SCTP, including those of a first fragment.
     #[must_use]
     #[inline]
     pub fn ports(&self) -> Option<Ports> {
         self.transport().ports()
     }
 
-    /// Is the packet a fragment, and which?
+    /// Whether the packet is a fragment, and which one.
     #[must_use]
     pub fn fragment(&self) -> Fragment {
         match self.layout.fragment() {
@@ -125,47 +124,47 @@ impl<'frame> Dissection<'frame> {
         }
     }
 
-    /// Is the packet a part of a datagram, the first included?
+    /// Whether the packet is a fragment (the first one included).
     #[must_use]
     #[inline]
     pub fn is_part(&self) -> bool {
         self.has(Marks::PART)
     }
 
-    /// Does an IPv6 extension header (options, routing, fragment, authentication, mobility) follow the IP header?
+    /// Whether an IPv6 extension header (options, routing, fragment, authentication, mobility) follows the IP header.
     #[must_use]
     #[inline]
     pub fn has_extension_headers(&self) -> bool {
         self.has(Marks::EXTENDED)
     }
 
-    /// Does an authentication header (RFC 4302) stand before the transport header?
+    /// Whether an authentication header (RFC 4302) precedes the transport header.
     #[must_use]
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         self.has(Marks::AUTHENTICATED)
     }
 
-    /// Where the IP header starts.
+    /// Offset of the IP header.
     #[must_use]
     pub fn network_offset(&self) -> usize {
         self.layout.network()
     }
 
-    /// Where the IP headers end and the transport header, or the data of a later fragment, starts. Where the walk ended
-    /// early, the header that it could not read.
+    /// Offset of the transport header, or of the data of a later fragment. If parsing ended early, the offset of the
+    /// header that could not be read.
     #[must_use]
     pub fn transport_offset(&self) -> usize {
         self.layout.upper()
     }
 
-    /// Where the packet ends in the frame: padding of Ethernet stands behind.
+    /// Offset of the end of the packet in the frame; Ethernet padding may follow.
     #[must_use]
     pub fn packet_end(&self) -> usize {
         self.layout.end().min(self.frame.len())
     }
 
-    /// Is the packet longer than what was captured of it?
+    /// Whether the packet is longer than its captured part.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.layout.end() > self.frame.len()
@@ -180,7 +179,7 @@ impl<'frame> Dissection<'frame> {
         array::<16>(self.frame, at?).map(Ipv6Addr::from)
     }
 
-    /// Where both addresses stand, and how many bytes they have (RFC 791, section 3.1; RFC 8200, section 3).
+    /// Offset and length in bytes of both addresses (RFC 791, section 3.1; RFC 8200, section 3).
     #[inline(always)]
     pub(crate) fn addresses_span(&self) -> (usize, usize) {
         match self.has(Marks::V6) {
@@ -224,7 +223,7 @@ pub(crate) fn halves(both: &[u8; 32]) -> [[u8; 16]; 2] {
     [0, 16].map(|at| array(both, at).expect("two addresses of 16 bytes"))
 }
 
-/// What was read of a transport header.
+/// The readable part of a transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -233,21 +232,21 @@ pub enum Transport {
     Udp(Ports),
     /// SCTP.
     Sctp(Ports),
-    /// Encapsulating security payload: what is inside cannot be seen.
+    /// Encapsulating security payload: the content is encrypted.
     Esp {
         /// Security parameters index.
         spi: u32,
     },
-    /// Another protocol, which [`Dissection::protocol`] names.
+    /// Another protocol, see [`Dissection::protocol`].
     Other,
-    /// The header is in the first fragment of the datagram, and this is a later one.
+    /// None: this is a later fragment, and the header is in the first one.
     InFirstFragment,
     /// The frame, or the packet by its own length, ends before the header does.
     Missing,
 }
 
 impl Transport {
-    /// The ports, where the protocol has them.
+    /// The ports, if the protocol has any.
     #[must_use]
     #[inline]
     pub fn ports(self) -> Option<Ports> {
@@ -291,24 +290,24 @@ impl Transport {
 /// The ports of a packet, in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ports {
-    /// Who sent it.
+    /// Source port.
     pub source: u16,
-    /// Whom it is for.
+    /// Destination port.
     pub destination: u16,
 }
 
-/// Is a packet a fragment?
+/// Whether a packet is a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fragment {
-    /// No: the packet is a whole datagram.
+    /// The packet is a whole datagram.
     Whole,
-    /// The packet has a fragment header and is whole all the same; it is treated as if it had none (RFC 6946, section 4;
-    /// RFC 8200, section 4.5).
+    /// The packet has a fragment header but is a whole datagram (atomic fragment). It is treated as if it had no such
+    /// header (RFC 6946, section 4; RFC 8200, section 4.5).
     Atomic {
         /// Identification of the datagram.
         identification: u32,
     },
-    /// A part of a datagram.
+    /// The packet is a fragment.
     Part(FragmentPart),
 }
 
@@ -322,13 +321,13 @@ impl Fragment {
     }
 }
 
-/// Which part of which datagram a fragment is.
+/// Datagram and position of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentPart {
-    /// What the parts of one datagram share: 16 bits in IPv4, 32 in IPv6.
+    /// Identification, common to all fragments of a datagram: 16 bits in IPv4, 32 in IPv6.
     pub identification: u32,
-    /// Where in the datagram the part starts, in bytes: a multiple of 8, at most 65,528.
+    /// Offset within the datagram, in bytes: a multiple of 8, at most 65,528.
     pub offset: u16,
-    /// Do later parts follow?
+    /// Whether later fragments follow.
     pub more: bool,
 }

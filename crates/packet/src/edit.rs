@@ -1,4 +1,4 @@
-//! Header edits in place: a frame and new addresses or ports enter; the frame with checksums that follow leaves.
+//! Edits addresses and ports of a frame in place and updates its checksums.
 
 use crate::checksum;
 use crate::dissection::{Dissection, Transport};
@@ -10,12 +10,12 @@ use crate::refusal::Refusal;
 use std::net::IpAddr;
 use thiserror::Error;
 
-/// Edits one frame. Every edit either leaves all checksums as valid (or as wrong) as it found them or changes nothing.
-/// Checksums that cannot be seen are the exception: inside an encapsulating security payload, and of protocols other than
-/// TCP, UDP, UDP-Lite, DCCP, SCTP and ICMPv6.
+/// Edits one frame. An edit keeps every checksum as valid or as wrong as it was, or fails and changes nothing. It does
+/// not update checksums inside an encapsulating security payload, nor those of protocols other than TCP, UDP, UDP-Lite,
+/// DCCP, SCTP and ICMPv6.
 ///
-/// Checksums follow by the difference (RFC 1624), so the payload is not read and need not be there. That does not hold
-/// for frames that a sending host captured before its device filled the checksums in: they carry a partial sum.
+/// Checksums are updated incrementally (RFC 1624), so the payload is not read and may be missing. This does not work
+/// for frames that the sending host captured before its device completed the checksums: they carry a partial sum.
 #[derive(Debug)]
 pub struct Editor<'frame> {
     frame: &'frame mut [u8],
@@ -23,26 +23,26 @@ pub struct Editor<'frame> {
 }
 
 impl<'frame> Editor<'frame> {
-    /// An editor of an Ethernet frame; refused as [`Dissection::of`] refuses.
+    /// An editor of an Ethernet frame; fails with the errors of [`Dissection::of`].
     pub fn of(frame: &'frame mut [u8]) -> Result<Editor<'frame>, Refusal> {
         let layout = Dissection::of(frame)?.layout;
         Ok(Editor { frame, layout })
     }
 
-    /// The facts of the frame as it is now.
+    /// The dissection of the current frame.
     #[must_use]
     pub fn dissection(&self) -> Dissection<'_> {
-        // An edit of addresses and ports leaves headers where they are.
+        // Edits of addresses and ports do not move headers.
         let (frame, layout) = (&*self.frame, self.layout);
         Dissection { frame, layout }
     }
 
-    /// Sets who sent the frame.
+    /// Sets the source MAC address.
     pub fn set_ethernet_source(&mut self, address: MacAddress) {
         self.frame[6..12].copy_from_slice(&address.0);
     }
 
-    /// Sets whom the frame is for.
+    /// Sets the destination MAC address.
     pub fn set_ethernet_destination(&mut self, address: MacAddress) {
         self.frame[0..6].copy_from_slice(&address.0);
     }
@@ -74,7 +74,7 @@ impl<'frame> Editor<'frame> {
             (IpAddr::V6(v6), true) => (v6.octets(), 16, end.pick(8, 24)),
             _ => return Err(EditError::Family { address }),
         };
-        // A mapped address ends in the IPv4 address.
+        // An IPv4-mapped address ends in the IPv4 address.
         let new = &bytes[16 - length..];
         if self.layout.has(Marks::AUTHENTICATED) {
             return Err(EditError::Authenticated);
@@ -111,9 +111,9 @@ impl<'frame> Editor<'frame> {
         Ok(())
     }
 
-    /// The checksum that covers the address at this end of the pseudo-header, unless the pseudo-header takes it from
-    /// elsewhere: a home address option in place of the source (RFC 6275, section 11.3.2), the last stop of a route in
-    /// place of the destination (RFC 8200, section 8.1; RFC 791, section 3.1).
+    /// The checksum whose pseudo-header includes the address at this end. None if the pseudo-header uses another
+    /// address: that of a home address option as the source (RFC 6275, section 11.3.2), the last hop of a source route
+    /// as the destination (RFC 8200, section 8.1; RFC 791, section 3.1).
     fn checksum_over_addresses(&self, end: End) -> Result<Option<Checksum>, EditError> {
         let elsewhere = match end {
             End::Source => self.layout.home().is_some(),
@@ -128,8 +128,8 @@ impl<'frame> Editor<'frame> {
         }
     }
 
-    /// The Internet checksum of the transport header whose sum includes the addresses; SCTP, ESP and protocols that this
-    /// room does not know have none.
+    /// The Internet checksum of the transport header whose sum includes the addresses; SCTP, ESP and unknown protocols
+    /// have none.
     fn transport_checksum(&self) -> Result<Option<Checksum>, EditError> {
         if self.layout.has(Marks::LATER) {
             return Ok(None);
@@ -165,7 +165,8 @@ impl<'frame> Editor<'frame> {
         } = checksum;
         let old = &self.frame[edited..edited + new.len()];
         let before = u16::from_be_bytes([self.frame[at], self.frame[at + 1]]);
-        // A sender that computes no sum writes zero, and ones in place of a sum of zero (RFC 768; RFC 3828, section 3.1).
+        // A sender that computes no checksum writes zero, and replaces a computed zero by all ones (RFC 768; RFC 3828,
+        // section 3.1).
         if (before == 0 && optional) || old == new {
             return;
         }
@@ -176,7 +177,7 @@ impl<'frame> Editor<'frame> {
         self.frame[at..at + 2].copy_from_slice(&after.to_be_bytes());
     }
 
-    /// The CRC of SCTP follows the ports; it runs to the end of the packet, which must be one.
+    /// The CRC of SCTP follows the ports and covers everything up to the end of the packet, which must be unfragmented.
     fn follow_sctp(&mut self, end: End, port: u16) -> Result<(), EditError> {
         const CHECKSUM: usize = 8;
         let at = self.layout.upper();
@@ -197,13 +198,13 @@ impl<'frame> Editor<'frame> {
     }
 }
 
-/// Why a frame is left as it is.
+/// Reason why an edit was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EditError {
     /// An address of another family than the packet's.
     #[error("{address} is of another address family than the packet: give one of the packet's own")]
     Family {
-        /// The address given.
+        /// The rejected address.
         address: IpAddr,
     },
     /// The packet has no ports, or not in this fragment.
@@ -211,21 +212,21 @@ pub enum EditError {
         "a packet of {protocol} whose ports cannot be seen: only TCP, UDP and SCTP headers have ports to set"
     )]
     NoPorts {
-        /// What the packet carries.
+        /// The protocol of the packet.
         protocol: IpProtocol,
     },
-    /// A checksum that must follow was not captured.
+    /// The capture ends before a checksum that must be updated.
     #[error("the frame ends before the checksum that must follow the edit: capture more of each frame")]
     Truncated,
-    /// The checksum runs over all fragments.
+    /// The checksum covers all fragments of the datagram.
     #[error("the checksum of SCTP covers the whole packet, and this is a fragment of it: reassemble first")]
     Fragmented,
-    /// An authentication header covers what would be edited (RFC 4302).
+    /// An authentication header covers the edited field (RFC 4302).
     #[error("an authentication header covers the addresses: an edit would make the receiver drop the packet")]
     Authenticated,
 }
 
-/// Which end of the flow an edit names.
+/// The end of the flow to edit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Source,
@@ -241,12 +242,12 @@ impl End {
     }
 }
 
-/// Where an Internet checksum stands, and what zero means there.
+/// Offset of an Internet checksum, and the meaning of zero in it.
 #[derive(Clone, Copy)]
 struct Checksum {
     at: usize,
-    /// Zero says that no sum was computed.
+    /// Zero means that no checksum was computed.
     optional: bool,
-    /// A computed sum of zero is written as ones.
+    /// A computed zero is written as all ones.
     never_zero: bool,
 }

@@ -1,4 +1,4 @@
-//! Ethernet: a frame enters; its addresses, its tags, and where its payload of which type starts leave.
+//! Parses Ethernet headers: addresses, VLAN tags, type and offset of the payload.
 
 use crate::bytes::{array, number16};
 use crate::layout::truncated;
@@ -22,23 +22,24 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// What a frame, or a tag, carries (IEEE, "EtherType" registry). Values below 0x600 are lengths of an IEEE 802.3 frame.
+/// The type of the payload of a frame or tag (IEEE, "EtherType" registry). Values below 0x600 are lengths of an IEEE
+/// 802.3 frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EtherType(pub u16);
 
 impl EtherType {
     /// IPv4.
     pub const IPV4: EtherType = EtherType(0x0800);
-    /// A customer's VLAN tag (IEEE 802.1Q).
+    /// Customer VLAN tag (IEEE 802.1Q).
     pub const VLAN: EtherType = EtherType(0x8100);
     /// IPv6.
     pub const IPV6: EtherType = EtherType(0x86dd);
-    /// A provider's VLAN tag (IEEE 802.1ad).
+    /// Provider VLAN tag (IEEE 802.1ad).
     pub const PROVIDER_VLAN: EtherType = EtherType(0x88a8);
     /// The outer VLAN tag of switches older than IEEE 802.1ad.
     pub const OLD_PROVIDER_VLAN: EtherType = EtherType(0x9100);
 
-    /// Is what follows a tag?
+    /// Whether a tag follows.
     #[must_use]
     #[inline]
     pub fn is_vlan(self) -> bool {
@@ -60,27 +61,27 @@ impl fmt::Display for EtherType {
 pub struct VlanTag {
     /// Which kind of tag.
     pub ether_type: EtherType,
-    /// VLAN identifier, 0 to 4,095; 0 says that the tag carries a priority only.
+    /// VLAN identifier, 0 to 4,095; 0 means that the tag carries only a priority.
     pub id: u16,
     /// Priority code point, 0 to 7.
     pub priority: u8,
-    /// May be dropped first.
+    /// Drop eligible indicator.
     pub drop_eligible: bool,
 }
 
-/// Who sent a frame, unless it is too short to say.
+/// The source address of a frame; `None` if the frame is too short.
 #[must_use]
 pub fn source(frame: &[u8]) -> Option<MacAddress> {
     array(frame, 6).map(MacAddress)
 }
 
-/// Whom a frame is for, unless it is too short to say.
+/// The destination address of a frame; `None` if the frame is too short.
 #[must_use]
 pub fn destination(frame: &[u8]) -> Option<MacAddress> {
     array(frame, 0).map(MacAddress)
 }
 
-/// The tags of a frame, outermost first, as far as they are in it.
+/// The complete tags of a frame, outermost first.
 pub fn vlan_tags(frame: &[u8]) -> impl Iterator<Item = VlanTag> + '_ {
     (HEADER - 2..).step_by(TAG).map_while(|at| {
         let ether_type = EtherType(number16(frame, at)?);
@@ -94,13 +95,13 @@ pub fn vlan_tags(frame: &[u8]) -> impl Iterator<Item = VlanTag> + '_ {
     })
 }
 
-/// The type and offset of the payload of a frame without tags; of one with tags, those of the first.
+/// Type and offset of the payload of an untagged frame; of a tagged frame, those of the first tag.
 #[inline(always)]
 pub(crate) fn untagged(frame: &[u8]) -> Option<(EtherType, usize)> {
     Some((EtherType(number16(frame, HEADER - 2)?), HEADER))
 }
 
-/// The type of the payload that starts at the offset returned, with every tag skipped. The frame starts at `start`.
+/// Type and offset of the payload, with all tags skipped. The frame starts at `start`.
 #[inline]
 pub(crate) fn payload(frame: &[u8], start: usize) -> Result<(EtherType, usize), Refusal> {
     let mut at = start + HEADER;

@@ -1,5 +1,4 @@
-//! IPv4: a frame and the offset of the header enter; what the header, its options and an authentication header say
-//! leaves.
+//! Parses an IPv4 header, its options and an authentication header.
 
 use crate::bytes::{array, number16};
 use crate::dissection::{Fragment, FragmentPart};
@@ -11,17 +10,17 @@ use crate::refusal::Refusal;
 /// Bytes of a header without options (RFC 791, section 3.1).
 pub(crate) const HEADER: usize = 20;
 
-/// Where the checksum of the header stands in it.
+/// Offset of the checksum within the header.
 pub(crate) const CHECKSUM: usize = 10;
 
-/// Flag of all fragments but the last, beside the 13 bits of the offset in units of 8 bytes (RFC 791, section 3.1).
+/// The more-fragments flag, next to the 13 bits of the offset in units of 8 bytes (RFC 791, section 3.1).
 const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// Options that route by the source's list: loose and strict (RFC 791, section 3.1).
+/// Source route options: loose and strict (RFC 791, section 3.1).
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
-/// What the header at `at` says.
+/// Parses the header at `at`.
 #[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     match plain::v4(frame, at) {
@@ -30,12 +29,12 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     }
 }
 
-/// As [`layout`], of any packet.
+/// The general case of [`layout`].
 pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let fixed: [u8; HEADER] = layout::fixed("IPv4", 4, frame, at)?;
     let header = usize::from(fixed[0] & 0x0f) * 4;
     let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-    // A length of zero is that of a packet too long to say, which segmentation offload hands to captures.
+    // Segmentation offload hands packets to captures that are too long for the length field; it is then zero.
     if header < HEADER || (total != 0 && total < header) {
         return Err(Refusal::Length { header, total });
     }
@@ -60,8 +59,8 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     Ok(headers.into())
 }
 
-/// Is the packet still on its way to the last stop of a source route? Transport checksums cover the address of that stop,
-/// not the destination of the header (RFC 9293, section 3.1).
+/// Whether a source route has hops left. Transport checksums then cover the address of the last hop, not the
+/// destination of the header (RFC 9293, section 3.1).
 pub(crate) fn is_source_routed(frame: &[u8], at: usize, upper: usize) -> bool {
     let mut option = at + HEADER;
     while option < upper {
@@ -85,7 +84,7 @@ pub(crate) fn is_source_routed(frame: &[u8], at: usize, upper: usize) -> bool {
     false
 }
 
-/// Which part of a datagram the packet with the header at `at` is.
+/// The fragment information of the header at `at`.
 pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
     let [field, identification] = [6, 4].map(|offset| number16(frame, at + offset).unwrap_or(0));
     if field & (MORE_FRAGMENTS | FRAGMENT_OFFSET) == 0 {

@@ -1,4 +1,4 @@
-//! IPv6: a frame and the offset of the header enter; what the header and its chain of extension headers say leaves.
+//! Parses an IPv6 header and its chain of extension headers.
 
 use crate::bytes::{array, number32};
 use crate::dissection::{Fragment, FragmentPart};
@@ -16,11 +16,11 @@ const FRAGMENT_HEADER: usize = 8;
 /// The home address option and its length (RFC 6275, section 6.3).
 const HOME_ADDRESS: [u8; 2] = [0xc9, 16];
 
-/// Length (in units of 8 bytes, the first not counted), type and segments left of the routing header that carries a home
-/// address (RFC 6275, section 6.4).
+/// Length (in units of 8 bytes, not counting the first), type and segments left of the routing header that carries a
+/// home address (RFC 6275, section 6.4).
 const ROUTING_TYPE_2: [u8; 3] = [2, 2, 1];
 
-/// What the header at `at` and those behind it say.
+/// Parses the header at `at` and its extension headers.
 #[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     match plain::v6(frame, at) {
@@ -29,7 +29,7 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     }
 }
 
-/// As [`layout`], of any packet.
+/// The general case of [`layout`].
 pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let fixed: [u8; HEADER] = layout::fixed("IPv6", 6, frame, at)?;
     let protocol = IpProtocol(fixed[6]);
@@ -51,8 +51,9 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     Ok(headers.into())
 }
 
-/// Where the packet ends by its own length. A length of zero says that nothing follows, or that too much does: behind
-/// hop-by-hop options (RFC 2675, section 3), or where segmentation offload hands more than 65,535 bytes to a capture.
+/// End of the packet by its length field. A length of zero means an empty packet, or one too long for the field: a
+/// jumbogram (RFC 2675, section 3), or a packet of more than 65,535 bytes that segmentation offload handed to a
+/// capture.
 fn end(frame: &[u8], upper: usize, payload_length: u16, protocol: IpProtocol) -> usize {
     let captured = frame.len() - upper;
     let jumbo = protocol == IpProtocol::HOP_BY_HOP || captured > usize::from(u16::MAX);
@@ -63,8 +64,8 @@ fn end(frame: &[u8], upper: usize, payload_length: u16, protocol: IpProtocol) ->
     }
 }
 
-/// The extension headers whose end can be told (IANA, "IPv6 Extension Header Types"). What follows an encapsulating
-/// security payload is encrypted, so that is where the chain ends.
+/// The extension headers whose length is known (IANA, "IPv6 Extension Header Types"). The chain ends at an
+/// encapsulating security payload, because everything after it is encrypted.
 fn is_extension(protocol: IpProtocol) -> bool {
     matches!(
         protocol,
@@ -79,10 +80,11 @@ fn is_extension(protocol: IpProtocol) -> bool {
     )
 }
 
-/// Walks the chain up to the first header that is no extension, or is not whole, or starts a later fragment's data.
+/// Walks the chain up to the first header that is no extension header or is incomplete, or up to the data of a later
+/// fragment.
 ///
-/// Behind the header of a fragment no address is taken: only the first fragment has what follows, and all fragments
-/// must hash alike.
+/// Addresses after a fragment header are ignored: only the first fragment has them, and all fragments must have the
+/// same hash.
 #[cold]
 fn walk(frame: &[u8], mut headers: Headers) -> Headers {
     let captured = headers.end.min(frame.len()).min(FURTHEST);
@@ -99,7 +101,7 @@ fn walk(frame: &[u8], mut headers: Headers) -> Headers {
     headers
 }
 
-/// Takes note of what the extension header says at which the walk is, and with which `frame` ends.
+/// Records the contents of the extension header at the current position; `frame` ends with that header.
 fn note(frame: &[u8], headers: &mut Headers) {
     let at = headers.upper;
     let whole = !headers.marks.has(Marks::PART);
@@ -127,18 +129,19 @@ fn note(frame: &[u8], headers: &mut Headers) {
     }
 }
 
-/// What follows the extension header at `at`, and where.
+/// Type and offset of the header after the extension header at `at`.
 fn extent(frame: &[u8], at: usize, protocol: IpProtocol) -> Option<(IpProtocol, usize)> {
     let [next, length] = array(frame, at)?;
     match protocol {
         IpProtocol::AUTHENTICATION => behind_authentication(frame, at),
         IpProtocol::FRAGMENT => Some((IpProtocol(next), at + FRAGMENT_HEADER)),
-        // Units of 8 bytes, the first not counted (RFC 8200, section 4.2; RFC 6564, section 4).
+        // Length in units of 8 bytes, not counting the first (RFC 8200, section 4.2; RFC 6564, section 4).
         _ => Some((IpProtocol(next), at + (usize::from(length) + 1) * 8)),
     }
 }
 
-/// The fragment header at `at`: offset in units of 8 bytes in the upper 13 bits, the flag of more in the lowest.
+/// The fragment header at `at`: offset in units of 8 bytes in the upper 13 bits, the more-fragments flag in the lowest
+/// bit.
 pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
     let field = number32(frame, at).unwrap_or(0) as u16;
     let identification = number32(frame, at + 4).unwrap_or(0);
@@ -152,11 +155,11 @@ pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
     }
 }
 
-/// Where the address of the home address option stands among the destination options from `at` to the end of `frame`.
+/// Offset of the home address among the destination options from `at` to the end of `frame`.
 fn home_address(frame: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += match frame.get(at..)? {
-            // One byte of padding, the only option without length (RFC 8200, section 4.2).
+            // Pad1, the only option without a length field (RFC 8200, section 4.2).
             [0, ..] => 1,
             [kind, length, ..] if [*kind, *length] == HOME_ADDRESS => {
                 return (frame.len() >= at + 2 + 16).then_some(at + 2);

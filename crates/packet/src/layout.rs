@@ -1,48 +1,48 @@
-//! Where the headers of a frame stand: what the walk over them found enters, two words that hold it leave.
+//! Offsets of the headers of a frame, packed into two words.
 
 use crate::bytes::array;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 
-/// Bytes of transport headers without options: a packet that says to be shorter has no such header (RFC 9293, section 3.1;
-/// RFC 768; RFC 9260, section 3.1; RFC 4303, section 2).
+/// Bytes of transport headers without options: a packet whose length field says less has no such header (RFC 9293,
+/// section 3.1; RFC 768; RFC 9260, section 3.1; RFC 4303, section 2).
 pub(crate) const TCP_HEADER: usize = 20;
 pub(crate) const UDP_HEADER: usize = 8;
 pub(crate) const SCTP_HEADER: usize = 12;
 pub(crate) const ESP_HEADER: usize = 8;
 
-/// Bytes of both ports, with which TCP, UDP and SCTP start.
+/// Bytes of both ports, at the start of TCP, UDP and SCTP headers.
 pub(crate) const PORTS: usize = 4;
 
-/// What a walk over IP headers found.
+/// Result of parsing the IP headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Headers {
-    /// Where the IP header starts.
+    /// Offset of the IP header.
     pub network: usize,
-    /// Where the IP headers end.
+    /// Offset of the end of the IP headers.
     pub upper: usize,
-    /// Where the packet ends by its own length; may lie past the frame.
+    /// End of the packet by its length field; may lie past the frame.
     pub end: usize,
-    /// What stands where the IP headers end.
+    /// The protocol after the IP headers.
     pub protocol: IpProtocol,
     pub marks: Marks,
-    /// Where the fragment header of IPv6 stands; like the two that follow, zero where there is none, since an IP header
-    /// stands before.
+    /// Offset of the IPv6 fragment header. Zero means none, also in the two fields below: offset zero is always before
+    /// an IP header.
     pub fragment: usize,
-    /// Where the address of a home address option stands.
+    /// Offset of the address of a home address option.
     pub home: usize,
-    /// Where the address of a routing header type 2 stands.
+    /// Offset of the address of a routing header type 2.
     pub routed: usize,
 }
 
-/// The furthest byte at which a header is looked for.
+/// The largest offset at which a header is parsed.
 pub(crate) const FURTHEST: usize = u16::MAX as usize;
 
-/// Where the headers of a frame stand and what they say, addresses and ports aside. Holds for the frame that it was read
-/// of: the whole fixed IP header is in it.
+/// Offsets and contents of the headers of a frame, except addresses and ports. Valid only for the frame that it was
+/// read from; that frame contains the whole fixed IP header.
 ///
-/// [`Headers`] packed into two words, so that they travel in registers: through memory, field by field, takes longer than
-/// reading the headers.
+/// [`Headers`] packed into two words, so that they are passed in registers: passing them field by field through memory
+/// takes longer than parsing the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// From the lowest bit on: end of the packet (32 bits), `network` (16), `upper` (16).
@@ -52,7 +52,7 @@ pub(crate) struct Layout {
 }
 
 impl From<Headers> for Layout {
-    /// No offset but the packet's end lies past [`FURTHEST`].
+    /// All offsets except the packet's end are at most [`FURTHEST`].
     #[inline(always)]
     fn from(headers: Headers) -> Layout {
         let end = headers.end.min(u32::MAX as usize);
@@ -69,25 +69,25 @@ impl From<Headers> for Layout {
 }
 
 impl Layout {
-    /// Where the IP header starts.
+    /// Offset of the IP header.
     #[inline(always)]
     pub fn network(self) -> usize {
         usize::from((self.places >> 32) as u16)
     }
 
-    /// Where the IP headers end.
+    /// Offset of the end of the IP headers.
     #[inline(always)]
     pub fn upper(self) -> usize {
         usize::from((self.places >> 48) as u16)
     }
 
-    /// Where the packet ends by its own length; may lie past the frame.
+    /// End of the packet by its length field; may lie past the frame.
     #[inline(always)]
     pub fn end(self) -> usize {
         self.places as u32 as usize
     }
 
-    /// What stands where the IP headers end.
+    /// The protocol after the IP headers.
     #[inline(always)]
     pub fn protocol(self) -> IpProtocol {
         IpProtocol(self.facts as u8)
@@ -98,17 +98,17 @@ impl Layout {
         Marks((self.facts >> 8) as u8).has(mark)
     }
 
-    /// Where the fragment header of IPv6 stands.
+    /// Offset of the IPv6 fragment header.
     pub fn fragment(self) -> Option<usize> {
         self.place(16)
     }
 
-    /// Where the address of a home address option stands.
+    /// Offset of the address of a home address option.
     pub fn home(self) -> Option<usize> {
         self.place(32)
     }
 
-    /// Where the address of a routing header type 2 stands.
+    /// Offset of the address of a routing header type 2.
     pub fn routed(self) -> Option<usize> {
         self.place(48)
     }
@@ -118,7 +118,7 @@ impl Layout {
     }
 }
 
-/// What is yes or no of a packet, one bit each.
+/// Boolean properties of a packet, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks(u8);
 
@@ -126,19 +126,19 @@ impl Marks {
     pub const NONE: Marks = Marks(0);
     /// IPv6, not IPv4.
     pub const V6: Marks = Marks(1);
-    /// A part of a datagram.
+    /// A fragment.
     pub const PART: Marks = Marks(1 << 1);
-    /// A part that does not start with the transport header.
+    /// A fragment without the transport header.
     pub const LATER: Marks = Marks(1 << 2);
     /// IPv6 extension headers follow the IP header.
     pub const EXTENDED: Marks = Marks(1 << 3);
-    /// An authentication header stands before the transport header.
+    /// An authentication header precedes the transport header.
     pub const AUTHENTICATED: Marks = Marks(1 << 4);
     /// A routing header has segments left: the destination of the IP header is not the last one.
     pub const UNDER_WAY: Marks = Marks(1 << 5);
-    /// The extension or authentication header where the walk ended is not whole.
+    /// Parsing ended at an incomplete extension or authentication header.
     pub const CUT: Marks = Marks(1 << 6);
-    /// A whole packet of TCP or UDP without options and extension headers: its ports stand right behind its addresses.
+    /// A whole packet of TCP or UDP without options and extension headers: its ports directly follow its addresses.
     pub const PLAIN: Marks = Marks(1 << 7);
 
     #[inline(always)]
@@ -153,7 +153,7 @@ impl Marks {
     }
 }
 
-/// The header at `at` needs `needed` bytes of which the frame has fewer.
+/// Error for a header at `at` of `needed` bytes that the frame truncates.
 #[cold]
 pub(crate) fn truncated(layer: &'static str, needed: usize, frame: &[u8], at: usize) -> Refusal {
     Refusal::Truncated {
@@ -181,8 +181,8 @@ pub(crate) fn fixed<const N: usize>(
     }
 }
 
-/// What follows an authentication header at `at`, and where: its length counts words of 4 bytes, less two (RFC 4302,
-/// section 2.2).
+/// Type and offset of the header after an authentication header at `at`. Its length field counts words of 4 bytes,
+/// minus two (RFC 4302, section 2.2).
 pub(crate) fn behind_authentication(frame: &[u8], at: usize) -> Option<(IpProtocol, usize)> {
     let [next, length] = array(frame, at)?;
     Some((IpProtocol(next), at + (usize::from(length) + 2) * 4))

@@ -1,9 +1,10 @@
-//! From a frame to what receive side scaling hashes.
+//! Frame dissection, RSS hash input, and verification of RSS steering.
 //!
-//! What enters: whole Ethernet frames, or packets from their IP header on, as byte slices. What leaves: a [`Dissection`]
-//! (addresses, ports, fragment, offsets) and the [`RssInput`] that a network interface hashes; edited frames whose
-//! checksums still hold ([`Editor`]); what a tunnel hides ([`tunnel`]); and the verdict whether frames came where their
-//! hash says ([`verify`]). Nothing here does I/O, reads past a frame, or panics on what a frame holds.
+//! The input is an Ethernet frame, or a packet starting at its IP header, as a byte slice. [`Dissection`] yields
+//! addresses, ports, fragment information and offsets, [`RssInput`] the bytes that a network interface hashes.
+//! [`Editor`] changes addresses and ports and updates the checksums, [`tunnel`] dissects inner packets, and [`verify`]
+//! checks whether frames arrived on the queue that their hash selects. The crate does no I/O, never reads past a frame,
+//! and never panics on any frame.
 //!
 //! ```
 //! use corelane_packet::{Dissection, HashTypes};

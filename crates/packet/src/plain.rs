@@ -1,13 +1,13 @@
-//! The shape of most packets: IPv4 without options or IPv6 without extension headers, with all of a TCP or UDP header that
-//! matters. A few comparisons at known places tell it, and then all is known that a walk over the headers would find; any
-//! other packet is left to the walk.
+//! Fast path for the most common packets: IPv4 without options or IPv6 without extension headers, with a sufficiently
+//! complete TCP or UDP header. A few comparisons at fixed offsets detect them and yield all that parsing the headers
+//! would find. All other packets are parsed header by header.
 
 use crate::bytes::array;
 use crate::layout::{FURTHEST, Headers, Layout, Marks, PORTS, TCP_HEADER, UDP_HEADER};
 use crate::protocol::IpProtocol;
 use crate::{ipv4, ipv6};
 
-/// Bytes of the IP header and the ports behind it.
+/// Bytes of the IP header and the ports after it.
 const V4_WITH_PORTS: usize = ipv4::HEADER + PORTS;
 const V6_WITH_PORTS: usize = ipv6::HEADER + PORTS;
 
@@ -37,7 +37,7 @@ pub(crate) fn v6(frame: &[u8], at: usize) -> Option<Layout> {
     layout(at, ipv6::HEADER, payload, head[6], Marks::V6).filter(|_| head[0] >> 4 == 6)
 }
 
-/// The layout of a packet with this header and so many bytes of TCP or UDP behind it.
+/// The layout of a packet with this header, followed by this many bytes of TCP or UDP.
 #[inline(always)]
 fn layout(at: usize, header: usize, payload: usize, protocol: u8, version: Marks) -> Option<Layout> {
     let protocol = IpProtocol(protocol);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All that a layout says, but that the packet is plain.
+    /// The layout without the mark of a plain packet.
     fn said(layout: Layout) -> (usize, usize, usize, IpProtocol, [bool; 7], [Option<usize>; 3]) {
         let marks = [
             Marks::V6,

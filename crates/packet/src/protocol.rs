@@ -1,4 +1,4 @@
-//! The protocol numbers of IP headers that dissection knows.
+//! The IP protocol numbers that dissection handles.
 
 use std::fmt;
 

@@ -1,16 +1,16 @@
-//! Why a frame has nothing to hash: each reason that dissection gives.
+//! Errors of dissection.
 
 use crate::ethernet::EtherType;
 use thiserror::Error;
 
-/// Why a frame has no addresses that could be hashed. What goes wrong behind the IP header is no refusal: the packet
-/// still has its 2-tuple, and [`Transport`](crate::Transport) says what is missing.
+/// Reason why a frame has no addresses to hash. Damage after the IP header is not an error: the packet still has its
+/// 2-tuple, and [`Transport`](crate::Transport) reports what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The frame carries something else.
+    /// The frame does not carry IP.
     #[error("the frame carries {ether_type}, not IP: only IPv4 and IPv6 have addresses to hash")]
     NotIp {
-        /// What stands where the type of the payload stands.
+        /// The EtherType found.
         ether_type: EtherType,
     },
     /// The frame ends within a header.
@@ -19,28 +19,28 @@ pub enum Refusal {
          each frame"
     )]
     Truncated {
-        /// Whose header is cut: `Ethernet`, tags included, `IPv4` or `IPv6`.
+        /// The truncated header: `Ethernet`, tags included, `IPv4` or `IPv6`.
         layer: &'static str,
-        /// Bytes that the header has.
+        /// Full length of the header in bytes.
         needed: usize,
-        /// Bytes of it that are there.
+        /// Captured bytes of it.
         captured: usize,
     },
-    /// The version field of the IP header is another than the frame promised.
+    /// The version field of the IP header contradicts the EtherType.
     #[error("the {layer} header has version {version}: the frame is damaged or not {layer}")]
     Version {
-        /// What the header should be.
+        /// The expected header.
         layer: &'static str,
-        /// The version it claims.
+        /// The version found.
         version: u8,
     },
-    /// An IPv4 header that claims fewer than its 20 bytes, or a packet that claims to be shorter than its header
-    /// (RFC 791, section 3.1).
+    /// The length field of an IPv4 header is below 20 bytes, or the packet length is below the header length (RFC 791,
+    /// section 3.1).
     #[error("an IPv4 packet of {total} bytes with a header of {header}: the frame is damaged")]
     Length {
-        /// Bytes that the header claims to have.
+        /// Header length by its length field, in bytes.
         header: usize,
-        /// Bytes that the packet claims to have.
+        /// Packet length by its length field, in bytes.
         total: usize,
     },
     /// The IP header lies further into the frame than any real stack of tags or tunnels puts it.
@@ -48,7 +48,7 @@ pub enum Refusal {
         "the IP header starts at byte {offset}: headers are looked for in the first 65,535 bytes of a frame only"
     )]
     TooDeep {
-        /// Where it starts.
+        /// Offset of the IP header.
         offset: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What is hashed of a packet: a dissection and the enabled hash types enter; the input bytes and their hash type leave.
+//! Computes which bytes of a packet a device hashes, and the hash type, from a dissection and the enabled hash types.
 
 use crate::dissection::{Addresses, Dissection, Transport, halves};
 use crate::layout::{Marks, PORTS};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
 
-/// The hash types that a device has enabled: its policy which fields of which packets are hashed.
+/// The hash types that a device has enabled. They determine which fields of which packets are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HashTypes(u32);
 
@@ -16,18 +16,19 @@ impl HashTypes {
     /// Nothing is hashed.
     pub const NONE: HashTypes = HashTypes(0);
 
-    /// Every type there is.
+    /// All types.
     pub const ALL: HashTypes = HashTypes(0x1_ff00);
 
-    /// Addresses only, whatever the packet carries.
+    /// Addresses only, for all protocols.
     pub const TWO_TUPLE: HashTypes = HashTypes(0x500);
 
-    /// Addresses and ports of TCP; addresses of all else, UDP included: what drivers of Linux and FreeBSD set by default
-    /// so that the fragments of a UDP flow stay with its whole datagrams ("Receive Side Scaling: figuring out how to
-    /// handle IP fragments").
+    /// Addresses and ports of TCP; only the addresses of all other protocols, including UDP. This is the default of
+    /// Linux and FreeBSD drivers, so that the fragments of a UDP flow reach the same queue as its unfragmented
+    /// datagrams ("Receive Side Scaling: figuring out how to handle IP fragments").
     pub const DRIVER_DEFAULT: HashTypes = HashTypes(0x1700);
 
-    /// Addresses and ports of TCP and UDP, addresses of all else; the addresses of the IP header alone.
+    /// Addresses and ports of TCP and UDP, only the addresses of all other protocols; always the addresses of the IP
+    /// header.
     pub const FOUR_TUPLE: HashTypes = HashTypes(0xd700);
 
     /// The types that hash these fields of every TCP and UDP packet, and the addresses of the rest.
@@ -39,19 +40,19 @@ impl HashTypes {
         }
     }
 
-    /// These types and one more.
+    /// These types plus one.
     #[must_use]
     pub fn with(self, hash_type: HashType) -> HashTypes {
         HashTypes(self.0 | hash_type.ndis())
     }
 
-    /// These types but one.
+    /// These types without one.
     #[must_use]
     pub fn without(self, hash_type: HashType) -> HashTypes {
         HashTypes(self.0 & !hash_type.ndis())
     }
 
-    /// Is this type enabled?
+    /// Whether this type is enabled.
     #[must_use]
     #[inline]
     pub fn contains(self, hash_type: HashType) -> bool {
@@ -64,7 +65,7 @@ impl HashTypes {
     }
 }
 
-/// The names of the types, separated by commas; `none` for none.
+/// Formats as the type names, separated by commas, or `none`.
 impl fmt::Display for HashTypes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.iter().map(HashType::name).collect();
@@ -99,8 +100,8 @@ pub struct RssInput<'frame> {
     hash_type: HashType,
 }
 
-/// Where the bytes are. Headers were laid out so that addresses and ports follow each other: most packets have their input
-/// as it is hashed.
+/// Location of the bytes. Addresses and ports are adjacent in most packets, so the hash input can be borrowed from the
+/// frame.
 #[derive(Clone, Copy, Debug)]
 enum Bytes<'frame> {
     InFrame(&'frame [u8]),
@@ -135,7 +136,7 @@ impl<'frame> RssInput<'frame> {
         }
     }
 
-    /// `parts` one after the other, no longer than an IPv6 4-tuple.
+    /// Concatenates `parts`; at most the length of an IPv6 4-tuple.
     fn assembled(parts: &[&[u8]], hash_type: HashType) -> RssInput<'frame> {
         let mut bytes = [0; HashInput::LONGEST];
         let mut length = 0;
@@ -157,14 +158,14 @@ impl PartialEq for RssInput<'_> {
 impl Eq for RssInput<'_> {}
 
 impl<'frame> Dissection<'frame> {
-    /// What is hashed of this packet where `enabled` types are; nothing when none of them fits it.
+    /// The hash input of this packet for the `enabled` types; `None` if none of them applies.
     ///
     /// The rule is Microsoft's ("RSS Hashing Types") in the order that virtio gives it ("Virtual I/O Device", "Hash
     /// calculation for incoming packets"): ports of TCP and UDP if their type is enabled, otherwise addresses. Packets
-    /// with extension headers try all types ending in `_EX` first; those without try them last, and hash the addresses of
-    /// the IP header as these. Parts of a datagram hash as a 2-tuple, the first included, and so does what stands
-    /// behind an authentication header: devices that tell it apart (mlx5's flow types) do not look behind it. Nor has
-    /// NDIS a type with ports for SCTP.
+    /// with extension headers try all types ending in `_EX` first. Packets without them try these types last, with the
+    /// addresses of the IP header. Fragments hash as a 2-tuple, including the first one. So do packets with an
+    /// authentication header, because devices that distinguish it (mlx5's flow types) do not parse beyond it. NDIS has
+    /// no type with ports for SCTP.
     #[must_use]
     #[inline(always)]
     pub fn rss_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
@@ -174,7 +175,7 @@ impl<'frame> Dissection<'frame> {
         }
     }
 
-    /// The input of a plain packet that a type for those is enabled for.
+    /// The input of a plain packet, if a matching type is enabled.
     #[inline(always)]
     fn plain_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
         if !self.has(Marks::PLAIN) {
@@ -196,7 +197,8 @@ impl<'frame> Dissection<'frame> {
         Some(RssInput { bytes, hash_type })
     }
 
-    /// What would be hashed of this packet if it were no part of a datagram; of a later part that has no ports, what is.
+    /// The input this packet would have if it were not fragmented. For a later fragment, which has no ports, the actual
+    /// input.
     pub(crate) fn rss_input_if_whole(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
         self.input_of_type(self.hash_type(enabled, true)?)
     }
@@ -220,7 +222,7 @@ impl<'frame> Dissection<'frame> {
         Some(RssInput { bytes, hash_type })
     }
 
-    /// The input of a packet whose addresses and ports do not follow each other, or stand in extension headers.
+    /// The input of a packet whose addresses and ports are not adjacent or are in extension headers.
     fn assembled_input(&self, hash_type: HashType, ports: usize) -> Option<RssInput<'frame>> {
         let ports = self.frame().get(self.transport_offset()..)?.get(..ports)?;
         Some(match self.addresses() {
@@ -235,8 +237,8 @@ impl<'frame> Dissection<'frame> {
         })
     }
 
-    /// The tuple of the packet by its IP header, with the ports where it has them and zeros where not: what names its
-    /// flow, whatever is hashed.
+    /// The tuple of the packet from its IP header, with ports, or zeros if it has none. It identifies the flow
+    /// independently of the hashed fields.
     #[must_use]
     pub fn tuple(&self) -> Tuple {
         let (source, destination) = self
@@ -257,7 +259,7 @@ impl<'frame> Dissection<'frame> {
         }
     }
 
-    /// The type of the hash; ports are hashed of a `whole` packet only.
+    /// The type of the hash; ports are hashed only if the packet is `whole`.
     fn hash_type(&self, enabled: HashTypes, whole: bool) -> Option<HashType> {
         use HashType as T;
         let transport = match whole && !self.is_authenticated() {
@@ -281,7 +283,7 @@ impl<'frame> Dissection<'frame> {
     }
 }
 
-/// Do hashes of this type take the addresses of extension headers?
+/// Whether hashes of this type use the addresses of extension headers.
 fn uses_extensions(hash_type: HashType) -> bool {
     matches!(
         hash_type,

@@ -1,7 +1,7 @@
-//! What a tunnel hides: the dissection of an outer packet enters; that of the packet inside leaves.
+//! Finds and dissects the inner packet of a tunnel.
 //!
-//! A device that looks at the outer header only puts a whole tunnel on one queue; one that looks inside hashes another
-//! flow than the outer header names.
+//! A device that hashes only the outer header puts a whole tunnel on one queue. A device that hashes the inner header
+//! sees a different flow.
 
 use crate::bytes::{array, number16};
 use crate::dissection::{Dissection, Transport};
@@ -10,7 +10,7 @@ use crate::layout::Marks;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 
-/// UDP ports of VXLAN (RFC 7348, section 5; 8472 is what Linux took before) and GENEVE (RFC 8926, section 3.3).
+/// UDP ports of VXLAN (RFC 7348, section 5; 8472 is the older Linux default) and GENEVE (RFC 8926, section 3.3).
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 const GENEVE_PORT: u16 = 6081;
 
@@ -22,7 +22,7 @@ const GENEVE_HEADER: usize = 8;
 /// Ethernet inside GRE and GENEVE (RFC 1701; RFC 8926, section 3.4).
 const ETHERNET_BRIDGING: EtherType = EtherType(0x6558);
 
-/// How a packet travels inside another.
+/// Encapsulation of a packet inside another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tunnel {
     /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 4213).
@@ -35,17 +35,17 @@ pub enum Tunnel {
     Geneve,
 }
 
-/// The packet inside a packet.
+/// The inner packet of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner<'frame> {
-    /// How it travels.
+    /// The encapsulation.
     pub tunnel: Tunnel,
-    /// Its facts; offsets count from the start of the outer frame.
+    /// Its dissection; offsets count from the start of the outer frame.
     pub dissection: Dissection<'frame>,
 }
 
-/// The packet inside a packet; nothing when there is none, or none that IP headers can be read of. Fragments are left
-/// alone: what they carry shows when they are reassembled.
+/// The inner packet; `None` if there is none or its IP header cannot be read. Fragments are skipped: their content is
+/// known only after reassembly.
 #[must_use]
 pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Inner<'frame>> {
     if outer.has(Marks::PART) {
@@ -80,8 +80,8 @@ fn of_type(packet: &[u8], at: usize, ether_type: EtherType) -> Option<Result<Dis
     }
 }
 
-/// What a GRE header of version 0 carries, and where: checksum, key and sequence number take four bytes each where their
-/// flag is set (RFC 2890, section 2).
+/// Type and offset of the payload of a GRE version 0 header. Checksum, key and sequence number occupy four bytes each
+/// if their flag is set (RFC 2890, section 2).
 fn behind_gre(packet: &[u8], at: usize) -> Option<(EtherType, usize)> {
     let flags = number16(packet, at)?;
     let ether_type = EtherType(number16(packet, at + 2)?);
@@ -89,7 +89,7 @@ fn behind_gre(packet: &[u8], at: usize) -> Option<(EtherType, usize)> {
     (flags & 0x4007 == 0).then_some((ether_type, at + 4 + 4 * optional))
 }
 
-/// What a GENEVE header of version 0 carries, and where: the length of its options counts words of four bytes
+/// Type and offset of the payload of a GENEVE version 0 header. The length of its options counts words of four bytes
 /// (RFC 8926, section 3.4).
 fn behind_geneve(packet: &[u8], at: usize) -> Option<(EtherType, usize)> {
     let [first, _, high, low] = array(packet, at)?;

@@ -1,5 +1,5 @@
-//! Protocols as state machines over byte slices: bytes and, where it matters, `now` come in; items and bytes go out.
-//! No sockets, no clock, no unsafe.
+//! Protocols as state machines over byte slices: take bytes and, if required, `now`; return items and bytes. No
+//! sockets, no clock, no unsafe code.
 
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]

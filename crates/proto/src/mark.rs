@@ -1,11 +1,11 @@
-//! `mark`: the payload of generated packets, by which a receiver that knows nothing else tells what was lost, doubled,
-//! overtaken or changed, and how long it took.
+//! `mark`: the payload of generated packets, from which a receiver without other information detects loss, duplication,
+//! reordering and corruption, and measures latency.
 //!
-//! In: a stream (one queue of a generator), a sequence number within it, a time. Out: the bytes of one payload; and back.
-//! Shorter than a [`probe`](crate::probe) and its stream together, so that an IPv4 frame of 60 bytes, the shortest of
-//! Ethernet without its check sequence, has room for it.
+//! In: a stream (one queue of a generator), a sequence number within it, a time. Out: the bytes of one payload; and
+//! back. Smaller than a [`probe`](crate::probe) plus stream number, so that it fits an IPv4 frame of 60 bytes, the
+//! shortest of Ethernet without frame check sequence.
 //!
-//! Layout, network byte order, 18 bytes and then the fill:
+//! Layout in network byte order: 18 bytes, then the fill:
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
@@ -19,28 +19,28 @@ use crate::payload;
 pub use crate::payload::PayloadError;
 use crc32fast::Hasher;
 
-/// Bytes of a mark, and so the shortest payload.
+/// Bytes of a mark; equals the shortest payload.
 pub const MARK_BYTES: usize = 18;
 
-/// What a mark says.
+/// The contents of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Which queue of the generator sent it.
+    /// The queue of the generator that sent it.
     pub stream: u16,
-    /// The number of the packet within its stream, from 0, wrapping.
+    /// Number of the packet within its stream, from 0, wrapping.
     pub sequence: u32,
     /// Intended send time, nanoseconds of the sender's monotonic clock.
     pub time: u64,
 }
 
-/// Writes marks into payloads of one length, whose fill is there already.
+/// Writes marks into payloads of one length that already contain the fill.
 #[derive(Debug, Clone)]
 pub struct Marker {
     after_fill: Hasher,
 }
 
 impl Marker {
-    /// For payloads that have this many bytes behind the mark.
+    /// A writer for payloads with this many bytes after the mark.
     #[must_use]
     pub fn new(fill_bytes: usize) -> Marker {
         Marker {
@@ -60,17 +60,17 @@ impl Marker {
     }
 }
 
-/// What stands behind a mark in a payload with this many bytes behind it.
+/// The fill of a payload with this many bytes after the mark.
 #[must_use]
 pub fn fill(bytes: usize) -> Vec<u8> {
     payload::fill(MARK_BYTES..MARK_BYTES + bytes)
 }
 
 impl Mark {
-    /// Reads and checks one payload.
+    /// Parses and checks a payload.
     ///
     /// # Errors
-    /// [`PayloadError::Short`] under 18 bytes, [`PayloadError::Changed`] when the check fails.
+    /// [`PayloadError::Short`] below 18 bytes, [`PayloadError::Changed`] if the check fails.
     pub fn read(payload: &[u8]) -> Result<Mark, PayloadError> {
         let [_, _, _, _, m0, m1, s0, s1, s2, s3, time @ ..] = *payload::open::<MARK_BYTES>(payload)?;
         Ok(Mark {

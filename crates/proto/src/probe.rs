@@ -1,10 +1,10 @@
-//! `probe`: the payload that corelane's own generator sends, so that lost, duplicated, reordered and corrupted answers
-//! are told apart.
+//! `probe`: the payload of the UDP generator, from which lost, duplicated, reordered and corrupted answers are
+//! distinguished.
 //!
-//! In: a length, a sequence number and a send time. Out: the bytes of one datagram. And back: the bytes of an answer
-//! become a [`Probe`], and a [`Sequence`] of one flow says what its arrival means.
+//! In: a length, a sequence number and a send time. Out: the bytes of one datagram. For received answers: parses the
+//! bytes into a [`Probe`]; a [`Sequence`] per flow classifies its arrival.
 //!
-//! Layout, network byte order, 16 bytes and then the fill:
+//! Layout in network byte order: 16 bytes, then the fill:
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
@@ -18,18 +18,18 @@ pub use crate::payload::PayloadError;
 use crc32fast::Hasher;
 use thiserror::Error;
 
-/// Bytes of the probe header, and so the smallest payload.
+/// Bytes of the probe header; equals the smallest payload.
 pub const HEADER_BYTES: usize = 16;
 
-/// The largest payload of a UDP datagram over IPv4: 65,535 less 20 bytes of IP and 8 of UDP header (RFC 768, RFC 791).
+/// The largest payload of a UDP datagram over IPv4: 65,535 minus 20 bytes of IP and 8 of UDP header (RFC 768, RFC 791).
 pub const LARGEST_PAYLOAD_BYTES: usize = 65_507;
 
-/// A payload size that no probe can have.
+/// Invalid payload size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("payload of {0} bytes: a probe takes {HEADER_BYTES} to {LARGEST_PAYLOAD_BYTES}")]
 pub struct SizeError(pub usize);
 
-/// Stamps probes of one payload size.
+/// Writes probes of one payload size.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     template: Vec<u8>,
@@ -37,10 +37,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// A stamp for payloads of `length` bytes.
+    /// A writer for payloads of `length` bytes.
     ///
     /// # Errors
-    /// When `length` is under [`HEADER_BYTES`] or over [`LARGEST_PAYLOAD_BYTES`].
+    /// If `length` is below [`HEADER_BYTES`] or above [`LARGEST_PAYLOAD_BYTES`].
     pub fn new(length: usize) -> Result<Self, SizeError> {
         if !(HEADER_BYTES..=LARGEST_PAYLOAD_BYTES).contains(&length) {
             return Err(SizeError(length));
@@ -50,7 +50,7 @@ impl Stamp {
         Ok(Self { template, after_fill })
     }
 
-    /// Bytes of each payload.
+    /// Bytes per payload.
     #[must_use]
     pub fn length(&self) -> usize {
         self.template.len()
@@ -59,7 +59,7 @@ impl Stamp {
     /// Writes one probe into `payload`, which must be [`length`](Self::length) bytes long.
     ///
     /// # Panics
-    /// When `payload` has another length: the caller made the buffer from [`length`](Self::length).
+    /// If `payload` has a different length.
     pub fn write(&self, payload: &mut [u8], sequence: u32, time: u64) {
         payload.copy_from_slice(&self.template);
         payload[4..8].copy_from_slice(&sequence.to_be_bytes());
@@ -68,7 +68,7 @@ impl Stamp {
     }
 }
 
-/// What an intact probe says.
+/// The contents of an intact probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
     /// Sequence number within the flow.
@@ -78,10 +78,10 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Reads and checks one payload.
+    /// Parses and checks a payload.
     ///
     /// # Errors
-    /// [`PayloadError::Short`] under 16 bytes, [`PayloadError::Changed`] when the check fails.
+    /// [`PayloadError::Short`] below 16 bytes, [`PayloadError::Changed`] if the check fails.
     pub fn read(payload: &[u8]) -> Result<Self, PayloadError> {
         let [_, _, _, _, s0, s1, s2, s3, time @ ..] = *payload::open::<HEADER_BYTES>(payload)?;
         Ok(Self {
@@ -91,43 +91,44 @@ impl Probe {
     }
 }
 
-/// What the arrival of a sequence number means within its flow.
+/// Classification of an arriving sequence number within its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// Newer than all before it.
     InOrder,
-    /// The first time it is seen, after a newer one.
+    /// First arrival, after a newer one.
     Reordered,
-    /// Seen before.
+    /// Arrived before.
     Duplicate,
-    /// So far behind the newest that first and second arrivals can no longer be told apart.
+    /// So far behind the newest that first arrivals and duplicates can no longer be distinguished.
     TooLate,
-    /// Never sent: beyond the newest sequence number that left.
+    /// Never sent: beyond the newest sequence number sent.
     Unsent,
 }
 
-/// Sequence numbers behind the newest that a [`Sequence`] remembers. It bounds how far an answer may be overtaken and
-/// still be told from a duplicate; 512 is twice the largest window the scaling lab opens on a flow.
+/// Number of sequence numbers behind the newest that a [`Sequence`] remembers. It limits how far an answer may be
+/// overtaken and still be distinguished from a duplicate; 512 is twice the largest window that the scaling lab uses per
+/// flow.
 pub const REMEMBERED: u32 = 512;
 const WORDS: usize = (REMEMBERED / 64) as usize;
 
-/// The sequence numbers of one flow that have come back. 72 bytes, so that a generator can hold one a socket.
+/// The sequence numbers of one flow that have arrived. 72 bytes, so that a generator can keep one per socket.
 #[derive(Debug, Clone, Default)]
 pub struct Sequence {
-    /// One past the newest sequence number seen; 0 while none was.
+    /// One past the newest sequence number that arrived; 0 initially.
     end: u32,
-    /// Bit `s % REMEMBERED` says whether `s` was seen, for the `REMEMBERED` numbers before `end`.
+    /// Bit `s % REMEMBERED` is set if `s` has arrived, for the `REMEMBERED` numbers before `end`.
     seen: [u64; WORDS],
 }
 
 impl Sequence {
-    /// One past the newest sequence number that came back.
+    /// One past the newest sequence number that arrived.
     #[must_use]
     pub fn end(&self) -> u32 {
         self.end
     }
 
-    /// Takes note that `sequence` came back, where `sent` numbers (from 0) have left.
+    /// Records the arrival of `sequence`, when `sent` numbers (from 0) have been sent.
     ///
     /// Numbers are compared as distances, so a flow may wrap past 2^32 datagrams.
     pub fn arrive(&mut self, sequence: u32, sent: u32) -> Arrival {
@@ -152,7 +153,7 @@ impl Sequence {
         }
     }
 
-    /// Clears the places of the `skipped` numbers from `end` on, and that of the one after them.
+    /// Clears the bits of the `skipped` numbers from `end` on, and of the one after them.
     fn forget(&mut self, skipped: u32) {
         if skipped >= REMEMBERED {
             self.seen = [0; WORDS];

@@ -1,10 +1,10 @@
-//! Dates of documents, from seconds since 1970 to what a person reads.
+//! Formats the dates of documents.
 
 use time::OffsetDateTime;
 
 /// `2025-10-09 08:53 UTC`.
 pub fn utc(unix_seconds: u64) -> String {
-    /// The last second of the year 9999: no document is of a later one.
+    /// The last second of the year 9999.
     const LAST: u64 = 253_402_300_799;
     let at = OffsetDateTime::from_unix_timestamp(unix_seconds.min(LAST) as i64).expect("a year up to 9999");
     let month = u8::from(at.month());

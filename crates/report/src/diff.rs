@@ -1,4 +1,4 @@
-//! What changed between two runs, with the spread in mind: a change within the spread of the rounds is none.
+//! Compares two runs. A difference within the spread of the rounds is not a change.
 //!
 //! In: two runs of one experiment, the earlier first, as facts and numbers. Out: text in 100 columns.
 
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 /// One run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
-    /// When, by what, on which machine, and the command that repeats it.
+    /// Date, program, machine and command line.
     pub origin: String,
-    /// What the numbers depend on, by name.
+    /// Conditions that affect the numbers, by name.
     pub facts: BTreeMap<String, String>,
     /// The columns that name a step.
     pub shape: Vec<Column>,
@@ -25,11 +25,11 @@ pub struct Run {
 /// One step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// What it is: steps of two runs with the same key are compared.
+    /// The key: steps of two runs with equal keys are compared.
     pub key: String,
-    /// The same, as people read it.
+    /// The key for people.
     pub shape: Vec<Cell>,
-    /// Its numbers, in one order in all steps and runs.
+    /// Its numbers, in the same order in all steps and runs.
     pub numbers: Vec<Numbers>,
 }
 
@@ -44,7 +44,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a metric in these trials. `always` keeps its row when nothing changed.
+    /// Collects a metric's numbers from these trials. `always` keeps its row if nothing changed.
     #[must_use]
     pub fn of<'a, T>(
         metric: &'static Metric<T>,
@@ -61,7 +61,7 @@ impl Numbers {
     }
 }
 
-/// Compares two runs: what differs in the facts, every step's main number, and whatever else changed beyond its spread.
+/// Compares two runs: different facts, every step's main number, and all other changes beyond the spread.
 /// `before` is the reference.
 #[must_use]
 pub fn diff(before: &Run, after: &Run) -> String {
@@ -109,7 +109,7 @@ pub fn diff(before: &Run, after: &Run) -> String {
     text
 }
 
-/// The facts that are not the same, as `name: before -> after`.
+/// The facts that differ, as `name: before -> after`.
 fn differing(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<String> {
     let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
     names.sort();
@@ -136,9 +136,9 @@ enum Verdict {
     None,
     Better,
     Worse,
-    /// Too few trials on a side to have a range.
+    /// Too few trials in one run for a range.
     NoSpread,
-    /// Not measured on a side.
+    /// Not measured in one run.
     NotMeasured,
 }
 
@@ -189,7 +189,7 @@ impl Change {
     }
 }
 
-/// How the comparisons came out.
+/// Counts of the verdicts.
 #[derive(Default)]
 struct Tally {
     by_verdict: BTreeMap<&'static str, usize>,
@@ -214,7 +214,8 @@ impl Tally {
         }];
         if of(Verdict::NoSpread) > 0 {
             parts.push(
-                "Where a run has one trial, no change can be told from noise: run more rounds.".to_owned(),
+                "With one trial per run, changes cannot be distinguished from noise: run more rounds."
+                    .to_owned(),
             );
         }
         for (count, which) in [(self.only_before, "before"), (self.only_after, "after")] {

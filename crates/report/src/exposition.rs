@@ -1,4 +1,4 @@
-//! Declared metrics in Prometheus's text format, version 0.0.4: a metric and what has its values in, the lines of it out.
+//! Renders declared metrics in Prometheus's text format, version 0.0.4.
 
 use corelane_measure::metric::Metric;
 use std::fmt::Write;
@@ -6,8 +6,8 @@ use std::fmt::Write;
 /// Labels of a sample: names and values.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// Appends a metric of several things, each with its labels. A metric whose name ends in `_total` is a counter, any other a
-/// gauge. A thing that does not give the metric has no sample.
+/// Appends one metric with one sample per labelled object. A metric whose name ends in `_total` is a counter, any other
+/// a gauge. An object without a value gets no sample.
 pub fn expose<'a, T: 'a>(
     text: &mut String,
     prefix: &str,

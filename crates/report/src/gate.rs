@@ -1,23 +1,23 @@
-//! Gates: conditions on a run's figures that make it fail, as people write them: `p99 > 5ms`, `failed > 0.1%`, `rate < 10k`.
+//! Gates: conditions on a run's figures that make it fail: `p99 > 5ms`, `failed > 0.1%`, `rate < 10k`.
 //!
-//! In: text, and the figures that a document knows by name. Out: whether the condition holds, in words.
+//! In: text and the named figures of a document. Out: whether the condition holds, in words.
 
 use corelane_measure::metric::{Metric, Show};
 use thiserror::Error;
 
-/// A figure that gates may name.
+/// A figure available to gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
     /// Its name.
     pub name: &'static str,
     /// Its unit, and how it is shown.
     pub show: Show,
-    /// What it is, for help.
+    /// Description for help texts.
     pub about: &'static str,
 }
 
 impl Figure {
-    /// The figure of a metric, by the name that documents have for it.
+    /// Creates the figure of a metric, with the metric's document name.
     #[must_use]
     pub const fn of<T>(metric: &Metric<T>) -> Self {
         Self {
@@ -50,16 +50,16 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     ("<", f64::lt),
 ];
 
-/// Why text is no gate.
+/// A parse error of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct GateError(String);
 
 impl Gate {
-    /// Reads a condition on one of these figures.
+    /// Parses a condition on one of these figures.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the text is not a valid condition.
     pub fn parse(text: &str, figures: &[Figure]) -> Result<Self, GateError> {
         let found = COMPARISONS
             .iter()
@@ -85,8 +85,8 @@ impl Gate {
         })
     }
 
-    /// Says in words how the condition holds for the figure's value; `None` when it does not. A figure without a value
-    /// fails every gate: what was not measured cannot have been good enough.
+    /// Describes the violation if the condition holds for the figure's value; `None` otherwise. A figure without a
+    /// value fails every gate.
     #[must_use]
     pub fn failed(&self, value: impl FnOnce(&str) -> Option<f64>) -> Option<String> {
         let Some(value) = value(self.figure.name) else {

@@ -1,6 +1,6 @@
 //! The frame of self-contained HTML pages: sections, figures, tables, tiles; no network, no script.
 //!
-//! Light and dark follow the reader's system; wide tables scroll by themselves on a phone.
+//! Light and dark follow the reader's system; wide tables scroll separately on a phone.
 
 pub mod axis;
 pub mod bars;
@@ -12,10 +12,10 @@ pub mod tiles;
 use crate::date;
 use markup::{Markup, classed, element, plain, void};
 
-/// Colours, spacing and type; no address in it, so nothing is fetched.
+/// The style sheet. It contains no URL, so nothing is fetched.
 const STYLE: &str = include_str!("html/style.css");
 
-/// A page of this title and body.
+/// Renders a page with this title and body.
 #[must_use]
 pub fn document(headline: &str, started_unix_s: Option<u64>, body: Markup) -> String {
     let when = started_unix_s.map(|when| format!(" \u{2013} {}", date::utc(when)));
@@ -42,7 +42,7 @@ fn head(title: String) -> Markup {
     plain("head", parts)
 }
 
-/// A document that is shown when asked for.
+/// Renders a folded document.
 #[must_use]
 pub fn unfold(title: &str, text: &str) -> Markup {
     plain("details", plain("summary", title).with(plain("pre", text)))

@@ -5,18 +5,18 @@ use crate::page::{Page, Rendered, Section};
 use crate::table::{Cell, Column, Table};
 use corelane_measure::metric::Metric;
 
-/// How many metrics are key numbers of the page.
+/// Number of metrics shown as key numbers of the page.
 const TILES: usize = 4;
 
-/// The result of one run, which no other trial is combined with.
+/// The result of a single run.
 pub trait Measurement: Sized + 'static {
-    /// Every metric that gates may name and that CSV has, the key numbers first.
+    /// All metrics for gates and CSV, the key numbers first.
     const METRICS: &'static [Metric<Self>];
 
-    /// The report without what follows from [`Self::METRICS`].
+    /// The report without the parts derived from [`Self::METRICS`].
     fn described(&self) -> Page;
 
-    /// The metrics as gates name them.
+    /// The metrics available to gates.
     #[must_use]
     fn gated() -> Vec<Figure> {
         Self::METRICS.iter().map(Figure::of).collect()
@@ -73,7 +73,7 @@ mod tests {
 
     impl Measurement for Run {
         const METRICS: &'static [Metric<Self>] = &[
-            Metric::higher("rate", "rate", Show::PerSecond, "frames a second", |run| {
+            Metric::higher("rate", "rate", Show::PerSecond, "frames per second", |run| {
                 Some(Sample::Number(run.sent as f64 / run.seconds)).filter(|_| run.seconds > 0.0)
             }),
             Metric::higher("sent", "sent", Show::Count, "frames", |run| {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(run.page().to_text(), "3000 frames\n");
         assert_eq!(run.table().to_csv(), "rate,sent\r\n1500,3000\r\n");
         let html = run.page().to_html();
-        for expected in ["1.50 k/s", "3,000", "frames a second"] {
+        for expected in ["1.50 k/s", "3,000", "frames per second"] {
             assert!(html.contains(expected), "{expected}: {html}");
         }
     }

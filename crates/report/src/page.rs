@@ -1,7 +1,7 @@
-//! The one model of a report: what a run comes to, as text for a terminal, as Markdown, and as one self-contained HTML page.
+//! The model of a report, rendered as terminal text, Markdown, or one self-contained HTML page.
 //!
-//! An experiment fills a [`Page`] once; every form is made of it. What only one form can show says so: figures and folded
-//! documents stand on the page alone.
+//! An experiment fills a [`Page`] once; all forms are rendered from it. Some blocks appear in one form only: figures
+//! and folded documents appear in HTML only.
 
 use crate::date;
 use crate::diff::Run;
@@ -16,23 +16,23 @@ use std::fmt::Write as _;
 /// A whole report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
-    /// What was done, in two or three words: `UDP scaling`.
+    /// Name of the experiment, in two or three words: `UDP scaling`.
     pub subject: String,
-    /// What came out, in one line.
+    /// The result, in one line.
     pub headline: String,
-    /// The last line of the text: what it comes to, and what the limit was.
+    /// The last line of the text: the verdict and the limit.
     pub verdict: String,
-    /// The measurements that the verdict rests on, one a line.
+    /// The measurements that support the verdict, one per line.
     pub evidence: Vec<String>,
-    /// The program that measured, its version and when the run began, in seconds since 1970-01-01 00:00 UTC.
+    /// Name and version of the program, and the start of the run in seconds since 1970-01-01 00:00 UTC.
     pub written_by: (String, Option<u64>),
-    /// What was measured on what: label and value, in the text's order.
+    /// Facts about the run: label and value, in display order.
     pub origin: Vec<(&'static str, String)>,
     /// Key numbers.
     pub tiles: Vec<Tile>,
-    /// What the numbers must be read with, the worst first.
+    /// Caveats about the numbers, worst first.
     pub caveats: Vec<Caveat>,
-    /// Everything else, in order.
+    /// The sections, in display order.
     pub sections: Vec<Section>,
     /// The command that repeats the run.
     pub command: String,
@@ -40,23 +40,23 @@ pub struct Page {
     pub documents: Vec<(&'static str, String)>,
 }
 
-/// What spoils numbers, in a few words and in full.
+/// A caveat about the numbers: subject and sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caveat {
-    /// What it is about; empty where the sentence says it.
+    /// The subject; empty if the sentence names it.
     pub about: String,
-    /// What it is.
+    /// The sentence.
     pub sentence: String,
 }
 
-/// A part of a report under one title.
+/// A section of a report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
     title: String,
     blocks: Vec<(Form, Block)>,
 }
 
-/// Which forms show a block.
+/// The forms that show a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Every,
@@ -67,16 +67,16 @@ enum Form {
 #[derive(Debug, Clone, PartialEq)]
 enum Block {
     Table(Table),
-    /// A label that the words hang under, which may be empty.
+    /// A paragraph with a hanging label, which may be empty.
     Paragraph(String, String),
     Figures(Vec<Markup>),
     Fold(String, Table),
-    /// Nothing: the title stands over the sections that follow.
+    /// Only a title, for the sections that follow.
     Heading,
 }
 
 impl Section {
-    /// A section without contents.
+    /// Creates an empty section.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self {
@@ -85,13 +85,13 @@ impl Section {
         }
     }
 
-    /// A title over the sections that follow.
+    /// Creates a title for the sections that follow.
     #[must_use]
     pub fn heading(title: impl Into<String>) -> Self {
         Self::new(title).with(Form::Every, Block::Heading)
     }
 
-    /// Adds a table; none where it has no row.
+    /// Adds a table, unless it is empty.
     #[must_use]
     pub fn table(self, table: Table) -> Self {
         match table.is_empty() {
@@ -100,7 +100,7 @@ impl Section {
         }
     }
 
-    /// Adds a table that pages show folded, as it has many rows.
+    /// Adds a table that HTML pages show folded, because it has many rows.
     #[must_use]
     pub fn folded(self, summary: impl Into<String>, table: Table) -> Self {
         self.with(Form::Text, Block::Table(table.clone()))
@@ -113,13 +113,13 @@ impl Section {
         self.labelled("", words)
     }
 
-    /// Adds a paragraph for each of some sentences.
+    /// Adds one paragraph per sentence.
     #[must_use]
     pub fn notes<Words: Into<String>>(self, all: impl IntoIterator<Item = Words>) -> Self {
         all.into_iter().fold(self, Self::note)
     }
 
-    /// Adds a paragraph that hangs under its label.
+    /// Adds a paragraph with a hanging label.
     #[must_use]
     pub fn labelled(self, label: impl Into<String>, words: impl Into<String>) -> Self {
         let words = words.into();
@@ -129,7 +129,7 @@ impl Section {
         }
     }
 
-    /// Adds figures; nothing where all are empty.
+    /// Adds figures, unless all are empty.
     #[must_use]
     pub fn figures(self, figures: impl IntoIterator<Item = Markup>) -> Self {
         let drawn: Vec<Markup> = figures.into_iter().filter(|figure| !figure.is_empty()).collect();
@@ -139,7 +139,7 @@ impl Section {
         }
     }
 
-    /// Adds a table that only pages have room for.
+    /// Adds a table to HTML pages only.
     #[must_use]
     pub fn page_table(self, table: Table) -> Self {
         match table.is_empty() {
@@ -148,13 +148,13 @@ impl Section {
         }
     }
 
-    /// Adds a paragraph that only pages have room for.
+    /// Adds a paragraph to HTML pages only.
     #[must_use]
     pub fn page_note(self, words: impl Into<String>) -> Self {
         self.with(Form::Page, Block::Paragraph(String::new(), words.into()))
     }
 
-    /// Adds a paragraph that stands in text alone, where a page has it in another form.
+    /// Adds a paragraph to text only; HTML pages show its content in another form.
     #[must_use]
     pub fn text_note(self, label: impl Into<String>, words: impl Into<String>) -> Self {
         self.with(Form::Text, Block::Paragraph(label.into(), words.into()))
@@ -172,14 +172,14 @@ impl Section {
 }
 
 impl Page {
-    /// Adds a section; none without contents.
+    /// Adds a section, unless it is empty.
     pub fn section(&mut self, section: Section) {
         if !section.blocks.is_empty() {
             self.sections.push(section);
         }
     }
 
-    /// The report as people read it in a terminal: 100 columns, the verdict last.
+    /// Renders text for a terminal: 100 columns, the verdict last.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut head = String::new();
@@ -193,7 +193,7 @@ impl Page {
             paragraph(&mut end, "  - ", line);
         }
         if !self.verdict.is_empty() {
-            // One line whatever its length, so that the last line of the text is the verdict.
+            // Never wrapped: the last line of the text is the verdict.
             let _ = writeln!(end, "{}", clean(&self.verdict));
         }
         parts.push(end);
@@ -201,7 +201,7 @@ impl Page {
         parts.join("\n")
     }
 
-    /// The report in Markdown.
+    /// Renders Markdown.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n", self.headline, clean(&self.verdict));
@@ -239,7 +239,7 @@ impl Page {
         text
     }
 
-    /// The report as one page that needs no network and no script.
+    /// Renders one HTML page without network access or scripts.
     #[must_use]
     pub fn to_html(&self) -> String {
         let sections: Markup = self.sections.iter().map(section_html).collect();
@@ -271,7 +271,7 @@ impl Page {
             let lines: Markup = self.evidence.iter().map(|line| plain("li", line)).collect();
             header.push(classed("ul", "evidence", lines));
         }
-        // Tool and command stand at the end of the page.
+        // Tool and command are at the end of the page.
         let own = |label: &str| !["tool", "command"].contains(&label);
         let place = self.origin.iter().filter(|(label, _)| own(label));
         let place: Vec<&str> = place.map(|(_, value)| value.as_str()).collect();
@@ -340,7 +340,7 @@ fn section_html(section: &Section) -> Markup {
     }
 }
 
-/// Titles begin with a capital letter where they stand alone.
+/// Titles on a line of their own start with a capital letter.
 fn sentence_case(title: &str) -> String {
     let mut letters = title.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
@@ -363,28 +363,28 @@ fn block_html(block: &Block) -> Markup {
     }
 }
 
-/// What can be shown in every form: the document of a run.
+/// A document of a run that can be rendered in every form.
 pub trait Rendered {
     /// The report.
     fn page(&self) -> Page;
 
-    /// One table with everything that is measured, in full: what CSV has.
+    /// One table with all measurements at full precision, for CSV.
     fn table(&self) -> Table;
 
-    /// The run as it is compared with another; `None` where runs of this kind are not compared.
+    /// The run for comparisons; `None` if runs of this kind cannot be compared.
     fn compared(&self) -> Option<Run> {
         None
     }
 
-    /// The figures that gates may name, each with its value.
+    /// The figures available to gates, with their values.
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
         Vec::new()
     }
 
-    /// Whether the run shows what it is to prove.
+    /// Checks whether the run proves what it has to.
     ///
     /// # Errors
-    /// What it does not show.
+    /// What is not proved.
     fn proved(&self) -> Result<(), String> {
         Ok(())
     }

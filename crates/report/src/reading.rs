@@ -1,4 +1,4 @@
-//! Columns that know how to read their cell from a row: a table is a list of them and the rows.
+//! Columns that read their cell from a row. A table is a list of such columns and the rows.
 //!
 //! ```
 //! use corelane_report::reading::{Reading, table};
@@ -25,7 +25,7 @@ pub struct Reading<'a, Row> {
 }
 
 impl<'a, Row> Reading<'a, Row> {
-    /// A column, and how a row gives its cell.
+    /// Creates a column and the function that reads its cell from a row.
     #[must_use]
     pub fn new<C: Into<Cell>>(column: Column, read: impl Fn(&Row) -> C + 'a) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl<'a, Row> Reading<'a, Row> {
         (self.read)(row)
     }
 
-    /// The same column, left out where lines have 100 columns.
+    /// The same column, omitted from text of 100 columns.
     #[must_use]
     pub fn wide(mut self) -> Self {
         self.column = self.column.wide();
@@ -54,7 +54,7 @@ impl<'a, Row> Reading<'a, Row> {
     }
 }
 
-/// The table of these columns with a row for each of `rows`.
+/// Builds the table of these columns and rows.
 #[must_use]
 pub fn table<'a, 'r, Row: 'r>(
     readings: impl IntoIterator<Item = Reading<'a, Row>>,
@@ -74,7 +74,7 @@ pub fn metric<'a, T, Row: Measured>(metric: &'static Metric<T>) -> Reading<'a, R
     named(metric, metric.header, metric.unit)
 }
 
-/// The column of a metric under another header, where the table gives the name another sense.
+/// The column of a metric under another header.
 #[must_use]
 pub fn named<'a, T, Row: Measured>(metric: &'static Metric<T>, header: &str, unit: &str) -> Reading<'a, Row> {
     let column = Column::right(header).unit(unit).key(metric.name);
@@ -93,7 +93,7 @@ pub fn with_range<'a, T, Row: Measured>(metric: &'static Metric<T>, decimals: us
     })
 }
 
-/// The column that has the whole range of a metric over its median, in percent; empty where one trial gives none.
+/// The range of a metric divided by its median, in percent; empty with a single trial.
 #[must_use]
 pub fn relative_range<'a, T, Row: Measured>(metric: &'static Metric<T>, header: &str) -> Reading<'a, Row> {
     Reading::new(Column::right(header).unit("%"), |row: &Row| {

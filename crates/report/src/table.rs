@@ -1,9 +1,9 @@
 //! The one model of a table: columns and rows come in, and lines for a terminal, Markdown, CSV or HTML go out.
 //!
 //! A cell is never wrapped and a number never cut. When the natural width is too much, the gaps shrink first, then the
-//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a short
-//! list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the terminal
-//! as an escape sequence. One character is taken to be one column wide.
+//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a
+//! short list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the
+//! terminal as an escape sequence. One character is taken to be one column wide.
 
 mod forms;
 mod rows;
@@ -14,13 +14,13 @@ use corelane_measure::metric::Show;
 use corelane_measure::quantity::MISSING;
 use std::fmt::Write as _;
 
-/// The mark of text that was cut.
+/// Marks truncated text.
 const CUT: char = '\u{2026}';
 
-/// What a shrunk column keeps: less says nothing.
+/// The smallest width of a shrunk column.
 const NARROWEST_SHRUNK: usize = 8;
 
-/// To which side a column's cells lean.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alignment {
     /// Text.
@@ -53,28 +53,28 @@ impl Column {
         Self::new(header, Alignment::Right)
     }
 
-    /// Adds the unit, which stands under the header.
+    /// Adds the unit, shown under the header.
     #[must_use]
     pub fn unit(mut self, unit: &str) -> Self {
         self.unit = clean(unit);
         self
     }
 
-    /// Allows cells to be cut when the table is too wide otherwise.
+    /// Allows truncated cells if the table is too wide.
     #[must_use]
     pub fn may_shrink(mut self) -> Self {
         self.shrinks = true;
         self
     }
 
-    /// Leaves the column out where lines have 100 columns: pages and files have room for it.
+    /// Omits the column from text of 100 columns; pages and files show it.
     #[must_use]
     pub fn wide(mut self) -> Self {
         self.wide = true;
         self
     }
 
-    /// Names the column in CSV as documents do, with the unit in the name; the header otherwise.
+    /// Sets the column name in CSV, with the unit in the name. The default is the header.
     #[must_use]
     pub fn key(mut self, key: &'static str) -> Self {
         self.key = key;
@@ -98,7 +98,7 @@ impl Column {
     }
 }
 
-/// What stands in one row under one column: text, and the number that it shows.
+/// A cell: text, and the number it shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cell {
     shown: String,
@@ -107,13 +107,13 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A number; [`MISSING`] where there is none.
+    /// A number; [`MISSING`] if there is none.
     #[must_use]
     pub fn number(value: Option<f64>, show: Show) -> Self {
         Self::shown(value, |value| show.cell(value))
     }
 
-    /// A number that is shown in its own way.
+    /// A number with its own format.
     #[must_use]
     pub fn shown(value: Option<f64>, show: impl FnOnce(f64) -> String) -> Self {
         match value.filter(|value| value.is_finite()) {
@@ -138,7 +138,7 @@ impl Cell {
         Self::shown(Some(number as f64), |_| number.to_string())
     }
 
-    /// The same, marked as something that must not be.
+    /// The same cell, marked as an error.
     #[must_use]
     pub fn alarming(mut self) -> Self {
         self.alarming = true;
@@ -201,7 +201,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table without the columns in which no row says anything: all cells empty or [`MISSING`].
+    /// The table without the columns whose cells are all empty or [`MISSING`].
     #[must_use]
     pub fn without_silent_columns(self) -> Self {
         let speaks =
@@ -220,8 +220,8 @@ impl Table {
         }
     }
 
-    /// The table in lines of at most `width` characters, each ending in a newline. The width is only exceeded when a
-    /// single name and value are longer than it.
+    /// Renders lines of at most `width` characters, each ending in a newline. Only a longer single name and value
+    /// exceed the width.
     #[must_use]
     pub fn render(&self, width: usize) -> String {
         let table = self.only(|_, column| !column.wide);
@@ -245,7 +245,7 @@ impl Table {
         self.columns.iter().enumerate().map(widest).collect()
     }
 
-    /// Column widths that fit, shrinking what may shrink, the widest first; `None` when nothing fits.
+    /// Column widths that fit, shrinking the widest shrinkable columns first; `None` if nothing fits.
     fn fit(&self, natural: &[usize], gap: usize, width: usize) -> Option<Vec<usize>> {
         let mut widths = natural.to_vec();
         let gaps = gap * widths.len().saturating_sub(1);
@@ -295,7 +295,7 @@ impl Table {
         text.push('\n');
     }
 
-    /// One `name: value` a line, a blank line between rows.
+    /// One `name: value` per line, a blank line between rows.
     fn records(&self) -> String {
         let names: Vec<String> = self.columns.iter().map(Column::name).collect();
         let mut text = String::new();
@@ -319,7 +319,7 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Text of at most `width` characters, ending in `…` when some were cut.
+/// Truncates text to `width` characters; truncated text ends in `…`.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
@@ -331,7 +331,7 @@ pub fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// Words put into lines of at most `width` characters; a longer word has a line of its own.
+/// Wraps words into lines of at most `width` characters; a longer word gets its own line.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

@@ -1,19 +1,19 @@
-//! Paragraphs for terminals: 100 columns, labels that hang, command lines as a shell takes them.
+//! Paragraphs for terminals: 100 columns, hanging labels, quoted command lines.
 
 use crate::table::wrap;
 use corelane_measure::quantity;
 use std::fmt::Write as _;
 
-/// What a terminal of the usual size shows without wrapping.
+/// Columns of a terminal of the usual size.
 pub const WIDTH: usize = 100;
 
-/// Words as one would type them into a shell.
+/// Joins words into a shell command line.
 pub fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     words.join(" ")
 }
 
-/// Counts by name, those of zero left out: `dropped 3, delayed 1,200`; `none` where nothing was counted.
+/// Non-zero counts by name: `dropped 3, delayed 1,200`; `none` if all are zero.
 #[must_use]
 pub fn counted<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
     let occurred = counts.into_iter().filter(|(_, count)| **count > 0);
@@ -27,7 +27,7 @@ pub fn counted<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> S
     }
 }
 
-/// Appends a paragraph that hangs under its label.
+/// Appends a paragraph with a hanging label.
 pub fn paragraph(text: &mut String, label: &str, words: &str) {
     let indent = label.chars().count();
     for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
@@ -36,7 +36,7 @@ pub fn paragraph(text: &mut String, label: &str, words: &str) {
     }
 }
 
-/// A word as a POSIX shell takes it: quoted only where that is needed.
+/// Quotes a word for a POSIX shell if needed.
 fn quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+[]".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,18 +1,18 @@
-//! Rebalancing as a pure decision: an indirection table and the load of each entry enter; the table that levels the
-//! buckets, and the few moves that lead there, leave.
+//! Rebalancing as a pure function: from an indirection table and the load of each entry, it computes a table that
+//! levels the buckets with few moves.
 //!
 //! Both halves of the problem are hard: the lowest possible fullest bucket is multiprocessor scheduling, and the fewest
 //! moves that reach a level is bin packing (Aggarwal, Motwani and Zhu, "The load rebalancing problem", SPAA 2003, name
-//! both NP-hard). So the decision is made by documented heuristics, and is told with two proven bounds beside it:
+//! both NP-hard). Documented heuristics therefore make the decision, and the result includes two proven bounds:
 //!
 //! 1. `bound`: no assignment of whole entries has a lower fullest bucket (`bound.rs`).
-//! 2. The `level`: the bound and a tolerance, because the last percent of evenness costs most of the moves. Where that
-//!    cannot be reached, the lowest fullest bucket that can be found, and the tolerance (`level.rs`, `search.rs`,
+//! 2. The `level`: the bound plus a tolerance, because the last percent of evenness costs most of the moves. If the
+//!    bound cannot be reached, the lowest fullest bucket found, plus the tolerance (`level.rs`, `search.rs`,
 //!    `fill.rs`).
-//! 3. Tables that meet the level by different ways, each relieved of moves it does not need; the one with the fewest
-//!    moves wins (`fewest.rs`). Every move left is needed: without any one of them a bucket would exceed the level.
+//! 3. Several methods produce tables that meet the level, and unneeded moves are undone; the table with the fewest
+//!    moves wins (`fewest.rs`). Every remaining move is needed: without it a bucket would exceed the level.
 //!
-//! The same input gives the same answer on every machine.
+//! The same input gives the same result on every machine.
 
 mod assignment;
 mod bound;
@@ -27,7 +27,7 @@ use assignment::Assignment;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What levelled means.
+/// Options of rebalancing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Buckets to level over, those that the table names among them. One that has no entry yet gets some.
@@ -37,11 +37,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// The tolerance unless told otherwise: less than one percent or two is lost in how loads change from second to
-    /// second, and costs most of the moves.
+    /// The default tolerance: a difference below one or two percent is smaller than the variation of loads between
+    /// seconds, and would cost most of the moves.
     pub const TOLERANCE: f64 = 0.02;
 
-    /// Levels over so many buckets with the usual tolerance.
+    /// Levels over this many buckets with the default tolerance.
     #[must_use]
     pub const fn new(buckets: usize) -> Options {
         Options {
@@ -51,23 +51,23 @@ impl Options {
     }
 }
 
-/// A table that levels the buckets, and how it differs from the one before. Loads are in the unit they were given in.
+/// A table that levels the buckets, and its differences from the old one. Loads are in the unit of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rebalanced {
     /// The new table, of the same size.
     pub table: IndirectionTable,
-    /// The entries that change their bucket, ascending; none when the table is level already.
+    /// The entries that change their bucket, ascending; empty if the table is already level.
     pub moves: Vec<Move>,
     /// Load of the fullest bucket under the old table.
     pub fullest_before: u64,
     /// Load of the fullest bucket under the new table; never more than before.
     pub fullest_after: u64,
-    /// What the fullest bucket was allowed: the bound, or where that is out of reach the lowest level found, and the
+    /// Maximum load allowed for a bucket: the bound, or the lowest level found if the bound is out of reach, plus the
     /// tolerance.
     pub level: u64,
-    /// No assignment of whole entries to as many buckets has a fullest bucket below this.
+    /// Lower bound of the fullest bucket, for any assignment of whole entries to the same number of buckets.
     pub bound: u64,
-    /// No fewer moves bring every bucket to `level`.
+    /// Lower bound of the moves that bring every bucket to `level`.
     pub moves_bound: usize,
 }
 
@@ -76,22 +76,22 @@ pub struct Rebalanced {
 pub struct Move {
     /// The entry of the indirection table.
     pub entry: usize,
-    /// The bucket that it named.
+    /// Its old bucket.
     pub from: Bucket,
-    /// The bucket that it names from now on.
+    /// Its new bucket.
     pub to: Bucket,
     /// Its load.
     pub load: u64,
 }
 
-/// Decides which entries of `table` to move so that the fullest bucket is level.
+/// Decides which entries of `table` to move so that every bucket is at most at the level.
 ///
 /// `entry_loads` has the load of every entry over some time, in datagrams, bytes or anything that adds up. An entry
-/// moves whole: its flows share the hash bits that the table sees, so nothing finer can be moved.
+/// moves as a whole: its flows share the hash bits that index the table, so they cannot be moved separately.
 ///
 /// # Errors
-/// When loads and entries differ in number, loads add up to more than 64 bits hold, the table names buckets beyond
-/// `options.buckets`, or the tolerance is no share.
+/// If the numbers of loads and entries differ, the loads add up to more than 64 bits hold, the table names buckets
+/// beyond `options.buckets`, or the tolerance is not between 0 and 1.
 pub fn rebalance(
     table: &IndirectionTable,
     entry_loads: &[u64],
@@ -168,13 +168,13 @@ fn check(table: &IndirectionTable, entry_loads: &[u64], options: Options) -> Res
     Ok(())
 }
 
-/// More buckets than the largest table has entries would be buckets that nothing can reach.
+/// With more buckets than the largest table has entries, some could never be reached.
 const MOST_BUCKETS: usize = IndirectionTable::LARGEST;
 
-/// Why there is nothing to decide.
+/// Error of rebalancing.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum BalanceError {
-    /// Not one load an entry.
+    /// The number of loads differs from the number of entries.
     #[error(
         "{loads} loads for an indirection table of {entries} entries: give the load of every entry, zeros too"
     )]
@@ -187,15 +187,15 @@ pub enum BalanceError {
     /// The loads add up to more than 64 bits hold.
     #[error("the loads add up to more than 2^64: count over a shorter time, or in a larger unit")]
     Total,
-    /// Fewer buckets than the table names, or more than entries could reach.
+    /// Fewer buckets than the table names, or more than the largest table has entries.
     #[error("{buckets} buckets for a table that names {named}: give {named} to {MOST_BUCKETS}")]
     Buckets {
-        /// Buckets that the table's numbering spans.
+        /// Buckets of the table: the highest number plus one.
         named: usize,
         /// Buckets given.
         buckets: usize,
     },
-    /// A tolerance that is no share.
+    /// A tolerance outside 0 to 1.
     #[error("a tolerance of {tolerance}: give a share from 0 to 1, such as 0.02")]
     Tolerance {
         /// The tolerance given.

@@ -1,4 +1,4 @@
-//! What is hashed and what comes out: the fields chosen, the hash, and the type that says how it was made.
+//! Hashed fields, hashes, and hash types.
 
 use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Which fields of a packet are hashed.
+/// The fields of a packet that are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HashFields {
     /// Both addresses.
@@ -38,7 +38,7 @@ impl FromStr for HashFields {
     }
 }
 
-/// What a packet carries, as far as its hash type depends on it.
+/// The protocol of a packet, as far as the hash type depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// TCP.
@@ -49,10 +49,10 @@ pub enum Protocol {
     Other,
 }
 
-/// How a hash was made, with the values of NDIS (`NDIS_HASH_*` in `ntddndis.h`; Microsoft, "RSS Hashing Types").
+/// The type of a hash, with the values of NDIS (`NDIS_HASH_*` in `ntddndis.h`; Microsoft, "RSS Hashing Types").
 ///
-/// The types ending in `_EX` take the address of a home address option as the source, and that of a routing header
-/// type 2 as the destination.
+/// The types ending in `_EX` use the address of a home address option as the source, and that of a routing header type
+/// 2 as the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HashType(u32);
 
@@ -89,8 +89,7 @@ impl HashType {
     /// IPv6 addresses of the extension headers and UDP ports.
     pub const UDP_IPV6_EX: HashType = HashType(0x1_0000);
 
-    /// The type of a hash over these fields of such a packet. Without ports there is no 4-tuple, so anything but TCP
-    /// and UDP hashes as a 2-tuple.
+    /// The type of a hash over these fields of such a packet. Protocols other than TCP and UDP hash as a 2-tuple.
     #[must_use]
     pub fn of(tuple: &Tuple, fields: HashFields, protocol: Protocol) -> HashType {
         match (tuple, fields, protocol) {
@@ -103,7 +102,7 @@ impl HashType {
         }
     }
 
-    /// The type of this NDIS value, if it is one.
+    /// The type with this NDIS value, if any.
     #[must_use]
     pub fn from_ndis(value: u32) -> Option<HashType> {
         let (hash_type, _) = TYPES.into_iter().find(|(hash_type, _)| hash_type.0 == value)?;
@@ -123,7 +122,7 @@ impl HashType {
         named.expect("every constant of HashType stands in TYPES").1
     }
 
-    /// Which fields a hash of this type covers.
+    /// The fields that a hash of this type covers.
     #[must_use]
     pub fn fields(self) -> HashFields {
         match self {
@@ -150,12 +149,12 @@ impl FromStr for HashType {
     }
 }
 
-/// A hash and how it was made; hashes of different types do not compare.
+/// A hash and its type; hashes of different types are not comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hash {
     /// The 32 bits; the first bit of the Toeplitz sum is the most significant.
     pub value: u32,
-    /// How it was made.
+    /// Its type.
     pub hash_type: HashType,
 }
 
@@ -165,7 +164,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// A name that is none of those known.
+/// An unknown name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{given:?} is unknown: give {expected}")]
 pub struct UnknownName {

@@ -1,4 +1,4 @@
-//! The secret of a Toeplitz hash: hexadecimal text or raw bytes enter, a key of a length that every tuple fits leaves.
+//! Keys of the Toeplitz hash, from hexadecimal text or raw bytes, long enough for every tuple.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -19,11 +19,11 @@ impl Key {
     /// Bytes of the shortest key: an IPv6 4-tuple has 36, and the last bit of input needs a window of 32 more bits.
     pub const MINIMUM: usize = 40;
 
-    /// Bytes of the longest key taken. Devices in use have 40, some 52; the rest is room.
+    /// Bytes of the longest key. Most devices have 40, some 52; the rest is reserve.
     pub const MAXIMUM: usize = 64;
 
-    /// The key of the RSS verification suite (Microsoft, "Verifying the RSS Hash Calculation"), which many drivers
-    /// and FreeBSD take by default.
+    /// The key of the RSS verification suite (Microsoft, "Verifying the RSS Hash Calculation"), the default of FreeBSD
+    /// and many drivers.
     pub const VERIFICATION: Key = Key::verification();
 
     const fn verification() -> Key {
@@ -41,7 +41,7 @@ impl Key {
         Key { bytes, length: 40 }
     }
 
-    /// A key of these bytes, refused unless there are 40 to 64 of them.
+    /// A key of these bytes; an error unless there are 40 to 64 of them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Key, KeyError> {
         if !(Key::MINIMUM..=Key::MAXIMUM).contains(&bytes.len()) {
             return Err(KeyError::Length { got: bytes.len() });
@@ -54,7 +54,7 @@ impl Key {
         })
     }
 
-    /// A key of 40 bytes that `fill` makes up; this room has no source of randomness of its own.
+    /// A key of 40 bytes filled by `fill`; this crate has no source of randomness.
     pub fn random(fill: &mut impl FnMut(&mut [u8])) -> Key {
         let mut bytes = [0; Key::MAXIMUM];
         fill(&mut bytes[..Key::MINIMUM]);
@@ -80,7 +80,7 @@ impl Key {
     }
 }
 
-/// Why bytes or text are not a key.
+/// Error of an invalid key.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// Too few or too many bytes.
@@ -89,7 +89,7 @@ pub enum KeyError {
         Key::MINIMUM, Key::MAXIMUM, 2 * Key::MINIMUM, 2 * Key::MAXIMUM
     )]
     Length {
-        /// Bytes given.
+        /// Number of bytes given.
         got: usize,
     },
     /// A character that is neither a hexadecimal digit nor a `:` between bytes.
@@ -97,15 +97,15 @@ pub enum KeyError {
         "{found:?} at character {position} of the key: only hexadecimal digits, and ':' between bytes, are allowed"
     )]
     Character {
-        /// What stands there.
+        /// The character.
         found: char,
-        /// Where, counting characters from one.
+        /// Its position, in characters from one.
         position: usize,
     },
     /// A byte with one digit only.
-    #[error("the key has half a byte before character {position}: give two hexadecimal digits a byte")]
+    #[error("the key has half a byte before character {position}: give two hexadecimal digits per byte")]
     HalfByte {
-        /// Where the second digit is missing, counting characters from one.
+        /// Position of the missing second digit, in characters from one.
         position: usize,
     },
 }

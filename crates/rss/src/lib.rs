@@ -1,8 +1,8 @@
-//! Receive side scaling as arithmetic.
+//! Receive side scaling (RSS) in software.
 //!
-//! What enters: a [`Key`], a [`Tuple`], an [`IndirectionTable`]. What leaves: the [`Hash`](struct@Hash) that a network interface
-//! computes over the tuple, the table's entry and the [`Bucket`] it names; plans of the addresses and ports that reach
-//! each bucket ([`plan`]); and the socket filter program that lets a stock kernel pick sockets by the same hash
+//! From a [`Key`], a [`Tuple`] and an [`IndirectionTable`], the crate computes the [`Hash`](struct@Hash) that a network
+//! interface computes, the table entry, and its [`Bucket`]. It plans the addresses and ports that reach each bucket
+//! ([`plan`]), and generates the socket filter program with which an unmodified kernel selects sockets by the same hash
 //! ([`steer`]).
 //!
 //! ```

@@ -1,13 +1,13 @@
-//! The reference that every faster way is held to: key and bytes enter, the Toeplitz hash leaves.
+//! Reference implementation of the Toeplitz hash, with which tests compare every faster one.
 
 use crate::key::Key;
 
-/// The Toeplitz hash of `input`, bit by bit, as FreeBSD's `toeplitz_hash` (`sys/net/toeplitz.c`) has it: a window of 32
-/// key bits slides along the input, and each input bit that is set XORs the window into the hash (Microsoft, "RSS Hashing
-/// Functions").
+/// The Toeplitz hash of `input`, bit by bit, as FreeBSD's `toeplitz_hash` (`sys/net/toeplitz.c`) computes it: a window
+/// of 32 key bits slides along the input, and each input bit that is set XORs the window into the hash (Microsoft, "RSS
+/// Hashing Functions").
 ///
-/// Bits are taken most significant first. Key bits past the key's end count as zero, so an input of any length has a
-/// hash; every tuple fits the shortest key.
+/// Bits are processed most significant first. Key bits past the key's end count as zero, so an input of any length has
+/// a hash; every tuple fits the shortest key.
 #[must_use]
 pub fn toeplitz(key: &Key, input: &[u8]) -> u32 {
     let (first, upcoming) = key.as_bytes().split_at(4);

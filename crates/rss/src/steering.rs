@@ -1,5 +1,5 @@
-//! The steering document: what both ends of a test must agree on. Key, fields, table and CPUs enter; a document that
-//! reads back, and a compiled [`Steerer`] that names the bucket of every tuple, leave.
+//! The steering document (key, fields, table and CPUs), on which both ends of a test must agree, and the compiled
+//! [`Steerer`], which returns the bucket of a tuple.
 
 use crate::hash::{Hash, HashFields, HashType, Protocol};
 use crate::key::Key;
@@ -9,23 +9,23 @@ use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How packets are steered: which fields are hashed under which key, what bucket each hash falls on, and which CPU
-/// works for each bucket.
+/// How packets are steered: the hash key, the hashed fields, the bucket of each hash, and the CPU of each bucket.
 ///
-/// Serialises as a document of schema [`Steering::SCHEMA`]; a document that does not [validate](Steering::validate) is
-/// refused when read. Fields a reader does not know are ignored, so that later versions may add some.
+/// Serialises as a document of schema [`Steering::SCHEMA`]; reading a document that does not
+/// [validate](Steering::validate) fails. Unknown fields are ignored, so that later versions may add some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "schema", rename = "corelane/steering/1", try_from = "Document")]
 pub struct Steering {
     /// The hash key.
     pub key: Key,
-    /// Which fields are hashed.
+    /// The hashed fields.
     pub hash_fields: HashFields,
-    /// From hash to bucket.
+    /// The indirection table.
     pub table: IndirectionTable,
-    /// The CPU of each bucket, by bucket. Buckets that have a worker but no entry of the table may follow.
+    /// The CPU of each bucket, by bucket. It may be longer than the table's buckets: those buckets have a worker but no
+    /// entry.
     pub cpus: Vec<u32>,
-    /// Counts changes of a running system's steering, so that reports can tell them apart.
+    /// Number of steering changes of a running system, so that reports can distinguish them.
     pub generation: u64,
 }
 
@@ -33,7 +33,7 @@ impl Steering {
     /// Name and version of the document.
     pub const SCHEMA: &'static str = "corelane/steering/1";
 
-    /// Checks what the types cannot: every bucket of the table has a CPU.
+    /// Checks that every bucket of the table has a CPU.
     pub fn validate(&self) -> Result<(), SteeringError> {
         let (buckets, cpus) = (self.table.buckets(), self.cpus.len());
         if cpus < buckets {
@@ -42,7 +42,7 @@ impl Steering {
         Ok(())
     }
 
-    /// The document compiled for use packet by packet.
+    /// Compiles the document for use per packet.
     #[must_use]
     pub fn steerer(&self) -> Steerer {
         Steerer {
@@ -53,7 +53,7 @@ impl Steering {
     }
 }
 
-/// [`Steering`] as it is read.
+/// [`Steering`] as read, before validation.
 #[derive(Deserialize)]
 struct Document {
     schema: String,
@@ -87,17 +87,17 @@ impl TryFrom<Document> for Steering {
 /// Tuples that [`Steerer::describe`] hashes at a time: the batch that hashes fastest.
 const DESCRIBED_AT_ONCE: usize = 64;
 
-/// What there is to know of a packet's flow: what FreeBSD hands an application with each datagram (`IP_RECVFLOWID`,
+/// The flow of a packet, with the values that FreeBSD passes to an application with each datagram (`IP_RECVFLOWID`,
 /// `IP_RECVRSSBUCKETID` in `ip(4)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowMetadata {
     /// The hash, and its type.
     pub hash: Hash,
-    /// The bucket that it falls on.
+    /// The bucket that the hash selects.
     pub bucket: Bucket,
 }
 
-/// A [`Steering`] compiled: hashes tuples and names their buckets.
+/// A compiled [`Steering`]: hashes tuples and returns their buckets.
 #[derive(Clone, Debug)]
 pub struct Steerer {
     toeplitz: Toeplitz,
@@ -106,7 +106,7 @@ pub struct Steerer {
 }
 
 impl Steerer {
-    /// The hash of a tuple over the fields steered by.
+    /// The hash of a tuple over the hashed fields.
     #[must_use]
     pub fn hash_of(&self, tuple: &Tuple) -> u32 {
         self.toeplitz.hash(tuple, self.hash_fields)
@@ -118,9 +118,9 @@ impl Steerer {
         self.table.bucket(self.hash_of(tuple))
     }
 
-    /// What there is to know of the flow of each packet of a batch, in order.
+    /// Computes the flow of each packet of a batch, in order.
     ///
-    /// `flows` holds nothing else afterwards. Anything but TCP and UDP hashes as a 2-tuple, whatever is steered by.
+    /// Replaces the contents of `flows`. Protocols other than TCP and UDP always hash as a 2-tuple.
     pub fn describe(&self, tuples: &[Tuple], protocol: Protocol, flows: &mut Vec<FlowMetadata>) {
         let fields = match protocol {
             Protocol::Tcp | Protocol::Udp => self.hash_fields,
@@ -140,14 +140,14 @@ impl Steerer {
         }
     }
 
-    /// From hash to bucket.
+    /// The indirection table.
     #[must_use]
     pub fn table(&self) -> &IndirectionTable {
         &self.table
     }
 }
 
-/// Why a steering is not one.
+/// Error of an invalid steering document.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SteeringError {
     /// A document of another kind or version.
@@ -156,15 +156,15 @@ pub enum SteeringError {
         Steering::SCHEMA
     )]
     Schema {
-        /// What it says it is.
+        /// The schema found.
         found: String,
     },
-    /// The table names buckets that no CPU works for.
+    /// The table names buckets without a CPU.
     #[error("{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket")]
     Cpus {
-        /// Buckets that the table's numbering spans.
+        /// Buckets of the table: the highest number plus one.
         buckets: usize,
-        /// CPUs given.
+        /// Number of CPUs given.
         cpus: usize,
     },
 }

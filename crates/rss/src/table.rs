@@ -1,10 +1,10 @@
-//! From a hash to a bucket: entries enter, a table whose every hash has an entry and every entry a bucket leaves.
+//! Indirection tables, which map a hash to an entry and an entry to a bucket.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
-/// What an entry of the indirection table names: the share of the traffic that one worker or one queue takes.
+/// The target of an entry of the indirection table: the share of the traffic that one worker or queue handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bucket(u16);
@@ -16,7 +16,7 @@ impl Bucket {
         Bucket(number)
     }
 
-    /// Its number, to index what is kept a bucket.
+    /// Its number, for indexing per-bucket data.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -38,10 +38,10 @@ pub struct IndirectionTable(
 );
 
 impl IndirectionTable {
-    /// Entries of the largest table taken. Devices have 128 (82599 datasheet, 7.1.2.8) to 2,048.
+    /// Entries of the largest supported table. Devices have 128 (82599 datasheet, 7.1.2.8) to 2,048.
     pub const LARGEST: usize = 4096;
 
-    /// A table of `size` entries that names the buckets 0, 1, … `buckets - 1` in turn, what drivers start with.
+    /// A table of `size` entries that names the buckets 0, 1, … `buckets - 1` in turn, the default of drivers.
     pub fn round_robin(size: usize, buckets: usize) -> Result<IndirectionTable, TableError> {
         check_size(size)?;
         if buckets == 0 || buckets > size {
@@ -63,20 +63,20 @@ impl IndirectionTable {
         self.0.len()
     }
 
-    /// How many buckets the numbering spans: the highest bucket named, and one. A bucket below it may have no entry.
+    /// Number of buckets: the highest bucket number plus one. A bucket below it may have no entry.
     #[must_use]
     pub fn buckets(&self) -> usize {
         let highest = self.0.iter().map(|bucket| bucket.index()).max();
         highest.map_or(0, |highest| highest + 1)
     }
 
-    /// The entry that a hash falls on.
+    /// The entry that a hash selects.
     #[must_use]
     pub fn entry(&self, hash: u32) -> usize {
         hash as usize & (self.0.len() - 1)
     }
 
-    /// The bucket that a hash falls on.
+    /// The bucket that a hash selects.
     #[must_use]
     pub fn bucket(&self, hash: u32) -> Bucket {
         self.0[self.entry(hash)]
@@ -88,7 +88,7 @@ impl IndirectionTable {
         &self.0
     }
 
-    /// The shortest start of the table that, repeated, is the table. Only as many hash bits as index it matter.
+    /// The shortest prefix of the table that, repeated, gives the table. Only the hash bits that index it matter.
     #[must_use]
     pub fn period(&self) -> &[Bucket] {
         let mut period = &self.0[..];
@@ -117,7 +117,7 @@ impl TryFrom<Vec<Bucket>> for IndirectionTable {
     }
 }
 
-/// Why there is no such table.
+/// Error of an invalid indirection table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
     /// A size that the low bits of a hash cannot index.
@@ -127,7 +127,7 @@ pub enum TableError {
         IndirectionTable::LARGEST
     )]
     Size {
-        /// Entries asked for.
+        /// Requested entries.
         size: usize,
     },
     /// No bucket, or buckets that would have no entry.
@@ -135,9 +135,9 @@ pub enum TableError {
         "{buckets} buckets in an indirection table of {size} entries: give 1 to {size} buckets, or a larger table"
     )]
     Buckets {
-        /// Entries asked for.
+        /// Requested entries.
         size: usize,
-        /// Buckets asked for.
+        /// Requested buckets.
         buckets: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Who talks to whom: two socket addresses enter, the bytes that a network interface hashes leave.
+//! Tuples: a pair of socket addresses, and the bytes that a network interface hashes of them.
 
 use crate::hash::HashFields;
 use std::fmt;
@@ -10,16 +10,16 @@ use thiserror::Error;
 pub enum Tuple {
     /// Between IPv4 addresses.
     V4 {
-        /// Who sent the packet.
+        /// The source.
         source: SocketAddrV4,
-        /// Whom it is for.
+        /// The destination.
         destination: SocketAddrV4,
     },
-    /// Between IPv6 addresses. Flow label and scope are no part of the hash.
+    /// Between IPv6 addresses. Flow label and scope are not hashed.
     V6 {
-        /// Who sent the packet.
+        /// The source.
         source: SocketAddrV6,
-        /// Whom it is for.
+        /// The destination.
         destination: SocketAddrV6,
     },
 }
@@ -27,8 +27,8 @@ pub enum Tuple {
 impl Tuple {
     /// The tuple of a packet from `source` to `destination`.
     ///
-    /// An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`, what a dual-stack socket reports) counts as the IPv4 address it
-    /// maps, since that is what the packet on the wire carries. Mixed families are refused.
+    /// An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`, as a dual-stack socket reports it) is converted to its IPv4
+    /// address, because the packet on the wire carries that one. Mixed families are an error.
     pub fn new(source: SocketAddr, destination: SocketAddr) -> Result<Tuple, TupleError> {
         match (unmapped(source), unmapped(destination)) {
             (SocketAddr::V4(source), SocketAddr::V4(destination)) => Ok(Tuple::V4 { source, destination }),
@@ -40,7 +40,7 @@ impl Tuple {
         }
     }
 
-    /// Who sent the packet.
+    /// The source.
     #[must_use]
     pub fn source(&self) -> SocketAddr {
         match *self {
@@ -49,7 +49,7 @@ impl Tuple {
         }
     }
 
-    /// Whom the packet is for.
+    /// The destination.
     #[must_use]
     pub fn destination(&self) -> SocketAddr {
         match *self {
@@ -58,7 +58,7 @@ impl Tuple {
         }
     }
 
-    /// The tuple of the answer: source and destination exchanged.
+    /// The tuple of the reply: source and destination swapped.
     #[must_use]
     pub fn reversed(&self) -> Tuple {
         match *self {
@@ -96,11 +96,11 @@ impl Tuple {
     }
 }
 
-/// Source and destination address, source and destination port. The ports of a 2-tuple are zeros, which add nothing to a
-/// hash.
+/// Source and destination address, source and destination port. The ports of a 2-tuple are zeros, which do not change
+/// the hash.
 ///
-/// Written in two pieces, of eight bytes and of four, in which [`Toeplitz`](crate::Toeplitz) reads them again: a CPU that
-/// reads a piece right after it was written in several smaller ones waits until all have left its store buffer.
+/// Written as one piece of eight bytes and one of four, because [`Toeplitz`](crate::Toeplitz) reads the same pieces: a
+/// load that spans several smaller recent stores stalls until all have left the store buffer.
 #[inline]
 pub(crate) fn v4_bytes(source: SocketAddrV4, destination: SocketAddrV4, fields: HashFields) -> [u8; 12] {
     let [low, high] = [source, destination].map(|end| u64::from(u32::from_le_bytes(end.ip().octets())));
@@ -110,7 +110,7 @@ pub(crate) fn v4_bytes(source: SocketAddrV4, destination: SocketAddrV4, fields: 
     bytes
 }
 
-/// As [`v4_bytes`], in pieces of sixteen bytes, sixteen and four.
+/// Like [`v4_bytes`], in pieces of 16, 16 and 4 bytes.
 #[inline]
 pub(crate) fn v6_bytes(source: SocketAddrV6, destination: SocketAddrV6, fields: HashFields) -> [u8; 36] {
     let mut bytes = [0; 36];
@@ -140,7 +140,7 @@ fn unmapped(address: SocketAddr) -> SocketAddr {
 /// The bytes of a tuple that are hashed: 8 or 12 for IPv4, 32 or 36 for IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashInput {
-    /// Bytes past `length` are not looked at.
+    /// Bytes past `length` are ignored.
     bytes: [u8; HashInput::LONGEST],
     length: usize,
 }
@@ -156,7 +156,7 @@ impl HashInput {
     }
 }
 
-/// Why two addresses are not a tuple.
+/// Error of [`Tuple::new`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TupleError {
     /// One end is IPv4, the other IPv6.
@@ -164,9 +164,9 @@ pub enum TupleError {
         "{source_address} and {destination} are of different address families: give two IPv4 or two IPv6 addresses"
     )]
     MixedFamilies {
-        /// The sender given.
+        /// The given source.
         source_address: SocketAddr,
-        /// The receiver given.
+        /// The given destination.
         destination: SocketAddr,
     },
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const ENTRIES: usize = 6_000_000;
-/// Short rounds, so that what others do to memory and caches befalls all ways alike.
+/// Short rounds, so that interference in memory and caches affects all ways equally.
 const ROUNDS: usize = 201;
 const BURSTS_A_ROUND: usize = 20;
 

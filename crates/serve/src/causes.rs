@@ -1,22 +1,22 @@
-//! Failures by cause, as a worker publishes them: the engine's counts in, named counts out.
+//! Failures by cause, as published by a worker: takes the engine's counts, returns named counts.
 
 use corelane_worker::Counter;
 use corelane_worker::engine::FailureCounts;
 use std::collections::BTreeMap;
 
-/// One counter a cause.
+/// One counter per cause.
 #[derive(Debug, Default)]
 pub(crate) struct CauseCounters([Counter; FailureCounts::CAUSES]);
 
 impl CauseCounters {
-    /// Takes over what an engine counted.
+    /// Copies the counts of an engine.
     pub(crate) fn set(&self, counts: &FailureCounts) {
         for (counter, (_, count)) in self.0.iter().zip(counts.by_cause()) {
             counter.set(count);
         }
     }
 
-    /// The causes that there were.
+    /// The non-zero causes.
     pub(crate) fn named(&self) -> BTreeMap<String, u64> {
         named(self.by_cause())
     }
@@ -30,7 +30,7 @@ impl CauseCounters {
     }
 }
 
-/// Counts that are not zero, under their names.
+/// Non-zero counts, by name.
 pub(crate) fn named<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
     counts
         .into_iter()

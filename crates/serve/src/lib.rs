@@ -1,4 +1,4 @@
-//! Servers with one pinned worker a bucket: plans come in, counts per bucket go out.
+//! Servers with one pinned worker per bucket: take a plan, return counters per bucket.
 
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]

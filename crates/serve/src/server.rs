@@ -1,4 +1,4 @@
-//! What all servers have in common: a plan in; counts at any time, and at the end, out.
+//! Interface shared by all servers: takes a plan, returns counters at any time and at the end.
 
 use crate::http::{AccessLogError, TlsError};
 use crate::udp::{Answers, FlowCounts, Model};
@@ -14,129 +14,129 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// A server that is running. Dropping it stops it.
+/// A running server. Dropping it stops it.
 pub trait Server: Sized {
-    /// What it is started with.
+    /// The plan it runs.
     type Plan: Serialize + DeserializeOwned;
-    /// Its counts.
+    /// Its counters.
     type Served: Serialize + DeserializeOwned;
-    /// Why it could not start or go on.
+    /// The error if it cannot start or continue.
     type Error: Error + Send + Sync + 'static;
-    /// The name of this kind of server between processes.
+    /// Name of this kind of server, used between processes.
     const KIND: &'static str;
-    /// Whether it starts processes, which must end with it.
+    /// Whether it starts child processes, which must end with it.
     const STARTS_PROCESSES: bool = false;
 
-    /// Starts serving; returns when it is ready to receive.
+    /// Starts the server; returns when it is ready to receive.
     ///
     /// # Errors
-    /// Why it cannot; nothing is left running then.
+    /// If it cannot start; nothing is left running.
     fn start(plan: Self::Plan) -> Result<Self, Self::Error>;
 
-    /// The counts so far.
+    /// The counters so far.
     fn served(&mut self) -> Self::Served;
 
-    /// Does what is due now and then; to be called a few times a second.
+    /// Performs periodic work; call it a few times per second.
     ///
     /// # Errors
-    /// Why it cannot go on.
+    /// If it cannot continue.
     fn poll(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Whether it has ended by itself: [`stop`](Self::stop) says why, if that was a failure.
+    /// Whether it has ended by itself: [`stop`](Self::stop) returns the error, if any.
     fn is_finished(&self) -> bool {
         false
     }
 
-    /// The group of its sockets, where a table steers it.
+    /// The group of its sockets, if steered by a table.
     fn group(&mut self) -> Option<&mut SteeredGroup> {
         None
     }
 
-    /// Steers by another table from now on, and returns how many entries moved. Datagrams are served and connections accepted
-    /// where they wait, and connections stay where they were accepted: none is lost.
+    /// Replaces the indirection table; returns the number of entries that moved. No datagram or connection is lost:
+    /// queued ones are served where they are, and accepted connections stay with their worker.
     ///
     /// # Errors
-    /// When no table steers it, or the table does not fit.
+    /// If it is not steered by a table, or the table does not fit.
     fn change_table(&mut self, table: IndirectionTable) -> Result<usize, TableError> {
         Ok(self.group().ok_or(TableError::None)?.change(table)?)
     }
 
-    /// The packets so far by flow, where it counts them.
+    /// The packets so far by flow, if counted.
     fn flows(&mut self) -> Option<FlowCounts> {
         None
     }
 
-    /// Stops it and returns the final counts.
+    /// Stops the server and returns the final counters.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The error that ended it early.
     fn stop(self) -> Result<Self::Served, Self::Error>;
 }
 
 /// Why the table of a server did not change.
 #[derive(Debug, Error)]
 pub enum TableError {
-    /// Nothing that a table steers.
+    /// The server is not steered by a table.
     #[error("there is no indirection table to change: it takes exact steering, and two buckets or more")]
     None,
-    /// A table that does not fit the server.
+    /// The table does not fit the server.
     #[error(transparent)]
     Change(#[from] ChangeError),
 }
 
-/// Why a server of datagrams or connections could not start or go on.
+/// Why a server of datagrams or connections could not start or continue.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The sockets of the group could not be had.
+    /// The sockets of the group could not be opened.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// No steering program for this table.
+    /// The steering program could not be loaded for this table.
     #[error(transparent)]
     Steer(#[from] SteerError),
-    /// Buckets without a CPU each.
-    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
+    /// Fewer CPUs than buckets.
+    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU per bucket")]
     Cpus {
         /// Buckets of the table.
         buckets: usize,
         /// CPUs of the document.
         cpus: usize,
     },
-    /// A socket that was opened would not be used as it has to be.
+    /// A socket was opened but could not be set up.
     #[error("cannot {what}: {error}")]
     Socket {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A thread (`bucket 3`, or `reader`) could not start or go on.
+    /// A thread (`bucket 3`, or `reader`) could not start or continue.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// There is no TLS.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There is no access log.
+    /// The access log cannot be opened.
     #[error(transparent)]
     AccessLog(#[from] AccessLogError),
-    /// A way to answer that takes a socket of the bucket's own.
+    /// This way to answer requires one socket per bucket.
     #[error(
         "answers by {answers} take exact steering, not the model {model}: give another way to answer, or --model exact"
     )]
     Answers {
-        /// The way asked for.
+        /// The requested way to answer.
         answers: Answers,
-        /// The model asked for.
+        /// The requested model.
         model: Model,
     },
-    /// A socket on all addresses does not know which of them a datagram was for.
+    /// On a wildcard address, the destination address of a datagram is unknown.
     #[error(
         "the hash of a datagram takes the address that it was sent to: listen on one address, not on {address}"
     )]
     NoTuple {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
 }

@@ -1,5 +1,5 @@
-//! What servers of datagrams and of connections share: the check of their steering, the group that their sockets are, and
-//! the one loop that each of their pinned threads runs.
+//! Code shared by servers of datagrams and of connections: steering checks, the socket group, and the main loop of each
+//! pinned thread.
 
 use crate::server::ServeError;
 use corelane_rss::Steering;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The longest that a thread waits before it publishes its counts again: those of an idle server are no older.
+/// Longest wait of a thread between publications of its counters; bounds their age on an idle server.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// The buckets of a steering document, each of which has a CPU.
+/// The buckets of a steering document, which must have one CPU each.
 pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
     let (buckets, cpus) = (steering.table.buckets(), steering.cpus.len());
     if cpus != buckets {
@@ -27,7 +27,7 @@ pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
     Ok(buckets)
 }
 
-/// The packets that reach sockets on this address.
+/// A filter for packets to sockets on this address.
 pub(crate) fn families(address: SocketAddr) -> Families {
     match address {
         SocketAddr::V4(_) => Families::V4,
@@ -35,7 +35,7 @@ pub(crate) fn families(address: SocketAddr) -> Families {
     }
 }
 
-/// The group that these steered sockets are; none where there is one socket, and nothing to choose.
+/// The group formed by these steered sockets; `None` for a single socket.
 pub(crate) fn steered(
     sockets: &[impl AsFd],
     address: SocketAddr,
@@ -51,32 +51,32 @@ pub(crate) fn steered(
     })
 }
 
-/// What serves the sockets of one thread: a handler of events, and what the thread's loop calls between turns.
+/// The service of one thread's sockets: an event handler, and callbacks of the thread's main loop.
 pub trait Service: Handler {
-    /// Registers the sockets that were handed over. Called once, on the service's thread.
+    /// Registers the sockets passed to it. Called once, on the service's thread.
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()>;
 
-    /// When [`turned`](Self::turned) is to be called at the latest.
+    /// The latest time for the next call of [`turned`](Self::turned).
     fn next_due(&self) -> Time {
         Time::NEVER
     }
 
-    /// A turn has ended: acts on deadlines that have passed.
+    /// Called after each turn: handles expired deadlines.
     fn turned(&mut self, _ops: &mut Ops, _now: Time) {}
 
-    /// Publishes counts, those of the engine among them.
+    /// Publishes counters, including the engine's.
     fn publish(&mut self, _ops: &Ops) {}
 
-    /// Whether the loop ends; `stopping` when the server is to stop.
+    /// Whether the loop ends; `stopping`: the server is stopping.
     fn is_done(&self, stopping: bool) -> bool {
         stopping
     }
 
-    /// The loop has ended. What is queued on open connections now is sent as far as the kernel takes it.
+    /// The loop has ended. Data queued on open connections is sent as far as the kernel accepts it.
     fn shutdown(&mut self, _ops: &mut Ops) {}
 }
 
-/// Starts a thread that hands `sockets` to `service` and runs it.
+/// Starts a thread that passes `sockets` to `service` and runs it.
 pub(crate) fn start<S: Service + Send + 'static>(
     crew: &mut Crew<()>,
     thread: WorkerSettings,
@@ -124,7 +124,7 @@ impl<S: Service> Job for ServiceLoop<S> {
             service.publish(engine.ops());
         }
         service.shutdown(engine.ops());
-        // Sends what is queued; nobody handles what arrives meanwhile.
+        // Flushes queued data; received events are discarded.
         engine.turn(now, &mut |_: &mut Ops, _: Time, _: Id, _: Event<'_>| {})?;
         service.publish(engine.ops());
         Ok(())

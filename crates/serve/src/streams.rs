@@ -1,5 +1,5 @@
-//! Servers of connections: one listener, one pinned worker and one block of counters per bucket. What differs between
-//! protocols is their [`Protocol`].
+//! Servers of connections: one listener, one pinned worker and one block of counters per bucket. Protocols implement
+//! [`Protocol`].
 
 use crate::causes::CauseCounters;
 use crate::server::{ServeError, Server};
@@ -18,29 +18,30 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Where and how a server of connections listens: the part that all plans of such servers have.
+/// Listener settings, shared by the plans of all connection servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Listening {
-    /// Where to listen; port 0 lets the kernel choose.
+    /// Listen address; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// Listens on an address that no device has, such as one of a prefix routed to this machine.
+    /// Listens on an address that is not assigned to a device, such as one of a prefix routed to this machine.
     #[serde(default)]
     pub free_bind: bool,
-    /// Key, table and CPUs: one worker for each of its buckets.
+    /// Key, table and CPUs: one worker per bucket.
     pub steering: Steering,
-    /// Leaves the choice among the listeners to the kernel's own hash: what exact steering is measured against.
+    /// Leaves the selection of listeners to the kernel's hash: the baseline for exact steering.
     #[serde(default)]
     pub kernel_hash: bool,
-    /// The engine asked for; `None` chooses: for HTTP io_uring where the kernel has what it needs to be faster, else epoll.
+    /// The requested engine; `None` chooses: for HTTP io_uring if the kernel has the features that make it faster, else
+    /// epoll.
     pub engine: Option<EngineKind>,
-    /// Connections that may wait at each listener.
+    /// Listen backlog per listener.
     pub backlog: u16,
-    /// Gives each worker a descriptor table of its own, so that the limit of open files holds for each alone.
+    /// Gives each worker its own descriptor table, so that the limit of open files applies to each worker separately.
     pub own_descriptors: bool,
 }
 
 impl Listening {
-    /// On `address`, steered by `steering`, with everything else at its default.
+    /// Listens on `address`, steered by `steering`, with defaults otherwise.
     #[must_use]
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {
@@ -71,56 +72,56 @@ impl Listening {
     }
 }
 
-/// The counts of a server of connections: the document that it ends with. `O` is what only servers of its protocol report.
+/// Results of a connection server: its final document. `O` has the results specific to the protocol.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamsServed<B, O> {
-    /// `corelane/served-http/1` and the like.
+    /// Format, such as `corelane/served-http/1`.
     pub schema: String,
-    /// Where it listened.
+    /// The listen address.
     pub address: SocketAddr,
-    /// What only servers of its protocol report.
+    /// Results specific to the protocol.
     #[serde(flatten)]
     pub own: O,
     /// The engine that ran.
     pub engine: String,
-    /// Why it is not the engine asked for.
+    /// Why it is not the requested engine.
     pub engine_reason: Option<String>,
-    /// What both ends must agree on.
+    /// Steering settings, on which both ends must agree.
     pub steering: Steering,
     /// One entry per bucket, in order.
     pub buckets: Vec<B>,
 }
 
 impl<B, O> StreamsServed<B, O> {
-    /// One count of all buckets.
+    /// Sum of one counter over all buckets.
     #[must_use]
     pub fn sum(&self, count: impl Fn(&B) -> u64) -> u64 {
         self.buckets.iter().map(count).sum()
     }
 }
 
-/// What became of the connections of one bucket.
+/// Connection counters of one bucket.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ConnectionCounts {
     /// The bucket.
     pub bucket: u16,
-    /// Where its worker runs.
+    /// CPU of its worker.
     pub cpu: u32,
-    /// Connections that came.
+    /// Connections accepted.
     pub accepted: u64,
-    /// Connections that are open, or were when the server was stopped.
+    /// Connections open now, or when the server was stopped.
     pub open: u64,
     /// Bytes received.
     pub bytes_received: u64,
-    /// Bytes that the kernel took to be sent.
+    /// Bytes accepted by the kernel for sending.
     pub bytes_sent: u64,
-    /// Connections that could not be accepted, by cause.
+    /// Failed accepts, by cause.
     pub accept_failed: BTreeMap<String, u64>,
-    /// Connections that ended otherwise than closed, by cause.
+    /// Connections that ended abnormally, by cause.
     pub broken: BTreeMap<String, u64>,
 }
 
-/// What the engine of one bucket counts, as its worker publishes it.
+/// Engine counters of one bucket, as published by its worker.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounters {
     accepted: Counter,
@@ -158,7 +159,8 @@ impl ConnectionCounters {
     }
 }
 
-/// What the servers of one protocol do with connections, and count of them. Its value is what all workers of a server share.
+/// A protocol of connection servers: what to do with connections, and what to count. Its value is the state shared by
+/// all workers of a server.
 pub trait Protocol: Sized {
     const KIND: &'static str;
     const SCHEMA: &'static str;
@@ -170,24 +172,24 @@ pub trait Protocol: Sized {
 
     fn listening(plan: &Self::Plan) -> &Listening;
 
-    /// Chooses the engine; prefers what suits the protocol.
+    /// Selects the engine, with the protocol's preference.
     fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings);
 
-    /// Opens what the workers share.
+    /// Opens the shared state.
     fn open(plan: &Self::Plan, address: SocketAddr) -> Result<Self, ServeError>;
 
-    /// What the next worker runs, in bucket order.
+    /// The service of the next worker, in bucket order.
     fn bucket(&mut self, plan: &Arc<Self::Plan>, counters: Arc<CachePadded<Self::Counters>>) -> Self::Bucket;
 
     fn bucket_served(counters: &Self::Counters, bucket: u16, cpu: u32) -> Self::BucketServed;
 
     fn own_served(&self, plan: &Self::Plan) -> Self::OwnServed;
 
-    /// All workers have ended.
+    /// Called when all workers have ended.
     fn stop(&mut self) {}
 }
 
-/// A server of connections that is running. Dropping it stops it.
+/// A running connection server. Dropping it stops it.
 pub struct StreamServer<P: Protocol> {
     plan: Arc<P::Plan>,
     address: SocketAddr,
@@ -196,18 +198,18 @@ pub struct StreamServer<P: Protocol> {
     counters: Vec<Arc<CachePadded<P::Counters>>>,
     crew: Crew<()>,
     pub(crate) protocol: P,
-    /// None where no program steers.
+    /// `None` without a steering program.
     group: Option<SteeredGroup>,
 }
 
 impl<P: Protocol> StreamServer<P> {
-    /// Where it listens.
+    /// The listen address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The steering in force.
+    /// The current steering.
     #[must_use]
     pub fn steering(&self) -> &Steering {
         let planned = &P::listening(&self.plan).steering;
@@ -288,7 +290,7 @@ impl<P: Protocol> Server for StreamServer<P> {
     }
 }
 
-/// Registers the listeners that a worker was handed.
+/// Registers the listeners of a worker.
 pub(crate) fn register(ops: &mut Ops, sockets: Vec<OwnedFd>) -> io::Result<()> {
     let mut listeners = sockets.into_iter().map(TcpListener::from);
     listeners.try_for_each(|listener| ops.listen(listener).map(drop))

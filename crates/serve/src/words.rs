@@ -1,9 +1,9 @@
-//! Enums of plain words: the name that serde gives a variant is its name in documents, flags and messages.
+//! Plain enums in text form: the serde name of a variant is its name in documents, flags and messages.
 
 use serde::de::{DeserializeOwned, Error, IntoDeserializer};
 use std::fmt::Display;
 
-/// A word that is not among those to choose from.
+/// A word that names no variant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownWord(String);
@@ -22,11 +22,11 @@ impl Error for UnknownWord {
     }
 }
 
-/// The variant of a plain enum that serde names so, such as a [`Model`](crate::udp::Model) or a
+/// Parses the serde name of a variant of a plain enum, such as a [`Model`](crate::udp::Model) or a
 /// [`Verdict`](crate::bridge::Verdict).
 ///
 /// # Errors
-/// When none is; the error names those that there are.
+/// If there is no such variant; the error lists all.
 pub fn read_word<T: DeserializeOwned>(text: &str) -> Result<T, UnknownWord> {
     T::deserialize(text.into_deserializer())
 }

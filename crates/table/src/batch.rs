@@ -1,13 +1,13 @@
-//! Lookups in batches: keys enter, an answer for each leaves, and memory is asked for ahead of the work.
+//! Lookups in batches, with prefetching of memory.
 
-/// When to ask for the memory of a key.
+/// When to prefetch the memory of a key.
 ///
-/// The distance is fixed and rolls on: while one key is worked on, the line of the key this many places later is asked
-/// for, across calls too (see [`Lookup::lookup_then`]). Asking for a whole batch and then working on it measured half as
-/// fast, because the memory idles while the CPU compares.
+/// The distance is fixed: while one key is processed, the line of the key this many positions later is prefetched, also
+/// across calls (see [`Lookup::lookup_then`]). Prefetching a whole batch before processing it was half as fast, because
+/// memory idles while the CPU compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefetch {
-    /// Never: each key waits for its memory, save for what the CPU overlaps by itself.
+    /// Never: each key waits for its memory, except for the overlap by out-of-order execution.
     None,
     /// This many keys ahead; 32 to 64 suit the memory of today's servers.
     Ahead(usize),
@@ -33,20 +33,20 @@ impl Default for Prefetch {
 
 /// A table that answers batches of keys.
 pub trait Lookup {
-    /// What is looked up.
+    /// The key.
     type Key: Copy;
-    /// What a present key maps to.
+    /// The value of a key.
     type Answer: Copy;
 
-    /// Asks for the memory of these keys, to be looked up soon: as many as the distance, before the first call of
+    /// Prefetches the memory of the first keys, as many as the distance, before the first call of
     /// [`lookup_then`](Lookup::lookup_then).
     fn prefetch(&self, keys: &[Self::Key]);
 
-    /// Looks up `keys`, whose first ones were asked for before, and meanwhile asks for `upcoming`, the keys of the next
-    /// calls (as many as the distance; more are ignored). Answer `i` is that of key `i`.
+    /// Looks up `keys`, whose first ones were already prefetched, and prefetches `upcoming`, the keys of the next calls
+    /// (as many as the distance; more are ignored). Answer `i` is that of key `i`.
     ///
     /// # Panics
-    /// When there are not as many answers as keys.
+    /// If the numbers of answers and keys differ.
     fn lookup_then(
         &self,
         keys: &[Self::Key],
@@ -55,10 +55,10 @@ pub trait Lookup {
         answers: &mut [Option<Self::Answer>],
     );
 
-    /// Looks up `keys`; nothing is known of those before and after. Answer `i` is that of key `i`.
+    /// Looks up `keys` without prefetching across calls. Answer `i` is that of key `i`.
     ///
     /// # Panics
-    /// When there are not as many answers as keys.
+    /// If the numbers of answers and keys differ.
     fn lookup(&self, keys: &[Self::Key], prefetch: Prefetch, answers: &mut [Option<Self::Answer>]) {
         if let Some(distance) = prefetch.distance() {
             self.prefetch(&keys[..distance.min(keys.len())]);
@@ -67,11 +67,11 @@ pub trait Lookup {
     }
 }
 
-/// Keys that are worked on together: few enough for the registers' and the first-level cache's good, many enough for their
-/// places to be computed in vectors.
+/// Keys that are processed together: few enough for registers and first-level cache, enough to compute their places in
+/// vectors.
 pub(crate) const BLOCK: usize = 32;
 
-/// Keys that are worked on together, and those to ask for meanwhile.
+/// Keys that are processed together, and those to prefetch meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a, K> {
     /// The number of the first key in its call.

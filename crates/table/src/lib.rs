@@ -1,9 +1,9 @@
-//! Sets and maps over addresses, prefixes and flows, looked up in batches at the speed of memory while they change.
+//! Sets and maps over addresses, prefixes and flows, looked up in batches at memory speed, concurrently with changes.
 //!
-//! What enters: addresses, prefixes and flow keys with their values, one by one or as lists ([`read_list`]); batches of
-//! keys. What leaves: for each key its value or none. [`ExactMap`] finds single addresses, [`PrefixMap`] longest matches,
-//! [`AddressMap`] both in both families, [`FlowMap`] flows; each has one writer and gives a [`Reader`] to every thread that
-//! looks up. [`post`] and [`limit`] are what they are measured against.
+//! Addresses, prefixes and flow keys are inserted one by one or as lists ([`read_list`]), and looked up in batches.
+//! [`ExactMap`] finds single addresses, [`PrefixMap`] longest matches, [`AddressMap`] both in both families,
+//! [`FlowMap`] flows. Each map has one writer and any number of [`Reader`]s, one per thread. [`post`] and [`limit`] are
+//! references for benchmarks.
 //!
 //! ```
 //! use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed};

@@ -1,11 +1,11 @@
-//! The limit that lookups are measured against: random keys enter, one word of a random line for each leaves, summed.
+//! The upper limit of lookup rates: reads one word of a random cache line per key, and sums them.
 
 use crate::batch::{Prefetch, blocks};
 use crate::memory::{Line, MemoryError, Placement, Region, Word, prefetch};
 use std::net::Ipv4Addr;
 
-/// Memory that is read one random line a key, and nothing else: what no table of one line a lookup can beat on this
-/// machine by more than chance.
+/// Memory of which one random line is read per key, and nothing else. No table that reads one line per lookup can be
+/// faster on this machine, except by chance.
 pub struct RandomLines {
     lines: Region<Line>,
 }
@@ -23,7 +23,7 @@ impl RandomLines {
         Ok(RandomLines { lines })
     }
 
-    /// Reads a line for each key, asking for those ahead. Keys should be random: their highest bits choose the line.
+    /// Reads one line per key, with prefetching. Keys should be random: their highest bits choose the line.
     #[must_use]
     pub fn read(&self, keys: &[Ipv4Addr], ahead: Prefetch) -> u64 {
         for key in &keys[..ahead.distance().unwrap_or(0).min(keys.len())] {
@@ -41,7 +41,7 @@ impl RandomLines {
         })
     }
 
-    /// Reads a line for each key, in batches of `batch` keys (at least one): all lines of a batch are asked for, then
+    /// Reads a line for each key, in batches of `batch` keys (at least one): all lines of a batch are prefetched, then
     /// read.
     #[must_use]
     pub fn read_in_batches(&self, keys: &[Ipv4Addr], batch: usize) -> u64 {

@@ -1,5 +1,5 @@
-//! A map with its one writer: changes go in here, [`Reader`]s see them. A whole table is replaced while readers run: the
-//! writer publishes, each reader takes what is current before a batch.
+//! A map with one writer and any number of [`Reader`]s. A whole table can be replaced while readers run: the writer
+//! publishes it, and each reader loads the current table before a batch.
 
 use crate::memory::MemoryError;
 use arc_swap::{ArcSwap, Cache};
@@ -10,14 +10,14 @@ use std::sync::Arc;
 /// A reader's view of a table that one writer changes and may replace: one for each thread, cloned freely.
 ///
 /// A reader takes no lock and writes nothing that others read. Within one call of [`table`](Reader::table) it sees one
-/// table; entries that the writer changes in it appear at once, a replacement appears at the next call. A table that was
-/// replaced lives until no reader holds it, so a reader that rests for long should be dropped.
+/// table; entries that the writer changes in it appear at once, a replacement appears at the next call. A replaced
+/// table is kept until no reader holds it, so an idle reader should be dropped.
 pub struct Reader<T> {
     cache: Cache<Arc<ArcSwap<T>>, Arc<T>>,
 }
 
 impl<T> Reader<T> {
-    /// The table that is current now: to be asked for once per batch.
+    /// The current table; call once per batch.
     #[inline]
     pub fn table(&mut self) -> &T {
         self.cache.load()
@@ -38,15 +38,15 @@ impl<T> fmt::Debug for Reader<T> {
     }
 }
 
-/// A map with one writer, which is whoever has this, and any number of [`Reader`]s, which go on while it changes.
+/// A map with one writer (the owner of this value) and any number of concurrent [`Reader`]s.
 ///
 /// Used as [`ExactMap`](crate::ExactMap), [`PrefixMap`](crate::PrefixMap), [`AddressMap`](crate::AddressMap) and
 /// [`FlowMap`](crate::FlowMap).
 pub struct Map<W: Writer> {
     pub(crate) writer: W,
     current: Arc<ArcSwap<W::Table>>,
-    /// Replaced tables that readers may still hold. The writer frees them, because giving back much memory takes longer
-    /// than a reader of packets may pause.
+    /// Replaced tables that readers may still hold. The writer frees them, because freeing much memory takes longer
+    /// than a packet reader may pause.
     retired: Vec<Arc<W::Table>>,
 }
 
@@ -122,23 +122,24 @@ impl<W: Writer> Map<W> {
     /// Maps a key to a value, and returns the one that it mapped to before.
     ///
     /// # Errors
-    /// When the map must grow and there is no memory for it; it is then as it was.
+    /// If the map must grow and there is no memory for it; the map is then unchanged.
     pub fn insert(&mut self, key: W::Key, value: W::Value) -> Result<Option<W::Value>, MemoryError> {
         self.change(|writer| writer.insert(key, value))
     }
 
-    /// Removes a key, and returns what it mapped to. The addresses of a prefix then map to what the prefix around it says.
+    /// Removes a key, and returns its value. The addresses of a removed prefix then map to the value of the enclosing
+    /// prefix.
     pub fn remove(&mut self, key: W::Key) -> Option<W::Value> {
         self.change(|writer| writer.remove(key))
     }
 
-    /// Every key and its value, in no order that means anything.
+    /// Every key and its value, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (W::Key, W::Value)> {
         self.writer.iter()
     }
 
-    /// Takes over the entries of another map, all at once for readers of this one: a batch sees the old map or the new
-    /// one, never parts of both. Readers of the other map see no more changes.
+    /// Replaces all entries by those of another map, atomically for readers of this one: a batch sees the old map or
+    /// the new one, never parts of both. Readers of the other map see no more changes.
     pub fn replace(&mut self, other: Map<W>) {
         self.change(|writer| *writer = other.writer);
     }
@@ -151,7 +152,7 @@ impl<W: Writer> Map<W> {
         self.retired.len()
     }
 
-    /// Lets the writer change its table, and publishes the one that it has then, if it is another.
+    /// Runs a change of the writer, and publishes the resulting table if it is a new one.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut W) -> T) -> T {
         let result = change(&mut self.writer);
         let table = self.writer.table();

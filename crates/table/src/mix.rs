@@ -1,11 +1,11 @@
 //! Seeded mixes of keys: bijections where a slot must give the key back, a hash where the key is kept beside it.
 //!
-//! They spread keys that somebody else chose (addresses of a list, of an attacker) evenly over buckets. Who does not know
-//! the seed cannot aim keys at one bucket by arithmetic on the keys alone; they are no cryptography.
+//! They spread keys from untrusted sources (addresses of a list, of an attacker) evenly over buckets. Without the seed,
+//! keys cannot be aimed at one bucket by simple arithmetic. The mixes are not cryptographic.
 
 use crate::memory::scalar;
 
-/// What makes one table's mix different from another's. Take it from a random source where strangers choose the keys.
+/// Seed of a table's mix. It should be random if the keys come from untrusted sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 

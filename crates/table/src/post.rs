@@ -1,5 +1,5 @@
 //! The reference table of the post "Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet
-//! rates": addresses enter, presence leaves.
+//! rates": a set of addresses.
 //!
 //! "Said hash table has 524,288 buckets, and each points to an array of IPv4 addresses to search", later 2,097,152.
 //! "Not very optimal by any measure, but it's the kind of thing you'd expect to find in an existing project." It stays as
@@ -23,7 +23,7 @@ pub struct PostTable {
 #[derive(Clone, Default)]
 struct Head(Box<[u32]>);
 
-/// What a batch asks for before it looks up.
+/// What a batch prefetches before its lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostPrefetch {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum PostPrefetch {
     HeadAndArray,
 }
 
-/// The shared read lock of the post. What it guards does not matter: taking it is what costs.
+/// The shared read lock of the post. It guards nothing; only the cost of taking it matters.
 #[derive(Clone, Copy, Debug)]
 pub enum PostLock<'a> {
     /// None.
@@ -46,7 +46,7 @@ pub enum PostLock<'a> {
 }
 
 impl<'a> PostLock<'a> {
-    /// The lock for the whole batch, if it is taken so.
+    /// The lock for the whole batch, in that mode.
     fn for_batch(self) -> Option<RwLockReadGuard<'a, ()>> {
         match self {
             PostLock::Batch(lock) => Some(shared(lock)),
@@ -54,7 +54,7 @@ impl<'a> PostLock<'a> {
         }
     }
 
-    /// The lock for two keys of a batch, if it is taken so.
+    /// The lock for two keys of a batch, in that mode.
     fn for_pair(self) -> Option<RwLockReadGuard<'a, ()>> {
         match self {
             PostLock::Pair(lock) => Some(shared(lock)),
@@ -63,7 +63,7 @@ impl<'a> PostLock<'a> {
     }
 }
 
-/// The lock, also after a holder of it panicked: it guards nothing that could be half done.
+/// The lock, even after a holder panicked: it guards no data that could be inconsistent.
 fn shared(lock: &RwLock<()>) -> RwLockReadGuard<'_, ()> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -110,8 +110,8 @@ impl PostTable {
         self.buckets.len() * size_of::<Head>() + self.entries * size_of::<u32>()
     }
 
-    /// Looks up one batch of keys, as in the post: memory is asked for before any is looked up. Answer `i` is that of key `i`,
-    /// as far as there are answers: [`Value::MEMBER`] or nothing.
+    /// Looks up one batch of keys, as in the post: memory is prefetched before the first lookup. Answer `i` is that of
+    /// key `i`, as far as there are answers: [`Value::MEMBER`] or nothing.
     #[inline]
     pub fn lookup_batch(
         &self,
@@ -139,11 +139,11 @@ impl PostTable {
         }
     }
 
-    /// Better than in the post: heads are asked for twice the distance (in keys) ahead of the work, arrays the distance
+    /// Better than in the post: bucket heads are prefetched twice the distance (in keys) ahead, arrays the distance
     /// ahead.
     ///
     /// # Panics
-    /// When there are fewer answers than keys.
+    /// If there are fewer answers than keys.
     pub fn lookup_rolling(
         &self,
         keys: &[Ipv4Addr],

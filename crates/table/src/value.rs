@@ -1,4 +1,4 @@
-//! The small integer that a table answers with.
+//! The values of a table: small integers.
 
 use std::fmt;
 use std::num::{NonZeroU16, ParseIntError};
@@ -7,8 +7,8 @@ use thiserror::Error;
 
 /// What an address or prefix maps to: an integer from 0 to [`Value::LARGEST`], such as a rule, a class or a next hop.
 ///
-/// Twelve bits, so that it shares a 32-bit slot with what identifies an IPv4 address in its bucket. An `Option<Value>` is
-/// as small as the value.
+/// Twelve bits, so that a 32-bit slot holds it together with the bits that identify an IPv4 address in its bucket.
+/// `Option<Value>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(NonZeroU16);
 
@@ -17,13 +17,13 @@ impl Value {
     pub(crate) const BITS: u32 = 12;
     /// The largest value there is, 4,095.
     pub const LARGEST: u16 = (1 << Value::BITS) - 1;
-    /// The value of the members of a set, 0: a set is a map whose values say nothing.
+    /// The value of the members of a set, 0: a set is a map whose values have no meaning.
     pub const MEMBER: Value = Value::from_low_bits(0);
 
     /// This integer as a value.
     ///
     /// # Errors
-    /// When it is larger than [`Value::LARGEST`].
+    /// If it is larger than [`Value::LARGEST`].
     pub const fn new(value: u16) -> Result<Value, ValueError> {
         if value > Value::LARGEST {
             return Err(ValueError::TooLarge { value: value as u64 });

@@ -1,7 +1,7 @@
-//! The threads of one server or generator: started pinned, ready together, begun together, stopped and joined together.
+//! The threads of one server or generator: started pinned, started together, stopped and joined together.
 //!
-//! In: jobs for engines, and bodies of threads without one. Out: what each thread returned, or the failure of the first
-//! that failed, under the thread's name. One that fails or panics stops the others.
+//! Input: jobs for engines, and bodies of threads without one. Output: each thread's result, or the first failure with
+//! its thread's name. A thread that fails or panics stops the others.
 
 use crate::engine::{Engine, EngineBody, EngineKind, EngineSettings, Handler, Waker, run_engine};
 use crate::memory::Buffers;
@@ -14,32 +14,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-/// From [`Crew::begin`] to the start time, so that no thread begins late: it takes some 100 µs to wake an idle CPU.
+/// Delay from [`Crew::begin`] to the start time, so that no thread starts late: waking an idle CPU takes some 100 µs.
 const HEAD_START: Duration = Duration::from_millis(2);
 
-/// How long a thread that waits for the start stays in its engine: [`Crew::begin`] wakes it.
+/// The timeout of a thread's engine while it waits for the start: [`Crew::begin`] wakes it.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// What one thread does with its engine.
+/// A job that runs on one thread with its engine.
 pub trait Job: Handler + Sized {
-    /// What it returns at its end.
+    /// The result.
     type Outcome: Send + 'static;
 
-    /// Opens what it needs. Then the thread is ready; events go on to be handled until the start.
+    /// Opens the required resources. The thread is then ready; it handles events until the start.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The error that prevents it.
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()>;
 
-    /// Runs until it is done, or the crew's [stop flag](Crew::stop_flag) is set. Where the crew is stopped before it begins,
-    /// `start` is the time of that.
+    /// Runs until done, or until the crew's [stop flag](Crew::stop_flag) is set. If the crew is stopped before it
+    /// begins, `start` is the time of the stop.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The error that ended it early.
     fn run<E: Engine>(self, engine: &mut E, start: Time) -> io::Result<Self::Outcome>;
 }
 
-/// What is known of a thread once it has its engine and is ready.
+/// The handles of a thread that has its engine and is ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// Wakes the thread's engine.
@@ -51,18 +51,18 @@ pub struct Ready {
 /// A cell that is filled when the thread is ready.
 pub type ReadyCell = Arc<OnceLock<Ready>>;
 
-/// Why a crew did not start, or did not end as it should have.
+/// Why a crew did not start, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CrewError {
     /// A thread could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// What a thread does failed.
+    /// A job failed.
     #[error("{thread}: {error}")]
     Failed {
         /// The thread's name.
         thread: String,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
     /// A thread panicked.
@@ -79,7 +79,7 @@ impl CrewError {
     /// The error of type `E` that a thread failed with, as [`io::Error::other`] wraps it.
     ///
     /// # Errors
-    /// This error, where it is another.
+    /// This error, if it is of another type.
     pub fn downcast<E: Error + Send + Sync + 'static>(self) -> Result<E, Self> {
         match self {
             Self::Failed { thread, error } => {
@@ -90,12 +90,12 @@ impl CrewError {
     }
 }
 
-/// What happened while a crew was waited for.
+/// The result of waiting for a crew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrewEvent {
-    /// Nothing in that time.
+    /// Timeout.
     Nothing,
-    /// The last thread has become ready, or has ended before.
+    /// The last thread has become ready or has ended early.
     AllReady,
     /// The last thread has ended.
     AllEnded,
@@ -118,7 +118,7 @@ pub struct Crew<R> {
 struct Shared {
     stop: Arc<AtomicBool>,
     start: OnceLock<Time>,
-    /// One cell a thread that has an engine.
+    /// One cell per thread that has an engine.
     cells: Mutex<Vec<ReadyCell>>,
     /// Which thread failed first.
     failed: OnceLock<usize>,
@@ -146,11 +146,11 @@ impl<R: Send + 'static> Crew<R> {
         }
     }
 
-    /// Starts a thread with an engine, and returns before it is ready. `make` makes its job there, from the descriptors
-    /// handed over (see [`spawn_with`]) and the engine's time.
+    /// Starts a thread with an engine, and returns before it is ready. `make` creates the job on the thread, from the
+    /// descriptors passed (see [`spawn_with`]) and the engine's time.
     ///
     /// # Errors
-    /// When the thread cannot be started. What it fails at later is returned by [`finish`](Self::finish).
+    /// If the thread cannot be started. [`finish`](Self::finish) returns later failures.
     pub fn start<J: Job<Outcome = R>>(
         &mut self,
         thread: WorkerSettings,
@@ -174,10 +174,11 @@ impl<R: Send + 'static> Crew<R> {
         Ok(cell)
     }
 
-    /// Starts a thread without an engine, which runs `body` at once; it has to look at the [stop flag](Self::stop_flag).
+    /// Starts a thread without an engine, which runs `body` at once; the body has to poll the [stop
+    /// flag](Self::stop_flag).
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn spawn(
         &mut self,
         thread: WorkerSettings,
@@ -189,7 +190,7 @@ impl<R: Send + 'static> Crew<R> {
         Ok(())
     }
 
-    /// Set when the threads are to end.
+    /// Set when the threads must end.
     #[must_use]
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.stop)
@@ -204,7 +205,7 @@ impl<R: Send + 'static> Crew<R> {
                 Ok(Report::Ended) => self.ended += 1,
                 Err(_) => return CrewEvent::Nothing,
             }
-            // One that failed before it was ready must not keep the others waiting.
+            // A thread that failed before it was ready must not keep the others waiting.
             if !self.all_ready && self.ready + self.ended >= self.threads.len() {
                 self.all_ready = true;
                 return CrewEvent::AllReady;
@@ -213,10 +214,10 @@ impl<R: Send + 'static> Crew<R> {
         CrewEvent::AllEnded
     }
 
-    /// Waits until all threads are ready, and has them begin.
+    /// Waits until all threads are ready, then starts them.
     ///
     /// # Errors
-    /// When one has failed; all have ended then.
+    /// If a thread failed; all have ended then.
     pub fn begin_when_ready(&mut self) -> Result<Time, CrewError> {
         while self.wait(Duration::from_secs(1)) == CrewEvent::Nothing {}
         match self.shared.failed.get() {
@@ -225,7 +226,7 @@ impl<R: Send + 'static> Crew<R> {
         }
     }
 
-    /// Has all threads begin, after `before` was called with the start time.
+    /// Starts all threads, after calling `before` with the start time.
     pub fn begin(&self, before: impl FnOnce(Time)) -> Time {
         let start = Time::now() + HEAD_START;
         before(start);
@@ -234,12 +235,12 @@ impl<R: Send + 'static> Crew<R> {
         start
     }
 
-    /// Has all engines return from their turn.
+    /// Makes all engines return from their turn.
     pub fn wake(&self) {
         self.shared.wake();
     }
 
-    /// Asks all threads to end.
+    /// Requests all threads to end.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -250,8 +251,7 @@ impl<R: Send + 'static> Crew<R> {
         self.threads.iter().all(Worker::is_finished)
     }
 
-    /// Waits for the threads' ends. Returns what each has returned, in the order in which they were started; nothing when it
-    /// is called again.
+    /// Waits for all threads. Returns their results in the order in which they were started; empty if called again.
     ///
     /// # Errors
     /// The failure or panic of the thread that failed first.
@@ -268,7 +268,7 @@ impl<R: Send + 'static> Crew<R> {
         failure.map_or(Ok(outcomes), Err)
     }
 
-    /// What is due at the end of the thread that is started next.
+    /// The guard of the next thread.
     fn exit(&self) -> Exit {
         Exit {
             shared: Arc::clone(&self.shared),
@@ -289,7 +289,7 @@ impl<R> Drop for Crew<R> {
     fn drop(&mut self) {
         self.shared.stop();
         for worker in self.threads.drain(..) {
-            // `finish` is for those who want to know.
+            // Errors are available from `finish`.
             let _ = worker.join();
         }
     }
@@ -312,7 +312,7 @@ impl Shared {
     }
 }
 
-/// Waits for a thread's end.
+/// Joins a thread.
 fn outcome<R>(worker: Worker<io::Result<R>>) -> Result<R, CrewError> {
     let thread = worker.name().to_owned();
     match worker.join() {

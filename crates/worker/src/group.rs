@@ -1,4 +1,5 @@
-//! The sockets of one address, one a bucket: an address and a steering program in, sockets or listeners in bucket order out.
+//! The sockets of one address, one per bucket: creates sockets or listeners in bucket order and attaches a steering
+//! program.
 
 use crate::program::{self, ProgramError};
 use crate::system::option;
@@ -17,16 +18,16 @@ pub struct GroupSettings {
     /// Bytes of receive buffer for each socket. The kernel doubles it for its own bookkeeping, and without
     /// `CAP_NET_ADMIN` allows `net.core.rmem_max` at most.
     pub receive_buffer: Option<usize>,
-    /// Allows an address that no device has, or not yet (`IP_FREEBIND`).
+    /// Allows an address that is not (yet) on any device (`IP_FREEBIND`).
     pub free_bind: bool,
     /// Receives merged datagrams (`UDP_GRO`). A group needs it on every member or on none: engines that serve the members
     /// must have the same [`gro`](crate::engine::EngineSettings::gro). Datagrams only.
     pub gro: bool,
-    /// Has an IPv6 group take IPv4 as well, under mapped addresses. Then the program must know both families.
+    /// Makes an IPv6 group accept IPv4 as mapped addresses. The program must then support both families.
     pub both_families: bool,
 }
 
-/// What a group is for.
+/// The transport of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
     /// Datagrams.
@@ -36,7 +37,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// What has ss(8) list the sockets and who holds them.
+    /// The ss(8) option that lists the sockets and their holders.
     fn ss_option(self) -> &'static str {
         match self {
             Transport::Udp => "-ulpn",
@@ -54,71 +55,71 @@ impl fmt::Display for Transport {
     }
 }
 
-/// Why a group could not be made.
+/// Why a group could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// A group of no sockets receives nothing.
+    /// The number of buckets is 0.
     #[error("a group needs at least one bucket")]
     NoBuckets,
-    /// Someone else has the address, be it a single socket or another group.
+    /// The address is in use by a single socket or another group.
     #[error(
-        "{transport} {address} is in use: stop who holds it (ss {option} 'sport = {port}' names it), or give another port",
+        "{transport} {address} is in use: stop its holder (see ss {option} 'sport = {port}'), or use another port",
         option = transport.ss_option(),
         port = address.port()
     )]
     AddressInUse {
         /// Datagrams or connections.
         transport: Transport,
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// No device of this machine has the address.
     #[error("no device has the address {address}: add it to one, or allow foreign addresses (free_bind)")]
     AddressNotHere {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// Ports under `net.ipv4.ip_unprivileged_port_start` need a capability.
-    #[error("port {port} needs CAP_NET_BIND_SERVICE: give a port of 1024 or more, or run as root")]
+    #[error("port {port} needs CAP_NET_BIND_SERVICE: use a port of 1024 or more, or run as root")]
     PortForbidden {
-        /// The port asked for.
+        /// The requested port.
         port: u16,
     },
-    /// The process may not open so many descriptors.
+    /// The descriptor limit was reached.
     #[error(
         "no descriptor left after {made} of {buckets} sockets: raise the limit of open files (ulimit -n)"
     )]
     NoDescriptors {
-        /// Sockets that could be made.
+        /// Sockets created so far.
         made: usize,
-        /// Sockets wanted.
+        /// Requested sockets.
         buckets: usize,
     },
     /// The kernel limits the memory of a program.
     #[error(transparent)]
     Program(ProgramError),
-    /// Any other refusal of the kernel.
+    /// Any other kernel error.
     #[error("cannot {what} for {transport} {address}: {source}")]
     System {
         /// Datagrams or connections.
         transport: Transport,
-        /// What was tried.
+        /// The failed step.
         what: &'static str,
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Makes one UDP socket a bucket, all bound to one address, in bucket order, and attaches the program that steers among
-/// them. Without a program the kernel's own hash does. With port 0 the first socket gets a free port and the others share
-/// it.
+/// Creates one UDP socket per bucket, all bound to one address, in bucket order, and attaches the program that steers
+/// among them. Without a program the kernel's default hash steers. With port 0 the first socket gets a free port and
+/// the others share it.
 ///
-/// The first socket is bound alone (without `SO_REUSEPORT`) before the others join it: in a group that existed already the
-/// buckets would be off by its members. From then on, until the group is closed, the kernel lets other processes of the
-/// same user join; none should. While a member is closed the last one takes its place: close them together.
+/// The first socket is bound alone (without `SO_REUSEPORT`) before the others join it: in an existing group the bucket
+/// numbers would be shifted by its members. Afterwards, until the group is closed, the kernel lets other processes of
+/// the same user join; none should. When a member is closed, the last one takes its place: close them together.
 ///
 /// The program takes effect when the group is complete. A group of one has nothing to steer and no program.
 ///
@@ -136,13 +137,14 @@ pub fn udp(
     Ok(group.into_iter().map(UdpSocket::from).collect())
 }
 
-/// Makes one TCP listener a bucket, all on one address, in bucket order, and attaches the program that steers connections
-/// among them. All else is as for [`udp`]; `backlog` connections may wait at each listener, up to `net.core.somaxconn`.
+/// Creates one TCP listener per bucket, all on one address, in bucket order, and attaches the program that steers
+/// connections among them. Otherwise as [`udp`]; the backlog of each listener is `backlog`, at most
+/// `net.core.somaxconn`.
 ///
-/// The program is attached before the first of them listens. A connection that arrives before all of them do, and is
-/// steered to one that does not yet, goes where the kernel's own hash says.
+/// The program is attached before the first listener listens. A connection that arrives before all do, and is steered
+/// to one that does not yet, is assigned by the kernel's default hash.
 ///
-/// Nagle's algorithm is off: connections inherit that.
+/// Nagle's algorithm is off: connections inherit this.
 ///
 /// # Errors
 /// See [`GroupError`].
@@ -168,11 +170,11 @@ pub fn tcp(
     Ok(group.into_iter().map(TcpListener::from).collect())
 }
 
-/// Makes one more socket on the address of a group, connected to `peer`: from then on it, and no member of the group,
-/// receives that peer's datagrams, and the kernel keeps route and hash of what it sends.
+/// Creates one more socket on the address of a group, connected to `peer`. From then on it receives that peer's
+/// datagrams instead of the group, and the kernel caches route and hash of its transmissions.
 ///
-/// While it is open it is the group's last member, which no steering program names; until it is connected, a moment later,
-/// a group without a program may give it any peer's datagrams. `settings` are the group's.
+/// While it is open it is the group's last member, which no steering program names. Until it is connected, a moment
+/// later, a group without a program may deliver any peer's datagrams to it. `settings` are the group's.
 ///
 /// # Errors
 /// See [`GroupError`].
@@ -189,18 +191,18 @@ pub fn connected(
     Ok(socket.into())
 }
 
-/// Datagrams that this socket dropped since it was made, most of them because its receive buffer was full. The kernel
-/// counts in 32 bits and begins again at 0 (`SO_MEMINFO`, Linux 4.12).
+/// Datagrams dropped by this socket since it was created, mostly because its receive buffer was full. The kernel counts
+/// in 32 bits and wraps (`SO_MEMINFO`, Linux 4.12).
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn dropped(socket: &UdpSocket) -> io::Result<u32> {
     // `linux/sock_diag.h`: SK_MEMINFO_DROPS is the last of nine words.
     let words: [u32; 9] = option::get_words(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)?;
     Ok(words[8])
 }
 
-/// What every step of making a group needs to explain its failure.
+/// The context that every step needs for its error.
 struct Making<'a> {
     transport: Transport,
     address: SocketAddr,
@@ -280,7 +282,7 @@ impl<'a> Making<'a> {
                 let merged = setsockopt(&socket, UdpGroSegment, &self.settings.gro);
                 self.check("set UDP_GRO", merged.map_err(io::Error::from))?;
             }
-            // Connections of an earlier server that are in TIME_WAIT do not keep the address; a listener still does.
+            // Connections of an earlier server in TIME_WAIT do not block the address; a listener still does.
             Transport::Tcp => self.check("reuse the address", socket.set_reuse_address(true))?,
         }
         Ok(socket)

@@ -1,10 +1,11 @@
-//! One pinned thread a bucket: engines, per-bucket socket groups, counters.
+//! One pinned thread per bucket: engines, per-bucket socket groups, counters.
 //!
-//! A [`crew`] is the threads of one server or generator; [`spawn`] starts one thread on one CPU; there [`run_engine`](engine::run_engine) builds the engine that moves its
-//! datagrams; [`group::udp`] gives each bucket its socket of one address, [`adopt`] takes those of a server that runs
-//! already, [`program`] steers either and [`steered`] lets their table change; [`locality`] observes on which CPU the kernel
-//! received, [`received`] reads frames with the hash and queue that a device gave them, [`memory`] on which node the buffers
-//! lie; [`tls`] is a session of either end of an encrypted connection. See the room's README for an example.
+//! A [`crew`] is the threads of one server or generator; [`spawn`] starts one thread on one CPU.
+//! [`run_engine`](engine::run_engine) builds the engine that moves its datagrams. [`group::udp`] creates one socket per
+//! bucket on one address, [`adopt`] duplicates those of a running server, [`program`] steers either and [`steered`]
+//! changes their table at run time. [`locality`] observes on which CPU the kernel received, [`received`] reads frames
+//! with the device's hash and queue, [`memory`] reports the node of the buffers. [`tls`] is a TLS session of a client
+//! or server. See the README for an example.
 
 #![deny(unsafe_code)]
 

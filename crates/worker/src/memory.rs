@@ -1,6 +1,6 @@
-//! On which memory nodes a worker's buffers are to lie, and on which they really do.
+//! The memory nodes of a worker's buffers: requested and actual.
 //!
-//! What enters: a policy of the host's. What leaves: where the pages are, asked back from the kernel at any time and from
+//! Input: a policy of the host crate. Output: the location of the pages, queried from the kernel at any time and from
 //! any thread; a [`WorkerMemory`] for the report.
 
 use crate::system::memory::{Mapping, Pages};
@@ -27,11 +27,11 @@ impl Buffers {
         }
     }
 
-    /// Has the pages come from where `policy` says; those that are touched already move there where they can.
+    /// Applies `policy` to the pages; pages already touched are moved if possible.
     ///
     /// # Errors
-    /// `InvalidInput` when the policy names a node that is not there; what the kernel says otherwise: `EPERM` where a
-    /// container's policy denies mbind(2), `ENOSYS` in a kernel without NUMA.
+    /// `InvalidInput` if the policy names a missing node; the kernel's error otherwise: `EPERM` if a container's policy
+    /// denies mbind(2), `ENOSYS` on a kernel without NUMA.
     pub fn place(&self, policy: MemoryPolicy) -> io::Result<()> {
         let nodes = checked(policy)?;
         self.mappings
@@ -39,10 +39,10 @@ impl Buffers {
             .try_for_each(|mapping| placement::set_of_range(mapping.addresses(), policy, &nodes))
     }
 
-    /// How many of the pages lie on which node. Pages that were never touched lie on none and are not counted.
+    /// The number of pages per node. Pages that were never touched are on no node and are not counted.
     ///
     /// # Errors
-    /// What the kernel says: `EPERM` where a container's policy denies move_pages(2), `ENOSYS` in a kernel without page
+    /// The kernel's error: `EPERM` if a container's policy denies move_pages(2), `ENOSYS` on a kernel without page
     /// migration.
     pub fn pages_by_node(&self) -> io::Result<BTreeMap<u32, u64>> {
         let mut sum = BTreeMap::new();
@@ -54,8 +54,8 @@ impl Buffers {
         Ok(sum)
     }
 
-    /// What a report says of a worker with these buffers: the policy of all its memory, that of the buffers where it is
-    /// another one, and where they are.
+    /// The report of a worker with these buffers: its memory policy, that of the buffers if different, and their
+    /// location.
     #[must_use]
     pub fn told(&self, worker: MemoryPolicy, buffers: Option<MemoryPolicy>) -> WorkerMemory {
         let pages = self.pages_by_node();
@@ -66,14 +66,14 @@ impl Buffers {
             unknown: pages
                 .as_ref()
                 .err()
-                .map(|error| format!("move_pages(2) does not tell: {error}{}", hint(error))),
+                .map(|error| format!("move_pages(2) failed: {error}{}", hint(error))),
             buffer_pages_by_node: pages.ok(),
         }
     }
 }
 
-/// Sets the policy of the calling thread. The kernel's default needs no permission: where setting it is denied, nothing
-/// else can have been set by this process.
+/// Sets the policy of the calling thread. The kernel's default needs no permission: if setting it is denied, this
+/// process cannot have set another.
 pub(crate) fn set_of_thread(policy: MemoryPolicy) -> io::Result<()> {
     let nodes = checked(policy)?;
     match placement::set_of_thread(policy, &nodes) {
@@ -82,7 +82,7 @@ pub(crate) fn set_of_thread(policy: MemoryPolicy) -> io::Result<()> {
     }
 }
 
-/// The nodes of this machine, if the policy names no other.
+/// The nodes of this machine; an error if the policy names another.
 fn checked(policy: MemoryPolicy) -> io::Result<Vec<u32>> {
     let nodes = corelane_host::memory::nodes().map_err(io::Error::other)?;
     let wrong = |error: MemoryPolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -90,13 +90,13 @@ fn checked(policy: MemoryPolicy) -> io::Result<Vec<u32>> {
     Ok(nodes)
 }
 
-/// What would mend a refusal.
+/// The fix for a denied call.
 pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM) => {
             "; the container's policy denies it: give CAP_SYS_NICE, or a seccomp profile that allows it"
         }
-        Some(libc::ENOSYS) => "; this kernel is built without it",
+        Some(libc::ENOSYS) => "; not built into this kernel",
         _ => "",
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         pages
     }
 
-    /// Whether the kernel answers; a container may deny it.
+    /// Whether the kernel replies; a container may deny the call.
     fn told(buffers: &Buffers) -> bool {
         buffers
             .pages_by_node()

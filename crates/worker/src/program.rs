@@ -1,7 +1,7 @@
-//! Steering programs and groups of sockets: a member and a program enter; from then on the kernel asks the program.
+//! Attaches steering programs to groups of sockets.
 //!
-//! The kernel exchanges a group's program in one step (`reuseport_attach_prog` in `net/core/sock_reuseport.c`): a packet meets
-//! the old one or the new one, never none.
+//! The kernel replaces a group's program atomically (`reuseport_attach_prog` in `net/core/sock_reuseport.c`): every
+//! packet is steered by the old or the new program.
 
 use crate::system::option;
 use corelane_rss::steer::Program;
@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 /// `SO_DETACH_REUSEPORT_BPF` of `asm-generic/socket.h`, Linux 5.3.
 const DETACH_REUSEPORT_PROGRAM: i32 = 68;
 
-/// Why the kernel did not take a program.
+/// Why the kernel rejected a program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
@@ -29,15 +29,15 @@ pub enum ProgramError {
         /// The limit's value, or `unknown`.
         limit: String,
     },
-    /// There is no program to take away.
+    /// There is no program to detach.
     #[error("the group has no program: the kernel's own hash steers it already")]
     None,
-    /// Any other refusal.
+    /// Any other kernel error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Has the kernel choose among a group's sockets by this program from now on. One member, any, stands for all.
+/// Makes the kernel choose among a group's sockets by this program. `member` is any socket of the group.
 ///
 /// # Errors
 /// See [`ProgramError`].
@@ -66,10 +66,10 @@ pub fn attach(member: &impl AsFd, program: &Program) -> Result<(), ProgramError>
     }
 }
 
-/// Gives a group back to the kernel's own hash.
+/// Detaches the program: the kernel's default hash steers the group again.
 ///
 /// # Errors
-/// When it has no program, or the kernel is older than 5.3.
+/// If it has no program, or the kernel is older than 5.3.
 pub fn detach(member: &impl AsFd) -> Result<(), ProgramError> {
     match option::set(member, libc::SOL_SOCKET, DETACH_REUSEPORT_PROGRAM, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Err(ProgramError::None),

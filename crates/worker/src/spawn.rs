@@ -1,4 +1,4 @@
-//! The thread of one bucket: a CPU and a body in, a running worker out.
+//! The thread of one bucket.
 
 use crate::memory;
 use crate::system::descriptor;
@@ -10,20 +10,20 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc;
 use std::thread;
 
-/// Nanoseconds that a timer of a worker may be late for the sake of joining it with others. Linux allows 50,000 by
-/// default (`timer_slack_ns`, proc(5)), which would be most of a short round trip; 1 is the least.
+/// Timer slack of a worker, in nanoseconds. Linux's default is 50,000 (`timer_slack_ns`, proc(5)), most of a short
+/// round trip; 1 is the minimum.
 const TIMER_SLACK: u64 = 1;
 
-/// Where and how a worker runs.
+/// The settings of a worker thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerSettings {
     /// The thread's name; the kernel shows its first 15 bytes.
     pub name: String,
-    /// The CPU it is pinned to; `None` leaves it where the thread that starts it may run.
+    /// The CPU to pin to; `None` inherits the affinity of the starting thread.
     pub cpu: Option<u32>,
-    /// From which node all memory that it touches first comes.
+    /// The node of all memory that it touches first.
     pub memory: MemoryPolicy,
-    /// Gives the thread a descriptor table of its own, so that the limit of open descriptors holds for it alone. See
+    /// Gives the thread its own descriptor table, so that the limit of open descriptors applies to it alone. See
     /// [`spawn`].
     pub own_descriptors: bool,
 }
@@ -45,33 +45,33 @@ impl WorkerSettings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// No thread.
+    /// The thread could not be created.
     #[error("cannot start thread {name}: {source}")]
     Thread {
         /// The worker's name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Not on that CPU.
+    /// Pinning failed.
     #[error(transparent)]
     Pin(#[from] HostError),
-    /// Its memory may not come from there.
-    #[error("{name} cannot take its memory by the policy {policy}: {source}{}", memory::hint(.source))]
+    /// The memory policy was rejected.
+    #[error("{name} cannot apply the memory policy {policy}: {source}{}", memory::hint(.source))]
     Memory {
         /// The worker's name.
         name: String,
-        /// The policy asked for.
+        /// The requested policy.
         policy: MemoryPolicy,
-        /// What the kernel said; `InvalidInput` for a node that is not there.
+        /// The kernel's error; `InvalidInput` for a missing node.
         source: io::Error,
     },
-    /// No descriptor table of its own.
-    #[error("cannot give {name} a descriptor table of its own (unshare, close_range: Linux 5.9): {source}")]
+    /// A separate descriptor table failed.
+    #[error("cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {source}")]
     Descriptors {
         /// The worker's name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -106,17 +106,17 @@ impl<R> Worker<R> {
     }
 }
 
-/// Starts a worker: the thread is pinned first, then its [memory policy](WorkerSettings::memory) is set, then the body
-/// runs, so that what the body touches first lies where the policy says: by default on the node of its CPU. What others
-/// touched before, such as what the body captures, stays where it is. Timers of the thread are not delayed to join others.
+/// Starts a worker: pins the thread, sets its [memory policy](WorkerSettings::memory), then runs the body. So memory
+/// that the body touches first follows the policy: by default the node of its CPU. Memory touched earlier, such as the
+/// body's captures, stays where it is. The thread's timers have no slack.
 ///
-/// With [`own_descriptors`](WorkerSettings::own_descriptors) the thread leaves the process's descriptor table. Everything
-/// but the standard streams is closed in its own, so that no pipe or socket of the process stays open because a worker
-/// still has it. The body must then open what it uses itself; descriptors captured by the body name nothing in the new
-/// table. [`spawn_with`] hands some over.
+/// With [`own_descriptors`](WorkerSettings::own_descriptors) the thread leaves the process's descriptor table. In its
+/// own table only the standard streams stay open, so no pipe or socket of the process stays open because of a worker.
+/// The body must open what it uses itself; descriptors captured by the body are invalid in the new table.
+/// [`spawn_with`] passes some.
 ///
 /// # Errors
-/// See [`SpawnError`]; the body does not run then.
+/// See [`SpawnError`]; the body is not run in that case.
 pub fn spawn<R: Send + 'static>(
     settings: WorkerSettings,
     body: impl FnOnce() -> R + Send + 'static,
@@ -124,11 +124,11 @@ pub fn spawn<R: Send + 'static>(
     spawn_with(settings, Vec::new(), |_| body())
 }
 
-/// Like [`spawn`], and hands descriptors over to the body, in order. They are closed for the rest of the process, and
-/// open for the worker, whether or not it has a table of its own.
+/// Like [`spawn`], but passes descriptors to the body, in order. They are closed for the rest of the process and open
+/// for the worker, whether or not it has its own table.
 ///
 /// # Errors
-/// See [`SpawnError`]; the body does not run then.
+/// See [`SpawnError`]; the body is not run in that case.
 pub fn spawn_with<R: Send + 'static>(
     settings: WorkerSettings,
     descriptors: Vec<OwnedFd>,
@@ -154,7 +154,7 @@ pub fn spawn_with<R: Send + 'static>(
             Ok(descriptors) => (Ok(()), Some(descriptors)),
             Err(error) => (Err(error), None),
         };
-        // Nobody listens only when the spawning thread is gone; the body runs all the same.
+        // Receiving fails only if the spawning thread is gone; the body runs anyway.
         let _ = settled.send(outcome);
         descriptors.map(body)
     });
@@ -170,7 +170,7 @@ pub fn spawn_with<R: Send + 'static>(
     outcome.map(|()| Worker { name, thread })
 }
 
-/// Pins the thread, sets where its memory comes from, and settles its descriptors: the handed ones, or copies of them in a table of its own.
+/// Pins the thread, sets its memory policy, and prepares its descriptors: the passed ones, or copies in its own table.
 fn prepare(
     name: String,
     cpu: Option<u32>,
@@ -185,7 +185,7 @@ fn prepare(
     if let Err(source) = memory::set_of_thread(policy) {
         return Err(SpawnError::Memory { name, policy, source });
     }
-    // Without it timers are up to 50 µs late and the worker works all the same.
+    // If this fails, timers are up to 50 µs late; the worker works anyway.
     let _ = prctl::set_timerslack(TIMER_SLACK);
     if !own_descriptors {
         return Ok(shared);
@@ -288,7 +288,7 @@ mod tests {
                 socket.local_addr().unwrap()
             });
             let mut text = String::new();
-            // Ends only if no other table still holds the writing end.
+            // Ends only if no other table holds the writing end.
             reader.read_to_string(&mut text).unwrap();
             assert_eq!(text, "here");
             assert_eq!(worker.unwrap().join().unwrap(), address);

@@ -1,9 +1,9 @@
-//! A group whose table changes while it serves: a member and a steering enter; new tables move entries from bucket to bucket,
-//! and who keeps something by bucket is told which.
+//! A group whose table changes while it serves: new tables move entries from bucket to bucket, and subscribers are
+//! notified of the moves.
 //!
-//! It is what FreeBSD's RSS lets an application do when buckets move ("Application awareness of receive side scaling (RSS) on
-//! FreeBSD"), for sockets. Datagrams and new connections follow the new table from the moment that it is set; what waits at
-//! a socket is served where it waits, and connections stay where they were accepted. Nothing is lost in the exchange: see
+//! Like FreeBSD's RSS when buckets move ("Application awareness of receive side scaling (RSS) on FreeBSD"), for
+//! sockets. Datagrams and new connections follow the new table as soon as it is set; datagrams already queued at a
+//! socket are served there, and connections stay where they were accepted. Nothing is lost in the exchange: see
 //! [`program::attach`](crate::program::attach).
 
 use crate::program::{self, ProgramError};
@@ -13,72 +13,72 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A group that is steered by a table, and can be steered by another.
+/// A group steered by a replaceable table.
 pub struct SteeredGroup {
-    /// Any member: it stands for all.
+    /// Any member; it represents the group.
     member: OwnedFd,
     families: Families,
     sockets: usize,
     steering: Steering,
-    told: Vec<Told>,
+    callbacks: Vec<Callback>,
 }
 
-/// Who is told of changes.
-type Told = Box<dyn FnMut(&Moved<'_>) + Send>;
+/// A subscriber to changes.
+type Callback = Box<dyn FnMut(&Moved<'_>) + Send>;
 
-/// What a change of the table moved.
+/// The changes made by a new table.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved<'a> {
-    /// The steering from now on; its generation counts the changes.
+    /// The new steering; its generation counts the changes.
     pub steering: &'a Steering,
-    /// The entries that changed their bucket, ascending.
+    /// The entries whose bucket changed, ascending.
     pub entries: &'a [MovedEntry],
 }
 
-/// An entry that changed its bucket.
+/// An entry whose bucket changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedEntry {
     /// The entry of the table.
     pub entry: usize,
-    /// The bucket whose socket took its flows.
+    /// The old bucket.
     pub from: Bucket,
-    /// The bucket whose socket takes them from now on.
+    /// The new bucket.
     pub to: Bucket,
 }
 
-/// Why a table was not taken. The group is steered as before then.
+/// Why a table was rejected. The group is steered as before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The table names sockets that the group does not have.
-    #[error("a table of {named} buckets for a group of {sockets} sockets: give one that names buckets 0 to {}", .sockets - 1)]
+    #[error("a table of {named} buckets for a group of {sockets} sockets: use only buckets 0 to {}", .sockets - 1)]
     Buckets {
-        /// Buckets that the table names.
+        /// Buckets in the table.
         named: usize,
         /// Sockets of the group.
         sockets: usize,
     },
-    /// Tables of another size do not compare entry by entry.
-    #[error("a table of {given} entries in place of one of {present}: give as many")]
+    /// Tables of different sizes cannot be compared entry by entry.
+    #[error("a table of {given} entries cannot replace one of {present}: use {present} entries")]
     Size {
         /// Entries given.
         given: usize,
         /// Entries of the table in force.
         present: usize,
     },
-    /// There is no program for it.
+    /// No program can implement it.
     #[error(transparent)]
     Steer(#[from] SteerError),
-    /// The kernel did not take the program.
+    /// The kernel rejected the program.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
 
 impl SteeredGroup {
-    /// The group of a member, of so many sockets, that is steered by `steering` already.
+    /// The group of `member`, with this number of sockets, already steered by `steering`.
     ///
     /// # Errors
-    /// When the member's descriptor cannot be duplicated.
+    /// If the member's descriptor cannot be duplicated.
     pub fn new(
         member: &impl AsFd,
         sockets: usize,
@@ -90,23 +90,22 @@ impl SteeredGroup {
             families,
             sockets,
             steering,
-            told: Vec::new(),
+            callbacks: Vec::new(),
         })
     }
 
-    /// The steering in force.
+    /// The current steering.
     #[must_use]
     pub fn steering(&self) -> &Steering {
         &self.steering
     }
 
-    /// Has `told` called after every change that moves entries, on the thread that changes the table.
-    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
-        self.told.push(Box::new(told));
+    /// Calls `callback` after every change that moves entries, on the thread that changes the table.
+    pub fn on_move(&mut self, callback: impl FnMut(&Moved<'_>) + Send + 'static) {
+        self.callbacks.push(Box::new(callback));
     }
 
-    /// Steers by another table from now on, and tells how many entries that moved; none, and the kernel is not asked, when it
-    /// is the same.
+    /// Replaces the table and returns the number of moved entries: 0, without a system call, if it is the same.
     ///
     /// # Errors
     /// See [`ChangeError`].
@@ -148,7 +147,7 @@ impl SteeredGroup {
             steering: &self.steering,
             entries: &entries,
         };
-        self.told.iter_mut().for_each(|told| told(&moved));
+        self.callbacks.iter_mut().for_each(|callback| callback(&moved));
         Ok(entries.len())
     }
 }

@@ -1,14 +1,14 @@
-//! Deadlines by the million: a hierarchical wheel of millisecond ticks. Deadlines with a key enter, keys whose time has come
-//! leave. It reads no clock.
+//! A hierarchical timer wheel with millisecond ticks, for millions of deadlines. Deadlines with a key are inserted,
+//! keys of expired deadlines are returned. It reads no clock.
 //!
-//! Six levels of 64 slots (Varghese, Lauck: Hashed and Hierarchical Timing Wheels, 1987): inserting and cancelling take
-//! constant time, and an entry moves down at most five times before it fires. A deadline fires never before its time, and
-//! at most one tick after it as far as the wheel is asked.
+//! Six levels of 64 slots (Varghese, Lauck: Hashed and Hierarchical Timing Wheels, 1987): insertion and cancellation
+//! take constant time, and an entry moves down at most five times before it fires. A deadline never fires early, and at
+//! most one tick late if the wheel is polled in time.
 
 use crate::time::Time;
 use std::num::NonZeroU32;
 
-/// Nanoseconds of a tick. Deadlines of connections are told in seconds; a finer wheel would only cascade more often.
+/// Nanoseconds per tick. Connection deadlines are in seconds; a finer wheel would only cascade more often.
 const TICK: u64 = 1_000_000;
 
 const LEVELS: usize = 6;
@@ -20,15 +20,15 @@ const EXPIRED: usize = LEVELS * SLOTS;
 
 const NONE: u32 = u32::MAX;
 
-/// Names an entry of one wheel. One that has fired or was cancelled never names another.
+/// Identifies an entry of one wheel. The id of a fired or cancelled entry is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
     entry: u32,
-    /// Never 0, so that an optional one takes no more room.
+    /// Never 0, so that an `Option` takes no more space.
     generation: NonZeroU32,
 }
 
-/// Deadlines with keys. A key takes 24 bytes beside its own.
+/// The wheel. It takes 24 bytes per key besides the key itself.
 #[derive(Debug)]
 pub struct Wheel<K> {
     entries: Vec<Entry<K>>,
@@ -66,19 +66,19 @@ impl<K> Wheel<K> {
         }
     }
 
-    /// Entries that have neither been taken nor cancelled.
+    /// The number of pending entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entered
     }
 
-    /// Whether nothing is waited for.
+    /// Whether there are no pending entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entered == 0
     }
 
-    /// Enters a deadline, rounded up to a tick. One in the past fires at the next [`expired`](Self::expired).
+    /// Inserts a deadline, rounded up to a tick. One in the past fires at the next [`expired`](Self::expired).
     pub fn insert(&mut self, due: Time, key: K) -> Timer {
         let due = due.nanoseconds().div_ceil(TICK);
         let entry = match self.unused {
@@ -108,7 +108,7 @@ impl<K> Wheel<K> {
         }
     }
 
-    /// Takes an entry out; its key, unless it has fired or was cancelled already.
+    /// Cancels an entry; returns its key unless it has fired or was cancelled already.
     pub fn cancel(&mut self, timer: Timer) -> Option<K> {
         let entry = self.entries.get(timer.entry as usize)?;
         if entry.generation != timer.generation || entry.key.is_none() {
@@ -118,7 +118,7 @@ impl<K> Wheel<K> {
         self.free(timer.entry)
     }
 
-    /// The next key whose deadline is not after `now`, in no order within a tick. Call it until there is none.
+    /// The next expired key, in no order within a tick. Call it until it returns `None`.
     pub fn expired(&mut self, now: Time) -> Option<K> {
         if self.lists[EXPIRED] == NONE {
             self.advance(now.nanoseconds() / TICK);
@@ -131,7 +131,7 @@ impl<K> Wheel<K> {
         self.free(entry)
     }
 
-    /// When to ask next: no entry fires before, and with one that fires it is not after. [`Time::NEVER`] when empty.
+    /// The time of the next poll: no entry fires before it. [`Time::NEVER`] if the wheel is empty.
     #[must_use]
     pub fn next_due(&self) -> Time {
         if self.lists[EXPIRED] != NONE {
@@ -142,7 +142,7 @@ impl<K> Wheel<K> {
         })
     }
 
-    /// Moves time on, and what is due into the list of expired entries.
+    /// Advances time and moves due entries to the expired list.
     fn advance(&mut self, now: u64) {
         while let Some((level, slot, tick)) = self.next_slot()
             && tick <= now
@@ -158,7 +158,7 @@ impl<K> Wheel<K> {
         self.elapsed = self.elapsed.max(now);
     }
 
-    /// The occupied slot that comes first, and the tick at which it begins.
+    /// The first occupied slot, and its first tick.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         for level in 0..LEVELS {
             if self.occupied[level] == 0 {
@@ -169,7 +169,7 @@ impl<K> Wheel<K> {
             let ahead = self.occupied[level].rotate_right(current).trailing_zeros();
             let slot = (current + ahead) as usize % SLOTS;
             let tick = ((self.elapsed >> shift) + u64::from(ahead)) << shift;
-            // What lies in a lower level comes before anything in a higher one.
+            // Entries of a lower level precede all entries of higher ones.
             return Some((level, slot, tick.max(self.elapsed)));
         }
         None
@@ -180,7 +180,7 @@ impl<K> Wheel<K> {
         let list = if due <= self.elapsed {
             EXPIRED
         } else {
-            // Deadlines beyond the last level wait in its farthest slot, and are placed anew from there.
+            // Deadlines beyond the last level wait in its farthest slot and are inserted again from there.
             let farthest = self.elapsed | ((1 << (LEVELS as u32 * SLOT_BITS)) - 1);
             let due = due.min(farthest.max(self.elapsed + 1));
             let level = (63 - (due ^ self.elapsed).leading_zeros()) / SLOT_BITS;

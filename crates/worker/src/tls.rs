@@ -1,6 +1,5 @@
-//! One TLS session, of a client or a server, without a socket: bytes of the peer in any split go in; what the session says to
-//! them, and what they say in plain, come out in buffers that all sessions of a worker use in turn. A session at rest holds
-//! no buffer of its own.
+//! One TLS session, of a client or a server, without a socket. Input: the peer's bytes in any split. Output: replies
+//! and plaintext, in buffers shared by all sessions of a worker. An idle session holds no buffer.
 
 use crate::engine::{Output, Plain};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -14,22 +13,22 @@ use std::fmt;
 use std::io;
 use std::ops::DerefMut;
 
-/// What a record may add to the bytes in it: its header of 5 bytes, the nonce of TLS 1.2 (8), the type of TLS 1.3 (1) and
-/// the tag (16); RFC 8446 5.2, RFC 5288 3.
+/// The maximum overhead of a record: its header of 5 bytes, the nonce of TLS 1.2 (8), the type of TLS 1.3 (1) and the
+/// tag (16); RFC 8446 5.2, RFC 5288 3.
 const OVERHEAD: usize = 30;
 
-/// Plain bytes of a record at most (RFC 8446 5.1).
+/// The maximum plaintext of a record (RFC 8446 5.1).
 pub const RECORD: usize = 16_384;
 
 /// Bytes of an alert, encrypted.
 const ALERT: usize = 2 + OVERHEAD;
 
-/// The end of a connection that a session is of: a client's or a server's.
+/// The role of a session: client or server.
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
-    /// What rustls keeps of this end.
+    /// The rustls state of this role.
     type Data;
 
-    /// As of the connections of rustls, which have it each of their own.
+    /// The per-role functions of rustls connections.
     fn process_tls_records<'c, 'i>(
         &'c mut self,
         incoming: &'i mut [u8],
@@ -61,29 +60,29 @@ impl Side for UnbufferedServerConnection {
 /// One session.
 pub struct Session<S> {
     connection: S,
-    /// Received and not used yet: less than a record, or than a message of the handshake.
+    /// Received, not yet processed: less than a record or handshake message.
     tail: Vec<u8>,
     shaking_hands: bool,
     ended: bool,
     failed: bool,
 }
 
-/// What the sessions of a worker use in turn.
+/// Buffers shared by the sessions of a worker.
 #[derive(Debug, Default)]
 pub struct Buffers {
     incoming: Vec<u8>,
-    /// What is to be sent.
+    /// Bytes to send.
     pub outgoing: Vec<u8>,
-    /// What was received, in plain.
+    /// Received plaintext.
     pub plain: Vec<u8>,
 }
 
-/// What the last bytes brought, beside those in the buffers.
+/// The result of the last bytes, besides the buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct News {
-    /// The handshake is complete, and of which kind it was.
+    /// The handshake is complete, and its kind.
     pub opened: Option<HandshakeKind>,
-    /// The peer has ended its side (`close_notify`), as nobody else could.
+    /// The peer has ended its side (`close_notify`, authenticated).
     pub ended: bool,
 }
 
@@ -99,13 +98,13 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Takes in what the peer sent; of a client nothing, at first. The buffers hold what it came to, also when it failed: plain
-    /// bytes before the failure, and an alert for the peer.
+    /// Processes bytes from the peer; for a client initially none. The buffers hold the result, also after a failure:
+    /// plaintext before the failure, and an alert for the peer.
     ///
     /// # Errors
-    /// What is wrong with the bytes; what comes after them is ignored.
+    /// The error in the bytes; the bytes after it are ignored.
     pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
-        // rustls must not be driven on: it would send its alert again, which it takes for a mistake of its own.
+        // rustls must not continue: it would send its alert again and treat that as its own mistake.
         if self.failed {
             return Ok(News::default());
         }
@@ -119,7 +118,7 @@ impl<S: Side> Session<S> {
             self.put_alert(used, buffers);
             return Err(error);
         }
-        // What follows the peer's end is not for us (RFC 8446 6.1).
+        // Bytes after the peer's close_notify are ignored (RFC 8446 6.1).
         self.tail = if self.ended {
             Vec::new()
         } else {
@@ -133,7 +132,7 @@ impl<S: Side> Session<S> {
         })
     }
 
-    /// Has the state machine go on as far as it can; `used` says how many of the incoming bytes were used.
+    /// Advances the state machine as far as possible; `used` returns the number of incoming bytes used.
     fn drive(&mut self, used: &mut usize, buffers: &mut Buffers) -> Result<(), Error> {
         let Buffers {
             incoming,
@@ -172,7 +171,7 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Puts what a failed session still has to send into the buffers.
+    /// Copies a failed session's remaining output to the buffers.
     fn put_alert(&mut self, mut used: usize, buffers: &mut Buffers) {
         while self.connection.wants_write() {
             let status = self.connection.process_tls_records(&mut buffers.incoming[used..]);
@@ -184,7 +183,7 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Whether the peer has ended its side, so that what it sent is known to be whole.
+    /// Whether the peer has ended its side, so that its data is known to be complete.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
@@ -200,19 +199,19 @@ impl<S: Side> Session<S> {
         Some(format!("{version:?} {suite:?}"))
     }
 
-    /// Encrypts bytes, at most a few records of them, behind what `outgoing` holds.
+    /// Encrypts bytes, at most a few records, and appends them to `outgoing`.
     ///
     /// # Errors
-    /// Before the handshake is complete, and when the cryptography fails.
+    /// Before the handshake is complete, and if the cryptography fails.
     pub fn encrypt(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         let room = bytes.len() + (bytes.len() / RECORD + 1) * OVERHEAD;
         self.write(outgoing, room, |traffic, room| traffic.encrypt(bytes, room))
     }
 
-    /// Says that nothing more follows from this side.
+    /// Queues close_notify.
     ///
     /// # Errors
-    /// As [`encrypt`](Self::encrypt).
+    /// Same as [`encrypt`](Self::encrypt).
     pub fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
         if self.shaking_hands {
             return Err(Error::HandshakeNotComplete);
@@ -235,7 +234,7 @@ impl<S: Side> Session<S> {
                     outgoing.resize(start + room, 0);
                     let mut written = put(&mut traffic, &mut outgoing[start..]);
                     if let Err(EncryptError::InsufficientSize(short)) = &written {
-                        // A message of the session's own goes before it.
+                        // A pending message of the session precedes it.
                         outgoing.resize(start + short.required_size, 0);
                         written = put(&mut traffic, &mut outgoing[start..]);
                     }
@@ -260,7 +259,7 @@ impl<S: Side> Session<S> {
     }
 }
 
-/// Puts a record of the session's own behind what `outgoing` holds.
+/// Appends a record of the session itself to `outgoing`.
 fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, outgoing: &mut Vec<u8>) {
     let start = outgoing.len();
     let mut length = data.encode(&mut []);
@@ -281,24 +280,24 @@ impl<S> fmt::Debug for Session<S> {
     }
 }
 
-/// The output of a connection over TLS: what is written to it is encrypted on its way to the engine.
+/// The output of a TLS connection: encrypts on the way to the engine.
 #[derive(Debug)]
 pub struct Encrypted<'a, S> {
     /// The connection.
     pub plain: Plain<'a>,
     /// Its session.
     pub session: &'a mut Session<S>,
-    /// What the session has to send; empty between calls.
+    /// The session's output; empty between calls.
     pub outgoing: &'a mut Vec<u8>,
     /// Counts the bytes sent.
     pub sent: &'a mut u64,
 }
 
 impl<S: Side> Encrypted<'_, S> {
-    /// Queues what the session has to send.
+    /// Queues the session's output.
     ///
     /// # Errors
-    /// When the connection has no room for it.
+    /// If the connection has no room for it.
     pub fn flush(&mut self) -> io::Result<()> {
         let written = self.plain.write(self.outgoing);
         *self.sent += self.outgoing.len() as u64;
@@ -319,7 +318,7 @@ impl<S: Side> Output for Encrypted<'_, S> {
     }
 
     fn end(&mut self) {
-        // Where it cannot be said, as before a handshake is complete, the end of the connection says the same.
+        // If it cannot be sent, as before a handshake is complete, the end of the connection has the same meaning.
         if self.session.end(self.outgoing).is_ok() {
             let _ = self.flush();
         }

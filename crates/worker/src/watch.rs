@@ -1,4 +1,4 @@
-//! Packet sockets that watch what passes a device: opened silent, given a program that chooses, and read without waiting.
+//! Packet sockets that observe a device: opened without delivery, given a filter program, and read without blocking.
 
 use crate::system::option;
 use nix::net::if_::if_nametoindex;
@@ -7,7 +7,7 @@ use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, SockFilter, Socket, Type};
 use std::io::{self, Read};
 
-/// Why nothing can be seen of a device.
+/// Why a device cannot be observed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -20,15 +20,15 @@ pub enum WatchError {
         /// The name given.
         device: String,
     },
-    /// One in none.
-    #[error("one_in is 0: give 1 to observe all datagrams, or more for a sample")]
+    /// The sampling ratio is 0.
+    #[error("one_in is 0: use 1 to observe all datagrams, or more for a sample")]
     NoSample,
-    /// Any other refusal of the kernel.
+    /// Any other kernel error.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed step.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -44,8 +44,8 @@ pub(crate) fn index_of(device: &str) -> Result<u32, WatchError> {
     })
 }
 
-/// A packet socket of one device and one `ETH_P_*` protocol, with a receive buffer of so many bytes as far as the kernel
-/// allows. It passes on nothing before it is given a program.
+/// A packet socket of one device and one `ETH_P_*` protocol, with a receive buffer of this many bytes as far as the
+/// kernel allows. It delivers nothing until it has a program.
 pub(crate) fn open(
     device: u32,
     protocol: i32,
@@ -57,7 +57,7 @@ pub(crate) fn open(
         opened => check("open a packet socket", opened)?,
     };
     check("not block", socket.set_nonblocking(true))?;
-    // Forced past net.core.rmem_max where that is permitted.
+    // Exceeds net.core.rmem_max if permitted.
     let forced = setsockopt(&socket, RcvBufForce, &buffer_bytes);
     let sized = forced.or_else(|_| socket.set_recv_buffer_size(buffer_bytes));
     check("set the receive buffer", sized)?;
@@ -67,12 +67,12 @@ pub(crate) fn open(
     Ok(socket)
 }
 
-/// Gives a socket the program that chooses what it passes on.
+/// Attaches the program that selects the frames.
 pub(crate) fn attach(socket: &Socket, program: &[SockFilter]) -> Result<(), WatchError> {
     check("attach the filter", socket.attach_filter(program))
 }
 
-/// Reads what waits at a socket; none where nothing does.
+/// Reads a queued frame; `None` if there is none.
 pub(crate) fn read(mut socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match socket.read(buffer) {
@@ -101,12 +101,12 @@ pub(crate) mod code {
     pub(crate) const RETURN_A: u16 = (libc::BPF_RET | libc::BPF_A) as u16;
 }
 
-/// Loads what the kernel knows about a frame besides its bytes (`SKF_AD_*`).
+/// Loads frame metadata (`SKF_AD_*`).
 pub(crate) fn load(field: i32) -> SockFilter {
     SockFilter::new(code::LOAD_WORD, 0, 0, (libc::SKF_AD_OFF + field) as u32)
 }
 
-/// Passes nothing but frames of which the kernel knows that `field` is `value`, or that it is not.
+/// Accepts only frames whose metadata `field` is `value`, or is not.
 pub(crate) fn only(field: i32, value: u32, is: bool) -> [SockFilter; 3] {
     [
         load(field),

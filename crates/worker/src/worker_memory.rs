@@ -1,4 +1,4 @@
-//! Where a worker's memory lies: the policy, and the pages as the kernel told them.
+//! The location of a worker's memory: the policy, and the pages as reported by the kernel.
 
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 pub struct WorkerMemory {
     /// The policy of the whole worker: `first-touch`, `local`, `interleave` or `node:N`.
     pub policy: String,
-    /// The policy of the buffers that datagrams are received into and sent from.
+    /// The policy of the buffers for received and sent datagrams.
     pub buffers_policy: String,
-    /// Bytes of the pages that are counted.
+    /// The page size, in bytes.
     pub page_bytes: u64,
-    /// Pages of those buffers that were touched, by the node that they are on; `None` where the kernel does not tell.
+    /// Touched pages of those buffers, per node; `None` if the kernel does not report it.
     pub buffer_pages_by_node: Option<BTreeMap<u32, u64>>,
-    /// Why it does not.
+    /// Why it is unknown.
     pub unknown: Option<String>,
 }
 
 impl WorkerMemory {
-    /// The pages by node in a few words: `node 0: 12, node 1: 3`; a dash where there are none, or none are known.
+    /// The pages by node, such as `node 0: 12, node 1: 3`; a dash if empty or unknown.
     #[must_use]
     pub fn words(&self) -> String {
         let nodes = self.buffer_pages_by_node.iter().flatten();
@@ -33,7 +33,7 @@ impl WorkerMemory {
         words.join(", ")
     }
 
-    /// The policy of the worker, and that of its buffers where it is another.
+    /// The policy of the worker, and that of its buffers if different.
     #[must_use]
     pub fn policies(&self) -> String {
         if self.buffers_policy == self.policy {
@@ -43,8 +43,8 @@ impl WorkerMemory {
     }
 }
 
-/// The memory of several workers in one sentence: their policies, and the share of their buffers' pages on each node; `None`
-/// where nobody told.
+/// The memory of several workers in one sentence: their policies, and the share of their buffers' pages on each node;
+/// `None` if unknown for all.
 #[must_use]
 pub fn sentence<'a>(workers: impl Iterator<Item = &'a WorkerMemory>) -> Option<String> {
     let workers: Vec<&WorkerMemory> = workers.collect();

@@ -19,19 +19,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("lab", &["engines::run", "engines::udp"]),
     ("lab", &["scale::account", "scale::places"]),
     ("lab", &["scale::observe", "scale::plan"]),
-    ("lab", &["scale::run", "scale::trial"]),
-    (
-        "lab",
-        &[
-            "streams::account",
-            "streams::client",
-            "streams::memory",
-            "streams::run",
-            "streams::server",
-            "streams::trial",
-            "streams::verdict",
-        ],
-    ),
 ];
 
 /// A module's path within its crate.

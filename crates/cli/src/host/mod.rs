@@ -1,4 +1,4 @@
-//! `corelane host`: what this machine is to frames, and what of it would spoil a measurement.
+//! `corelane host`: the network inventory of this machine, and the conditions that would spoil a measurement.
 
 mod text;
 
@@ -12,14 +12,14 @@ use serde::Serialize;
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane host\n  corelane host --dev lo --json\n\n\
-`--check` changes nothing; it exits with 1 when something would spoil a result.";
+`--check` changes nothing; it exits with 1 if a condition would spoil a result.";
 
 #[derive(Debug, Args)]
 pub struct HostArguments {
-    /// This device alone [default: all of this network namespace]
+    /// Show only this device [default: all devices of this network namespace]
     #[arg(long, value_name = "DEVICE")]
     pub dev: Option<String>,
-    /// What would spoil a measurement or keep it from scaling, worst first, with the command that mends it
+    /// List conditions that would spoil a measurement or prevent scaling, worst first, each with a fix
     #[arg(long)]
     pub check: bool,
     /// One JSON document on standard output; `corelane explain --config` reads it
@@ -31,15 +31,15 @@ pub struct HostArguments {
 #[derive(Serialize)]
 struct CheckDocument {
     schema: &'static str,
-    /// How many of the conditions spoil a result.
+    /// Number of conditions that spoil a result.
     spoils: usize,
-    /// How many explain one.
+    /// Number of conditions that explain a result.
     explains: usize,
-    /// All that was looked at, worst first.
+    /// All conditions checked, worst first.
     conditions: Vec<Condition>,
 }
 
-/// Prints the inventory, or its judgement.
+/// Prints the inventory, or with `--check` its conditions.
 pub fn run(arguments: &HostArguments) -> Outcome {
     let mut inventory = inventory::inventory();
     if let Some(name) = &arguments.dev {
@@ -66,7 +66,7 @@ pub fn run(arguments: &HostArguments) -> Outcome {
     }
 }
 
-/// The inventory with one device and what is said of it and of the machine.
+/// The inventory reduced to one device; conditions of other devices are removed.
 fn only(mut inventory: Inventory, name: &str) -> anyhow::Result<Inventory> {
     let names: Vec<String> = (inventory.devices.iter())
         .map(|device| device.name.clone())

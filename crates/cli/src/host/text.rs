@@ -1,4 +1,4 @@
-//! An inventory, and what was found about it, in lines of at most 100 columns.
+//! Formats an inventory and its conditions as text, in lines of at most 100 columns.
 
 use corelane_host::conditions::{Condition, Severity};
 use corelane_host::cpus::list;
@@ -9,7 +9,7 @@ use corelane_report::text::{WIDTH, paragraph};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// What is read before the value: `  hash fields  `.
+/// Width of the label before a value: `  hash fields  `.
 const LABEL: usize = 14;
 
 /// The machine, then every device.
@@ -29,10 +29,10 @@ pub fn inventory(inventory: &Inventory) -> String {
         },
     );
     if let Some(reason) = &inventory.devices_unknown {
-        text.push_str(&format!("no device can be listed: {reason}\n"));
+        text.push_str(&format!("devices cannot be listed: {reason}\n"));
     }
     if inventory.devices.iter().all(|device| !device.has_hardware()) {
-        text.push_str("no network interface with queues of its own: nothing here hashes in hardware\n");
+        text.push_str("no network interface with hardware queues: nothing hashes in hardware\n");
     }
     for one in &inventory.devices {
         text.push('\n');
@@ -41,7 +41,7 @@ pub fn inventory(inventory: &Inventory) -> String {
     text
 }
 
-/// What was found, worst first; what is fine is counted.
+/// The conditions, worst first; conditions that are fine are only counted.
 pub fn conditions(conditions: &[Condition]) -> String {
     let mut text = String::new();
     for condition in conditions {
@@ -55,13 +55,13 @@ pub fn conditions(conditions: &[Condition]) -> String {
             (None, Some(because)) => format!("unknown: {because}"),
             (None, None) => "unknown".to_owned(),
         };
-        let mend = condition.mend.as_ref().map(|mend| format!("mend: {mend}"));
+        let fix = condition.mend.as_ref().map(|fix| format!("fix: {fix}"));
         paragraph(
             &mut text,
             &format!("{word:<10}"),
             &format!("{}: {value}", condition.name),
         );
-        for words in [Some(format!("why: {}", condition.why)), mend]
+        for words in [Some(format!("why: {}", condition.why)), fix]
             .into_iter()
             .flatten()
         {
@@ -99,13 +99,12 @@ fn device(device: &Device) -> String {
     text
 }
 
-/// A label, and a value beside it in as many lines as it needs.
+/// Appends a label and a value; the value is wrapped.
 fn labelled(text: &mut String, label: &str, value: &str) {
     let label = format!("  {label}");
     paragraph(text, &format!("{label:<LABEL$}"), value);
 }
 
-/// The line that a device begins with.
 fn heading(device: &Device) -> String {
     let link = &device.link;
     let kind = link.kind.clone().or_else(|| {
@@ -130,14 +129,14 @@ fn heading(device: &Device) -> String {
     )
 }
 
-/// What chooses the queue of a frame.
+/// Lines for everything that determines a frame's queue.
 fn steering(device: &Device, line: &mut impl FnMut(&str, String)) {
     match &device.rss.value {
         Some(own) => rss(own, device.receive_queues.len(), line),
         None => line("rss", reason(&device.rss)),
     }
     if device.has_hardware() || device.fields.value.is_some() {
-        line("hash fields", told(&device.fields, fields));
+        line("hash fields", or_reason(&device.fields, fields));
     }
     if let Some(contexts @ [_, ..]) = device.contexts.value.as_deref() {
         let numbers: Vec<u32> = contexts.iter().map(|context| context.context).collect();
@@ -145,7 +144,7 @@ fn steering(device: &Device, line: &mut impl FnMut(&str, String)) {
     }
     let rules = device.rules.value.as_ref().map_or(0, |rules| rules.rules.len());
     if rules > 0 {
-        line("ntuple rules", format!("{rules} go before the table"));
+        line("ntuple rules", format!("{rules}, applied before the table"));
     }
     if let Some(xdp) = &device.link.xdp {
         let programs = list::format(&xdp.programs);
@@ -158,7 +157,7 @@ fn steering(device: &Device, line: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// What a device does beside steering, as far as it does.
+/// Lines for the settings other than steering that are known.
 fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
     if let Some(pause) = device.pause.value {
         let state = |on| if on { "on" } else { "off" };
@@ -190,7 +189,7 @@ fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
         line("driver flags", join(flags));
     }
     if let Some(features) = &device.features.value {
-        const TELLING: [&str; 10] = [
+        const SHOWN: [&str; 10] = [
             "rx-gro",
             "rx-gro-hw",
             "rx-lro",
@@ -202,7 +201,7 @@ fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
             "tx-udp-segmentation",
             "tx-checksum-ip-generic",
         ];
-        let on = TELLING.into_iter().filter(|name| features.contains(*name));
+        let on = SHOWN.into_iter().filter(|name| features.contains(*name));
         line("offloads", join(on));
     }
 }
@@ -211,7 +210,7 @@ fn rss(rss: &Rss, queues: usize, line: &mut impl FnMut(&str, String)) {
     let transforms: Vec<String> = rss.transforms.iter().map(|one| format!(", {one:?}")).collect();
     let function = format!("{:?}{}", rss.function, transforms.concat()).to_lowercase();
     let key = match rss.key.len() {
-        0 => "the driver tells none".to_owned(),
+        0 => "not reported by the driver".to_owned(),
         digits => format!("{} ({} bytes)", rss.key, digits / 2),
     };
     let mut shares: BTreeMap<u32, usize> = (0..queues as u32).map(|queue| (queue, 0)).collect();
@@ -286,12 +285,12 @@ fn cpus(fact: &Fact<Vec<u32>>) -> String {
     }
 }
 
-/// One mark for what is not there, another for what is not known.
+/// `-` for a value that is absent, `?` for one that is unknown.
 fn absent<T>(fact: &Fact<T>) -> String {
     if fact.absent_because.is_some() { "-" } else { "?" }.to_owned()
 }
 
-fn told<T>(fact: &Fact<T>, words: impl Fn(&T) -> String) -> String {
+fn or_reason<T>(fact: &Fact<T>, words: impl Fn(&T) -> String) -> String {
     fact.value.as_ref().map_or_else(|| reason(fact), words)
 }
 
@@ -313,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_told_in_lines_that_fit() {
+    fn this_machine_is_shown_in_lines_that_fit() {
         let machine = corelane_host::inventory::inventory();
         let text = inventory(&machine);
         assert!(text.contains("lo: loopback"), "{text}");

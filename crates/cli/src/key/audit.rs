@@ -1,4 +1,4 @@
-//! `corelane key audit`: a key and flows enter; what is wrong with them leaves.
+//! `corelane key audit`: reports the defects of a key and the distribution of flows.
 
 use super::traffic::{self, TrafficArguments};
 use crate::outcome::Outcome;
@@ -19,19 +19,19 @@ pub const EXAMPLES: &str = "Examples:
   \
     corelane key audit --buckets 8 --clients 10.11.0.0/24 --server 10.11.2.1:80 --json
 \
-    Exit code 1 when the key should not be used.";
+    Exit code 1 if the key should not be used.";
 
 #[derive(Debug, Args)]
 pub struct AuditArguments {
     #[command(flatten)]
     rule: RuleArguments,
-    /// What is hashed
+    /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
-    /// A steering document, instead of key, table, buckets and fields
+    /// Steering document to use instead of key, table, buckets and fields
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash"])]
     steering: Option<PathBuf>,
-    /// The key is meant to be symmetric: allow what that costs, and fail if it is not
+    /// Require a symmetric key: accept the weaknesses that symmetry implies, and fail if the key is not symmetric
     #[arg(long)]
     symmetric: bool,
     #[command(flatten)]
@@ -54,7 +54,7 @@ struct AuditDocument {
     passes: bool,
 }
 
-/// Audits, prints, and fails when the key should not be used.
+/// Audits and prints. Returns an error if the key should not be used.
 pub fn run(arguments: &AuditArguments) -> Outcome {
     let rule = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, arguments.hash)?;
     let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
@@ -72,7 +72,7 @@ pub fn run(arguments: &AuditArguments) -> Outcome {
         text(document, rule.table.buckets())
     })?;
     if !document.passes {
-        anyhow::bail!("the key does not pass: corelane key generate makes one that does");
+        anyhow::bail!("the key does not pass: run corelane key generate for one that passes");
     }
     Ok(())
 }
@@ -93,7 +93,7 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
     let mut lines = vec![
         format!("key {}", audit.key),
         format!(
-            "{} bytes, {:.1} % ones, entropy {entropy:.2} bits a byte of {possible:.2}, period {period}",
+            "{} bytes, {:.1} % ones, entropy {entropy:.2} of {possible:.2} bits per byte, period {period}",
             audit.bytes,
             100.0 * audit.ones
         ),
@@ -104,7 +104,7 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
         fields.render(WIDTH),
         format!("{} over {buckets} buckets:", document.traffic),
         format!(
-            "  fullest {:.3} of the mean, {:.1} deviations above its share",
+            "  fullest bucket {:.3} of the mean, {:.1} standard deviations above its share",
             imbalance.fullest_over_mean, imbalance.worst_deviations
         ),
     ];
@@ -121,7 +121,7 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
         format!("{}  {}", if failure { "FAIL" } else { "note" }, finding.what)
     }));
     if imbalance.worst_deviations > Imbalance::SUSPICIOUS {
-        let what = "chance does not explain the fullest bucket: these flows and this key do not go together";
+        let what = "the fullest bucket is not explained by chance: this key distributes these flows unevenly";
         lines.push(format!("FAIL  {what}"));
     }
     lines.push(
@@ -135,5 +135,5 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Buckets shown one by one.
+/// Buckets listed in the text; the JSON document has all.
 const SHOWN: usize = 16;

@@ -1,4 +1,4 @@
-//! `corelane key generate`: what is wanted of keys enters, random keys that pass the audit leave.
+//! `corelane key generate`: generates random keys that pass the audit.
 
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
@@ -15,19 +15,19 @@ pub const EXAMPLES: &str = "Examples:\n  corelane key generate\n  corelane key g
 
 #[derive(Debug, Args)]
 pub struct GenerateArguments {
-    /// Keys to make
+    /// Number of keys
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
-    /// Bytes of each, 40 to 64; devices take 40 or 52
+    /// Key length in bytes, 40 to 64; devices use 40 or 52
     #[arg(long, value_name = "N", default_value_t = 40)]
     bytes: usize,
-    /// What will be hashed
+    /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
-    /// Entries of the table that every field has to reach, a power of two up to 4096
+    /// Entries of the table that the audit uses, a power of two up to 4096
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     table_size: usize,
-    /// Give both directions of a flow one hash; for 4-tuples that leaves 16 random bits
+    /// Hash both directions of a flow to the same value; for 4-tuples this leaves 16 random bits
     #[arg(long, value_enum, value_name = "FAMILIES")]
     symmetric: Option<SymmetricArgument>,
     /// One JSON document on standard output
@@ -35,12 +35,12 @@ pub struct GenerateArguments {
     json: bool,
 }
 
-/// For which families a key is symmetric.
+/// Address families for which a key is symmetric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SymmetricArgument {
-    /// IPv4 alone
+    /// IPv4 only
     Ipv4,
-    /// IPv6 alone
+    /// IPv6 only
     Ipv6,
     /// Both
     Both,
@@ -65,14 +65,14 @@ struct GenerateDocument {
     table_size: usize,
     symmetric_ipv4: bool,
     symmetric_ipv6: bool,
-    /// Keys drawn that did not pass the audit.
+    /// Number of drawn keys that failed the audit.
     refused: u64,
 }
 
-/// Draws a key fails the audit this often in a row only when what is asked for cannot be had.
+/// Draws per key. This many consecutive failures mean that no key can meet the request.
 const MOST_DRAWS: u32 = 10_000;
 
-/// Draws keys until enough pass.
+/// Draws keys until the requested number passes the audit.
 pub fn run(arguments: &GenerateArguments) -> Outcome {
     if !(Key::MINIMUM..=Key::MAXIMUM).contains(&arguments.bytes) {
         return Err(usage(
@@ -122,5 +122,5 @@ fn draw(
         }
         *refused += 1;
     }
-    anyhow::bail!("no key of {MOST_DRAWS} drawn passes: give a smaller --table-size")
+    anyhow::bail!("none of {MOST_DRAWS} drawn keys passes the audit: give a smaller --table-size")
 }

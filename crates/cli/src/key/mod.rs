@@ -1,4 +1,4 @@
-//! `corelane key`: is a key any good, and where to get one that is.
+//! `corelane key`: audits and generates RSS keys.
 
 mod audit;
 mod generate;
@@ -9,10 +9,10 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum KeyWhat {
-    /// What a key's hash can and cannot tell apart, and how flows fall under it
+    /// Audit which inputs a key's hash distinguishes, and how it distributes flows
     #[command(after_help = audit::EXAMPLES)]
     Audit(Box<audit::AuditArguments>),
-    /// Random keys that pass the audit, symmetric ones if asked
+    /// Generate random keys that pass the audit, optionally symmetric
     #[command(after_help = generate::EXAMPLES)]
     Generate(generate::GenerateArguments),
 }

@@ -1,4 +1,4 @@
-//! Flows to audit a key with: a capture, a list, or flows drawn from a pool enter; how they fall on the buckets leaves.
+//! Distributes flows over buckets for an audit; the flows come from a capture, a list, or a random draw from a pool.
 
 use crate::capture;
 use crate::documents::entries;
@@ -13,36 +13,36 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Which flows.
+/// Source of flows.
 #[derive(Debug, Args)]
 pub struct TrafficArguments {
-    /// The flows of a capture, each once
+    /// Use the flows of a capture, each once
     #[arg(long, value_name = "FILE", conflicts_with = "flow_list")]
     pcap: Option<PathBuf>,
-    /// A list of flows, SOURCE DESTINATION a line, as ADDRESS:PORT
+    /// Use a list of flows, one SOURCE DESTINATION per line, as ADDRESS:PORT
     #[arg(long, value_name = "FILE")]
     flow_list: Option<PathBuf>,
-    /// Otherwise as many flows are drawn
+    /// Number of flows to draw, without --pcap and --flow-list
     #[arg(long, value_name = "N", default_value = "100k", value_parser = flow_count)]
     flows: u64,
-    /// Addresses that drawn flows come from
+    /// Source addresses of drawn flows
     #[arg(long, value_name = "POOL", default_value = "10.0.0.0/8")]
     clients: Pool,
-    /// Where drawn flows go, as ADDRESS:PORT
+    /// Destination of drawn flows, as ADDRESS:PORT
     #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080")]
     server: SocketAddr,
-    /// Seed of the draw
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// More flows would only tell the same more slowly.
+/// More flows would take longer without changing the result.
 const MOST_FLOWS: u64 = 10_000_000;
 
-/// Addresses of a pool that are drawn from: the first so many.
+/// Only the first addresses of a pool are used.
 const MOST_CLIENTS: usize = 1 << 20;
 
-/// What the flows are, in words, and how they fall on the buckets of the rule.
+/// A description of the flows, and their distribution over the buckets of the rule.
 pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Result<(String, Imbalance)> {
     let (what, flows) = if let Some(path) = &arguments.pcap {
         (format!("flows of {}", path.display()), of_capture(path)?)
@@ -56,7 +56,7 @@ pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Resul
         (what, drawn(arguments, rule.hash_fields)?)
     };
     let steerer = rule.steerer();
-    // What is hashed alike is one flow to the hash: every client once where ports are not hashed.
+    // Flows with equal hash input count once: if ports are not hashed, each client counts once.
     let inputs: HashSet<Vec<u8>> = flows
         .iter()
         .map(|flow| flow.input(rule.hash_fields).as_bytes().to_vec())
@@ -81,7 +81,7 @@ fn of_capture(path: &Path) -> anyhow::Result<HashSet<Tuple>> {
     Ok(flows)
 }
 
-/// A flow as `10.11.2.3:4000 10.11.2.1:8080`, an arrow between them allowed.
+/// Parses a flow such as `10.11.2.3:4000 10.11.2.1:8080`, optionally with `->` in between.
 fn flow(line: &str) -> Result<Tuple, String> {
     let mut ends = line
         .split_whitespace()
@@ -119,7 +119,7 @@ fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Has
         let source = SocketAddr::new(client, 1024 + (number % ports) as u16);
         Tuple::new(source, arguments.server).map_err(|error| usage("--clients and --server", error))
     };
-    // Where most are wanted, all are taken in turn instead: drawing the last of them would take forever.
+    // If most flows are wanted, enumerate them: random draws of the last ones would take too long.
     if wanted * 2 > possible {
         return (0..wanted).map(draw).collect();
     }

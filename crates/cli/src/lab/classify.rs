@@ -1,4 +1,4 @@
-//! `corelane lab classify`: the cache laboratory.
+//! `corelane lab classify`: measures table lookups under different cache and batching parameters.
 
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, cannot_run};
@@ -23,46 +23,46 @@ pub struct ClassifyArguments {
     /// Addresses in the full tables
     #[arg(long, value_name = "N", default_value = "6M", value_parser = count)]
     pub entries: u64,
-    /// Only tables of this list: none, post, exact
+    /// Tables to test: none, post, exact
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = TableKind::named)]
     pub tables: Option<Vec<TableKind>>,
     /// Buckets of the post's table [default: 524288,2097152]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub buckets: Option<Vec<u64>>,
-    /// Only the post's table without entries
+    /// Test only the post's table without entries
     #[arg(long, conflicts_with = "full")]
     pub empty: bool,
-    /// Only tables with entries
+    /// Test only tables with entries
     #[arg(long)]
     pub full: bool,
-    /// Frames that go through each stage together [default: 1,2,4,8,16,32,64]
+    /// Frames processed together in each stage [default: 1,2,4,8,16,32,64]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub batches: Option<Vec<usize>>,
-    /// Only this prefetching: none, header, bucket, both, bucket-and-array
+    /// Prefetch methods to test: none, header, bucket, both, bucket-and-array
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PrefetchKind::named)]
     pub prefetch: Option<Vec<PrefetchKind>>,
-    /// Lookups ahead to prefetch through the burst [default: 8,16,32,64]
+    /// Prefetch distances in lookups within the burst [default: 8,16,32,64]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub distances: Option<Vec<usize>>,
-    /// Bytes from one frame buffer to the next [default: 2048,1920,1984,2112,1536,4096]
+    /// Distances between frame buffers in bytes [default: 2048,1920,1984,2112,1536,4096]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub strides: Option<Vec<usize>>,
-    /// Numbers of threads [default: 1, 2, 4, ... and one a CPU]
+    /// Numbers of threads [default: 1, 2, 4, ... and one per CPU]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Option<Vec<usize>>,
-    /// Only these locks: none, read, read-per-batch
+    /// Locks to test: none, read, read-per-batch
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = LockKind::named)]
     pub locks: Option<Vec<LockKind>>,
-    /// Every combination of the lists, instead of the post's rows and what surrounds them
+    /// Test every combination of the lists, instead of the post's rows and their neighbours
     #[arg(long)]
     pub every_combination: bool,
-    /// Frames pulled at once
+    /// Frames per burst
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub burst: usize,
-    /// Frame buffers of each ring, made a multiple of the burst
+    /// Frame buffers of each ring, rounded to a multiple of the burst
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub ring: usize,
-    /// Length of one trial
+    /// Duration of one trial
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = duration)]
     pub duration: Duration,
     /// CPUs to use, such as 0-3 [default: one hardware thread of each core of the home node, then of the others]
@@ -72,7 +72,6 @@ pub struct ClassifyArguments {
     pub shell: ShellArguments,
 }
 
-/// Measures and reports.
 pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let cpus = steering::worker_cpus(arguments.cpus.as_deref(), None)?;
     let first = *cpus
@@ -111,7 +110,7 @@ fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
             locks: arguments.locks.clone().unwrap_or(all.locks),
         },
         every_combination: arguments.every_combination,
-        // More than a table takes, and refused, where a machine's words are shorter.
+        // On a machine with shorter words, the saturated value exceeds a table's capacity and is rejected.
         entries: usize::try_from(arguments.entries).unwrap_or(usize::MAX),
         burst: arguments.burst,
         ring: arguments.ring,

@@ -1,4 +1,4 @@
-//! `corelane lab engines`: which way to hash and which way to move datagrams is best here.
+//! `corelane lab engines`: compares hash implementations and datagram I/O methods on this machine.
 
 use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
 use crate::lab::shell::{self, RunArguments};
@@ -17,20 +17,20 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab engines --ways toeplitz\n 
 
 #[derive(Debug, Args)]
 pub struct EnginesArguments {
-    /// Ways to compare: toeplitz, udp, or names such as gfni,batch,gro_gso_64; references come along [default: all]
+    /// Methods to compare: toeplitz, udp, or names such as gfni,batch,gro_gso_64; references are added [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub ways: Vec<WayName>,
-    /// Length of one measurement of datagrams
+    /// Duration of one datagram measurement
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub duration: Duration,
-    /// Rounds; every way is measured once in each, in an order drawn anew
+    /// Rounds; each measures every method once, in a new random order
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// CPUs to use, such as 0,1: the first hashes and serves, the last is the client's [default: one CPU for all, as
-    /// `lab scale` places a bucket's client]
+    /// CPUs to use, such as 0,1: the first for hashing and the server, the last for the client [default: one CPU for
+    /// all, as in `lab scale`]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// Where datagrams are moved
+    /// Where the datagrams are sent
     #[arg(long, value_enum, default_value = "auto")]
     pub bed: BedArgument,
     /// Seed of the order within each round
@@ -74,7 +74,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
     )
 }
 
-/// The CPU of the server and that of the client.
+/// The CPUs of the server and of the client.
 fn cpus(list: Option<&str>) -> anyhow::Result<(u32, u32)> {
     let usable = steering::worker_cpus(list, None)?;
     let first = usable.first().copied();

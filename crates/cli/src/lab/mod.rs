@@ -1,4 +1,4 @@
-//! `corelane lab`: experiments in a test bed of their own, a file each.
+//! `corelane lab`: experiments in a private test bed, one file each.
 
 mod bed;
 mod classify;
@@ -18,45 +18,46 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum LabWhat {
-    /// Does it grow with the CPUs, and if not, why?
+    /// Measure how throughput scales with CPUs, and what limits it
     Scale {
         #[command(subcommand)]
         what: ScaleWhat,
     },
-    /// Over how many buckets RSS spreads flows evenly, and what rebalancing gains; no packet is sent
+    /// Simulate how evenly RSS spreads flows over buckets, and the gain of rebalancing; sends no packets
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::SimulateArguments),
-    /// What rebalancing gains while a server serves, and that nothing is lost: a skewed load against static RSS
+    /// Measure the gain and loss of rebalancing a running server under skewed load, compared with static RSS
     #[command(after_help = rebalance::EXAMPLES)]
     Rebalance(rebalance::RebalanceArguments),
-    /// Which way to hash and which way to move datagrams is best here, each against its reference
+    /// Compare hash implementations and datagram I/O methods on this machine, each with its reference
     #[command(after_help = engines::EXAMPLES)]
     Engines(engines::EnginesArguments),
-    /// Does a NIC that really does RSS do as computed? Proved on emulated ones, frame by frame
+    /// Check the computed queue of every frame against emulated NICs with hardware RSS
     #[command(after_help = nic::EXAMPLES)]
     Nic(nic::NicArguments),
-    /// How fast frames are classified by their addresses, and which choices decide it: batch, prefetch, stride, lock, table
+    /// Measure the rate of classifying frames by address, by batch, prefetch, stride, lock and table
     #[command(after_help = classify::EXAMPLES)]
     Classify(classify::ClassifyArguments),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ScaleWhat {
-    /// UDP: 1 to N buckets active, frames counted at five places
+    /// UDP: 1 to N active buckets, frames counted at five points
     #[command(
         after_help = "Examples:\n  corelane lab scale udp --duration 200ms --rounds 1 --json scale.json\n  \
         corelane lab scale udp --models all --placements aligned,crossed --duration 100ms --rounds 1"
     )]
     Udp(scale_udp::ScaleUdpArguments),
-    /// HTTP: 1 to N buckets active, small and large objects, up to millions of connections, our server or any other
+    /// HTTP: 1 to N active buckets, small and large objects, up to millions of connections, our server or another
     #[command(after_help = scale_http::EXAMPLES)]
     Http(scale_http::ScaleHttpArguments),
-    /// TCP: 1 to N buckets active, bytes to, from and through the server, in small and large writes over any number of connections
+    /// TCP: 1 to N active buckets, bytes to, from and through the server, small and large writes, any number of
+    /// connections
     #[command(after_help = scale_tcp::EXAMPLES)]
     Tcp(scale_tcp::ScaleTcpArguments),
 }
 
-/// Runs the experiment that was asked for.
+/// Runs the selected experiment.
 pub fn run(what: &LabWhat) -> Outcome {
     match what {
         LabWhat::Scale {

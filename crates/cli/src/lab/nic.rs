@@ -1,4 +1,4 @@
-//! `corelane lab nic`: the proof on NICs that really do RSS, emulated.
+//! `corelane lab nic`: checks computed queues against emulated NICs with hardware RSS.
 
 use crate::lab::shell::{self, RunArguments};
 use crate::outcome::{Outcome, cannot_run};
@@ -12,12 +12,13 @@ use std::path::PathBuf;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane lab nic\n  corelane lab nic --flows 240 --json\n\n\
-It boots a guest in software emulation (QEMU, busybox and a Debian kernel; tests/prepare.sh brings\n\
-them) and takes ten seconds or more. Exit code 1 when any frame is not where it was computed to be.";
+Boots a guest in software emulation (QEMU, busybox and a Debian kernel, installed by\n\
+tests/prepare.sh); takes ten seconds or more. Exit code 1 if any frame is not on its computed queue.";
 
 #[derive(Debug, Args)]
 pub struct NicArguments {
-    /// Flows of each of ten classes of packets (TCP, UDP, ICMP, two kinds of fragments; IPv4 and IPv6), in each of two rounds
+    /// Flows per packet class and round; ten classes (TCP, UDP, ICMP, two kinds of fragments; IPv4 and IPv6), two
+    /// rounds
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(4..=10_000))]
     pub flows: u32,
     /// Seed of keys and flows
@@ -27,7 +28,7 @@ pub struct NicArguments {
     pub run: RunArguments,
 }
 
-/// About how long a guest takes to boot and to be sent all frames.
+/// Approximate time to boot a guest and send it all frames.
 const GUEST_SECONDS: f64 = 10.0;
 
 /// `corelane lab nic`.
@@ -52,7 +53,7 @@ pub fn run(arguments: &NicArguments) -> Outcome {
     )
 }
 
-/// Where the user's programs keep what they can make anew.
+/// The user's cache directory.
 fn cache() -> Option<PathBuf> {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
     std::env::var_os("XDG_CACHE_HOME")

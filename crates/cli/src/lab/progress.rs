@@ -1,11 +1,12 @@
-//! What a terminal shows while an experiment runs; nothing is shown to anything else.
+//! Progress display of an experiment; only if standard error is a terminal.
 
 use corelane_host::conditions::{Severity, Snapshot};
 use corelane_lab::experiment::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
-/// Says what is about to run, where, and what may spoil it; then a bar of so many trials, which take about so many seconds.
+/// Prints the test bed, the conditions that spoil a result, and the estimated duration; returns a bar of `trials`
+/// steps.
 pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, seconds: f64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -24,11 +25,11 @@ pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, s
             condition.name, condition.why
         );
     }
-    eprintln!("{trials} trials, about {seconds:.0} s; ^C ends early and still reports");
+    eprintln!("{trials} trials, about {seconds:.0} s; ^C stops early and still reports");
     bar(trials)
 }
 
-/// A bar of so many trials.
+/// A progress bar of `trials` steps.
 pub fn bar(trials: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -38,7 +39,7 @@ pub fn bar(trials: usize) -> ProgressBar {
     ProgressBar::new(trials as u64).with_style(style)
 }
 
-/// How far the run is.
+/// Updates the progress bar.
 pub fn show<D>(bar: &ProgressBar, progress: &Progress<'_, D>) {
     bar.set_length(progress.of as u64);
     bar.set_position(progress.done as u64);

@@ -1,4 +1,4 @@
-//! `corelane lab rebalance`: a skewed load before, while and after the table is changed, against static RSS.
+//! `corelane lab rebalance`: a skewed load before, during and after table changes, compared with static RSS.
 
 use crate::lab::bed::{self, BedArgument, build_bed, snapshot};
 use crate::lab::shell::{self, RunArguments};
@@ -22,28 +22,28 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab rebalance --duration 300ms
 pub struct RebalanceArguments {
     #[command(flatten)]
     rule: RuleArguments,
-    /// CPUs to use, such as 0-3,6; the last one also generates [default: those this process may use]
+    /// CPUs to use, such as 0-3,6; the last one also generates [default: those allowed for this process]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
     /// Allow more buckets than CPUs: workers then share CPUs
     #[arg(long)]
     share_cpus: bool,
-    /// The k-th largest of the table's entries sends in proportion to k to the power of minus this
+    /// Zipf exponent of the load per table entry: the k-th largest sends in proportion to k to the power of -EXPONENT
     #[arg(long, value_name = "EXPONENT", default_value_t = 1.0)]
     exponent: f64,
-    /// Datagrams a second, at times fixed in advance
+    /// Datagrams per second, on a fixed schedule
     #[arg(long, value_name = "RATE", default_value = "20k", value_parser = rate)]
     rate: f64,
-    /// Length of each phase
+    /// Duration of each phase
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     duration: Duration,
-    /// Rounds, each with other entries loaded
+    /// Rounds, each with different loaded entries
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Table changes a minute in the phase that has them
+    /// Table changes per minute, in the phase with table changes
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     changes_per_minute: u32,
-    /// Seed of the ranks of entries
+    /// Random seed for the ranks of entries
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Where the experiment runs
@@ -59,7 +59,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
     let (bed, request) = request(arguments)?;
     corelane_host::limits::open_descriptors()?;
     let snapshot = snapshot(&bed);
-    // Two trials a round have four phases.
+    // The two trials of a round have four phases.
     let trial_seconds = 2.0 * request.duration_s + 0.5;
     let mut experiment = Rebalance {
         request,
@@ -86,7 +86,7 @@ fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
         return Err(usage("--exponent", "give 0 to 10"));
     }
     if arguments.rate < 1.0 {
-        return Err(usage("--rate", "give 1 a second or more"));
+        return Err(usage("--rate", "give 1/s or more"));
     }
     let client_cpu = cpus.last().copied().unwrap_or(0);
     let steering = steering::from_rule(&arguments.rule, HashFields::FourTuple, cpus)?;
@@ -106,7 +106,8 @@ fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
     Ok((bed, request))
 }
 
-/// The client: in namespaces one of the posts' pool; of loopback, which all runs share, an address that no other run has.
+/// The client address: in namespaces, one of the posts' pool; on loopback, which all runs share, one unique to this
+/// process.
 fn client(bed: &Bed) -> Ipv4Addr {
     match bed.kind() {
         BedKind::Loopback => {

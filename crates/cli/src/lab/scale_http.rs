@@ -1,4 +1,4 @@
-//! `corelane lab scale http`: the scaling experiment for requests.
+//! `corelane lab scale http`: the scaling experiment for HTTP requests.
 
 use super::scale_streams::{self, Asked, StreamsArguments};
 use crate::outcome::{Outcome, usage};
@@ -12,21 +12,21 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 200m
     corelane lab scale http --connections 2k --size 128 --models exact --duration 200ms --rounds 1\n\n\
     A million: --connections 1M --rate 50k --duration 60s --rounds 1 --models exact --placements aligned\n\
     Another server: --subject 'nginx -c FILE' --path /index.html\n\n\
-    A subject finds where to listen, and its CPUs, in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (how many) and\n\
-    $CORELANE_CPU_LIST. It is started anew for each trial, and ended with all that it started.";
+    The subject receives its listen address and CPUs in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (number) and\n\
+    $CORELANE_CPU_LIST. It is restarted for each trial, and killed with all its child processes.";
 
 #[derive(Debug, Args)]
 pub struct ScaleHttpArguments {
-    /// Sizes of the object that requests ask for
+    /// Sizes of the requested object
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "128,64KiB", value_parser = size)]
     pub size: Vec<u64>,
-    /// Requests a second on a schedule [default: the next request follows the answer]
+    /// Requests per second on a fixed schedule [default: closed loop]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Length of one trial, from when every connection is open
+    /// Duration of one trial, starting when every connection is open
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,
-    /// What to ask the subject for; {size} stands for the bytes of the object
+    /// Path to request from the subject; {size} is replaced by the object size in bytes
     #[arg(long, value_name = "PATH", default_value = "/", requires = "subject")]
     pub path: String,
     #[command(flatten)]

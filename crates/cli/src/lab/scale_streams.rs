@@ -1,4 +1,5 @@
-//! What `corelane lab scale http` and `tcp` share: buckets, connections, controls and subjects as arguments, and the run.
+//! Shared by `corelane lab scale http` and `tcp`: arguments for buckets, connections, controls and subjects, and the
+//! run.
 
 use crate::lab::bed::{self, BedArgument, PORT, bed_for_connections, snapshot};
 use crate::lab::shell::{self, ShellArguments};
@@ -17,13 +18,13 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct StreamsArguments {
-    /// Buckets of the server [default: one a CPU; more, sharing CPUs, where the connections need the descriptor tables]
+    /// Buckets of the server [default: one per CPU; more, sharing CPUs, if the connections need more descriptor tables]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
-    /// Numbers of buckets that are loaded, such as 1,2,4 [default: 1 to all]
+    /// Numbers of loaded buckets, such as 1,2,4 [default: 1 to all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub active: Option<Vec<usize>>,
-    /// Ways in which our server's sockets are chosen: exact, reuseport
+    /// Socket selection models of our server: exact, reuseport
     #[arg(
         long,
         value_name = "LIST",
@@ -31,14 +32,14 @@ pub struct StreamsArguments {
         default_value = "exact,reuseport"
     )]
     pub models: Vec<Server>,
-    /// Where each bucket's client runs, on its worker's CPU or on another: aligned, crossed or both, for every model
+    /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
-    /// Connections in all, such as 1k,10k,100k,1M
+    /// Total number of connections, such as 1k,10k,100k,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = positive)]
     pub connections: Vec<u64>,
-    /// Another server in place of ours: a command as a shell takes it
+    /// Test another server instead of ours: a shell command
     #[arg(long, value_name = "COMMAND")]
     pub subject: Option<String>,
     /// The RSS key [default: the verification suite's]
@@ -50,7 +51,7 @@ pub struct StreamsArguments {
     /// CPUs to use, such as 0-3,6
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// CPUs of the clients, in turn, a bucket each [default: each bucket's own]
+    /// CPUs of the clients, assigned to buckets in turn [default: each bucket's own]
     #[arg(long, value_name = "LIST", conflicts_with = "placements")]
     pub client_cpus: Option<String>,
     /// Allow more buckets than CPUs
@@ -66,21 +67,20 @@ pub struct StreamsArguments {
     pub shell: ShellArguments,
 }
 
-/// What one of the two asks for beside that.
+/// The parameters that differ between `http` and `tcp`.
 pub struct Asked {
     pub protocol: Protocol,
     pub traffics: Vec<Traffic>,
     pub object_bytes: Vec<u64>,
     pub write_bytes: Vec<u64>,
-    /// Requests, or bytes, a second.
+    /// Requests or bytes per second.
     pub rate: Option<f64>,
-    /// Of one trial.
+    /// Duration of one trial.
     pub duration: Duration,
-    /// What to ask a subject for.
+    /// Path to request from a subject.
     pub path: Option<String>,
 }
 
-/// Runs the experiment.
 pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let descriptor_limit = limits::open_descriptors()?;
     let request = request(arguments, asked, descriptor_limit)?;
@@ -99,7 +99,7 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
         program: shell::program()?,
         facts: shell::facts(&snapshot),
     };
-    // Each trial builds its own.
+    // Each trial builds its own bed.
     drop(bed);
     shell::run(
         arguments.shell.schedule(),
@@ -155,7 +155,7 @@ fn request(
     })
 }
 
-/// The CPU of each bucket: as many buckets as asked for; else one a CPU, or as many as the descriptor tables have to be.
+/// The CPU of each bucket. By default there is one bucket per CPU, or as many as descriptor tables are needed.
 fn cpus(arguments: &StreamsArguments, descriptor_limit: usize) -> anyhow::Result<Vec<u32>> {
     let list = arguments.cpus.as_deref();
     let cpus = steering::bucket_cpus(list, arguments.buckets, arguments.share_cpus)?;

@@ -1,4 +1,4 @@
-//! `corelane lab scale tcp`: the scaling experiment for bytes.
+//! `corelane lab scale tcp`: the scaling experiment for TCP byte streams.
 
 use super::scale_streams::{self, Asked, StreamsArguments};
 use crate::outcome::{Outcome, usage};
@@ -10,14 +10,14 @@ use std::time::Duration;
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane lab scale tcp --modes sink --duration 200ms --rounds 1 --json tcp.json\n  \
     corelane lab scale tcp --modes echo --connections 2k --size 1KiB --models exact --duration 200ms --rounds 1\n\n\
-    Many: --connections 100k --rate 1GB --modes sink --duration 30s --rounds 1 --models exact --placements aligned\n\
+    Many connections: --connections 100k --rate 1GB --modes sink --duration 30s --rounds 1 --models exact --placements aligned\n\
     Another server: --modes sink --subject 'socat -u TCP-LISTEN:$CORELANE_PORT,fork,reuseaddr OPEN:/dev/null'\n\n\
-    A subject finds where to listen, and its CPUs, in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (how many) and\n\
-    $CORELANE_CPU_LIST. It does what the mode says, and ends a connection when the client has ended its side.";
+    The subject receives its listen address and CPUs in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (number) and\n\
+    $CORELANE_CPU_LIST. It must implement the mode, and close a connection when the client has closed its side.";
 
 #[derive(Debug, Args)]
 pub struct ScaleTcpArguments {
-    /// What the server does with a connection: sink (clients write), source (clients read), echo
+    /// Server modes: sink (clients write), source (clients read), echo
     #[arg(
         long,
         value_name = "LIST",
@@ -25,13 +25,14 @@ pub struct ScaleTcpArguments {
         default_value = "sink,source,echo"
     )]
     pub modes: Vec<Traffic>,
-    /// Sizes of the writes of whoever sends unasked, at most 1 MiB: the next one follows when the kernel took the last
+    /// Write sizes of the sender (the client, or a source), at most 1 MiB; the next write starts when the kernel has
+    /// accepted the previous one
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,128", value_parser = write_size)]
     pub size: Vec<u32>,
-    /// Bytes a second that the clients write over all connections, not with source [default: as many as they can]
+    /// Write rate of the clients in bytes per second over all connections; not with source [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub rate: Option<u64>,
-    /// Length of one trial, from when every connection is open; until the last byte has arrived it goes on
+    /// Duration of one trial, starting when every connection is open; extended until the last byte has arrived
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub duration: Duration,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `corelane lab scale udp`: the scaling experiment for datagrams.
+//! `corelane lab scale udp`: the scaling experiment for UDP datagrams.
 
 use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
 use crate::lab::shell::{self, ShellArguments};
@@ -8,9 +8,8 @@ use crate::steering;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::scale::{Observe, Placement, Scale, ScaleError, ScalePlan, ScaleRequest};
-use corelane_load::sources::SourceError;
-use corelane_load::udp::{Skew, UdpLoadError};
+use corelane_lab::scale::{Observe, Placement, Scale, ScalePlan, ScaleRequest};
+use corelane_load::udp::Skew;
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, Key};
 use corelane_serve::udp::{Answers, Mode, Model};
@@ -18,11 +17,11 @@ use corelane_serve::{UnknownWord, read_word};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// A list without repetition, or all that there is.
+/// A list without duplicates.
 #[derive(Debug, Clone)]
 pub struct Choice<T>(pub Vec<T>);
 
-/// Reads `all`, or a list of words.
+/// Parses `all`, or a comma-separated list.
 fn choice<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Choice<T>, UnknownWord> {
     if text == "all" {
         return Ok(Choice(all.to_vec()));
@@ -47,40 +46,40 @@ fn ways(text: &str) -> Result<Choice<Answers>, UnknownWord> {
 
 #[derive(Debug, Args)]
 pub struct ScaleUdpArguments {
-    /// Buckets of the server; 1 to N of them are active [default: one a CPU]
+    /// Buckets of the server; 1 to N of them are active [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
-    /// Models to compare, of single, shared, farm, reuseport, incoming_cpu and exact
+    /// Models to compare: single, shared, farm, reuseport, incoming_cpu, exact
     #[arg(long, value_name = "all|LIST", default_value = "exact,reuseport", value_parser = models)]
     pub models: Choice<Model>,
-    /// Where each bucket's client runs, on its worker's CPU or on another: aligned, crossed or both, for every model
+    /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
-    /// What the server does, for every model: echo, sink or both [default: echo, and exact as a sink too]
+    /// Server modes for every model: echo, sink or both [default: echo, and exact as a sink too]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Mode>)]
     pub modes: Option<Vec<Mode>>,
-    /// Length of one trial
+    /// Duration of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,
     /// Payload of each datagram, 16 to 65507 bytes
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
     pub size: u64,
-    /// Client sockets a bucket, each with an address of its own
+    /// Client sockets per bucket, each with its own address
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub flows: u32,
-    /// Unanswered datagrams a socket in echo; the sink is flooded
+    /// Unanswered datagrams per socket in echo mode; the sink is flooded
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub window: u32,
-    /// Try every model with aligned clients under skew too, all buckets active: elephant:SHARE (one flow has that
+    /// Also test every model with aligned clients under skew, all buckets active: elephant:SHARE (one flow has that
     /// share of all traffic) or zipf:EXPONENT
     #[arg(long, value_name = "SKEW", default_value = "none")]
     pub skew: Skew,
-    /// Watch on which CPU and queue answers leave, and try these ways to answer beside: per_send, received, caller,
-    /// connected
+    /// Observe the CPU and queue on which answers leave, and also test these answer methods: per_send, received,
+    /// caller, connected
     #[arg(long, value_name = "all|LIST", value_parser = ways)]
     pub answers: Option<Choice<Answers>>,
-    /// Try beside what it costs to give the application hash, hash type and bucket of each datagram
+    /// Also measure the cost of passing hash, hash type and bucket of each datagram to the application
     #[arg(long)]
     pub metadata: bool,
     /// The RSS key [default: the verification suite's]
@@ -108,16 +107,16 @@ pub struct ScaleUdpArguments {
     pub shell: ShellArguments,
 }
 
-/// What is observed while each trial is measured.
+/// Observations during each trial.
 #[derive(Debug, Args)]
 pub struct ObserveArguments {
-    /// Tell where the CPUs' time went: functions and callers, of workers and of softirq (needs root or CAP_PERFMON)
+    /// Profile CPU time: functions and callers, of workers and of softirq (needs root or CAP_PERFMON)
     #[arg(long)]
     pub profile: bool,
-    /// Tell which kernel locks were waited for, echo beside sink (needs root, Linux 5.19)
+    /// Report waits for kernel locks, in echo and sink mode (needs root, Linux 5.19)
     #[arg(long)]
     pub locks: bool,
-    /// Tell what each CPU's receive path did, with the high-water marks of its backlog
+    /// Report receive path statistics of each CPU, with the high-water marks of its backlog
     #[arg(long)]
     pub softnet: bool,
 }
@@ -128,24 +127,25 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     let request = request(arguments)?;
     bed::enter(arguments.bed);
     let buckets = request.steering.table.buckets();
-    // A transmit queue a bucket where it is watched which of them answers leave on; one, as the kernel makes it, where not.
+    // With `--answers`, one transmit queue per bucket, to observe which one answers leave on; otherwise the kernel's
+    // default.
     let queues = (!request.answers.is_empty()).then_some(buckets as u32);
     let bed = build_bed(arguments.bed, buckets, arguments.size as u32, queues)?;
     let snapshot = snapshot(&bed);
-    let mut experiment = Scale::new(
-        ScalePlan::new(request, &bed, PORT),
+    let mut experiment = Scale {
+        plan: ScalePlan::new(request, &bed, PORT),
         bed,
-        shell::program()?,
-        shell::facts(&snapshot),
-        limits::open_descriptors()?,
-    );
+        program: shell::program()?,
+        facts: shell::facts(&snapshot),
+        descriptor_limit: limits::open_descriptors()?,
+    };
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
     shell::run(
         arguments.shell.schedule(),
         &arguments.shell.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -185,13 +185,4 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
             softnet: arguments.observe.softnet,
         },
     })
-}
-
-fn name_flag(error: ScaleError) -> anyhow::Error {
-    match error {
-        ScaleError::Load(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
-            usage("--buckets", error)
-        }
-        error => error.into(),
-    }
 }

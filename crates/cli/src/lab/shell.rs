@@ -1,4 +1,4 @@
-//! The one shell of all experiments: their common flags, progress, saving after every trial, interrupts, gates and exit codes.
+//! Shared by all experiments: common flags, progress, saving during the run, interrupts, gates and exit codes.
 
 use crate::documents::command_line;
 use crate::interrupt::Interrupt;
@@ -17,33 +17,33 @@ use corelane_report::page::Rendered;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What every experiment takes.
+/// Flags of every experiment.
 #[derive(Debug, Args)]
 pub struct ShellArguments {
-    /// Trials of each step, interleaved
+    /// Trials per step, interleaved
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Seed of the order of trials, and of all that is drawn
+    /// Random seed, for the order of trials and all other draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// CPU time that other machines on the same hardware may have in a trial; with more it is spoilt, and run again
+    /// Maximum share of steal time in a trial; a trial with more is discarded and repeated
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
     pub max_steal: f64,
     #[command(flatten)]
     pub run: RunArguments,
 }
 
-/// What every experiment takes that has a schedule of its own.
+/// Flags of an experiment with its own schedule.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Print the plan and end
+    /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
     pub outputs: OutputArguments,
 }
 
-/// What a run's document says of the run; without a snapshot where the machine has no part in the result.
+/// The facts of a run for its document. The snapshot is omitted if the machine does not affect the result.
 pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
     RunFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -52,9 +52,9 @@ pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
     }
 }
 
-/// This program's own file, which children of an experiment run.
+/// Path of this executable, which child processes of an experiment run.
 pub fn program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("finding the program's own file")
+    std::env::current_exe().context("cannot determine the path of this executable")
 }
 
 impl ShellArguments {
@@ -68,8 +68,8 @@ impl ShellArguments {
     }
 }
 
-/// Runs an experiment. `trial_seconds` is about how long one trial takes; `snapshot` is what may spoil it, if anything can;
-/// `name_flag` turns an error into one that names the flag at fault.
+/// Runs an experiment. `trial_seconds` is the approximate duration of a trial, `snapshot` the conditions of the machine
+/// if they matter; `name_flag` converts an error to one that names the flag at fault.
 pub fn run<E: Experiment>(
     schedule: Schedule,
     arguments: &RunArguments,
@@ -90,8 +90,8 @@ pub fn run<E: Experiment>(
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
     let outcome = experiment::run(experiment, document, schedule, interrupt.flag(), |progress| {
         progress::show(&bar, progress);
-        // A run that is killed leaves what it measured, and saving takes no more than a tenth of the time. A failure to
-        // save is reported at the end, when it is tried again.
+        // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it. An
+        // error is ignored here: the final save reports it.
         if saved.elapsed() >= saving * 9 {
             let begun = Instant::now();
             let _ = progress
@@ -106,7 +106,7 @@ pub fn run<E: Experiment>(
     arguments.outputs.finish(&document, &document.to_json()?, &gates)
 }
 
-/// Turns a refusal into one that names the flags at fault.
+/// Converts a refusal to a usage error that names the flags at fault.
 pub fn name_flags(error: LabError) -> anyhow::Error {
     match &error {
         LabError::Refused(refusal) => usage(refusal.flags, error),

@@ -1,4 +1,4 @@
-//! `corelane lab simulate`: how evenly RSS spreads flows over more buckets than this machine has CPUs.
+//! `corelane lab simulate`: simulates how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
 use crate::lab::shell::{self, RunArguments};
 use crate::outcome::{Outcome, usage};
@@ -36,41 +36,41 @@ pub struct SimulateArguments {
     /// Flows of each round
     #[arg(long, value_name = "N", default_value = "10k", value_parser = count)]
     pub flows: u64,
-    /// Datagrams of all flows together
+    /// Total datagrams of all flows
     #[arg(long, value_name = "N", default_value = "1G", value_parser = count)]
     pub datagrams: u64,
     /// How flows share the datagrams: uniform, zipf:EXPONENT, or elephants:FLOWS:SHARE%
     #[arg(long, value_name = "SIZES", default_value = "uniform")]
     pub sizes: Sizes,
-    /// What is hashed
+    /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     pub hash: HashFields,
     /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
     #[arg(long, value_name = "HEX")]
     pub key: Option<Key>,
-    /// Addresses that flows come from: prefixes, ranges, lists
+    /// Source addresses: prefixes, ranges, lists
     #[arg(long, value_name = "POOL", default_value = "172.16.0.0/12")]
     pub clients: Pool,
-    /// Where flows go, as ADDRESS:PORT
+    /// Destination, as ADDRESS:PORT
     #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080")]
     pub server: SocketAddr,
-    /// Rounds, each with flows of its own
+    /// Rounds, each with different flows
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
-    /// Seed of all draws: the same seed gives the same document
+    /// Random seed; the same seed produces the same document
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How far above the lowest level found rebalancing may leave a bucket: more takes fewer moves
+    /// Load above the lowest level found that rebalancing may leave on a bucket; a higher value needs fewer moves
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percentage)]
     pub tolerance: f64,
-    /// Name the flows of the first round in the JSON document
+    /// List the flows of the first round in the JSON document
     #[arg(long, requires = "json")]
     pub list_flows: bool,
     #[command(flatten)]
     pub run: RunArguments,
 }
 
-/// About how long one flow takes with one table.
+/// Approximate time per flow and table.
 const SECONDS_PER_FLOW: f64 = 1e-7;
 
 /// `corelane lab simulate`.
@@ -90,7 +90,7 @@ fn request(arguments: &SimulateArguments) -> Request {
     Request {
         buckets: arguments.buckets.clone(),
         table_sizes: arguments.table_size.clone(),
-        // More than the simulation takes, and refused by it, where a machine's words are shorter.
+        // On a machine with shorter words, the simulation rejects the saturated value.
         flows: usize::try_from(arguments.flows).unwrap_or(usize::MAX),
         datagrams: arguments.datagrams,
         sizes: arguments.sizes,

@@ -1,4 +1,4 @@
-//! What the generators share: the flags that say where they run and what is printed, and the foreground that they run in.
+//! Shared by the generators: flags for placement and output, and the foreground run.
 
 use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
@@ -14,7 +14,7 @@ use corelane_report::measurement::Measurement;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What is printed, in which forms, and what fails the run.
+/// Output formats, and the conditions that fail the run.
 #[derive(Debug, Args)]
 pub struct ResultArguments {
     #[command(flatten)]
@@ -24,15 +24,15 @@ pub struct ResultArguments {
 }
 
 impl ResultArguments {
-    /// Runs the generator to its end, and reports. `prepare` returns notes on the machine, which stand in the report, and
-    /// what is dropped once the generator has ended.
+    /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report,
+    /// and a value that is dropped after the generator ends.
     pub fn run<G: Shown<Loaded: Measurement + Serialize>, Held>(
         &self,
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
         let gates = self.forms.gates(&G::Loaded::gated())?;
-        // Before anything is changed that has to be put back.
+        // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
         let mut generator = G::start(plan).map_err(G::refused)?;
@@ -55,17 +55,17 @@ impl ResultArguments {
 
 /// The help of `--fail-if`.
 pub fn gates(examples: &str) -> String {
-    format!("Fail with exit code 3 when this holds, such as {examples}; may be given again")
+    format!("Fail with exit code 3 if this condition holds, such as {examples}; may be repeated")
 }
 
-/// Where a generator of sockets runs, and what it prints.
+/// Placement and output of a generator that uses sockets.
 #[derive(Debug, Args)]
-#[command(mut_arg("dry_run", |dry_run| dry_run.help("Print the plan and what it needs of this machine, and end")))]
+#[command(mut_arg("dry_run", |dry_run| dry_run.help("Print the plan and its requirements on this machine, then exit")))]
 pub struct ForegroundArguments {
     /// The server's steering document
     #[arg(long, value_name = "FILE")]
     pub steering: Option<PathBuf>,
-    /// Workers, one a CPU; more where descriptors demand it [default: one a CPU that this process may use]
+    /// Workers, one per CPU; more if the descriptor limit requires it [default: one per CPU allowed for this process]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: Option<u32>,
     /// CPUs to use, such as 0-3,6
@@ -73,8 +73,8 @@ pub struct ForegroundArguments {
     pub cpus: Option<String>,
     #[command(flatten)]
     pub placing: MemoryArguments,
-    /// Set up what the run lacks of this network namespace (addresses of --sources, ports), and put it back at the end: only
-    /// in one of its own, as `unshare -n` makes it
+    /// Configure this network namespace for the run (addresses of --sources, port range) and restore it at the end.
+    /// Allowed only in a private namespace, such as one made by `unshare -n`
     #[arg(long)]
     pub own_namespace: bool,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub struct ForegroundArguments {
 }
 
 impl ForegroundArguments {
-    /// The workers that these flags ask for.
+    /// The workers that these flags request.
     pub fn workers(&self) -> anyhow::Result<WorkerRequest> {
         check_memory(&self.placing)?;
         let workers = self.workers.map(|workers| workers as usize);
@@ -94,7 +94,7 @@ impl ForegroundArguments {
         })
     }
 
-    /// Prints the plan, as `--dry-run` asks; or runs the generator to its end.
+    /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.
     pub fn run<G: Shown<Loaded: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
         if self.result.output.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
@@ -102,7 +102,7 @@ impl ForegroundArguments {
         self.result.run::<G, _>(plan, |plan| self.prepare::<G>(plan))
     }
 
-    /// Sets up what the run lacks, where that is asked for, and reports what is lacking still.
+    /// With `--own-namespace`, configures what the run needs; reports every need that remains unmet.
     fn prepare<G: Shown>(&self, plan: &G::Plan) -> anyhow::Result<(Vec<String>, Option<OwnNamespace>)> {
         let mut needs = G::needs(plan);
         let (mut own, mut notes) = (None, Vec::new());

@@ -1,5 +1,5 @@
-//! The live view of a generator: what a terminal shows of it while it runs, renewed in place a few times a second. It goes
-//! to standard error, and to nothing but a terminal.
+//! The live view of a running generator, redrawn in place several times per second. It is written to standard error,
+//! and only if that is a terminal.
 
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
@@ -9,47 +9,47 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two views: quick enough to see a change come, slow enough to be read.
+/// Time between two redraws: short enough to show changes, long enough to read.
 const RENEWAL: Duration = Duration::from_millis(250);
 
-/// What is shown of a generator that runs in the foreground.
+/// A generator that can run in the foreground.
 pub trait Shown: Generator {
-    /// Names the flag at fault.
+    /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: Self::Error) -> anyhow::Error;
 
-    /// Everything that the view shows; nothing where there is no view.
+    /// The current live view; `None` if this generator has none.
     fn view(&mut self) -> Option<View>;
 
-    /// Adds what was found about the machine to the result, where that has a place for it.
+    /// Adds notes about the machine to the result, if the result has a field for them.
     fn note(_loaded: &mut Self::Loaded, _notes: Vec<String>) {}
 
-    /// Whether the run has failed, although there is a result.
+    /// An error if the run failed although it produced a result.
     fn verdict(_loaded: &Self::Loaded) -> Outcome {
         Ok(())
     }
 
-    /// The count of a line each second on standard output, and what is counted; nothing where there are no lines.
+    /// The name and value of the count printed once per second on standard output; `None` for no lines.
     fn line(&self) -> Option<(&'static str, u64)> {
         None
     }
 }
 
-/// What is shown; nothing of it where there is nothing to tell.
+/// The content of one live view. Empty parts are not printed.
 #[derive(Debug, Default)]
 pub struct View {
-    /// What it does, and for how long it will.
+    /// The current activity; `left` is the time remaining.
     pub stage: String,
     pub left: Option<Duration>,
-    /// Counts that are shown with how fast they grow.
+    /// Counters shown with their rate.
     pub growing: Vec<Growing>,
-    /// Further facts of this moment.
+    /// Further text for the first line.
     pub facts: Vec<String>,
-    /// What took how long: the name of it, and what only the workers know.
+    /// The name of the measured duration; `seen` holds its distribution and the failures by cause.
     pub measured: &'static str,
     pub seen: Seen,
 }
 
-/// A count that grows.
+/// A counter.
 #[derive(Debug, Clone, Copy)]
 pub struct Growing {
     pub name: &'static str,
@@ -57,22 +57,23 @@ pub struct Growing {
     pub unit: Unit,
 }
 
-/// In what a count is shown.
+/// The unit in which a counter is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Events: how many, and how many a second.
+    /// Events, and events per second.
     Events,
-    /// Bytes: how many, and how many bits a second.
+    /// Bytes, and bits per second.
     Bytes,
 }
 
-/// How often the running generator is looked at.
+/// How often the running generator is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Between two lines.
+/// Time between two lines.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Waits until the generator has ended, or ends it when the user asks; shows it meanwhile, and with `lines` prints its lines.
+/// Waits until the generator ends; an interrupt stops it. Shows the live view meanwhile, and with `lines` prints its
+/// lines.
 pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) -> Outcome {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
@@ -103,13 +104,13 @@ pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) ->
             (last_count, line_at) = (count, Instant::now());
         }
     }
-    // The summary has what it came to.
+    // The summary reports the final counts.
     bar.finish_and_clear();
     Ok(())
 }
 
 impl View {
-    /// The lines of the view, of at most 100 columns; `last` are the growing counts of the view before.
+    /// The lines of the view, each at most 100 columns wide; `last` holds the counters of the previous view.
     fn render(&self, last: &[Growing], passed: Duration) -> String {
         let left = self
             .left
@@ -161,17 +162,17 @@ impl Growing {
     }
 }
 
-/// The causes that occurred most; how many others there are.
+/// The most frequent causes, and the number of other causes.
 fn by_cause(failures: &Failures) -> String {
-    /// As many as fit one line.
+    /// Fits on one line.
     const SHOWN: usize = 3;
     let mut causes: Vec<_> = failures.occurred().collect();
     causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let told = causes.iter().take(SHOWN).map(|(failure, count)| {
+    let shown = causes.iter().take(SHOWN).map(|(failure, count)| {
         let name = failure.name().replace('_', " ");
         format!("{name} {}", quantity::count(*count))
     });
-    let mut text = told.collect::<Vec<_>>().join(", ");
+    let mut text = shown.collect::<Vec<_>>().join(", ");
     if causes.len() > SHOWN {
         text.push_str(&format!(", {} other causes", causes.len() - SHOWN));
     }
@@ -185,7 +186,7 @@ mod tests {
     use corelane_measure::histogram::Histogram;
 
     #[test]
-    fn a_view_tells_rates_times_and_causes_in_lines_that_fit() {
+    fn a_view_shows_rates_times_and_causes_in_lines_that_fit() {
         let (mut times, mut failures) = (Histogram::new(), Failures::default());
         times.record_many(1_200_000, 99);
         times.record(90_000_000_000);
@@ -231,8 +232,8 @@ mod tests {
             lines[4].starts_with("failed      first byte timeout 1,234,568, "),
             "{text}"
         );
-        let untold = format!(", {} other causes", Failure::all().count() - 3);
-        assert!(lines[4].ends_with(&untold), "{text}");
+        let others = format!(", {} other causes", Failure::all().count() - 3);
+        assert!(lines[4].ends_with(&others), "{text}");
         assert!(lines.iter().all(|line| line.len() <= 100), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! `corelane load`: generators in the foreground, a file each.
+//! `corelane load`: the foreground generators, one file each.
 
 mod foreground;
 mod http;
@@ -13,24 +13,24 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum LoadWhat {
-    /// UDP datagrams, each one accounted for
+    /// UDP datagrams; reports loss, duplicates, reordering and round-trip times
     #[command(
         after_help = "Examples:\n  corelane load udp 127.0.0.1:8080 --rate 10k --duration 1s\n  \
         corelane load udp 127.0.0.1:8080 --window 32 --sockets 8 --duration 1s"
     )]
     Udp(Box<udp::LoadUdpArguments>),
-    /// HTTP requests over any number of connections, each one's fate told
+    /// HTTP requests over any number of connections; records the outcome of each request
     #[command(after_help = http::EXAMPLES)]
     Http(Box<http::LoadHttpArguments>),
-    /// Frames on any link, made or replayed, each of which a receiver can account for
+    /// Generated or replayed frames on any link, numbered so that a receiver can detect loss
     #[command(after_help = packets::EXAMPLES)]
     Packets(Box<packets::LoadPacketsArguments>),
-    /// Bytes over any number of connections: written, read or both; who stands still is named
+    /// Bytes written to, read from or both over any number of TCP connections; reports stalled connections
     #[command(after_help = tcp::EXAMPLES)]
     Tcp(Box<tcp::LoadTcpArguments>),
 }
 
-/// Runs the generator that was asked for.
+/// Runs the selected generator.
 pub fn run(what: &LoadWhat) -> Outcome {
     match what {
         LoadWhat::Udp(arguments) => udp::run(arguments),

@@ -1,4 +1,4 @@
-//! `corelane load packets`: frames on any link, made or replayed.
+//! `corelane load packets`: generated or replayed frames on any link.
 
 use super::foreground::{ResultArguments, gates};
 use super::live::{Shown, View};
@@ -22,8 +22,8 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pc
     sudo corelane load packets xdp:eth0 --to 198.18.0.0/16 --destination-link 02:00:00:00:00:01\n  \
     sudo corelane load packets packet:eth0 --replay capture.pcapng --speed 10\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:out=FILE, ring:NAME, with options such as ,queues=2;\n\
-    ,capture=sent.pcapng writes down what is sent, ,drop=1%,faults=sent loses some (docs/BRIDGE.md).\n\
-    Sizes are without Ethernet's check sequence: 60 is the shortest frame, 1514 the longest of an MTU of 1500.";
+    ,capture=sent.pcapng records sent frames; ,drop=1%,faults=sent drops some (docs/BRIDGE.md).\n\
+    Sizes exclude the Ethernet FCS: the minimum is 60, the maximum at an MTU of 1500 is 1514.";
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'unsent > 0' or 'rate < 1M'"))))]
@@ -42,54 +42,54 @@ pub struct LoadPacketsArguments {
     /// Destination ports
     #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
     pub destination_ports: (u16, u16),
-    /// So many flows take turns in each stream [default: every packet has addresses and ports of its own]
+    /// Number of flows, sent in turn in each stream [default: random addresses and ports for every packet]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub flows: Option<u32>,
-    /// Choose the flows so that each bucket of this steering document has as many
+    /// Choose the flows so that each bucket of this steering document gets the same number
     #[arg(long, value_name = "FILE", requires = "flows")]
     pub steering: Option<PathBuf>,
-    /// Bytes of frames without check sequence: one size, FIRST-LAST, or imix
+    /// Frame size in bytes without FCS: one size, FIRST-LAST, or imix
     #[arg(long, value_name = "SIZES", default_value = "60")]
     pub size: Sizes,
-    /// Frames a second over all queues, at times fixed in advance [default: flood]
+    /// Frames per second over all queues, on a fixed schedule [default: flood]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Link address that frames go to
+    /// Destination MAC address
     #[arg(long, value_name = "MAC", default_value = "02:63:6c:00:00:01", value_parser = link_address)]
     pub destination_link: [u8; 6],
-    /// Link address that frames come from
+    /// Source MAC address
     #[arg(long, value_name = "MAC", default_value = "02:63:6c:00:00:02", value_parser = link_address)]
     pub source_link: [u8; 6],
-    /// Seed of all draws
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Send the frames of a capture instead, pcap or pcapng
+    /// Send the frames of a capture (pcap or pcapng) instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "source_ports", "destination_ports", "flows",
         "steering", "size", "rate", "destination_link", "source_link", "seed"])]
     pub replay: Option<PathBuf>,
-    /// How many times as fast as it was captured, or flood
+    /// Replay speed as a multiple of the captured speed, or flood
     #[arg(long, value_name = "FACTOR|flood", default_value = "1", value_parser = speed)]
     pub speed: ReplayPace,
-    /// How often the capture is sent
+    /// Number of times to send the capture
     #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     pub times: u64,
-    /// End after so long [default: 10s, or when --count is reached, or the capture ends]
+    /// Stop after this time [default: 10s, or when --count is reached, or the capture ends]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// End after so many frames
+    /// Stop after this many frames
     #[arg(long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
-    /// Frames handed to the link at once
+    /// Frames passed to the link per call
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
-    /// CPUs to use, such as 0-3,6 [default: those that this process may use; no more than the link has queues]
+    /// CPUs to use, such as 0-3,6 [default: those allowed for this process, at most one per queue]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     #[command(flatten)]
     pub result: ResultArguments,
 }
 
-/// Without `--duration`, `--count` and `--replay`.
+/// Used without `--duration`, `--count` and `--replay`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load packets`.
@@ -104,7 +104,7 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
 }
 
 impl Shown for PacketsLoad {
-    /// Names the argument that an error is about.
+    /// Converts an error to a usage error that names the argument at fault.
     fn refused(error: PacketsError) -> anyhow::Error {
         let flag = match &error {
             PacketsError::Link(link) => return refused_link("LINK", link),

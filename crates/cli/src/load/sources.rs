@@ -1,4 +1,4 @@
-//! The flags that say where a generator sends from, and which of them an error is about.
+//! The flags for source addresses, and the mapping from source errors to flags.
 
 use crate::outcome::usage;
 use clap::{Args, ValueEnum};
@@ -6,25 +6,25 @@ use corelane_load::pool::Pool;
 use corelane_load::sources::{Align, SourceError, SourceRequest};
 use std::net::SocketAddr;
 
-/// Where a generator sends from.
+/// Source addresses of a generator.
 #[derive(Debug, Args)]
 pub struct SourceArguments {
-    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
+    /// Source addresses: prefixes, ranges, lists [default: chosen by the routing table, or as many of 127.0.0.0/8 as
+    /// needed]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
-    /// Which buckets of the server the sources are chosen for
+    /// How to map sources to the server's buckets
     #[arg(long, value_enum, default_value = "kernel")]
     pub align: AlignArgument,
 }
 
-/// How sources are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AlignArgument {
-    /// Each worker's sources land on the buckets of its own CPU; load udp runs one worker per bucket
+    /// Each worker's sources map to the buckets of its own CPU; load udp runs one worker per bucket
     Bucket,
     /// Every bucket gets the same number of sockets or connections
     Even,
-    /// Without regard to the hash
+    /// Ignore the hash
     Kernel,
 }
 
@@ -37,7 +37,7 @@ impl SourceArguments {
         }
     }
 
-    /// So many sockets to a target.
+    /// A request for `sockets` sources to a target.
     pub fn request(&self, target: SocketAddr, sockets: usize) -> SourceRequest {
         SourceRequest {
             target,
@@ -48,7 +48,7 @@ impl SourceArguments {
     }
 }
 
-/// Names the flag that an error is about.
+/// Converts an error to a usage error that names the flag at fault.
 pub fn refuse(error: &SourceError) -> anyhow::Error {
     let flag = match error {
         SourceError::EmptyPool { .. }

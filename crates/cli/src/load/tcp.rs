@@ -1,4 +1,4 @@
-//! `corelane load tcp`: the generator of byte streams in the foreground.
+//! `corelane load tcp`: the byte stream generator in the foreground.
 
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
@@ -17,56 +17,56 @@ pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` r
     corelane load tcp 127.0.0.1:9000 --connections 64 --duration 1s\n  \
     corelane load tcp 127.0.0.1:9000 --preset smash --duration 10m";
 
-/// Connections of the post's run: 4 threads by 12,288 ("Hacking on the Intel 10GE driver (ixgbe) for fun and ..
-/// not-crashing").
+/// Connections in the blog post's run: 4 threads with 12,288 each ("Hacking on the Intel 10GE driver (ixgbe) for fun
+/// and .. not-crashing").
 const SMASH_CONNECTIONS: u64 = 4 * 12_288;
 
-/// How long the preset runs: the post's test failed after 90 seconds.
+/// Duration of the preset. The post's test failed after 90 seconds.
 const SMASH_DURATION: Duration = Duration::from_secs(300);
 
-/// Without `--connections` and `--preset`.
+/// Used without `--connections` and `--preset`.
 const DEFAULT_CONNECTIONS: u64 = 64;
 
-/// Without `--duration` and `--preset`.
+/// Used without `--duration` and `--preset`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Runs worth a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
-    /// 49,152 connections that all write, for five minutes: what made a driver fail after 90 seconds
+    /// 49,152 writing connections for five minutes, a load under which a driver failed after 90 seconds
     Smash,
 }
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'stalls > 0' or 'failed > 1%'"))))]
 pub struct LoadTcpArguments {
-    /// Where to connect, as ADDRESS:PORT
+    /// Server to connect to, as ADDRESS:PORT
     pub target: SocketAddr,
-    /// Connections in all [default: 64]
+    /// Total number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = positive)]
     pub connections: Option<u64>,
-    /// Which way bytes go: write, read or both
+    /// Direction of transfer: write, read or both
     #[arg(long, value_name = "DIRECTION", default_value = "write")]
     pub direction: Direction,
-    /// Bytes of each write, at most 1 MiB; the next one follows when the kernel took them all
+    /// Bytes per write, at most 1 MiB; the next write starts when the kernel has accepted all of them
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
     pub size: u32,
-    /// Bytes a second that each connection writes [default: as many as it can]
+    /// Write rate of each connection in bytes per second [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub rate: Option<u64>,
-    /// A run with a name: its connections and duration, unless given
+    /// Named preset for connections and duration; explicit flags override it
     #[arg(long, value_enum)]
     pub preset: Option<Preset>,
-    /// Move bytes for so long [default: 10s]
+    /// Transfer bytes for this time [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Then wait at most so long until everything has arrived and the server has ended each connection [default: not]
+    /// Then wait at most this time until all data has arrived and the server has closed each connection [default: no
+    /// wait]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,
-    /// Name connections that make no progress for so long
+    /// Report connections that make no progress for this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
-    /// For opening a connection
+    /// Timeout for opening a connection
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub connect_timeout: Duration,
     #[command(flatten)]
@@ -118,7 +118,7 @@ impl Shown for TcpLoad {
             growing,
             facts: vec![
                 format!("{open} of {connections} connections open"),
-                format!("{stalled} stand still"),
+                format!("{stalled} stalled"),
             ],
             measured: "opening",
             seen: self.seen(),

@@ -1,4 +1,4 @@
-//! `corelane load udp`: the generator of datagrams in the foreground.
+//! `corelane load udp`: the datagram generator in the foreground.
 
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
@@ -14,7 +14,7 @@ use corelane_load::udp::{DatagramProtocol, Probes, UdpLoad, UdpLoadError, UdpPla
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How `--align` was written before TCP and HTTP had it.
+/// Deprecated spelling of `--align`, kept for compatibility.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SpreadArgument {
     /// --align kernel
@@ -33,34 +33,34 @@ pub struct LoadUdpArguments {
     pub datagrams: DatagramArguments,
 }
 
-/// From where and when datagrams are sent, whatever they say.
+/// Sources, target and schedule of datagrams, independent of the payload protocol.
 #[derive(Debug, Args)]
 pub struct DatagramArguments {
-    /// Where to send, as ADDRESS:PORT
+    /// Target, as ADDRESS:PORT
     pub target: SocketAddr,
     #[command(flatten)]
     pub sources: SourceArguments,
     #[arg(long, value_enum, hide = true, conflicts_with = "align")]
     pub spread: Option<SpreadArgument>,
-    /// Sockets in all [default: one a worker, or one a bucket with --align]
+    /// Total number of sockets [default: one per worker, or one per bucket with --align]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sockets: Option<u32>,
-    /// How the sockets share the traffic: none, elephant:SHARE (one has that share) or zipf:EXPONENT
+    /// Traffic skew over the sockets: none, elephant:SHARE (one socket sends that share) or zipf:EXPONENT
     #[arg(long, value_name = "SKEW", default_value = "none")]
     pub skew: Skew,
-    /// Open loop: datagrams a second over all workers, at times fixed in advance
+    /// Open loop: datagrams per second over all workers, on a fixed schedule
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "window")]
     pub rate: Option<f64>,
-    /// Keep so many datagrams of each socket unanswered [default: flood]
+    /// Keep this many unanswered datagrams per socket [default: flood]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub window: Option<u32>,
-    /// End after so long [default: 10s, or when --count is reached]
+    /// Stop after this time [default: 10s, or when --count is reached]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// End after so many datagrams
+    /// Stop after this many datagrams
     #[arg(long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
-    /// The server does not answer: wait for nothing
+    /// Do not wait for answers; for a server that sends none
     #[arg(long, conflicts_with = "window")]
     pub no_answers: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub struct DatagramArguments {
     pub foreground: ForegroundArguments,
 }
 
-/// Without `--duration` and `--count`.
+/// Used without `--duration` and `--count`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load udp`.
@@ -152,7 +152,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
     Ok(plan.skewed(arguments.skew))
 }
 
-/// Names the flag that an error is about.
+/// Converts an error to a usage error that names the flag at fault.
 fn name_flag(error: UdpLoadError) -> anyhow::Error {
     match error {
         UdpLoadError::Sources(error) => sources::refuse(&error),

@@ -1,5 +1,5 @@
-//! `corelane plan --flows N`: whole experiments. Pools, servers, a steering and a shape enter; flows of every bucket leave,
-//! as a document and as plain lists.
+//! `corelane plan --flows N`: plans the flows of whole experiments. Input: pools, servers, a steering and a shape.
+//! Output: the flows of every bucket, as a document and as plain lists.
 
 use super::PlanArguments;
 use crate::documents::write_whole;
@@ -19,10 +19,10 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Addresses of a pool that are planned with: an IPv6 prefix holds more than anyone can list.
+/// Maximum number of pool addresses used: an IPv6 prefix is too large to enumerate.
 const MOST_CLIENTS: usize = 1 << 20;
 
-/// Flows of one plan: as many as a machine can have connections.
+/// Maximum number of flows per plan: as many as a machine can have connections.
 const MOST_FLOWS: u64 = 100_000_000;
 
 /// What `--json` prints.
@@ -41,13 +41,13 @@ struct FlowPlanDocument<'a> {
 struct BucketFlows {
     bucket: Bucket,
     wanted: usize,
-    /// The pool of addresses, as `--sources` of `load` takes it.
+    /// The pool of addresses, in the format of `load --sources`.
     sources: String,
-    /// Each as source and destination.
+    /// Source and destination of each flow.
     flows: Vec<[SocketAddr; 2]>,
 }
 
-/// Plans so many flows, prints them, and refuses what pools and ports do not suffice for.
+/// Plans `total` flows and prints them. Returns a usage error if pools and ports do not suffice.
 pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     if total == 0 || total > MOST_FLOWS {
         return Err(usage("--flows", format!("give 1 to {MOST_FLOWS}")));
@@ -65,7 +65,7 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     {
         return Err(usage(
             "--shape",
-            format!("the table does not name bucket {bucket}"),
+            format!("the table does not contain bucket {bucket}"),
         ));
     }
     let planned = plan::flows(rule, &ends, &wanted).map_err(name_flag)?;
@@ -75,7 +75,7 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
         write_lists(folder, &document)?;
     }
     if arguments.json {
-        // In one line, unlike other documents: flows are many.
+        // On one line, unlike other documents, because there are many flows.
         return Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&document)?)?);
     }
     print(false, &document, |document| {
@@ -156,7 +156,7 @@ fn document<'a>(
     }
 }
 
-/// A file a bucket of flows, one a line, and one of its addresses as a pool.
+/// Writes two files per bucket: its flows, one per line, and its source addresses as a pool.
 fn write_lists(folder: &Path, document: &FlowPlanDocument<'_>) -> anyhow::Result<()> {
     let context = || format!("--lists {}", folder.display());
     fs::create_dir_all(folder).with_context(context)?;
@@ -194,7 +194,7 @@ fn text(document: &FlowPlanDocument<'_>, lists: Option<&Path>) -> String {
         .table();
     let where_all = match lists {
         Some(folder) => format!("written to {}/bucket-*.flows and .sources", folder.display()),
-        None => "--json or --lists DIR gives them all".to_owned(),
+        None => "--json or --lists DIR writes all of them".to_owned(),
     };
     format!(
         "{} flows to {}, {}, {} hashing, table of {} entries\n{}{where_all}\n",

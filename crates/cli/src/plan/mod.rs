@@ -1,5 +1,5 @@
-//! `corelane plan`: which client addresses, or which source ports of one, land on which bucket; whole experiments of flows in
-//! `flows.rs`.
+//! `corelane plan`: finds client addresses, or source ports of one address, that map to each bucket. `flows.rs` plans
+//! whole experiments.
 
 mod flows;
 
@@ -23,10 +23,10 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct PlanArguments {
-    /// The server, as ADDRESS or ADDRESS:PORT; with --flows several may be given
+    /// Server, as ADDRESS or ADDRESS:PORT; may be repeated with --flows
     #[arg(long, value_parser = endpoint, required = true)]
     pub server: Vec<Endpoint>,
-    /// A pool of client addresses to choose from: prefixes, ranges, lists
+    /// Pool of client addresses to choose from: prefixes, ranges, lists
     #[arg(
         long,
         value_name = "POOL",
@@ -34,40 +34,40 @@ pub struct PlanArguments {
         required_unless_present = "client"
     )]
     pub clients: Option<Pool>,
-    /// One client address, whose source ports are to be chosen
+    /// Client address; plans its source ports
     #[arg(long, value_name = "ADDRESS")]
     pub client: Option<IpAddr>,
     /// Source ports to choose from
     #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
     pub ports: (u16, u16),
-    /// What the server hashes [default: 2tuple for --clients, 4tuple for --client and --flows]
+    /// Fields that the server hashes [default: 2tuple for --clients, 4tuple for --client and --flows]
     #[arg(long, value_name = "2tuple|4tuple")]
     pub hash: Option<HashFields>,
     #[command(flatten)]
     pub rule: RuleArguments,
-    /// The server's steering document, instead of key, table and buckets
+    /// Steering document of the server, instead of key, table and buckets
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash"])]
     pub steering: Option<PathBuf>,
-    /// A saved `corelane host --json`: plan for the key, the fields and the table of its device [default of --dev: its only
-    /// one with RSS]
+    /// Saved `corelane host --json`: plan for the key, fields and table of its device [default of --dev: its only
+    /// device with RSS]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
     pub host: Option<PathBuf>,
-    /// Plan for the key, the fields and the table of this device: of --host, or of this machine
+    /// Plan for the key, fields and table of this device, in --host or on this machine
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
     pub dev: Option<String>,
-    /// What the flows carry, since devices hash other fields of each [default: tcp]
+    /// Protocol of the flows; devices hash different fields for each [default: tcp]
     #[arg(long, value_enum)]
     pub proto: Option<ProtocolArgument>,
-    /// Every source found, not only the first of each bucket
+    /// List every source found, not only the first of each bucket
     #[arg(long, conflicts_with = "flows")]
     pub all: bool,
-    /// Plan so many flows in all, addresses and ports, instead of naming sources
+    /// Plan this total number of flows, with addresses and ports, instead of listing sources
     #[arg(long, value_name = "N", value_parser = count)]
     pub flows: Option<u64>,
-    /// How the flows fall on the buckets: balanced, skewed:EXPONENT (Zipf), or one:BUCKET
+    /// Distribution of the flows over the buckets: balanced, skewed:EXPONENT (Zipf), or one:BUCKET
     #[arg(long, value_name = "SHAPE", default_value = "balanced", requires = "flows")]
     pub shape: Shape,
-    /// Write the flows of each bucket, and its sources as a pool, to files of this folder
+    /// Write the flows of each bucket, and its sources as a pool, to files in this directory
     #[arg(long, value_name = "DIR", requires = "flows")]
     pub lists: Option<PathBuf>,
     /// One JSON document on standard output
@@ -101,7 +101,7 @@ enum Sources {
     Ports(Vec<u16>),
 }
 
-/// Plans, prints, and refuses a pool that cannot reach every bucket.
+/// Plans and prints. Returns a usage error if the pool cannot reach every bucket.
 pub fn run(arguments: &PlanArguments) -> Outcome {
     let rule = rule(arguments)?;
     if let Some(total) = arguments.flows {
@@ -130,7 +130,7 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
     print(arguments.json, &document, text)
 }
 
-/// The steering to plan for: a document's, a device's, or that of the flags.
+/// The steering to plan for: from a document, a device, or the flags.
 fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     if arguments.host.is_some() || arguments.dev.is_some() {
         return of_device(arguments);
@@ -138,7 +138,7 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     if arguments.proto.is_some() {
         return Err(usage(
             "--proto",
-            "it chooses the fields of a device: give --dev or --host",
+            "selects the hash fields of a device: give --dev or --host",
         ));
     }
     let default = if arguments.client.is_some() || arguments.flows.is_some() {
@@ -150,8 +150,8 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)
 }
 
-/// The steering of a device. Where the CPU of a queue is not one, each queue has its own number as CPU, which is said: flows
-/// are planned for queues all the same.
+/// The steering of a device. If a queue has no single CPU, queue numbers replace all CPUs, with a note on standard
+/// error: the plan depends on queues only.
 fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     let machine = MachineDevice::of_flags(arguments.host.as_deref(), arguments.dev.as_deref())?;
     let protocol = arguments.proto.unwrap_or(ProtocolArgument::Tcp).protocol();
@@ -163,7 +163,7 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     match inventory::steering(&machine.inventory, &machine.name, flow_type) {
         Ok(steering) => Ok(steering),
         Err(missing @ NoSteering::Queue { .. }) => {
-            eprintln!("corelane: {missing}; the plan's CPUs are the queues' numbers");
+            eprintln!("corelane: {missing}; using queue numbers as CPUs in the plan");
             let rule = inventory::rule(&machine.inventory, &machine.name, flow_type)?;
             Ok(Steering {
                 cpus: (0..rule.table.buckets() as u32).collect(),
@@ -185,12 +185,12 @@ fn addresses(
 ) -> anyhow::Result<Vec<BucketPlan>> {
     let server = server.socket_address();
     if rule.hash_fields == HashFields::FourTuple {
-        let what = "with 4tuple hashing the address alone does not decide: plan the ports of one address with --client";
+        let what = "with 4tuple hashing an address does not determine the bucket: plan ports of one address with --client";
         return Err(usage("--hash", what));
     }
     let plan = rss_plan::addresses(&rule.steerer(), server, pool.addresses(), 0, limit);
     by_bucket(plan.buckets, Sources::Addresses, || {
-        ("--clients", format!("no address of {pool} lands on bucket"))
+        ("--clients", format!("no address of {pool} maps to bucket"))
     })
 }
 
@@ -211,12 +211,12 @@ fn ports(
     let plan = rss_plan::ports(rule, client, server.socket_address(), first..=last, limit)
         .map_err(|error| usage("--client", error))?;
     by_bucket(plan.buckets, Sources::Ports, || {
-        let what = format!("no port of {client} from {first} to {last} lands on bucket");
+        let what = format!("no port of {client} from {first} to {last} maps to bucket");
         ("--ports", what)
     })
 }
 
-/// The sources of each bucket; a usage error where a bucket has none.
+/// The sources of each bucket; a usage error if a bucket has none.
 fn by_bucket<T>(
     found: Vec<Vec<T>>,
     sources: impl Fn(Vec<T>) -> Sources,

@@ -1,5 +1,5 @@
-//! What the servers on buckets share: the flags that say by which steering they serve and for how long, and those of
-//! connections where they listen.
+//! Shared by the bucket servers: the flags for steering and duration and, for connection servers, the flags for the
+//! listener.
 
 use super::device::Followed;
 use super::foreground::{self, Foreground, Plan};
@@ -18,31 +18,31 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// By which steering to serve, and for how long.
+/// Steering, duration and output of a server.
 #[derive(Debug, Args)]
 pub struct ServingArguments {
     #[command(flatten)]
     pub rule: RuleArguments,
-    /// What is hashed
+    /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     pub hash: HashFields,
-    /// CPUs to use, such as 0-3,6 [default: those this process may use, one of each core]
+    /// CPUs to use, such as 0-3,6 [default: those allowed for this process, one per core]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     /// Allow more buckets than CPUs: workers then share CPUs
     #[arg(long)]
     pub share_cpus: bool,
-    /// A steering document to serve by, instead of key, table, buckets and CPUs
+    /// Steering document to use instead of key, table, buckets and CPUs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub steering: Option<PathBuf>,
-    /// A device whose steering to serve by, and to follow: its key, fields and table, a bucket a queue, on the queue's CPU; a
-    /// --steering document given besides has to be the same
+    /// Use the steering of this device and follow its table changes: key, fields and table, with one bucket per queue
+    /// on the queue's CPU; a --steering document, if also given, must match
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub dev: Option<String>,
-    /// Listen on an address that no device has, such as one of a prefix routed to this machine
+    /// Allow a listen address that no device has, such as one of a prefix routed to this machine
     #[arg(long)]
     pub free_bind: bool,
-    /// End after so long [default: on SIGINT]
+    /// Stop after this time [default: on SIGINT]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
@@ -50,12 +50,12 @@ pub struct ServingArguments {
 }
 
 impl ServingArguments {
-    /// Runs a server by these flags.
+    /// Runs a server with these flags.
     pub fn serve<F: Foreground>(&self, shown: F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
         foreground::serve(shown, plan, &self.output, self.duration, followed)
     }
 
-    /// The device that is followed, if one is, for flows of `protocol` to `address`.
+    /// The device of `--dev`, if given, for flows of `protocol` to `address`.
     pub fn followed(&self, protocol: Protocol, address: SocketAddr) -> anyhow::Result<Option<Followed>> {
         let Some(device) = &self.dev else {
             return Ok(None);
@@ -64,7 +64,7 @@ impl ServingArguments {
         Followed::new(device, FlowType::of(protocol, address.ip()), given.as_ref()).map(Some)
     }
 
-    /// The steering document that these flags name, or mean.
+    /// The steering document named by, or derived from, these flags.
     pub fn steering(&self, followed: Option<&Followed>) -> anyhow::Result<Steering> {
         if let Some(followed) = followed {
             return Ok(followed.steering().clone());
@@ -77,16 +77,18 @@ impl ServingArguments {
     }
 }
 
-/// Where a server of connections listens, besides.
+/// Listener of a connection server, and its serving flags.
 #[derive(Debug, Args)]
 pub struct BucketArguments {
-    /// Where to listen; 0.0.0.0 and [::] take any address of this machine, those of a prefix routed to it among them
+    /// Listen address; 0.0.0.0 and [::] accept on every address of this machine, including those of prefixes routed to
+    /// it
     #[arg(default_value = "127.0.0.1:8080")]
     pub address: SocketAddr,
-    /// System interface: epoll or io_uring [default: io_uring for http where the kernel has all of it, else epoll]
+    /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
+    /// epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
-    /// Connections that may wait at each listener; the kernel allows net.core.somaxconn
+    /// Accept backlog of each listener, limited by net.core.somaxconn
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub backlog: u16,
     #[command(flatten)]
@@ -94,12 +96,12 @@ pub struct BucketArguments {
 }
 
 impl BucketArguments {
-    /// The device that is followed, if one is.
+    /// The device of `--dev`, if given.
     pub fn followed(&self) -> anyhow::Result<Option<Followed>> {
         self.serving.followed(Protocol::Tcp, self.address)
     }
 
-    /// Where and how to listen.
+    /// The listener settings of these flags.
     pub fn listening(&self, followed: Option<&Followed>) -> anyhow::Result<Listening> {
         Ok(Listening {
             free_bind: self.serving.free_bind,
@@ -110,7 +112,7 @@ impl BucketArguments {
     }
 }
 
-/// Names the flag at fault.
+/// Converts a server error to a usage error that names the flag at fault.
 pub fn refused(error: ServeError) -> anyhow::Error {
     match error {
         ServeError::Group(_) | ServeError::NoTuple { .. } => usage("ADDRESS", error),
@@ -123,7 +125,7 @@ pub fn refused(error: ServeError) -> anyhow::Error {
     }
 }
 
-/// Where a server listens, how, and why not with the engine asked for.
+/// The startup lines: address, engine, the reason if the requested engine is not used, and the steering document.
 pub fn listening(
     address: SocketAddr,
     engine: &str,
@@ -137,7 +139,7 @@ pub fn listening(
     ))
 }
 
-/// A line for each cause.
+/// One line per cause.
 pub fn by_cause<'a>(what: &str, counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
     let line = |(cause, count): (&String, &u64)| {
         let cause = cause.replace('_', " ");

@@ -1,7 +1,7 @@
-//! `--dev DEVICE`: a server that steers by what a device does, and follows it while it serves.
+//! `--dev DEVICE`: a server that uses the steering of a device and follows its changes.
 //!
-//! What enters: a device's name and the type of flow that is served. What leaves: its steering document, and later what of it
-//! changed. A changed table can be followed; a changed key, field or CPU cannot, and is named.
+//! Input: a device's name and the flow type served. Output: its steering document, and later a changed table. A changed
+//! table can be followed; a changed key, field or CPU cannot and is reported as an error.
 
 use crate::outcome::usage;
 use corelane_host::ethtool::FlowType;
@@ -9,10 +9,10 @@ use corelane_host::inventory::{inventory, mismatch, steering};
 use corelane_rss::{IndirectionTable, Steering};
 use std::time::{Duration, Instant};
 
-/// How often the device is asked whether it changed: each time costs some milliseconds of one CPU.
+/// Poll interval of the device. Each poll costs a few milliseconds of CPU time.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// A device that is followed.
+/// A device whose steering is followed.
 pub struct Followed {
     device: String,
     flow_type: FlowType,
@@ -21,10 +21,10 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Takes the document of `device` for flows of that type. One that was given besides has to be the same.
+    /// Reads the steering document of `device` for flows of that type. `given`, if present, must match it.
     ///
     /// # Errors
-    /// A usage error that names what is in the way, or what differs.
+    /// A usage error that names the missing part or the difference.
     pub fn new(device: &str, flow_type: FlowType, given: Option<&Steering>) -> anyhow::Result<Self> {
         let own = steering(&inventory(), device, flow_type).map_err(|error| usage("--dev", error))?;
         if let Some(difference) = given.and_then(|given| mismatch(&own, given)) {
@@ -38,23 +38,23 @@ impl Followed {
         })
     }
 
-    /// Its document as it was last seen.
+    /// The steering document as of the last poll.
     pub fn steering(&self) -> &Steering {
         &self.steering
     }
 
-    /// Says on standard error that the device's table changed and is followed.
+    /// Reports on standard error that the device's table changed and was applied.
     pub fn announce(&self, moved: usize) {
         let (device, entries) = (&self.device, self.steering.table.size());
         eprintln!(
-            "corelane: the table of {device} changed, and is followed: {moved} of {entries} entries moved"
+            "corelane: the table of {device} changed and was applied: {moved} of {entries} entries moved"
         );
     }
 
-    /// The table to steer by from now on, where the device has another.
+    /// The new table, if the device's table has changed.
     ///
     /// # Errors
-    /// When anything but the table's entries changed: sockets cannot follow that.
+    /// Anything other than the table's entries changed. Sockets cannot follow that.
     pub fn changed(&mut self) -> anyhow::Result<Option<IndirectionTable>> {
         if self.asked.elapsed() < INTERVAL {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Followed {
         }
         if own.table.buckets() > buckets {
             anyhow::bail!(
-                "{} changed while it was followed: its table names {} queues, and {buckets} have workers",
+                "{} changed while it was followed: its table uses {} queues, but only {buckets} have workers",
                 self.device,
                 own.table.buckets()
             );
@@ -84,7 +84,7 @@ impl Followed {
             .position(|(now, before)| now != before);
         if let Some(queue) = moved {
             anyhow::bail!(
-                "{} changed while it was followed: queue {queue} is worked on by CPU {}, and its worker runs on CPU {}",
+                "{} changed while it was followed: queue {queue} is served by CPU {}, but its worker runs on CPU {}",
                 self.device,
                 own.cpus[queue],
                 self.steering.cpus[queue]

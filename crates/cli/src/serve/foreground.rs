@@ -1,7 +1,7 @@
-//! The foreground that every server runs in.
+//! The foreground run that all servers share.
 //!
-//! In: a plan, and what is shown of the server and asked of it meanwhile. Out: what it says at its start, a line each second,
-//! and its counts at the end.
+//! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second, and the
+//! counts at the end.
 
 use super::device::Followed;
 use crate::interrupt::Interrupt;
@@ -12,41 +12,41 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the end is looked for.
+/// How often the server, signals and the deadline are polled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is shown of a server, and what its user asks of it while it runs.
+/// Output and signal handling of a server in the foreground.
 pub trait Foreground {
     type Server: Server;
 
-    /// Prepares what the user may ask with, before the server starts.
+    /// Installs signal handlers and listeners before the server starts.
     fn prepare(&mut self) -> Outcome {
         Ok(())
     }
 
-    /// Names the flag at fault.
+    /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: <Self::Server as Server>::Error) -> anyhow::Error;
 
-    /// What is said when the server is ready.
+    /// The text printed when the server is ready.
     fn ready(&self, served: &Served<Self>) -> anyhow::Result<String>;
 
-    /// What happened since `last` was shown.
+    /// The line for the interval since `last`.
     fn line(&self, served: &Served<Self>, last: &Served<Self>) -> String;
 
-    /// Where the lines go; `json` when standard output is for the document.
+    /// Where the lines go. `json`: standard output is reserved for the document.
     fn lines(&self, json: bool) -> Lines {
         if json { Lines::Hidden } else { Lines::Output }
     }
 
-    /// What it came to.
+    /// The text printed at the end.
     fn summary(served: &Served<Self>) -> String;
 
-    /// Does what signals and others have asked for since the last look.
+    /// Handles signals and requests received since the last poll.
     fn look(&mut self, _server: &mut Self::Server) -> Outcome {
         Ok(())
     }
 
-    /// Whether the run has failed, although there are counts.
+    /// An error if the run failed although it produced counts.
     fn verdict(_served: &Served<Self>) -> Outcome {
         Ok(())
     }
@@ -58,7 +58,7 @@ pub type Served<F> = <<F as Foreground>::Server as Server>::Served;
 /// The plan of a server.
 pub type Plan<F> = <<F as Foreground>::Server as Server>::Plan;
 
-/// Where a line each second goes.
+/// Where the line per second goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lines {
     Hidden,
@@ -66,8 +66,8 @@ pub enum Lines {
     Error,
 }
 
-/// Prints the plan, as `--dry-run` asks; or starts the server, says that it is ready, and runs it until its time is over, it
-/// has ended, it is interrupted, or the device that it follows becomes another.
+/// With `--dry-run`, prints the plan. Otherwise runs the server until the duration elapses, it finishes, it is
+/// interrupted, or the followed device changes in a way that cannot be followed.
 pub fn serve<F: Foreground>(
     mut shown: F,
     plan: Plan<F>,
@@ -78,7 +78,7 @@ pub fn serve<F: Foreground>(
     if output.dry_run {
         return print_json(&plan);
     }
-    // A socket a bucket and more beside each: more than the usual soft limit for many buckets.
+    // Several descriptors per bucket: with many buckets this exceeds the usual soft limit.
     corelane_host::limits::open_descriptors()?;
     let interrupt = Interrupt::catch()?;
     shown.prepare()?;

@@ -20,25 +20,25 @@ use std::time::Duration;
 pub struct ServeHttpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,
-    /// Serve the files of a folder instead of objects
+    /// Serve the files of a directory instead of generated objects
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
-    /// Encrypt, with a certificate made for this run unless --certificate names one
+    /// Use TLS, with a certificate generated for this run unless --certificate is given
     #[arg(long)]
     pub tls: bool,
-    /// The certificate chain, PEM
+    /// Certificate chain, PEM
     #[arg(long, value_name = "FILE", requires_all = ["tls", "private_key"])]
     pub certificate: Option<PathBuf>,
-    /// The certificate's private key, PEM
+    /// Private key of the certificate, PEM
     #[arg(long, value_name = "FILE", requires_all = ["tls", "certificate"])]
     pub private_key: Option<PathBuf>,
-    /// Write the certificate made for this run to this file, PEM, for clients to verify it by (--ca, curl --cacert)
+    /// Write the generated certificate to this PEM file, for clients to verify against (--ca, curl --cacert)
     #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "certificate")]
     pub write_certificate: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,
-    /// A line an answer, in the Combined Log Format with the seconds taken at the end; - is standard output. SIGUSR1 opens
-    /// the file again
+    /// Log one line per response in the Combined Log Format, followed by the duration in seconds; - is standard output.
+    /// SIGUSR1 reopens the file
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
 }
@@ -56,34 +56,34 @@ impl ServeHttpArguments {
     }
 }
 
-/// What requests and connections may take.
+/// Limits of requests and connections.
 #[derive(Debug, Args)]
 pub struct LimitArguments {
-    /// Bytes of a request line, its end apart; more is 414
+    /// Maximum size of a request line without its line end; if exceeded, 414
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = size)]
     pub max_line: u64,
-    /// Bytes of a head, the empty line at its end among them; more is 431
+    /// Maximum size of a request head, including the empty line at its end; if exceeded, 431
     #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = size)]
     pub max_head: u64,
-    /// Header fields; more is 431
+    /// Maximum number of header fields; if exceeded, 431
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub max_fields: u16,
-    /// Bytes of a request's body; more is 413
+    /// Maximum size of a request body; if exceeded, 413
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     pub max_body: u64,
-    /// Requests that a connection may make [default: any number]
+    /// Maximum number of requests per connection [default: unlimited]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub max_requests: u32,
-    /// How long a connection may be idle
+    /// Idle timeout of a connection
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// How long a head may take from its first byte on; longer is 408
+    /// Timeout for a request head, from its first byte; if exceeded, 408
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub head_timeout: Duration,
-    /// How long a body may stand still; longer is 408
+    /// Timeout for a request body without progress; if exceeded, 408
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub body_timeout: Duration,
-    /// How long a client may take nothing of an answer before it is reset
+    /// Reset the connection if the client reads nothing of a response for this time
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub write_timeout: Duration,
 }
@@ -114,7 +114,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     if lines_shown && arguments.buckets.serving.output.json {
         return Err(usage(
             "--access-log",
-            "standard output has the document of --json: name a file",
+            "standard output is used by --json: give a file name",
         ));
     }
     let followed = arguments.buckets.followed()?;
@@ -134,12 +134,12 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     arguments.buckets.serving.serve(shown, plan, followed)
 }
 
-/// What is shown of the server, and what its access log asks of the foreground.
+/// Output of the server, and the reopening of its access log.
 struct Shown {
     keeps_log: bool,
-    /// Whether the file is to be opened again.
+    /// Set by SIGUSR1: reopen the log file.
     reopen: Option<Asked>,
-    /// Whether the log is what standard output shows.
+    /// The access log goes to standard output.
     lines_shown: bool,
 }
 
@@ -209,7 +209,7 @@ impl Foreground for Shown {
         if let Some(log) = &served.own.access_log {
             let [lines, dropped, unwritten] = [log.lines, log.dropped, log.unwritten].map(quantity::count);
             text.push_str(&format!(
-                "access log {}: {lines} lines, {dropped} dropped, {unwritten} not written, opened again {} times\n",
+                "access log {}: {lines} lines, {dropped} dropped, {unwritten} not written, reopened {} times\n",
                 log.file.display(),
                 log.reopened
             ));

@@ -1,4 +1,4 @@
-//! `corelane serve`: servers in the foreground, a file each.
+//! `corelane serve`: the foreground servers, one file each.
 
 pub mod buckets;
 mod device;
@@ -16,14 +16,14 @@ pub enum ServeWhat {
     /// UDP echo, or sink
     #[command(after_help = "Example:\n  corelane serve udp 127.0.0.1:8080 --duration 1s")]
     Udp(udp::ServeUdpArguments),
-    /// HTTP/1.1: objects made on demand, so that the client decides the load
+    /// HTTP/1.1: generates objects on demand, so that the client controls the load
     #[command(
         after_help = "Examples:\n  corelane serve http 127.0.0.1:8080 --duration 1s\n  \
-        curl http://127.0.0.1:8080/           the objects that there are\n  \
+        curl http://127.0.0.1:8080/           list of objects\n  \
         curl http://127.0.0.1:8080/size/64KiB"
     )]
     Http(http::ServeHttpArguments),
-    /// What came of generated packets: loss, order, duplicates, latency
+    /// Receiver of generated packets: loss, reordering, duplicates, latency
     #[command(after_help = packets::EXAMPLES)]
     Packets(packets::ServePacketsArguments),
     /// TCP sink, source or echo
@@ -34,7 +34,7 @@ pub enum ServeWhat {
     Tcp(tcp::ServeTcpArguments),
 }
 
-/// Runs the server that was asked for.
+/// Runs the selected server.
 pub fn run(what: &ServeWhat) -> Outcome {
     match what {
         ServeWhat::Udp(arguments) => udp::run(arguments),

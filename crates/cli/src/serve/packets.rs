@@ -1,4 +1,4 @@
-//! `corelane serve packets`: what came of the packets that `corelane load packets` sent.
+//! `corelane serve packets`: receives and accounts for the packets that `corelane load packets` sends.
 
 use super::foreground::{self, Foreground};
 use crate::links::{faults, refused_link};
@@ -15,19 +15,19 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
     sudo corelane serve packets xdp:eth1\n  sudo corelane serve packets tap:t0,queues=2\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, ring:NAME, with options such as ,queues=2;\n\
-    ,capture=seen.pcapng writes down what comes, ,drop=1%,delay=5ms harms it (docs/BRIDGE.md).";
+    ,capture=seen.pcapng records received frames; ,drop=1%,delay=5ms injects faults (docs/BRIDGE.md).";
 
 #[derive(Debug, Args)]
 pub struct ServePacketsArguments {
-    /// The link to receive on; frames that it takes reach nobody else (xdp), or others too (packet)
+    /// The link to receive on; xdp consumes frames exclusively, packet receives copies
     pub link: String,
-    /// Frames taken at once
+    /// Frames received per call
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
-    /// CPUs to use, such as 0-3,6 [default: those that this process may use; no more than the link has queues]
+    /// CPUs to use, such as 0-3,6 [default: those allowed for this process, at most one per queue]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// End after so long [default: on SIGINT, or at the end of the file]
+    /// Stop after this time [default: on SIGINT, or at the end of the file]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
@@ -44,7 +44,6 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
     foreground::serve(Shown, plan, &arguments.output, arguments.duration, None)
 }
 
-/// What is shown of the receiver.
 struct Shown;
 
 impl Foreground for Shown {
@@ -77,17 +76,17 @@ impl Foreground for Shown {
         let rate = quantity::or_missing(received.frames_per_s, quantity::rate);
         let link = &received.link;
         let mut text =
-            format!("{link}: {frames} frames, {bytes}; {marked} of the generator in {took}: {rate}\n");
+            format!("{link}: {frames} frames, {bytes}; {marked} from the generator in {took}: {rate}\n");
         let total = &received.total;
         for (what, count) in [
             ("came once", total.received),
             ("lost", total.lost),
-            ("came again", total.duplicated),
-            ("overtaken", total.reordered),
-            ("too late to tell", total.too_late),
-            ("changed on the way, or foreign", received.changed_or_foreign),
+            ("duplicates", total.duplicated),
+            ("reordered", total.reordered),
+            ("too late to classify", total.too_late),
+            ("corrupted or foreign", received.changed_or_foreign),
             ("not UDP", received.not_udp),
-            ("dropped by a full ring", received.receive_dropped),
+            ("dropped because a ring was full", received.receive_dropped),
         ] {
             text.push_str(&format!("{what:<31} {:>13}\n", quantity::count(count)));
         }
@@ -96,9 +95,7 @@ impl Foreground for Shown {
             (Some(latency), _) => {
                 let times = [latency.p50_ns, latency.p99_ns, latency.max_ns];
                 let [p50, p99, max] = times.map(|time| quantity::duration(time as f64));
-                text.push_str(&format!(
-                    "latency: half no more than {p50}, 99 in 100 no more than {p99}, at most {max}\n"
-                ));
+                text.push_str(&format!("latency: median {p50}, p99 {p99}, max {max}\n"));
             }
             (None, Some(why)) => text.push_str(&format!("latency unknown: {why}\n")),
             (None, None) => {}
@@ -108,7 +105,9 @@ impl Foreground for Shown {
 
     fn verdict(received: &Received) -> Outcome {
         match &received.ended_because {
-            Some(why) => Err(anyhow::anyhow!("LINK: {why}; what came before is reported")),
+            Some(why) => Err(anyhow::anyhow!(
+                "LINK: {why}; the report covers the frames received before"
+            )),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! `corelane serve tcp`: a sink, a source or an echo in the foreground.
+//! `corelane serve tcp`: a sink, source or echo server in the foreground.
 
 use super::buckets::{self, BucketArguments};
 use super::foreground::Foreground;
@@ -17,13 +17,13 @@ use std::time::Duration;
 pub struct ServeTcpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,
-    /// What is done with each connection: sink, source or echo
+    /// Server mode: sink, source or echo
     #[arg(long, value_name = "MODE", default_value = "sink", value_parser = read_word::<TcpMode>)]
     pub mode: TcpMode,
-    /// Bytes of each write of a source, at most 1 MiB; the next one follows when the kernel took them all
+    /// Bytes per write of a source, at most 1 MiB; the next write starts when the kernel has accepted all of them
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
     pub size: u32,
-    /// After how long without progress a connection stands still
+    /// Time without progress after which a connection counts as stalled
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
 }
@@ -42,7 +42,6 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
     arguments.buckets.serving.serve(Shown, plan, followed)
 }
 
-/// What is shown of the server.
 struct Shown;
 
 impl Foreground for Shown {

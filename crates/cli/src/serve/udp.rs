@@ -1,4 +1,4 @@
-//! `corelane serve udp`: the echo and the sink in the foreground.
+//! `corelane serve udp`: the echo and sink servers in the foreground.
 
 use super::buckets::{self, ServingArguments};
 use super::foreground::Foreground;
@@ -21,29 +21,29 @@ use std::net::SocketAddr;
 
 #[derive(Debug, Args)]
 pub struct ServeUdpArguments {
-    /// Where to listen; all addresses (0.0.0.0) answer loopback and private networks only
+    /// Listen address; on all addresses (0.0.0.0) only loopback and private networks are answered
     #[arg(default_value = "127.0.0.1:8080")]
     pub address: SocketAddr,
-    /// Take datagrams and answer none
+    /// Receive datagrams without answering
     #[arg(long)]
     pub sink: bool,
-    /// How a datagram finds its worker: single, shared, farm, reuseport, incoming_cpu or exact
+    /// How a datagram is assigned to a worker: single, shared, farm, reuseport, incoming_cpu or exact
     #[arg(long, value_name = "NAME", default_value = "exact", value_parser = read_word::<Model>)]
     pub model: Model,
-    /// How it answers: per_send (the kernel hashes each answer), received (the worker that the received hash chose, as
-    /// it is), caller (on the socket that the worker's own hash names) or connected (a socket a flow)
+    /// How answers are sent: per_send (the kernel hashes each answer), received (by the worker that the received hash
+    /// selected), caller (on the socket that the worker's own hash selects) or connected (one socket per flow)
     #[arg(long, value_name = "WAY", default_value = "per_send", value_parser = read_word::<Answers>)]
     pub answers: Answers,
-    /// Give the application hash, hash type and bucket of each datagram
+    /// Pass hash, hash type and bucket of each datagram to the application
     #[arg(long)]
     pub metadata: bool,
-    /// Count datagrams by hash, hash type and bucket: told on SIGUSR1, and at the end with --json
+    /// Count datagrams by hash, hash type and bucket; printed on SIGUSR1, and at the end with --json
     #[arg(long)]
     pub flows: bool,
-    /// Socket receive buffer of each bucket; without privilege the kernel gives net.core.rmem_max at most
+    /// Socket receive buffer of each bucket; without privilege limited to net.core.rmem_max
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = size)]
     pub receive_buffer: u64,
-    /// Device on which to watch which CPU the receive path runs on, and on which CPU and queue answers leave (needs
+    /// Device on which to observe the CPU of the receive path, and the CPU and queue of outgoing answers (needs
     /// CAP_NET_RAW)
     #[arg(long, value_name = "DEVICE")]
     pub watch: Option<String>,
@@ -67,10 +67,10 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     serving.serve(shown, plan, followed)
 }
 
-/// What is shown of the server, and of flows when it is asked for.
+/// Output of the server, and its flow counts on SIGUSR1.
 struct Shown {
     flows_asked: Option<Asked>,
-    /// Whether standard output is the one document's.
+    /// Standard output is reserved for the JSON document.
     json: bool,
 }
 
@@ -172,7 +172,7 @@ fn share(share: Option<f64>) -> String {
     quantity::or_missing(share, quantity::percent)
 }
 
-/// Every flow's count, as far as hashes tell flows apart.
+/// One row per hash; flows with equal hashes share a row.
 fn flow_table(flows: &[FlowCount], uncounted: u64) -> String {
     let table = Rows::of(flows)
         .left("hash", |flow| &flow.hash)
@@ -188,7 +188,7 @@ fn flow_table(flows: &[FlowCount], uncounted: u64) -> String {
     text
 }
 
-/// Where the buffers lie: told where there was a choice, by a policy or by several nodes.
+/// NUMA placement of the buffers; only if a policy was set or the pages are on several nodes.
 fn memory_lines(served: &UdpServed) -> String {
     let mut text = String::new();
     for bucket in &served.buckets {

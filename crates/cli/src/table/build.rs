@@ -1,4 +1,4 @@
-//! `corelane table build`: a list becomes a snapshot.
+//! `corelane table build`: builds a snapshot from a list.
 
 use super::show::TableFacts;
 use super::source::{SourceArguments, load};
@@ -18,7 +18,7 @@ pub const EXAMPLE: &str = "Examples:\n  \
 pub struct BuildArguments {
     #[command(flatten)]
     pub source: SourceArguments,
-    /// The snapshot to write; replaced as a whole, so that who has the old one open keeps it
+    /// Snapshot to write; replaced atomically, open readers keep the old one
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// One JSON document on standard output
@@ -26,7 +26,7 @@ pub struct BuildArguments {
     pub json: bool,
 }
 
-/// Reads, writes and tells.
+/// Reads the list, writes the snapshot and prints its statistics.
 pub fn run(arguments: &BuildArguments) -> Outcome {
     let source = load(&arguments.source)?;
     write(&source.map, &arguments.output)
@@ -37,7 +37,7 @@ pub fn run(arguments: &BuildArguments) -> Outcome {
     })
 }
 
-/// Writes beside the file and renames: a snapshot that somebody has mapped must never change.
+/// Writes to a temporary file and renames it: a mapped snapshot must never change.
 fn write(map: &corelane_table::AddressMap, path: &Path) -> anyhow::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
@@ -52,7 +52,7 @@ fn write(map: &corelane_table::AddressMap, path: &Path) -> anyhow::Result<()> {
         .map_err(anyhow::Error::from)
         .and_then(|()| Ok(file.sync_all()?));
     if let Err(error) = written {
-        // What was written is no snapshot; that it cannot be removed changes nothing of why.
+        // The file is incomplete. An error of its removal is ignored: the original error matters.
         let _ = fs::remove_file(&beside);
         return Err(error);
     }

@@ -1,4 +1,4 @@
-//! `corelane table lookup`: what addresses map to.
+//! `corelane table lookup`: looks up addresses.
 
 use super::source::{SourceArguments, load};
 use crate::outcome::{Outcome, usage};
@@ -20,7 +20,7 @@ pub const EXAMPLE: &str = "Examples:\n  \
 pub struct LookupArguments {
     #[command(flatten)]
     pub source: SourceArguments,
-    /// Addresses; without any, they are read from standard input, one a line
+    /// Addresses; if none are given, read from standard input, one per line
     pub addresses: Vec<IpAddr>,
     /// One JSON document on standard output
     #[arg(long)]
@@ -38,21 +38,21 @@ struct LookupDocument {
 #[derive(Serialize)]
 struct Answer {
     address: IpAddr,
-    /// What the longest prefix around it maps to; `null` where there is none.
+    /// Value of the longest matching prefix; `null` if none matches.
     value: Option<u16>,
 }
 
-/// Addresses that are looked up together.
+/// Addresses per lookup batch.
 const AT_ONCE: usize = 4096;
 
-/// Looks up and tells: an address and its value a line, `-` for those that are not in the table.
+/// Prints one line per address with its value, or `-` if it is not in the table.
 pub fn run(arguments: &LookupArguments) -> Outcome {
     let map = load(&arguments.source)?.map;
     let addresses = if arguments.addresses.is_empty() {
         if arguments.source.file == Path::new("-") {
             return Err(usage(
                 "ADDRESSES",
-                "standard input is the list: name addresses, or give the list as a file",
+                "standard input is used for the list: give addresses as arguments, or the list as a file",
             ));
         }
         standard_input()?
@@ -100,7 +100,7 @@ fn standard_input() -> anyhow::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// The value of each address, each family in a batch of its own.
+/// The value of each address, in order. IPv4 and IPv6 are looked up in separate batches.
 fn look_up(map: &AddressMap, addresses: &[IpAddr]) -> Vec<Option<Value>> {
     let (mut fours, mut sixes): (Vec<Ipv4Addr>, Vec<Ipv6Addr>) = (Vec::new(), Vec::new());
     for address in addresses {

@@ -1,4 +1,4 @@
-//! `corelane table`: lists of addresses become tables, a file each.
+//! `corelane table`: builds, shows and queries address tables, one file per verb.
 
 mod build;
 mod lookup;
@@ -10,18 +10,18 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum TableWhat {
-    /// Make a snapshot of a list: plain text, `ipset save` or `nft list set`; it opens in an instant
+    /// Build a snapshot, which loads instantly, from a list: plain text, `ipset save` or `nft list set`
     #[command(after_help = build::EXAMPLE)]
     Build(build::BuildArguments),
-    /// What is in a list or a snapshot, in numbers or entry by entry
+    /// Show statistics or all entries of a list or a snapshot
     #[command(after_help = show::EXAMPLE)]
     Show(show::ShowArguments),
-    /// What addresses map to, by longest match
+    /// Look up addresses by longest prefix match
     #[command(after_help = lookup::EXAMPLE)]
     Lookup(lookup::LookupArguments),
 }
 
-/// Does what was asked for.
+/// Runs the selected verb.
 pub fn run(what: &TableWhat) -> Outcome {
     match what {
         TableWhat::Build(arguments) => build::run(arguments),

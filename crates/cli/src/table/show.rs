@@ -1,4 +1,4 @@
-//! `corelane table show`: what is in a list or a snapshot.
+//! `corelane table show`: shows a list or a snapshot.
 
 use super::source::{Source, SourceArguments, SourceDocument, load};
 use crate::outcome::Outcome;
@@ -17,7 +17,7 @@ pub const EXAMPLE: &str = "Examples:\n  printf '192.0.2.1\\n2001:db8::/32\\n' | 
 pub struct ShowArguments {
     #[command(flatten)]
     pub source: SourceArguments,
-    /// Every entry as a plain list, sorted: what `table build` reads again
+    /// Print every entry as a sorted plain list, which `table build` can read
     #[arg(long, conflicts_with = "json")]
     pub entries: bool,
     /// One JSON document on standard output
@@ -25,7 +25,7 @@ pub struct ShowArguments {
     pub json: bool,
 }
 
-/// A table in numbers.
+/// Statistics of a table.
 #[derive(Serialize)]
 pub struct TableFacts {
     schema: &'static str,
@@ -35,13 +35,13 @@ pub struct TableFacts {
     ipv4_prefixes: u64,
     ipv6_addresses: u64,
     ipv6_prefixes: u64,
-    /// Different values that entries map to.
+    /// Number of distinct values.
     values: u64,
     memory_bytes: u64,
     bytes_per_entry: Option<f64>,
 }
 
-/// Tells.
+/// Prints the statistics, or with `--entries` all entries.
 pub fn run(arguments: &ShowArguments) -> Outcome {
     let source = load(&arguments.source)?;
     if arguments.entries {
@@ -50,7 +50,7 @@ pub fn run(arguments: &ShowArguments) -> Outcome {
     print(arguments.json, &TableFacts::of(&source), TableFacts::text)
 }
 
-/// Every entry, IPv4 first, ascending; values only where they are not those of a set.
+/// Prints all entries, IPv4 first, ascending. The value is omitted if it is the default of a set.
 fn list(source: &Source) -> Outcome {
     let mut entries: Vec<(IpPrefix, Value)> = source.map.iter().collect();
     entries.sort_unstable();
@@ -66,7 +66,7 @@ fn list(source: &Source) -> Outcome {
 }
 
 impl TableFacts {
-    /// The numbers of a table.
+    /// Computes the statistics of a table.
     pub fn of(source: &Source) -> TableFacts {
         let mut counts = [0; 4];
         let mut seen = vec![false; usize::from(Value::LARGEST) + 1];
@@ -94,7 +94,7 @@ impl TableFacts {
         }
     }
 
-    /// The numbers as lines.
+    /// The statistics as text lines.
     pub fn text(&self) -> String {
         let source = &self.source;
         let kind = source.format.map_or(source.kind.to_owned(), |format| {
@@ -106,14 +106,13 @@ impl TableFacts {
             .skipped
             .filter(|skipped| *skipped > 0)
             .zip(source.first_skipped.as_ref());
-        let skipped =
-            skipped.map(|(skipped, first)| format!("{}, the first: {first}", quantity::count(skipped)));
+        let skipped = skipped.map(|(skipped, first)| format!("{}, first: {first}", quantity::count(skipped)));
         let family = |addresses: u64, prefixes: u64| {
             let words = [addresses, prefixes].map(quantity::count);
             (addresses + prefixes > 0).then(|| format!("{} addresses, {} prefixes", words[0], words[1]))
         };
         let each = quantity::or_missing(self.bytes_per_entry, |bytes| {
-            format!("{} bytes an entry", quantity::fixed(bytes, 1))
+            format!("{} bytes per entry", quantity::fixed(bytes, 1))
         });
         let lines = [
             ("source", Some(format!("{kind}, read in {took}"))),

@@ -1,4 +1,4 @@
-//! The file that a table comes from, a list or a snapshot, and how to read it.
+//! Loads a table from a list or a snapshot.
 
 use crate::outcome::usage;
 use clap::{Args, ValueEnum};
@@ -14,54 +14,54 @@ use std::time::Instant;
 
 #[derive(Debug, Args)]
 pub struct SourceArguments {
-    /// A list, a snapshot, or - for a list on standard input
+    /// List or snapshot; - reads a list from standard input
     pub file: PathBuf,
     /// Format of the list
     #[arg(long, value_enum, default_value = "detect")]
     pub format: FormatArgument,
-    /// The one set or map to take from a dump of several
+    /// Set or map to select from a dump of several
     #[arg(long, value_name = "NAME")]
     pub set: Option<String>,
-    /// Value of entries that have none of their own, 0 to 4095
+    /// Default value of entries without a value, 0 to 4095
     #[arg(long, value_name = "N", default_value = "0")]
     pub value: Value,
-    /// Count lines that are wrong and go on, instead of refusing the list
+    /// Skip and count invalid lines instead of rejecting the list
     #[arg(long)]
     pub skip_bad: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatArgument {
-    /// By the first word
+    /// Detect the format by the first word
     Detect,
-    /// An address, a prefix or a range a line, then perhaps a value; # begins comments
+    /// One address, prefix or range per line, with an optional value; # starts a comment
     Plain,
-    /// What `ipset save` writes
+    /// Output of `ipset save`
     Ipset,
-    /// What `nft list set` writes
+    /// Output of `nft list set`
     Nftables,
 }
 
-/// A table and where it came from.
+/// A loaded table and its origin.
 pub struct Source {
     pub map: AddressMap,
     pub document: SourceDocument,
 }
 
-/// Where a table came from, as documents have it.
+/// The origin of a table, for JSON documents.
 #[derive(Clone, Serialize)]
 pub struct SourceDocument {
     /// `list` or `snapshot`.
     pub kind: &'static str,
-    /// Of a list: `plain`, `ipset` or `nftables`.
+    /// `plain`, `ipset` or `nftables`; `None` for a snapshot.
     pub format: Option<&'static str>,
-    /// Of a list: addresses, prefixes and ranges in it.
+    /// Number of addresses, prefixes and ranges in the list; `None` for a snapshot.
     pub elements: Option<u64>,
-    /// Of a list: lines or elements that were wrong and skipped.
+    /// Number of invalid lines or elements skipped; `None` for a snapshot.
     pub skipped: Option<u64>,
-    /// The first of them.
+    /// The first skipped line or element.
     pub first_skipped: Option<String>,
-    /// Seconds to read it and make the table.
+    /// Seconds to read the file and build the table.
     pub load_s: f64,
 }
 
@@ -113,7 +113,7 @@ fn standard_input(options: &ListOptions) -> Result<(AddressMap, Loaded), LoadErr
     Ok((map, Loaded::List(summary)))
 }
 
-/// The refusal, with the flag that takes the file anyway.
+/// The error text, with the flag that accepts the file anyway.
 fn with_flag(error: &LoadError) -> String {
     match error {
         LoadError::List(corelane_table::ListError::Line(_)) => format!("{error} (--skip-bad)"),

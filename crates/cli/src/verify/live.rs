@@ -1,4 +1,4 @@
-//! Frames of a device as it receives them: a device enters, frames with its hash and queue leave, until the time is over.
+//! Live frames of a device, with hash and queue, read until the duration elapses.
 
 use super::SourceArguments;
 use crate::interrupt::Interrupt;
@@ -9,18 +9,18 @@ use corelane_worker::received::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two looks: what comes meanwhile fits the sockets' buffers.
+/// Poll interval. The sockets' buffers hold the frames that arrive meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What was read of a device besides its frames.
+/// Result of reading a device.
 pub(super) struct Taken {
-    /// Frames that could not be told whole.
+    /// Frames skipped because hash or queue is unknown.
     pub(super) incomplete: u64,
-    /// Why reading ended before its time; none where it did not.
+    /// Why reading ended early, if it did.
     pub(super) ended_because: Option<String>,
 }
 
-/// Gives every frame to the verifier. A device that goes meanwhile ends it, and what was read until then counts.
+/// Passes every frame to the verifier. If the device disappears, reading ends and the frames read so far count.
 pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
     let interrupt = Interrupt::catch()?;
     let mut receiver = Receiver::new(device).map_err(|error| match error {
@@ -37,7 +37,7 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
                 return;
             }
             taken += 1;
-            // Devices report zero where they did not hash.
+            // A hash of zero means that the device did not hash the frame.
             let hash = Some(frame.hash).filter(|hash| *hash != 0 && !source.ignore_hash);
             let observed = Observed {
                 hash,

@@ -1,5 +1,5 @@
-//! `corelane verify`: did frames come by the queue that their hash names? A log of pairs, a capture or a device enters;
-//! what each bucket saw, what was misplaced and why that is likely leaves.
+//! `corelane verify`: checks that frames arrived on the queue that their hash selects. Input: a log of pairs, a capture
+//! or a device. Output: counts per bucket, misplaced flows and their likely causes.
 
 mod live;
 mod rule;
@@ -36,7 +36,7 @@ pub struct VerifyArguments {
     rule: RuleArguments,
     #[command(flatten)]
     naming: NamingArguments,
-    /// Only read the capture and count its frames: what verifying is measured against
+    /// Only read the capture and count its frames, as a baseline for benchmarks of verification
     #[arg(long, requires = "pcap", conflicts_with_all = ["log", "json"])]
     read_only: bool,
     /// One JSON document on standard output
@@ -44,41 +44,41 @@ pub struct VerifyArguments {
     json: bool,
 }
 
-/// Where frames come from.
+/// Source of frames.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct SourceArguments {
-    /// A log of `hash queue` pairs, one frame a line; with --pcap, of the capture's frames in order
+    /// Log of `hash queue` pairs, one frame per line; with --pcap, for the capture's frames in order
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// A device: what it receives is read as it comes, with its hash and queue (needs CAP_NET_RAW). With --log or --pcap it
-    /// gives only the rule
+    /// Device whose received frames are read live, with hash and queue (needs CAP_NET_RAW). With --log or --pcap, only
+    /// its RSS settings are used
     #[arg(long, value_name = "DEVICE")]
     dev: Option<String>,
-    /// With --dev: end after so long
+    /// With --dev: stop after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// With --dev: end after so many frames
+    /// With --dev: stop after this many frames
     #[arg(long, value_name = "N", value_parser = count)]
     frames: Option<u64>,
-    /// With --dev: judge by queues alone; where a device has no RSS its frames carry the sender's hash
+    /// With --dev: check queues only; on a device without RSS, frames carry the sender's hash
     #[arg(long)]
     ignore_hash: bool,
-    /// A capture, pcap or pcapng of Ethernet; pcapng's epb_hash (Toeplitz) and epb_queue are what the device said
+    /// Ethernet capture, pcap or pcapng; hash and queue are read from pcapng's epb_hash (Toeplitz) and epb_queue
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
 
-/// Who may have sent what a log has only the hash of.
+/// Candidate flows for misplaced hashes.
 #[derive(Debug, Args)]
 struct NamingArguments {
-    /// Addresses among which to look for the flows of misplaced hashes
+    /// Client addresses to search for the flows of misplaced hashes
     #[arg(long, value_name = "POOL", requires = "server")]
     clients: Option<Pool>,
-    /// Where those flows go, as ADDRESS or ADDRESS:PORT; the port matters where ports are hashed
+    /// Destination of those flows, as ADDRESS or ADDRESS:PORT; the port is needed if ports are hashed
     #[arg(long, requires = "clients", value_parser = endpoint)]
     server: Option<Endpoint>,
-    /// Source ports among which to look, where ports are hashed
+    /// Source ports to search, if ports are hashed
     #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
     ports: (u16, u16),
 }
@@ -92,15 +92,15 @@ struct VerifyDocument<'a> {
     table_size: usize,
     queues: usize,
     rule_from: &'a RuleSource,
-    /// Frames read from a device of which not all was told; none where a file was read.
+    /// Frames of a device skipped because hash or queue is unknown; `None` for a file.
     incomplete: Option<u64>,
-    /// Why reading a device ended before its time, as when it went; none where it did not.
+    /// Why reading a device ended early, for example because it disappeared; `None` if it did not.
     ended_because: Option<&'a str>,
     #[serde(flatten)]
     report: &'a Report,
 }
 
-/// Verifies, prints, and fails when anything is misplaced.
+/// Verifies and prints. Returns an error if a frame is misplaced.
 pub fn run(arguments: &VerifyArguments) -> Outcome {
     if let (true, Some(path)) = (arguments.read_only, &arguments.source.pcap) {
         let mut frames = 0_u64;
@@ -113,7 +113,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
         return Err(usage(
             "--host",
-            "it is for frames of elsewhere: give them with --log or --pcap",
+            "applies to frames of another machine: give them with --log or --pcap",
         ));
     }
     let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref())?;
@@ -137,7 +137,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     print(arguments.json, &document, |document| text::text(document, &rule))?;
     if report.misplaced > 0 {
         let (misplaced, frames) = (report.misplaced, report.frames);
-        anyhow::bail!("{misplaced} of {frames} frames came by another queue than their hash names");
+        anyhow::bail!("{misplaced} of {frames} frames arrived on another queue than their hash selects");
     }
     if let Some(because) = ended_because {
         anyhow::bail!("{because}");
@@ -145,7 +145,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     Ok(())
 }
 
-/// Gives every frame of the source to the verifier; tells what else there is to say of a device.
+/// Passes every frame of the source to the verifier. Returns `Some` for a device.
 fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Option<Taken>> {
     if let (Some(device), None, None) = (&source.dev, &source.pcap, &source.log) {
         return live::take(device, source, verifier).map(Some);
@@ -169,7 +169,7 @@ fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Res
     Ok(None)
 }
 
-/// Names the flows of misplaced hashes out of the pool.
+/// Searches the pool for the flows of misplaced hashes.
 fn name_flows(report: &mut Report, naming: &NamingArguments, rule: &Rule) -> anyhow::Result<()> {
     let (Some(pool), Some(server)) = (&naming.clients, naming.server) else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The rule that frames are held to: flags, a steering document and a device enter; key, hash types and table leave, each
-//! with where it came from, and what a device did not tell.
+//! The rule that frames are checked against. Input: flags, a steering document or a device. Output: key, hash types and
+//! table, each with its origin, and the settings that could not be read from the device.
 
 use crate::machine::MachineDevice;
 use crate::outcome::usage;
@@ -13,34 +13,34 @@ use corelane_rss::{HashFields, HashType, IndirectionTable, Key};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Entries of a table that nothing tells the size of: what most devices have.
+/// Table size if none is known; most devices have this.
 const ENTRIES: usize = 128;
 
-/// How the device is set to steer. What is not given is the device's own, where --dev or --host name one.
+/// The steering settings of the device. With --dev or --host, the device's own settings are the defaults.
 #[derive(Debug, Args)]
 pub(super) struct RuleArguments {
-    /// Queues that the table names in turn [default: the device's table]
+    /// Number of queues that the table uses round robin [default: the device's table]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queues: Option<u16>,
-    /// Entries of the table that names --queues in turn, a power of two up to 4096 [default: 128]
+    /// Entries of the round-robin table of --queues, a power of two up to 4096 [default: 128]
     #[arg(long, value_name = "ENTRIES", requires = "queues")]
     table_size: Option<usize>,
     /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the device's, or the verification suite's]
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
-    /// What is hashed: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4 [default: what
-    /// the device hashes, or driver]
+    /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
+    /// [default: the device's, or driver]
     #[arg(long, value_name = "TYPES", value_parser = hash_types)]
     hash: Option<HashTypes>,
     /// The device's steering document, instead of queues, table and key
     #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "hash", "host"])]
     steering: Option<PathBuf>,
-    /// A saved `corelane host --json`: the rule of its device --dev, or of its only one with RSS
+    /// Saved `corelane host --json`: use the settings of its device --dev, or of its only device with RSS
     #[arg(long, value_name = "FILE")]
     pub(super) host: Option<PathBuf>,
 }
 
-/// Where a part of the rule came from.
+/// The origin of a part of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum From {
@@ -50,17 +50,17 @@ pub(super) enum From {
     Flag,
     /// A steering document.
     Steering,
-    /// What is taken where nothing tells: the verification suite's key, the hash types of most drivers.
+    /// Default: the verification suite's key, the hash types of most drivers.
     Default,
 }
 
-/// Where each part came from, and what is missing.
+/// The origin of each part, and what is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct RuleSource {
     pub(super) key: From,
     pub(super) hash_types: From,
     pub(super) table: From,
-    /// What the device did not tell, with the reason.
+    /// Settings that could not be read from the device, each with the reason.
     pub(super) not_read: Vec<String>,
 }
 
@@ -76,8 +76,8 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
         return Ok((Rule::from(&steering::from_file(path)?), source));
     }
     let device = match (&arguments.host, dev) {
-        (None, None) => Told::default(),
-        (host, dev) => told(&MachineDevice::of_flags(host.as_deref(), dev)?),
+        (None, None) => DeviceRule::default(),
+        (host, dev) => device_rule(&MachineDevice::of_flags(host.as_deref(), dev)?),
     };
     let in_turn = arguments.queues.map(|queues| {
         let entries = arguments.table_size.unwrap_or(ENTRIES);
@@ -91,9 +91,12 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
         match missing.as_str() {
             "" => usage(
                 "--queues",
-                "give the queues that the table names in turn, or a device that tells its table (--dev, --host), or --steering",
+                "give the number of queues, a device whose table can be read (--dev, --host), or --steering",
             ),
-            missing => usage("--queues", format!("give it, since the device tells no table: {missing}")),
+            missing => usage(
+                "--queues",
+                format!("required, because the device's table cannot be read: {missing}"),
+            ),
         }
     })?;
     let (key, key_from) =
@@ -114,22 +117,22 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
     Ok((rule, source))
 }
 
-/// What a flag gives, or else the device.
+/// The flag's value, otherwise the device's.
 fn first_of<T>(flag: Option<T>, device: Option<T>) -> Option<(T, From)> {
     let flag = flag.map(|value| (value, From::Flag));
     flag.or_else(|| device.map(|value| (value, From::Device)))
 }
 
-/// What a device tells of its rule.
+/// The part of the rule that can be read from a device.
 #[derive(Default)]
-struct Told {
+struct DeviceRule {
     key: Option<Key>,
     hash_types: Option<HashTypes>,
     table: Option<IndirectionTable>,
     not_read: Vec<String>,
 }
 
-/// The flow types whose fields are hashed apart, and the hash types that stand for their ports.
+/// The flow types with their own hash fields, and the hash types that include their ports.
 const PORTS: [(FlowType, HashType); 4] = [
     (FlowType::Tcp4, HashType::TCP_IPV4),
     (FlowType::Udp4, HashType::UDP_IPV4),
@@ -137,8 +140,8 @@ const PORTS: [(FlowType, HashType); 4] = [
     (FlowType::Udp6, HashType::UDP_IPV6),
 ];
 
-fn told(machine: &MachineDevice) -> Told {
-    let mut told = Told::default();
+fn device_rule(machine: &MachineDevice) -> DeviceRule {
+    let mut rule_read = DeviceRule::default();
     let mut hash_types = HashTypes::TWO_TUPLE;
     let mut all = true;
     for (flow_type, hash_type) in PORTS {
@@ -147,33 +150,33 @@ fn told(machine: &MachineDevice) -> Told {
                 if rule.hash_fields == HashFields::FourTuple {
                     hash_types = hash_types.with(hash_type);
                 }
-                (told.key, told.table) = (Some(rule.key), Some(rule.table));
+                (rule_read.key, rule_read.table) = (Some(rule.key), Some(rule.table));
             }
-            // Of this type alone: key and table may be told all the same.
+            // Concerns this flow type only: key and table may still be known.
             Err(error @ NoSteering::Fields { .. }) => {
-                told.not_read.push(error.to_string());
+                rule_read.not_read.push(error.to_string());
                 all = false;
             }
             Err(error) => {
-                told.not_read.push(error.to_string());
-                return told;
+                rule_read.not_read.push(error.to_string());
+                return rule_read;
             }
         }
     }
     let device = machine.inventory.device(&machine.name);
     let fields = device.map(|device| &device.fields);
     match fields.filter(|fields| fields.value.is_none()) {
-        Some(fields) => told.not_read.push(format!(
+        Some(fields) => rule_read.not_read.push(format!(
             "hashed fields of {}: {}",
             machine.name,
             fields.reason().unwrap_or("not known")
         )),
-        None => told.hash_types = all.then_some(hash_types),
+        None => rule_read.hash_types = all.then_some(hash_types),
     }
-    told
+    rule_read
 }
 
-/// Policies by name, or a list of NDIS types.
+/// Parses a policy name or a list of NDIS types.
 fn hash_types(text: &str) -> Result<HashTypes, String> {
     match text {
         "2tuple" => Ok(HashTypes::TWO_TUPLE),

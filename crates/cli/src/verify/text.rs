@@ -1,4 +1,4 @@
-//! The verdict as text, in lines of at most 100 columns.
+//! Formats the report as text, in lines of at most 100 columns.
 
 use super::VerifyDocument;
 use super::rule::{From, RuleSource};
@@ -7,10 +7,10 @@ use corelane_packet::verify::{BucketReport, Misplacement, Report, Rule};
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 
-/// Misplaced flows shown: the rest is in the JSON document.
+/// Misplaced flows shown; the JSON document has all.
 const SHOWN: usize = 20;
 
-/// A table of the buckets, one of the misplaced, the causes, the order within flows, and what is not known.
+/// Tables of buckets and misplaced flows, the likely causes, the order within flows, and what is unknown.
 pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
     let report = document.report;
     let mut text = buckets(report);
@@ -25,18 +25,18 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
     if order.followed > 0 || order.queue_changes > 0 {
         let [followed, late, changes] = [order.followed, order.late, order.queue_changes].map(count);
         line(format!(
-            "order within flows: {followed} frames followed, {late} late, {changes} by another queue than the one before"
+            "order within flows: {followed} frames followed, {late} late, {changes} on another queue than the previous one"
         ));
     }
     if report.refused + report.not_hashed > 0 {
         let [refused, not_hashed] = [report.refused, report.not_hashed].map(count);
         line(format!(
-            "not judged: {refused} frames without IP or damaged, {not_hashed} that no enabled hash type fits"
+            "not checked: {refused} frames not IP or damaged, {not_hashed} match no enabled hash type"
         ));
     }
     if report.buckets.iter().all(|bucket| bucket.right_queue.is_none()) {
         let remedy = "give --log, or a pcapng with epb_queue";
-        line(format!("no queue was observed, so none can be wrong: {remedy}"));
+        line(format!("queues not checked, because none was recorded: {remedy}"));
     }
     let [misplaced, frames] = [report.misplaced, report.frames].map(count);
     let (entries, queues, types) = (rule.table.size(), rule.table.buckets(), rule.hash_types);
@@ -48,13 +48,14 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
     }
     if let Some(incomplete @ 1..) = document.incomplete {
         line(format!(
-            "{incomplete} frames were left out: not all of them was told"
+            "{} frames skipped: hash or queue unknown",
+            count(incomplete)
         ));
     }
     text
 }
 
-/// What the device did not tell, and what stands for it.
+/// Settings that could not be read from the device, and the defaults used instead.
 fn not_read(source: &RuleSource) -> Vec<String> {
     let mut lines: Vec<String> = (source.not_read.iter())
         .map(|missing| format!("not read: {missing}"))
@@ -62,11 +63,11 @@ fn not_read(source: &RuleSource) -> Vec<String> {
     let stand_ins = [
         (
             source.key,
-            "the key is the verification suite's: give the device's with --key",
+            "using the verification suite's key: give the device's with --key",
         ),
         (
             source.hash_types,
-            "hash types are those of most drivers: give the device's with --hash",
+            "using the hash types of most drivers: give the device's with --hash",
         ),
     ];
     let used = stand_ins
@@ -118,7 +119,7 @@ fn misplacements(report: &Report) -> String {
     if report.misplacements_left_off > 0 {
         let left_off = count(report.misplacements_left_off);
         text.push_str(&format!(
-            "{left_off} misplaced frames are of more flows than are kept\n"
+            "{left_off} misplaced frames belong to further flows, which are not listed\n"
         ));
     }
     text

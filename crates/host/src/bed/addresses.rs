@@ -1,4 +1,4 @@
-//! The addresses of a bed: which plans are refused, what a pool without the server is, what moves to loopback.
+//! The addresses of a bed: validates plans, removes the server from client pools, maps plans to loopback.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,22 +7,20 @@ use thiserror::Error;
 
 use super::BedPlan;
 
-/// The address by which each end names the other as its neighbour. It is never in a packet: only its link address is
-/// used. RFC 7600 sets 192.0.0.8 aside as a dummy; a link-local address serves IPv6.
+/// The address that each end configures for the other as its neighbour. It never appears in a packet: only its link
+/// address is used. RFC 7600 reserves 192.0.0.8 as a dummy; IPv6 uses a link-local address.
 pub(super) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// See [`GATEWAY_IPV4`].
 pub(super) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// The most queues a device can be made with (`rtnl_create_link` in `net/core/rtnetlink.c`).
+/// The maximum number of queues of a new device (`rtnl_create_link` in `net/core/rtnetlink.c`).
 const MAXIMUM_QUEUES: u32 = 4096;
 
-/// Why no machine can meet a plan.
+/// Why a plan is invalid on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// There is no client pool, or none but the server's own address.
-    #[error(
-        "no client address is left beside the server {server}: name a pool with at least one other address"
-    )]
+    /// There is no client pool, or the only client address is the server's.
+    #[error("no client address besides the server {server}: use a pool with at least one other address")]
     NoClients {
         /// The server's address.
         server: IpAddr,
@@ -37,7 +35,7 @@ pub enum PlanError {
         pool: IpNet,
     },
 
-    /// An address that both sides would take as their own.
+    /// An address that belongs to both sides.
     #[error(
         "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another range for either"
     )]
@@ -48,8 +46,8 @@ pub enum PlanError {
         pool: IpNet,
     },
 
-    /// No connections are to be held.
-    #[error("0 connections need no bed: name at least 1")]
+    /// The number of connections is 0.
+    #[error("0 connections requested: use at least 1")]
     NoConnections,
 
     /// An address that cannot be routed between two machines.
@@ -68,18 +66,18 @@ pub enum PlanError {
     /// An MTU out of range.
     #[error("an MTU of {mtu} bytes is outside {lowest} to {highest}")]
     Mtu {
-        /// The MTU asked for.
+        /// The requested MTU.
         mtu: u32,
-        /// The least the address family needs.
+        /// The minimum of the address family.
         lowest: u32,
-        /// The most a veth device takes.
+        /// The maximum of a veth device.
         highest: u32,
     },
 
     /// A number of queues out of range.
     #[error("{queues} queues are outside 1 to {MAXIMUM_QUEUES}")]
     Queues {
-        /// The number asked for.
+        /// The requested number.
         queues: u32,
     },
 }
@@ -91,7 +89,7 @@ pub(super) struct Moved {
     pub(super) pools: Vec<IpNet>,
 }
 
-/// Refuses what no machine can do, before anything is made.
+/// Rejects invalid plans before anything is created.
 pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
     let server = plan.server;
     let ranges = || plan.clients.iter().chain(&plan.server_networks).copied();
@@ -118,8 +116,7 @@ pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
             }
         }
     }
-    // The least an IPv4 link carries is RFC 791's 68, an IPv6 link RFC 8200's 1280; veth takes up to 65535
-    // (`ETH_MAX_MTU`).
+    // The minimum is 68 for IPv4 (RFC 791) and 1280 for IPv6 (RFC 8200); veth accepts up to 65535 (`ETH_MAX_MTU`).
     let (lowest, highest) = (if server.is_ipv4() { 68 } else { 1280 }, 65_535);
     if let Some(mtu) = plan.mtu.filter(|mtu| !(lowest..=highest).contains(mtu)) {
         return Err(PlanError::Mtu { mtu, lowest, highest });
@@ -130,7 +127,7 @@ pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
     }
 }
 
-/// The pools, merged where they touch, host bits cleared.
+/// The pools, adjacent ones merged, host bits cleared.
 pub(super) fn merged(pools: &[IpNet]) -> Vec<IpNet> {
     let cleared: Vec<IpNet> = pools.iter().map(IpNet::trunc).collect();
     IpNet::aggregate(&cleared)
@@ -138,7 +135,7 @@ pub(super) fn merged(pools: &[IpNet]) -> Vec<IpNet> {
 
 /// The prefixes that together are `pool` without `address`.
 ///
-/// The pool is halved around the address until only it is left: at most one prefix a bit of the address.
+/// Halves the pool around the address until only the address is left: at most one prefix per address bit.
 pub(super) fn without(pool: IpNet, address: IpAddr) -> Vec<IpNet> {
     if !pool.contains(&address) {
         return vec![pool];
@@ -157,12 +154,12 @@ pub(super) fn without(pool: IpNet, address: IpAddr) -> Vec<IpNet> {
     kept
 }
 
-/// The first address of the pools that a client can take: not the server's, and not a network's own first address
-/// unless the pool has no other.
+/// The first usable client address of the pools: not the server's, and not a network's own first address unless the
+/// pool has no other.
 pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
     let candidates = |pool: &IpNet| {
         let own = pool.network();
-        // Three candidates suffice: at most one of them is the server and one the network's own address.
+        // Three candidates suffice: at most one is the server and one is the network's own address.
         let nth = |n| match own {
             IpAddr::V4(first) => Some(IpAddr::V4(u32::from(first).checked_add(n)?.into())),
             IpAddr::V6(first) => Some(IpAddr::V6(u128::from(first).checked_add(n.into())?.into())),
@@ -175,7 +172,7 @@ pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
     pools.iter().find_map(candidates)
 }
 
-/// Moves a plan into the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
+/// Maps a plan to the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
 pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
     let address = |address: IpAddr| match address {
         IpAddr::V4(address) => {
@@ -202,7 +199,7 @@ fn overlap(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
 
-/// Ranges that cannot name the two ends of a link (RFC 6890), and our own neighbour's address.
+/// Ranges that cannot be the addresses of a link's ends (RFC 6890), and the bed's neighbour address.
 fn reserved() -> impl Iterator<Item = (IpNet, &'static str)> {
     let ranges = [
         ("0.0.0.0/8", "\"this network\""),

@@ -1,8 +1,8 @@
-//! What the namespaces of a bed need to hold many TCP connections.
+//! Prepares the namespaces of a bed for many TCP connections.
 //!
-//! What enters: how many. What leaves: the calling thread in a network namespace with a hash table of established
-//! connections of its own, and the limits of queues and ports that the kernel keeps for each namespace raised. Nothing of
-//! it is the machine's.
+//! Input: the number of connections. Output: the calling thread in a network namespace with its own hash table of
+//! established connections and with raised per-namespace limits on queues and ports. No setting of the machine is
+//! changed.
 
 use std::fs;
 use std::io;
@@ -13,26 +13,26 @@ use super::side::write_setting;
 use crate::HostError;
 use crate::tree::setting_path;
 
-/// The size of the table of established connections that the children of a namespace get
-/// (`Documentation/networking/ip-sysctl.rst`, since Linux 6.1).
+/// The size of the established-connections table that child namespaces get (`Documentation/networking/ip-sysctl.rst`,
+/// since Linux 6.1).
 const CHILD_TABLE: &str = "net.ipv4.tcp_child_ehash_entries";
 
-/// What the setting takes at most (`tcp_child_ehash_entries_max` in `net/ipv4/sysctl_net_ipv4.c`).
+/// The maximum of the setting (`tcp_child_ehash_entries_max` in `net/ipv4/sysctl_net_ipv4.c`).
 const LARGEST_TABLE: u32 = 16 << 20;
 
-/// The longest queue of connections that wait to be accepted, and of those that are not yet established. A listener's
-/// length was 16 bits wide until Linux 4.1, and what servers ask for still is.
+/// The longest queue of connections waiting to be accepted, and of connections not yet established. A listener's
+/// backlog was 16 bits wide until Linux 4.1, and servers still pass such values.
 const LONGEST_QUEUE: &str = "65535";
 
-/// Every port but those that only root may bind.
+/// Every port except those reserved for root.
 const ALL_PORTS: &str = "1024 65535";
 
-/// Moves the calling thread into a network namespace whose table of established connections has an entry for each of
-/// `connections`. The machine's own table, which namespaces share otherwise, has 262,144 entries where there are 24 GiB, and
-/// every packet walks a chain of it.
+/// Moves the calling thread into a network namespace whose table of established connections has one entry per
+/// connection. The machine's own table, which namespaces share by default, has 262,144 entries on 24 GiB, so every
+/// packet would walk a long chain.
 ///
-/// The kernel reads the size from the namespace that the child is made in, so an intermediate one is made to say it, and
-/// left at once: no setting of the machine is touched. Kernels without the setting give the shared table.
+/// The kernel reads the size from the parent namespace. So an intermediate namespace is created, configured and left at
+/// once; no setting of the machine changes. Kernels without the setting use the shared table.
 pub(super) fn enter_namespace(connections: u32) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     let path = setting_path(CHILD_TABLE);
@@ -48,6 +48,6 @@ pub(super) fn raise_limits(connections: u32) -> Result<(), HostError> {
     write_setting("net.core.somaxconn", LONGEST_QUEUE)?;
     write_setting("net.ipv4.tcp_max_syn_backlog", LONGEST_QUEUE)?;
     write_setting("net.ipv4.ip_local_port_range", ALL_PORTS)?;
-    // Connections that are closed at once all wait, so that none of their ports is taken for another's too early.
+    // Connections closed at the same time all stay in TIME_WAIT, so none of their ports is reused too early.
     write_setting("net.ipv4.tcp_max_tw_buckets", &connections.to_string())
 }

@@ -1,19 +1,19 @@
 //! The test bed: a server side and a client side, each in a network namespace of its own, joined by a veth pair.
 //!
-//! What enters: a [`BedPlan`] with the server's address and the client pools. What leaves: a [`Bed`] whose two
-//! [`Side`]s run closures, and the processes these start, in their namespaces. Where namespaces are not permitted the
-//! bed is the loopback device of the machine, with addresses of its range, and says why.
+//! Input: a [`BedPlan`] with the server's address and the client pools. Output: a [`Bed`] whose two [`Side`]s run
+//! closures, and the processes these start, in their namespaces. If namespaces are not permitted, the bed is the
+//! machine's loopback device with addresses of its range, and the bed reports the reason.
 //!
-//! Nothing can be left behind: each namespace is held by a thread, has no name and is mounted nowhere, so that threads,
-//! namespaces and devices go with the process however it ends. A process started in a side holds the namespace until it
-//! ends itself.
+//! Nothing is left behind. A thread holds each namespace, which has no name and is mounted nowhere, so threads,
+//! namespaces and devices disappear with the process however it ends. A process started in a side holds the namespace
+//! until it ends.
 //!
-//! No frame but the experiment's crosses the link: each end has the other as its one permanent neighbour, neither
-//! resolves addresses, and IPv6 is either off or keeps silent (`quiet`). The device counters of a trial are therefore
-//! those of its own frames.
+//! Only the experiment's frames cross the link: each end has the other as its one permanent neighbour, neither resolves
+//! addresses, and IPv6 is either off or silent (`quiet`). The device counters of a trial therefore count only its own
+//! frames.
 //!
-//! A bed can be made for a million TCP connections (`connections`): whole prefixes are local on either side, and what the
-//! kernel limits for each namespace is raised in these two alone.
+//! A bed can be sized for a million TCP connections (`connections`): both sides treat whole prefixes as local, and the
+//! per-namespace limits are raised in these two namespaces only.
 
 mod addresses;
 mod connections;
@@ -41,23 +41,23 @@ pub use user_namespace::enter_user_namespace;
 use crate::HostError;
 use side::Keeper;
 
-/// How many transmit queues a device of the calling thread's network namespace has.
+/// The number of transmit queues of a device in the calling thread's network namespace.
 ///
 /// # Errors
 ///
-/// What the kernel says, for instance when there is no such device.
+/// The kernel's error, for instance when there is no such device.
 pub fn transmit_queues(device: &str) -> Result<u32, HostError> {
     let link = wire::Wire::open()?.link(device)?;
     Ok(link.transmit_queues.unwrap_or(0))
 }
 
-/// What a bed stands on, the best first.
+/// The kind of a bed, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BedKind {
-    /// Two network namespaces, made with the privilege the process already had.
+    /// Two network namespaces, created with the existing privileges of the process.
     Namespaces,
-    /// Two network namespaces of a user namespace, made without privilege.
+    /// Two network namespaces of a user namespace, created without privilege.
     UserNamespace,
     /// The machine's own loopback device, shared with everything else that uses it.
     Loopback,
@@ -73,36 +73,36 @@ impl fmt::Display for BedKind {
     }
 }
 
-/// What a bed is to hold. Server and clients are of one address family, IPv4 or IPv6.
+/// The parameters of a bed. Server and clients are of one address family, IPv4 or IPv6.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BedPlan {
-    /// The server's one address. It may lie inside a client pool: clients then cannot take it.
+    /// The server's only address. It may lie inside a client pool: clients then cannot use it.
     pub server: IpAddr,
-    /// The client pools. Every address of them can be bound on the client side, and each reaches the server.
+    /// The client pools. The client side can bind every address in them, and each reaches the server.
     pub clients: Vec<IpNet>,
-    /// Whether the loopback device will do where namespaces are not permitted.
+    /// Whether to fall back to the loopback device if namespaces are not permitted.
     pub loopback_ok: bool,
-    /// Whether the loopback device is wanted and nothing better.
+    /// Whether to use the loopback device in any case.
     #[serde(default)]
     pub loopback: bool,
-    /// The largest packet of the link in bytes; the kernel's 1500 where `None`. The loopback device keeps its own.
+    /// The MTU of the link in bytes; `None` for the kernel's 1500. The loopback device keeps its own.
     pub mtu: Option<u32>,
-    /// Receive and transmit queues of each end; the kernel's choice where `None`.
+    /// Receive and transmit queues of each end; `None` for the kernel's default.
     pub queues: Option<u32>,
-    /// Prefixes of which the server side takes every address as its own beside `server`, and which the clients reach.
+    /// Prefixes that the server side treats as local in addition to `server`, and that the clients can reach.
     #[serde(default)]
     pub server_networks: Vec<IpNet>,
-    /// TCP connections that each side is to hold: sizes the table that packets look them up in, and raises the limits of
-    /// queues and ports. The kernel's settings where `None`. The loopback device keeps the machine's.
+    /// TCP connections that each side must hold. Sizes the connection hash table and raises the limits on queues and
+    /// ports. `None` for the kernel's settings. The loopback device keeps the machine's.
     #[serde(default)]
     pub connections: Option<u32>,
 }
 
-/// Switches a device of the calling thread's network namespace on: a tap that an emulator made, for instance.
+/// Brings a device of the calling thread's network namespace up: for example a tap created by an emulator.
 ///
 /// # Errors
 ///
-/// [`HostError::Netlink`] for a device that is not there and without `CAP_NET_ADMIN`.
+/// [`HostError::Netlink`] if the device does not exist or `CAP_NET_ADMIN` is missing.
 pub fn switch_on(device: &str) -> Result<(), HostError> {
     let mut wire = wire::Wire::open()?;
     let index = wire.link(device)?.index;
@@ -110,7 +110,7 @@ pub fn switch_on(device: &str) -> Result<(), HostError> {
 }
 
 impl BedPlan {
-    /// A plan with the kernel's MTU, queues and limits, that may fall back to loopback.
+    /// A plan with the kernel's MTU, queues and limits; falls back to loopback.
     pub fn new(server: IpAddr, clients: Vec<IpNet>) -> Self {
         Self {
             server,
@@ -128,14 +128,14 @@ impl BedPlan {
 /// Why there is no bed.
 #[derive(Debug, Error)]
 pub enum BedError {
-    /// The plan cannot be met on any machine.
+    /// The plan is invalid on every machine.
     #[error(transparent)]
     Plan(#[from] PlanError),
 
-    /// A network namespace was refused.
+    /// The kernel denied a network namespace.
     #[error("cannot make a network namespace: {cause}{hint}")]
     Namespace {
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
         /// What would permit it; empty or begins with "; ".
@@ -146,11 +146,11 @@ pub enum BedError {
     #[error("cannot start the thread that holds a side of the bed: {0}")]
     Thread(#[source] io::Error),
 
-    /// The namespaces are there, but what belongs in them could not be made.
+    /// The namespaces exist, but setting them up failed.
     #[error(transparent)]
     Host(#[from] HostError),
 
-    /// The ends of the link were made, and one did not get to carry frames.
+    /// The ends of the link exist, but one did not become ready to carry frames.
     #[error(
         "device {device} of the test bed was not ready within {waited_ms} ms; try again when the machine is less busy"
     )]
@@ -162,7 +162,7 @@ pub enum BedError {
     },
 }
 
-/// Two sides that reach each other and nothing else. Dropping it ends both.
+/// Two sides that reach each other and nothing else. Dropping the bed ends both.
 #[derive(Debug)]
 pub struct Bed {
     /// Where the server runs.
@@ -175,14 +175,14 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Builds the bed on the best ground this process may stand on.
+    /// Builds the best kind of bed that this process may create.
     ///
     /// Unprivileged processes call [`enter_user_namespace`] first, while they have one thread. Build a bed before pinning
     /// the calling thread: the sides, and what they start, inherit its affinity.
     ///
     /// # Errors
     ///
-    /// [`BedError::Plan`] for a plan that no machine can meet; any other error only where `loopback_ok` is not set.
+    /// [`BedError::Plan`] for an invalid plan; any other error only if `loopback_ok` is not set.
     pub fn build(plan: &BedPlan) -> Result<Bed, BedError> {
         addresses::check(plan)?;
         if plan.loopback {
@@ -194,15 +194,15 @@ impl Bed {
         }
     }
 
-    /// Builds the bed on the loopback device, which [`Bed::build`] does only when it must. `reason` is what
-    /// [`Bed::reason`] will say.
+    /// Builds the bed on the loopback device, which [`Bed::build`] does only as a fallback. [`Bed::reason`] returns
+    /// `reason`.
     ///
-    /// Addresses are those of the plan moved into the loopback range: 10.11.2.1 becomes 127.11.2.1, a pool of
-    /// 10.11.2.0/24 becomes 127.11.2.0/24. IPv6 has a single loopback address, which then is server and pool.
+    /// Addresses of the plan are mapped to the loopback range: 10.11.2.1 becomes 127.11.2.1, a pool of 10.11.2.0/24
+    /// becomes 127.11.2.0/24. IPv6 has a single loopback address, which is then both server and pool.
     ///
     /// # Errors
     ///
-    /// [`BedError::Plan`] for a plan that no machine can meet, [`BedError::Thread`] where no thread can be started.
+    /// [`BedError::Plan`] for an invalid plan, [`BedError::Thread`] if no thread can be started.
     pub fn loopback(plan: &BedPlan, reason: String) -> Result<Bed, BedError> {
         addresses::check(plan)?;
         let moved = addresses::on_loopback(plan);
@@ -217,18 +217,18 @@ impl Bed {
         })
     }
 
-    /// What the bed stands on.
+    /// The kind of the bed.
     pub fn kind(&self) -> BedKind {
         self.kind
     }
 
-    /// Why it does not stand on a better kind; `None` for the best.
+    /// Why the bed is not of a better kind; `None` for the best kind.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// The pools that clients can bind in this bed, which on loopback are not those of the plan. Pools that touch are
-    /// merged. A pool may contain the server's address, which clients cannot take.
+    /// The pools that clients can bind in this bed; on loopback these differ from the plan. Adjacent pools are merged.
+    /// A pool may contain the server's address, which clients cannot use.
     pub fn clients(&self) -> &[IpNet] {
         &self.clients
     }

@@ -1,7 +1,7 @@
 //! Building a bed of two network namespaces.
 //!
-//! What enters: a checked plan. What leaves: a bed, each of whose namespaces was unshared by its own thread, with the two
-//! ends of a veth pair in them.
+//! Input: a checked plan. Output: a bed whose two namespaces, each unshared by its own thread, hold the two ends of a
+//! veth pair.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use super::{Bed, BedError, BedKind, BedPlan, PlanError};
 use crate::HostError;
 
 /// Locally administered unicast link addresses (second lowest bit of the first byte, IEEE 802-2014 section 8.2). Fixed,
-/// so that a capture of one run can be laid beside that of another.
+/// so that captures of two runs can be compared.
 const SERVER: End = End {
     device: "server0",
     link_address: [0x02, 0x63, 0x6c, 0, 0, 1],
@@ -33,11 +33,10 @@ const CLIENT: End = End {
     link_address: [0x02, 0x63, 0x6c, 0, 0, 2],
 };
 
-/// How long an end may take to carry frames once both are switched on. The kernel needs well under a millisecond, and more
-/// only while all CPUs are taken.
+/// How long an end may take to become ready after both are up. The kernel needs well under a millisecond, more only
+/// while all CPUs are busy.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Builds the bed, or says which step was refused.
 pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
     let pools = merged(&plan.clients);
     let client_address =
@@ -60,7 +59,7 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
     let locals: Vec<IpNet> = pools.iter().flat_map(|pool| without(*pool, address)).collect();
     client.run(move || -> Result<(), HostError> {
         if ipv6 {
-            // IPv4 binds any address of a local route; IPv6 wants it on a device unless told otherwise
+            // IPv4 binds any address of a local route; by default IPv6 requires it on a device
             // (`Documentation/networking/ip-sysctl.rst`, ip_nonlocal_bind).
             write_setting("net.ipv6.ip_nonlocal_bind", "1")?;
         }
@@ -103,8 +102,8 @@ fn enter_namespace(role: &str, ipv6: bool, held: Option<u32>) -> Result<(Keeper,
     Ok((keeper, namespace))
 }
 
-/// Settings of a fresh namespace that keep foreign frames off the link and let every reply in. They hold for devices made
-/// afterwards.
+/// Settings of a new namespace that keep foreign frames off the link and accept every reply. They apply to devices
+/// created afterwards.
 fn quiet(ipv6: bool) -> Result<(), HostError> {
     // A namespace starts with the machine's own reverse-path filter, which may be strict.
     write_setting("net.ipv4.conf.all.rp_filter", "0")?;
@@ -119,8 +118,8 @@ fn quiet(ipv6: bool) -> Result<(), HostError> {
     }
 }
 
-/// Switches the loopback device and `own` on, gives `own` its address, and sends `remote` prefixes to the other end. `local`
-/// prefixes are taken as this side's own, any address of them (AnyIP).
+/// Brings the loopback device and `own` up, gives `own` its address, and routes `remote` prefixes to the other end.
+/// `local` prefixes become local: every address in them is this side's own (AnyIP).
 fn configure(
     own: &End,
     other: &End,
@@ -148,9 +147,9 @@ fn configure(
     Ok(())
 }
 
-/// Waits until one end carries frames both ways: the device has carrier, `own` is this side's address, and what goes to
-/// `other` leaves with it. IPv6 makes an address usable and routes it a moment after it was added
-/// (`addrconf_dad_work` in `net/ipv6/addrconf.c`), and a frame that arrives before is dropped.
+/// Waits until one end carries frames both ways: the device has carrier, `own` is a local address, and packets to
+/// `other` leave with it as their source. IPv6 makes an address usable and routable slightly after it was added
+/// (`addrconf_dad_work` in `net/ipv6/addrconf.c`) and drops frames that arrive earlier.
 fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<(), BedError> {
     let mut wire = Wire::open()?;
     let start = Instant::now();

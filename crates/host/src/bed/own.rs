@@ -1,7 +1,7 @@
-//! The network namespace that a run was started in and may call its own: what the run needs of it is set up, and put back.
+//! Changes to the network namespace that a run was started in, if it is the run's own. The changes are reverted.
 //!
-//! What enters: changes. What leaves: the namespace with them, until the [`OwnNamespace`] is dropped. The machine's first
-//! namespace is nobody's own: it is refused.
+//! Input: changes. Output: the changed namespace, until the [`OwnNamespace`] is dropped. The machine's first namespace
+//! is rejected.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,22 +17,22 @@ use super::wire::Wire;
 use crate::HostError;
 use crate::tree::{Tree, setting_path};
 
-/// A setting that the kernel shows in the machine's first network namespace alone (`netdev_max_backlog` in
-/// `net/core/sysctl_net_core.c`, which `sysctl_core_net_init` leaves out of all others).
+/// A setting that the kernel shows only in the machine's first network namespace (`netdev_max_backlog` in
+/// `net/core/sysctl_net_core.c`; `sysctl_core_net_init` leaves it out of all others).
 const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/core/netdev_max_backlog";
 
-/// One change of a network namespace. It shows as the command that makes it.
+/// One change of a network namespace. `Display` prints the equivalent command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A setting takes this value.
+    /// Sets a setting to this value.
     Setting {
-        /// Its dotted name.
+        /// The setting's dotted name.
         name: String,
         /// The value.
         value: String,
     },
-    /// Every address of the prefix is this host's own (AnyIP).
+    /// Makes every address of the prefix local (AnyIP).
     Local(IpNet),
 }
 
@@ -45,22 +45,22 @@ impl fmt::Display for Change {
     }
 }
 
-/// Why a namespace is not changed.
+/// Why a namespace was not changed.
 #[derive(Debug, Error)]
 pub enum OwnError {
-    /// It is the machine's, and everybody's.
+    /// The namespace is the machine's first one.
     #[error("this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by hand: {}",
         commands(.changes))]
     First {
-        /// What would have been changed.
+        /// The rejected changes.
         changes: Vec<Change>,
     },
-    /// The kernel refused a change. Those made before are put back.
+    /// The kernel rejected a change. Earlier changes are reverted.
     #[error("{change}: {cause}")]
     Refused {
         /// The change.
         change: Change,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: HostError,
     },
@@ -71,10 +71,10 @@ fn commands(changes: &[Change]) -> String {
     commands.join("; ")
 }
 
-/// A changed namespace. Dropping it puts everything back.
+/// A changed namespace. Dropping it reverts all changes.
 #[derive(Debug)]
 pub struct OwnNamespace {
-    /// What puts each change back, in the order in which they were made.
+    /// The commands that revert the changes, in the order of the changes.
     undo: Vec<Undo>,
 }
 
@@ -91,7 +91,7 @@ pub fn in_first_namespace() -> bool {
     Path::new(ONLY_IN_THE_FIRST).exists()
 }
 
-/// The addresses that are not this host's own in the calling thread's network namespace; none where the kernel does not say.
+/// The addresses that are not local in the calling thread's network namespace; empty if the kernel does not report it.
 #[must_use]
 pub fn foreign(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     match Wire::open() {
@@ -102,11 +102,11 @@ pub fn foreign(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
 }
 
 impl OwnNamespace {
-    /// Makes the changes in the calling thread's network namespace. With a prefix that becomes local the loopback device is
-    /// switched on, as packets to it pass there.
+    /// Makes the changes in the calling thread's network namespace. If a prefix becomes local, the loopback device is
+    /// brought up, because packets to it pass through there.
     ///
     /// # Errors
-    /// See [`OwnError`]; nothing is changed then.
+    /// See [`OwnError`]; nothing is changed in that case.
     pub fn change(changes: &[Change]) -> Result<Self, OwnError> {
         if in_first_namespace() {
             return Err(OwnError::First {
@@ -136,10 +136,10 @@ impl OwnNamespace {
             self.undo.push(Undo::SwitchOff);
         }
         if prefix.addr().is_ipv6() {
-            // IPv6 binds only what is on a device unless told otherwise (`ip_nonlocal_bind`).
+            // By default IPv6 binds only addresses that are on a device (`ip_nonlocal_bind`).
             self.set("net.ipv6.ip_nonlocal_bind", "1")?;
         }
-        // The loopback device brings its own addresses.
+        // The loopback device configures its own addresses.
         if !wire.is_local(prefix.addr()) {
             wire.add_local_route(loopback.index, prefix)?;
             self.undo.push(Undo::Local(prefix));
@@ -157,7 +157,7 @@ impl OwnNamespace {
 
 impl Drop for OwnNamespace {
     fn drop(&mut self) {
-        // What is gone already, device or route, needs no putting back.
+        // A device or route that no longer exists needs no revert.
         let Ok(mut wire) = Wire::open() else { return };
         let loopback = wire.link("lo").map_or(0, |link| link.index);
         for undo in self.undo.drain(..).rev() {

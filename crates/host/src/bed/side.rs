@@ -1,4 +1,4 @@
-//! One side of a bed: a thread that lives in its network namespace and runs what it is handed.
+//! One side of a bed: a thread in its network namespace that runs jobs.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::tree::setting_path;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that runs jobs one after another and ends when it is dropped. A namespace it entered lives as long as it.
+/// A thread that runs jobs one after another and ends when it is dropped. It keeps the namespace that it entered alive.
 #[derive(Debug)]
 pub(super) struct Keeper {
     jobs: Option<Sender<Job>>,
@@ -22,7 +22,6 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread in the namespaces of the caller.
     pub(super) fn start(role: &str) -> io::Result<Self> {
         let (jobs, queue) = channel::<Job>();
         let thread = thread::Builder::new()
@@ -38,7 +37,7 @@ impl Keeper {
         })
     }
 
-    /// Runs `work` on the thread and waits for what it returns; a panic in it becomes one of the caller.
+    /// Runs `work` on the thread and returns its result; a panic in it is propagated to the caller.
     pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = self.thread.as_ref().expect("only drop takes the thread");
         if thread.thread().id() == thread::current().id() {
@@ -47,7 +46,7 @@ impl Keeper {
         let (answer, result) = channel();
         let job = move || {
             let outcome = catch_unwind(AssertUnwindSafe(work));
-            // The caller waits below for as long as the channel is open.
+            // The caller waits below until the channel closes.
             let _ = answer.send(outcome);
         };
         let jobs = self.jobs.as_ref().expect("only drop takes the queue");
@@ -64,7 +63,7 @@ impl Drop for Keeper {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {
-            // Jobs catch their panics, so the thread itself has none to report.
+            // Jobs catch their panics, so the thread itself never panics.
             let _ = thread.join();
         }
     }
@@ -89,11 +88,11 @@ impl Side {
         }
     }
 
-    /// Runs `work` on the thread that lives in this side's namespace and waits for what it returns.
+    /// Runs `work` on the thread in this side's namespace and waits for its result.
     ///
-    /// Sockets, threads and processes that `work` makes belong to the namespace. Jobs run one after another: what
-    /// serves for long belongs on [`Side::spawn`] or in a process. A process that asks for a signal at its parent's
-    /// death (`PR_SET_PDEATHSIG`) gets it when the bed is dropped, since this thread is the parent.
+    /// Sockets, threads and processes that `work` creates belong to the namespace. Jobs run one after another: use
+    /// [`Side::spawn`] or a process for long-running work. A process that requests a signal at its parent's death
+    /// (`PR_SET_PDEATHSIG`) gets it when the bed is dropped, because this thread is the parent.
     ///
     /// # Panics
     ///
@@ -106,7 +105,7 @@ impl Side {
     ///
     /// # Errors
     ///
-    /// What the system says when it has no room for a thread.
+    /// The system's error if the thread cannot be created.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -114,16 +113,16 @@ impl Side {
         self.run(move || thread::Builder::new().spawn(work))
     }
 
-    /// Starts a process in this side's network namespace as the first of a process namespace of its own
-    /// (`pid_namespaces(7)`): when it ends, however it does, the kernel ends whatever it started. It inherits orphans, and
-    /// has to wait for them. Where process namespaces are not permitted it starts as any other.
+    /// Starts a process in this side's network namespace as the first process of a new PID namespace
+    /// (`pid_namespaces(7)`): when it ends, the kernel kills everything it started. It inherits orphans and has to reap
+    /// them. If PID namespaces are not permitted, it starts as an ordinary process.
     ///
     /// # Errors
     ///
-    /// What the system says when the process or a thread cannot be started.
+    /// The system's error if the process or a thread cannot be started.
     pub fn start_first(&self, mut command: Command) -> io::Result<Child> {
         let start = move || {
-            // For the children of this thread alone, which ends here.
+            // Applies only to the children of this thread, which ends here.
             let _ = unshare(CloneFlags::CLONE_NEWPID);
             command.spawn()
         };
@@ -132,7 +131,7 @@ impl Side {
             .unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Refuses a setting on loopback, where it would be the machine's.
+    /// Rejects a setting on loopback, where it would change the machine.
     pub(super) fn own_namespace(&self, name: &str, value: &str) -> Result<(), HostError> {
         const WHY: &str = "on the loopback bed it would change the machine; use a bed of namespaces";
         match self.own_namespace {
@@ -146,7 +145,7 @@ impl Side {
         self.device
     }
 
-    /// The server's address, or the address that clients use where they bind none.
+    /// The server's address, or the address that clients use when they bind none.
     pub fn address(&self) -> IpAddr {
         self.address
     }
@@ -155,8 +154,8 @@ impl Side {
     ///
     /// # Errors
     ///
-    /// [`HostError::Setting`] on loopback, where the setting would be the machine's; for a name outside `net`; and where
-    /// the kernel refuses the value or keeps the setting out of namespaces.
+    /// [`HostError::Setting`] on loopback, where the setting would change the machine; for a name outside `net`; and if
+    /// the kernel rejects the value or the setting is not per namespace.
     pub fn set(&self, name: &str, value: &str) -> Result<(), HostError> {
         self.own_namespace(name, value)?;
         if !name.starts_with("net.") || name.contains('/') || name.contains("..") {
@@ -172,8 +171,8 @@ fn forbidden(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-/// Writes a setting of the calling thread's network namespace: `/proc/sys/net` shows the settings of whoever opens it.
-/// A value that already stands is left, since some containers mount `/proc/sys` read-only.
+/// Writes a setting of the calling thread's network namespace: `/proc/sys/net` shows the settings of the opening
+/// thread. A value that is already set is not written, because some containers mount `/proc/sys` read-only.
 pub(super) fn write_setting(name: &str, value: &str) -> Result<(), HostError> {
     let path = setting_path(name);
     std::fs::write(&path, value).or_else(|cause| match std::fs::read_to_string(&path) {

@@ -1,4 +1,4 @@
-//! Which transmit queue of a side's device a CPU sends on (XPS): the CPUs of each queue in, a setting of the namespace out.
+//! Assigns CPUs to the transmit queues of a side's device (XPS).
 
 use super::side::Side;
 use crate::HostError;
@@ -6,13 +6,13 @@ use crate::cpus::list;
 use crate::mounts;
 
 impl Side {
-    /// Gives transmit queue *i* of this side's device to the CPUs of `cpus[i]`; a queue without CPUs is chosen by none, and
-    /// where no queue has a CPU the kernel chooses by a hash of the frame (`Documentation/networking/scaling.rst`, XPS).
+    /// Assigns the CPUs `cpus[i]` to transmit queue *i* of this side's device. A queue without CPUs is never chosen; if
+    /// no queue has a CPU, the kernel chooses by a hash of the frame (`Documentation/networking/scaling.rst`, XPS).
     ///
     /// # Errors
     ///
-    /// [`HostError::Setting`] on loopback, where the setting would be the machine's; where the kernel permits no mount; and
-    /// where the device has fewer queues.
+    /// [`HostError::Setting`] on loopback, where the setting would change the machine; if the kernel does not permit a
+    /// mount; and if the device has fewer queues.
     pub fn give_transmit_queues(&self, cpus: &[Vec<u32>]) -> Result<(), HostError> {
         let device = self.device().to_owned();
         let setting = move |queue: usize| format!("/sys/class/net/{device}/queues/tx-{queue}/xps_cpus");

@@ -1,4 +1,4 @@
-//! Becoming root of a user namespace of one's own, so that network namespaces can be made without privilege.
+//! Enters a user namespace as root, so that network namespaces can be created without privilege.
 
 use std::fs;
 use std::io;
@@ -13,16 +13,17 @@ use crate::tree::{field, setting_path};
 const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
-/// Moves this process into a user namespace in which it is root, unless it can make network namespaces already.
+/// Moves this process into a user namespace in which it is root, unless it can already create network namespaces.
 /// Returns whether it moved.
 ///
-/// Call it at the start, while the process has a single thread: the kernel refuses it later. Outside the namespace the
-/// process keeps its user and its rights: files it makes belong to the user who started it.
+/// Call it at the start, while the process has a single thread: the kernel rejects it later. Outside the namespace the
+/// process keeps its user and its rights: files it creates belong to the user who started it.
 ///
 /// # Errors
 ///
-/// [`HostError::UserNamespace`] where user namespaces are switched off, used up, or the process has several threads. The
-/// process can go on without: [`Bed::build`](super::Bed::build) then takes the loopback device and says why.
+/// [`HostError::UserNamespace`] if user namespaces are disabled or exhausted, or the process has several threads. The
+/// process can continue without one: [`Bed::build`](super::Bed::build) then uses the loopback device and reports the
+/// reason.
 pub fn enter_user_namespace() -> Result<bool, HostError> {
     if has_network_privilege() {
         return Ok(false);
@@ -34,7 +35,7 @@ pub fn enter_user_namespace() -> Result<bool, HostError> {
         cause,
     };
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| failed("unsharing", errno.into()))?;
-    // `user_namespaces(7)`: an unprivileged process may map its own group only after giving up `setgroups`.
+    // `user_namespaces(7)`: an unprivileged process may map its own group only after denying `setgroups`.
     for (file, text) in [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("0 {user} 1")),
@@ -45,7 +46,7 @@ pub fn enter_user_namespace() -> Result<bool, HostError> {
     Ok(true)
 }
 
-/// Whether the process may make network namespaces and configure them: `CAP_SYS_ADMIN` for the first, `CAP_NET_ADMIN`
+/// Whether the process may create and configure network namespaces: `CAP_SYS_ADMIN` for the first, `CAP_NET_ADMIN`
 /// for the second (`namespaces(7)`).
 fn has_network_privilege() -> bool {
     let needed = CAP_NET_ADMIN | CAP_SYS_ADMIN;
@@ -57,13 +58,14 @@ fn effective_capabilities(status: &str) -> Option<u64> {
     u64::from_str_radix(field(status, "CapEff")?, 16).ok()
 }
 
-/// Whether this process runs in a user namespace other than the machine's first, which alone maps every id to itself.
+/// Whether this process runs in a user namespace other than the machine's first, which is the only one to map every id
+/// to itself.
 pub(super) fn in_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
-/// What would permit namespaces, going by the settings that forbid them; empty or begins with "; ".
+/// A hint on what would permit namespaces, derived from the settings that forbid them; empty or begins with "; ".
 pub(super) fn hint(cause: &io::Error) -> String {
     const SINGLE_THREAD: i32 = libc::EINVAL;
     if cause.raw_os_error() == Some(SINGLE_THREAD) {
@@ -72,7 +74,8 @@ pub(super) fn hint(cause: &io::Error) -> String {
     let reads = |name: &str, value: &str| {
         fs::read_to_string(setting_path(name)).is_ok_and(|text| text.trim() == value)
     };
-    // The first is a Debian and Ubuntu setting of old, the second Ubuntu's since 23.10, the third every kernel's.
+    // The first is an older Debian and Ubuntu setting, the second exists in Ubuntu since 23.10, the third in every
+    // kernel.
     let known = [
         ("", "kernel.unprivileged_userns_clone", "0", "=1"),
         ("", "kernel.apparmor_restrict_unprivileged_userns", "1", "=0"),

@@ -1,4 +1,4 @@
-//! The netlink messages that make and configure a veth pair, in the network namespace of the calling thread.
+//! The netlink messages that create and configure a veth pair in the calling thread's network namespace.
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -63,8 +63,8 @@ impl Wire {
         self.create(step, RouteNetlinkMessage::NewLink(link))
     }
 
-    /// What the kernel reports of a device. With the state `up` it has carrier, and with that a queue that does not drop
-    /// everything: the kernel sets both under one lock (`linkwatch_do_dev` in `net/core/link_watch.c`).
+    /// The link attributes of a device. When the state is `up`, the device has carrier and a queue that passes frames:
+    /// the kernel sets both under one lock (`linkwatch_do_dev` in `net/core/link_watch.c`).
     pub(super) fn link(&mut self, device: &str) -> Result<Link, HostError> {
         let mut message = LinkMessage::default();
         message.attributes = vec![LinkAttribute::IfName(device.to_owned())];
@@ -81,14 +81,14 @@ impl Wire {
             .is_some_and(|route| route.header.kind == RouteType::Local)
     }
 
-    /// Whether what is sent to `destination` by who binds no address comes from `source`.
+    /// Whether packets to `destination` from an unbound socket have source address `source`.
     pub(super) fn comes_from(&mut self, source: IpAddr, destination: IpAddr) -> bool {
         let source = RouteAttribute::PrefSource(source.into());
         self.route_towards(destination)
             .is_some_and(|route| route.attributes.contains(&source))
     }
 
-    /// The route the kernel would take: what `ip route get` asks. `None` while there is none.
+    /// The route that the kernel would choose, like `ip route get`. `None` if there is none.
     fn route_towards(&mut self, destination: IpAddr) -> Option<RouteMessage> {
         let mut message = RouteMessage::default();
         message.header.address_family = destination.into();
@@ -101,7 +101,7 @@ impl Wire {
         })
     }
 
-    /// Gives a device one address, without a route to its neighbours and without duplicate address detection.
+    /// Adds one address to a device, without a route to its neighbours and without duplicate address detection.
     pub(super) fn add_address(&mut self, index: u32, address: IpAddr) -> Result<(), HostError> {
         let mut message = AddressMessage::default();
         message.header.family = address.into();
@@ -118,7 +118,7 @@ impl Wire {
         self.create(step, RouteNetlinkMessage::NewAddress(message))
     }
 
-    /// Names the link address of a neighbour once and for all.
+    /// Adds a permanent neighbour entry.
     pub(super) fn add_neighbour(
         &mut self,
         index: u32,
@@ -138,14 +138,14 @@ impl Wire {
         self.create(step, RouteNetlinkMessage::NewNeighbour(message))
     }
 
-    /// Takes every address of `prefix` as this host's own: what `ip route add local PREFIX dev lo` does.
+    /// Makes every address of `prefix` local, like `ip route add local PREFIX dev lo`.
     pub(super) fn add_local_route(&mut self, loopback: u32, prefix: IpNet) -> Result<(), HostError> {
         let route = local_route(prefix, loopback);
         let step = format!("a local route for {prefix}");
         self.create(step, RouteNetlinkMessage::NewRoute(route))
     }
 
-    /// Takes back what [`add_local_route`](Self::add_local_route) did.
+    /// Reverts [`add_local_route`](Self::add_local_route).
     pub(super) fn remove_local_route(&mut self, loopback: u32, prefix: IpNet) -> Result<(), HostError> {
         let route = local_route(prefix, loopback);
         let step = format!("the end of the local route for {prefix}");
@@ -153,7 +153,7 @@ impl Wire {
             .map(drop)
     }
 
-    /// Sends `prefix` to `gateway`, which is taken to be on the link without being asked for.
+    /// Routes `prefix` to `gateway`, which is assumed to be on the link (`onlink`).
     pub(super) fn add_route(&mut self, index: u32, prefix: IpNet, gateway: IpAddr) -> Result<(), HostError> {
         let mut message = route(prefix, index);
         message.header.flags = RouteFlags::Onlink;
@@ -162,10 +162,10 @@ impl Wire {
         self.create(step, RouteNetlinkMessage::NewRoute(message))
     }
 
-    /// Switches a device on with these flags, or off without any.
+    /// Brings a device up with these flags, or down without any.
     ///
-    /// `Noarp` says that nobody on it resolves addresses: no ARP, no neighbour discovery, no duplicate address detection, no
-    /// report of solicited-node multicast (`IFF_NOARP` in `net/ipv6/addrconf.c`).
+    /// `Noarp` disables all address resolution on the device: no ARP, no neighbour discovery, no duplicate address
+    /// detection, no report of solicited-node multicast (`IFF_NOARP` in `net/ipv6/addrconf.c`).
     pub(super) fn switch(&mut self, index: u32, flags: LinkFlags) -> Result<(), HostError> {
         let mut message = LinkMessage::default();
         message.header.index = index;

@@ -14,7 +14,7 @@ use crate::tree::Tree;
 pub(super) fn conditions(tree: &Tree, devices: &[String]) -> Vec<Condition> {
     let mut all = Vec::new();
     for device in devices {
-        // Each device asks anew, so that a kernel without the interface gives each its reason.
+        // A separate query per device, so that a kernel without the interface gives each device its own reason.
         let pause = Ethtool::open().and_then(|mut ethtool| ethtool.pause(device));
         let features = Ethtool::open().and_then(|mut ethtool| ethtool.features(device));
         all.push(flow_control(device, pause));
@@ -35,7 +35,7 @@ fn flow_control(device: &str, pause: Result<Option<Pause>, HostError>) -> Condit
     About {
         name: &format!("flow control of {device}"),
         source: ETHTOOL,
-        why: "pause frames slow the sender instead of dropping at the receiver, so neither rate is its own",
+        why: "pause frames slow the sender instead of causing drops at the receiver, so neither rate is independent",
         mend: &format!("ethtool -A {device} autoneg off rx off tx off"),
     }
     .found(pause.map(|pause| {
@@ -45,8 +45,8 @@ fn flow_control(device: &str, pause: Result<Option<Pause>, HostError>) -> Condit
     }))
 }
 
-/// Offloads that make one frame out of several or several out of one, or that choose the CPU, with the kernel's name for
-/// each (`net/ethtool/common.c`, `netdev_features_strings`).
+/// Offloads that merge or split frames, or that choose the CPU, with the kernel's name for each
+/// (`net/ethtool/common.c`, `netdev_features_strings`).
 const TELLING: [(&str, &str); 9] = [
     ("gro", "rx-gro"),
     ("gro in hardware", "rx-gro-hw"),
@@ -63,7 +63,7 @@ fn offloads(device: &str, features: Result<BTreeSet<String>, HostError>) -> Cond
     About {
         name: &format!("offloads of {device}"),
         source: ETHTOOL,
-        why: "frames are merged or cut up on the way, so frames and datagrams differ in number; filters override the table",
+        why: "frames are merged or split on the way, so frame and datagram counts differ; filters override the table",
         mend: &format!("ethtool -K {device} gro off lro off gso off tso off"),
     }
     .found(features.map(|features| {
@@ -76,8 +76,8 @@ fn offloads(device: &str, features: Result<BTreeSet<String>, HostError>) -> Cond
     }))
 }
 
-/// RPS: software that hands frames of a receive queue to other CPUs. `/sys` shows the devices of the namespace it was
-/// mounted in, so that in another namespace only the mask that its devices start with can be read.
+/// RPS: software that distributes frames of a receive queue to other CPUs. `/sys` shows the devices of the namespace it
+/// was mounted in, so in another namespace only the default mask of new devices can be read.
 fn receive_packet_steering(tree: &Tree, device: &str) -> Condition {
     let (source, masks) = if in_own_namespace(tree) {
         const DEFAULT: &str = "/proc/sys/net/core/rps_default_mask";
@@ -112,15 +112,15 @@ fn masks_of_queues(tree: &Tree, directory: &str) -> Result<Vec<String>, HostErro
         .collect()
 }
 
-/// Whether the calling thread left the network namespace of its process, as the sides of a bed do.
+/// Whether the calling thread left the network namespace of its process, as the threads of a bed do.
 fn in_own_namespace(tree: &Tree) -> bool {
     let [thread, process] = ["thread-self", "self"].map(|own| tree.link(&format!("/proc/{own}/ns/net")));
     thread.is_some() && thread != process
 }
 
-/// A capture of every protocol, as tcpdump makes, is offered each frame. `/proc/net/packet` has a line a packet socket; the
-/// fourth column is its protocol in hexadecimal, 0003 being all of them, the fifth the index of its device, 0 being all of
-/// them (`packet_seq_show` in `net/packet/af_packet.c`).
+/// A capture of every protocol, such as tcpdump, receives a copy of each frame. `/proc/net/packet` has one line per
+/// packet socket: the fourth column is its protocol in hexadecimal (0003 is all), the fifth the index of its device (0
+/// is all) (`packet_seq_show` in `net/packet/af_packet.c`).
 fn captures(tree: &Tree, device: &str) -> Condition {
     let source = "/proc/thread-self/net/packet";
     let text = tree.text(source).map_err(|error| error.to_string());
@@ -136,8 +136,8 @@ fn captures(tree: &Tree, device: &str) -> Condition {
     About {
         name: &format!("captures of {device}"),
         source,
-        why: "a capture of all protocols is offered each frame on the CPU that handles it",
-        mend: "end tcpdump and its like; ss -0 -p names them",
+        why: "a capture of all protocols costs time per frame on the CPU that handles it",
+        mend: "stop tcpdump and similar programs; ss -0 -p lists them",
     }
     .found(count.map(|count| (count, Severity::Spoils.when(count > 0))))
 }

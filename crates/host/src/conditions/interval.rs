@@ -1,4 +1,4 @@
-//! Conditions of an interval, such as a trial: what others took of the CPUs while it ran.
+//! Conditions of an interval, such as a trial: the CPU time that other programs used meanwhile.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use super::load::{END_OTHERS, about_load, about_steal, stolen};
 use super::{Condition, Severity};
 use crate::counters::CpuTimes;
 
-/// Judges the time between two readings of the CPUs. `own` is the CPU time that the measured processes used in between
-/// ([`ProcessCpu`](crate::counters::ProcessCpu) of each, summed).
+/// Evaluates the time between two readings of the CPUs. `own` is the CPU time that the measured processes used in
+/// between ([`ProcessCpu`](crate::counters::ProcessCpu) of each, summed).
 ///
-/// Interrupt work is nobody's and is not held against others: most of it is the experiment's own frames. Readings less
-/// than a second apart are coarse, since the kernel counts ticks of 10 ms.
+/// Interrupt time is not counted as load from others: most of it serves the experiment's own frames. Readings less than
+/// a second apart are coarse, because the kernel counts ticks of 10 ms.
 pub fn during(earlier: &CpuTimes, later: &CpuTimes, own: Duration) -> Vec<Condition> {
     const SOURCE: &str = "/proc/stat, before and after";
     let time = later.since(earlier).total();
@@ -18,7 +18,7 @@ pub fn during(earlier: &CpuTimes, later: &CpuTimes, own: Duration) -> Vec<Condit
     let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
     let share = programs_ns.saturating_sub(own_ns) as f64 / time.total_ns() as f64;
     let others = share * later.cpus.len() as f64;
-    // A tenth of a CPU is more than daemons of an idle machine take together; a fiftieth is worth knowing.
+    // The daemons of an idle machine together use less than a tenth of a CPU; a fiftieth is worth reporting.
     let crowded = Severity::from_bounds(others, 0.1, 0.02);
     let steal_share = time
         .steal_share()

@@ -15,8 +15,8 @@ pub(super) fn release(tree: &Tree) -> Result<String, HostError> {
 
 const PACKED: &str = "/proc/config.gz";
 
-/// Options that check or record at run time on paths that every frame takes: locks, memory, lists, lists of objects. What
-/// they cost is not what is measured (`lib/Kconfig.debug`, `mm/Kconfig.debug` and the help of each).
+/// Options that check or record at run time on paths that every frame takes: locks, memory, lists, lists of objects.
+/// They distort the measurement (`lib/Kconfig.debug`, `mm/Kconfig.debug` and the help of each).
 const HEAVY: [&str; 21] = [
     "DEBUG_ATOMIC_SLEEP",
     "DEBUG_KMEMLEAK",
@@ -41,7 +41,7 @@ const HEAVY: [&str; 21] = [
     "SLUB_DEBUG_ON",
 ];
 
-/// Options that distributions ship and that still cost each frame something.
+/// Options that distributions enable and that still cost time per frame.
 const LIGHT: [&str; 7] = [
     "DEBUG_LIST",
     "INIT_ON_ALLOC_DEFAULT_ON",
@@ -52,7 +52,7 @@ const LIGHT: [&str; 7] = [
     "UBSAN",
 ];
 
-/// No kernel configuration is near this long (this kernel's is 0.1 MB); a file that unpacks to more is not one.
+/// A kernel configuration is about 0.1 MB; a file that unpacks to more than this is rejected.
 const LONGEST_CONFIGURATION: u64 = 4 << 20;
 
 /// Which of the options above this kernel was built with.
@@ -73,13 +73,13 @@ pub(super) fn debug_options(tree: &Tree, release: Option<&str>) -> Condition {
     About {
         name: "kernel debug options",
         source: configuration.as_ref().map_or(PACKED, |(_, path)| path),
-        why: "checks built into the kernel take time on the path of each frame",
+        why: "checks built into the kernel cost time per frame",
         mend: "boot a kernel built without them",
     }
-    .found(found.ok_or("this kernel shows its configuration neither in /proc/config.gz nor in /boot"))
+    .found(found.ok_or("no kernel configuration in /proc/config.gz nor in /boot"))
 }
 
-/// The text of this kernel's configuration and where it stood.
+/// The text of this kernel's configuration and its path.
 fn configuration(tree: &Tree, release: Option<&str>) -> Option<(String, String)> {
     if let Ok(bytes) = tree.bytes(PACKED) {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Limits that were set on this process and on the network of the machine.
+//! Limits on this process and on the machine's network.
 
 use super::{About, Condition, Severity};
 use crate::cpus::{Allowed, Topology, list};
@@ -11,7 +11,7 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
     let affinity = About {
         name: "affinity",
         source: "/proc/thread-self/status Cpus_allowed_list",
-        why: "CPUs outside the affinity or cpuset are not measured, and whatever runs there is not seen",
+        why: "CPUs outside the affinity or cpuset are not measured, nor is the load on them",
         mend: "start without taskset, or widen cpuset.cpus of the cgroup",
     };
     let narrowed = Severity::Explains.when(allowed.cpus != online);
@@ -27,7 +27,7 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
     let quota = About {
         name: "cgroup quota",
         source: "cpu.max or cpu.cfs_quota_us of the cgroup and those above it",
-        why: "a process that used up its quota stands still until the period ends, 100 ms as a rule",
+        why: "a process that used up its quota is stopped until the period ends, usually 100 ms",
         mend,
     };
     [
@@ -36,23 +36,23 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
     ]
 }
 
-/// A network setting by its dotted name, the values that explain results, why, and the value to set.
+/// A network setting: dotted name, values that explain results, reason, and recommended value.
 type Setting = (&'static str, fn(u64) -> bool, &'static str, u64);
 
-/// The bounds and where they come from are given with each.
+/// Each entry states its bounds and their origin.
 const SETTINGS: [Setting; 8] = [
     (
         "net.core.rmem_max",
-        // 10 ms, a scheduler's absence, of 300,000 datagrams a second that cost 1.25 KiB each in the buffer: 3.75 MiB.
+        // 10 ms of scheduling delay at 300,000 datagrams per second of 1.25 KiB buffer space each: 3.75 MiB.
         |bytes| bytes < 4 << 20,
-        "a socket's receive buffer can be no larger, so a burst while the worker is away overflows it: full buffers",
+        "a socket's receive buffer can be no larger, so a burst while the worker is not running overflows it",
         16_777_216,
     ),
     (
         "net.core.wmem_max",
-        // The kernel's default, which holds some 250 datagrams; less makes senders wait for each other.
+        // The kernel's default, which holds some 250 datagrams; with less, senders wait for each other.
         |bytes| bytes < 212_992,
-        "a socket's send buffer can be no larger, so a sender waits or fails sooner",
+        "a socket's send buffer can be no larger, so sends block or fail sooner",
         4_194_304,
     ),
     (
@@ -73,13 +73,13 @@ const SETTINGS: [Setting; 8] = [
         "net.core.optmem_max",
         // 4096 instructions of classic BPF become up to twice as many of 8 bytes each.
         |bytes| bytes < 1 << 16,
-        "a steering program longer than this is refused when it is attached",
+        "a steering program longer than this is rejected when it is attached",
         131_072,
     ),
     (
         "net.core.bpf_jit_enable",
         |mode| mode == 0,
-        "steering programs are interpreted, which costs each datagram several times as much",
+        "steering programs are interpreted, which costs several times as much per datagram",
         1,
     ),
     (

@@ -1,15 +1,15 @@
-//! Conditions that others on this machine, or on the machine beneath it, cause: load now, and stolen time so far.
+//! Conditions caused by other programs or by the hypervisor: current load, and stolen time so far.
 
 use super::{About, Condition, Severity};
 use crate::counters::CpuTimes;
 use crate::tree::Tree;
 
-/// A load average from which on more than half a CPU was busy over the last minute. Trials of the minute before count
-/// too, which is why load that has ended explains rather than spoils.
+/// A load average at or above this means that more than half a CPU was busy over the last minute. It includes earlier
+/// trials, so load that has ended explains rather than spoils.
 const LOADED: f64 = 0.5;
 
-/// What fixes load while it lasts.
-pub(super) const END_OTHERS: &str = "end what else runs; top names it";
+/// The fix for current load.
+pub(super) const END_OTHERS: &str = "stop other programs; top lists them";
 
 pub(super) fn conditions(tree: &Tree) -> [Condition; 2] {
     let times = CpuTimes::read_in(tree);
@@ -46,38 +46,38 @@ fn load(tree: &Tree, times: &CpuTimes) -> (Result<(String, Severity), String>, &
         let because = "no load average or no count of running threads";
         return (Err(because.to_owned()), "");
     };
-    // One of those that run is the reader itself.
+    // One of the running threads is the reader itself.
     let others = running.saturating_sub(1);
     let value = format!("load average {average:.2} over one minute, {others} other threads running now");
     let (severity, mend) = match (average >= LOADED, others > 0) {
         (true, true) => (Severity::Spoils, END_OTHERS),
-        (true, false) => (Severity::Explains, "wait until what ran before has ended"),
+        (true, false) => (Severity::Explains, "wait until the load average has dropped"),
         _ => (Severity::Fine, ""),
     };
     (Ok((value, severity)), mend)
 }
 
-/// What is the same in load at one moment and during an interval.
+/// The common parts for load at one moment and during an interval.
 pub(super) fn about_load<'a>(name: &'a str, source: &'a str, mend: &'a str) -> About<'a> {
     About {
         name,
         source,
-        why: "other programs take CPU time and cache from what is measured",
+        why: "other programs use CPU time and cache that the measurement needs",
         mend,
     }
 }
 
-/// What is the same in time stolen so far and during an interval.
+/// The common parts for time stolen so far and during an interval.
 pub(super) fn about_steal<'a>(name: &'a str, source: &'a str) -> About<'a> {
     About {
         name,
         source,
-        why: "the hypervisor took this time from the machine while something wanted to run",
-        mend: "a machine with CPUs of its own, or a quieter hour",
+        why: "the hypervisor withheld this CPU time while threads were ready to run",
+        mend: "use a machine with dedicated CPUs, or measure when the host is less busy",
     }
 }
 
-/// A hundredth of the time stolen is the size of effects that are looked for; a thousandth is worth knowing.
+/// One percent of stolen time is as large as the effects being measured; 0.1 % is worth reporting.
 pub(super) fn stolen(share: f64) -> Severity {
     Severity::from_bounds(share, 0.01, 0.001)
 }

@@ -1,8 +1,8 @@
-//! The conditions of a measurement: what about this machine spoils a result, what explains it, what is fine.
+//! The conditions of a measurement: which properties of this machine spoil a result, explain it, or are fine.
 //!
-//! What enters: the kernel's files, the names of the devices that frames will cross. What leaves: a [`Snapshot`] whose
-//! conditions stand worst first, each with its source, why it matters and what would mend it. Taking one never fails:
-//! what cannot be read is `None` with a reason. Nothing is changed.
+//! Input: the kernel's files, the names of the devices that frames will cross. Output: a [`Snapshot`] whose conditions
+//! are sorted worst first, each with its source, why it matters and how to fix it. Taking a snapshot never fails: a
+//! value that cannot be read is `None` with a reason. Nothing is changed.
 //!
 //! Take a snapshot outside the test bed, where the machine's settings can be read, and add [`of_devices`] from within
 //! each side for its device.
@@ -26,25 +26,25 @@ use crate::HostError;
 use crate::cpus::{self, Topology};
 use crate::tree::{MEMINFO, Tree};
 
-/// What a condition does to a result, the worst first.
+/// The effect of a condition on a result, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// A result taken under it is not one.
+    /// The result is invalid.
     Spoils,
-    /// A result is sound, and comparable only with results under the same.
+    /// The result is valid, but comparable only with results under the same condition.
     Explains,
-    /// It does nothing to a result.
+    /// No effect.
     Fine,
 }
 
 impl Severity {
-    /// This where something is so, and fine where it is not.
+    /// This severity if `so`, otherwise fine.
     fn when(self, so: bool) -> Self {
         if so { self } else { Severity::Fine }
     }
 
-    /// What an amount does to a result that spoils or explains it from a bound on.
+    /// The severity of an amount, given the bounds from which it spoils or explains.
     fn from_bounds(amount: f64, spoils: f64, explains: f64) -> Self {
         match amount {
             amount if amount >= spoils => Severity::Spoils,
@@ -56,16 +56,16 @@ impl Severity {
 /// One condition of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// What it is, such as `turbo` or `flow control of eth0`. Stable between versions.
+    /// The name, such as `turbo` or `flow control of eth0`. Stable between versions.
     pub name: String,
-    /// What it stands at; `None` where that could not be read.
+    /// The value; `None` if it could not be read.
     pub value: Option<String>,
-    /// What it does to a result. The unknown explains: it cannot be ruled out.
+    /// The effect on a result. An unknown value explains: it cannot be ruled out.
     pub severity: Severity,
     /// Why it matters.
     #[serde(default)]
     pub why: String,
-    /// What would mend it, where something can.
+    /// The fix, if there is one.
     pub mend: Option<String>,
     /// The file or interface it was read from.
     #[serde(default)]
@@ -74,17 +74,17 @@ pub struct Condition {
     pub unknown_because: Option<String>,
 }
 
-/// The parts of a condition that hold whatever it stands at.
+/// The parts of a condition that do not depend on its value.
 pub(crate) struct About<'a> {
     pub(crate) name: &'a str,
     pub(crate) source: &'a str,
     pub(crate) why: &'a str,
-    /// What would fix it where it does something to a result; empty where nothing can.
+    /// The fix if the condition affects a result; empty if there is none.
     pub(crate) mend: &'a str,
 }
 
 impl About<'_> {
-    /// The condition, from its value and what that does to a result, or from the reason why it is unknown.
+    /// The condition for a value and its severity, or for the reason why it is unknown.
     pub(crate) fn found(self, found: Result<(impl Display, Severity), impl Display>) -> Condition {
         let (value, severity, unknown_because) = match found {
             Ok((value, severity)) => (Some(value.to_string()), severity, None),
@@ -103,21 +103,21 @@ impl About<'_> {
     }
 }
 
-/// The machine and its conditions at one moment; of a document that lacks some of it, nothing is known of that.
+/// The machine and its conditions at one moment. Fields missing from a parsed document are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
     /// Kernel release, such as `6.18.44`.
     pub kernel: Option<String>,
-    /// The instruction set this program was built for, such as `x86_64`.
+    /// The target architecture of this program, such as `x86_64`.
     pub architecture: String,
-    /// The processor's own name.
+    /// The processor's name.
     pub cpu_model: Option<String>,
     /// The CPUs online, ascending.
     pub cpus_online: Option<Vec<u32>>,
     /// The CPUs the calling thread may use, ascending.
     pub cpus_allowed: Option<Vec<u32>>,
-    /// How many CPUs' worth of time the cgroup grants; `None` for no limit, too.
+    /// The CPU quota of the cgroup, in CPUs; `None` also if there is no limit.
     pub cgroup_quota_cpus: Option<f64>,
     /// NUMA nodes with CPUs online.
     pub nodes: Option<u32>,
@@ -125,15 +125,15 @@ pub struct Snapshot {
     pub memory_bytes: Option<u64>,
     /// The hypervisor this machine runs under, or `none`.
     pub virtualisation: Option<String>,
-    /// For each of the above that is unknown, why.
+    /// The reasons of the unknown fields above, by field name.
     pub unknown: BTreeMap<String, String>,
     /// The conditions, worst first.
     pub conditions: Vec<Condition>,
 }
 
 impl Snapshot {
-    /// Adds conditions, such as those [`of_devices`] found in another namespace or those [`during`] a trial, and keeps the
-    /// worst first. One that is there already under its name is replaced.
+    /// Adds conditions, such as those [`of_devices`] found in another namespace or those [`during`] a trial, and sorts
+    /// worst first. A condition of the same name is replaced.
     pub fn add(&mut self, conditions: Vec<Condition>) {
         self.conditions
             .retain(|standing| conditions.iter().all(|new| new.name != standing.name));
@@ -186,7 +186,7 @@ pub(crate) fn snapshot_in(tree: &Tree, devices: &[String]) -> Snapshot {
     snapshot
 }
 
-/// A fact, or `None` with the reason entered into `unknown`.
+/// The value, or `None` after adding the reason to `unknown`.
 fn known<T>(unknown: &mut BTreeMap<String, String>, name: &str, fact: Result<T, HostError>) -> Option<T> {
     fact.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
         .ok()

@@ -1,4 +1,4 @@
-//! Conditions of the processor: does its clock hold still, do its threads share a core, what does a system call cost.
+//! Conditions of the processor: stable clock rate, shared cores, cost of a system call.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::tree::Tree;
 
 const CPU_DIRECTORY: &str = "/sys/devices/system/cpu";
 
-/// The processor's own name, from `/proc/cpuinfo`. Arm kernels write none there.
+/// The processor's name, from `/proc/cpuinfo`. Arm kernels do not write one there.
 pub(super) fn model(tree: &Tree) -> Result<String, HostError> {
     const CPUINFO: &str = "/proc/cpuinfo";
     let text = tree.text(CPUINFO)?;
@@ -29,7 +29,7 @@ pub(super) fn conditions(tree: &Tree) -> Vec<Condition> {
     ]
 }
 
-/// What a file with a switch says: its text where it is switched on, where it is off.
+/// The state of a switch file: its text for on, its text for off.
 fn switch(text: &str, on: &str, off: &str, severity: Severity) -> Result<(&'static str, Severity), String> {
     match text {
         text if text == on => Ok(("on", severity)),
@@ -38,9 +38,9 @@ fn switch(text: &str, on: &str, off: &str, severity: Severity) -> Result<(&'stat
     }
 }
 
-/// Turbo boost raises the clock while few CPUs are busy, so that one bucket runs faster than each of many.
+/// Turbo boost raises the clock rate while few CPUs are busy, so one bucket runs faster than each of many.
 fn turbo(tree: &Tree) -> Condition {
-    // Intel's driver has a switch of its own that means the opposite (`admin-guide/pm/intel_pstate.rst`, `cpufreq.rst`).
+    // Intel's driver has its own switch with the inverse meaning (`admin-guide/pm/intel_pstate.rst`, `cpufreq.rst`).
     let switches = [("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0")];
     let shown = switches.iter().find_map(|(file, on, off)| {
         let path = format!("{CPU_DIRECTORY}/{file}");
@@ -58,13 +58,13 @@ fn turbo(tree: &Tree) -> Condition {
     About {
         name: "turbo",
         source: &source,
-        why: "the clock is higher while few CPUs are busy, so a rate at one CPU is not that of each of many",
+        why: "the clock is higher while few CPUs are busy, so the rate of one CPU is higher than that of each of many",
         mend: &format!("echo {off} > {source}"),
     }
     .found(found)
 }
 
-/// A governor other than `performance` lowers the clock while a CPU waits, and takes time to raise it.
+/// A governor other than `performance` lowers the clock rate while a CPU is idle and takes time to raise it.
 fn governor(tree: &Tree) -> Condition {
     let directory = format!("{CPU_DIRECTORY}/cpufreq");
     let policies = tree.names(&directory).unwrap_or_default();
@@ -91,7 +91,7 @@ fn smt(tree: &Tree) -> Condition {
     About {
         name: "smt",
         source: &path,
-        why: "siblings share the units of their core, so what runs on one slows the other; two of them are not two CPUs",
+        why: "siblings share the execution units of their core, so a thread on one slows the other",
         mend: &format!("echo off > {CPU_DIRECTORY}/smt/control"),
     }
     .found(text.and_then(|text| switch(&text, "1", "0", Severity::Explains)))
@@ -112,15 +112,15 @@ fn mitigations(tree: &Tree) -> Condition {
     About {
         name: "mitigations",
         source: &directory,
-        why: "defences against speculative execution cost time in each system call and switch",
+        why: "mitigations of speculative execution cost time in each system call and context switch",
         mend: "",
     }
     .found(found)
 }
 
-/// A clock source outside the CPU makes each reading of the time a slow one.
+/// A clock source outside the CPU makes each time reading slow.
 fn clock_source(tree: &Tree) -> Condition {
-    // These are read without leaving user space (`admin-guide/kernel-parameters.txt`, clocksource=; vdso(7)).
+    // These are read in user space (`admin-guide/kernel-parameters.txt`, clocksource=; vdso(7)).
     const FAST: [&str; 5] = [
         "tsc",
         "kvm-clock",
@@ -132,7 +132,7 @@ fn clock_source(tree: &Tree) -> Condition {
     About {
         name: "clock source",
         source,
-        why: "reading the time from a device takes microseconds, and every round trip reads it twice",
+        why: "reading the time from a device takes microseconds, twice per round trip",
         mend: "echo tsc > the same file, if available_clocksource beside it lists tsc",
     }
     .found(tree.text(source).map(|clock| {

@@ -1,13 +1,13 @@
-//! Whether this machine is a virtual one, and whose.
+//! Detects whether this machine is virtual, and under which hypervisor.
 
 use super::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 
-/// The hypervisor's name as far as it shows itself, or `none`.
+/// The hypervisor's name as far as it identifies itself, or `none`.
 ///
-/// Evidence: the `hypervisor` flag that every one sets on x86 (the CPUID bit reserved for it), the names in the firmware's
-/// tables, the directory of Xen, and clock sources that only guests have.
+/// Evidence: the `hypervisor` flag that every hypervisor sets on x86 (a reserved CPUID bit), the names in the
+/// firmware's tables, the directory of Xen, and clock sources that only guests have.
 pub(super) fn detect(tree: &Tree) -> Result<String, HostError> {
     let flagged = tree
         .text("/proc/cpuinfo")?
@@ -21,14 +21,14 @@ pub(super) fn detect(tree: &Tree) -> Result<String, HostError> {
     })
 }
 
-/// The condition that goes with it.
+/// The matching condition.
 pub(super) fn condition(detected: Option<&str>) -> Condition {
     let found = detected.map(|name| (name, Severity::Explains.when(name != "none")));
     About {
         name: "virtualisation",
         source: "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, clock sources",
-        why: "a hypervisor decides the clock, shares caches, and makes interrupts and idling dearer",
-        mend: "measure on the machine itself where that can be",
+        why: "a hypervisor controls the clock, shares caches, and makes interrupts and idling more expensive",
+        mend: "measure on a physical machine if possible",
     }
     .found(found.ok_or("/proc/cpuinfo cannot be read"))
 }
@@ -37,7 +37,7 @@ fn named_by_firmware(tree: &Tree) -> Option<String> {
     if let Ok(kind) = tree.text("/sys/hypervisor/type") {
         return Some(kind);
     }
-    // Vendor or product as the common hypervisors write them into the tables they give their guests.
+    // Vendor or product names that common hypervisors write into the firmware tables of their guests.
     const KNOWN: [(&str, &str); 8] = [
         ("QEMU", "QEMU"),
         ("KVM", "KVM"),

@@ -1,7 +1,7 @@
-//! How fast a CPU's clock really runs.
+//! Measures the actual clock rate of a CPU.
 //!
-//! What enters: the time a chain of dependent additions and rotations takes. What leaves: a rate in Hz, a lower bound, as
-//! whatever else ran on the CPU or its sibling makes it smaller.
+//! Input: the run time of a chain of dependent additions and rotations. Output: a rate in Hz. It is a lower bound,
+//! because other work on the CPU or its sibling lowers it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use nix::sched::sched_getcpu;
 use serde::{Deserialize, Serialize};
 
-/// Steps in one timed run: some 50 µs at 3 GHz, long beside reading the clock (tens of ns), short beside a tick, so that
-/// most runs are not interrupted.
+/// Steps per timed run: some 50 µs at 3 GHz. That is long compared with reading the clock (tens of ns) and short
+/// compared with a tick, so most runs are not interrupted.
 const STEPS: u64 = 80_000;
 
-/// Cycles of one step: a 64-bit addition and a rotation by a constant, each depending on the one before and each one cycle
-/// on x86-64 since 2008 and on 64-bit Arm (uops.info; Arm's Neoverse software optimisation guides).
+/// Cycles per step: a 64-bit addition and a rotation by a constant, each dependent on the previous one and each one
+/// cycle on x86-64 since 2008 and on 64-bit Arm (uops.info; Arm's Neoverse software optimisation guides).
 const CYCLES_A_STEP: u64 = 2;
 
 /// The rate of a CPU's clock at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockRate {
-    /// Cycles a second; `None` where no way to know it works, for the reason in `unknown_because`.
+    /// Cycles per second; `None` if the measurement failed, see `unknown_because`.
     pub hertz: Option<f64>,
-    /// The CPU it holds for; `None` where the system does not say which one ran.
+    /// The CPU measured; `None` if the system does not report which CPU ran.
     pub cpu: Option<u32>,
     /// Why the rate is unknown.
     pub unknown_because: Option<String>,
 }
 
 impl ClockRate {
-    /// Times a chain of dependent instructions on the CPU the calling thread is on, for `duration`, and takes the fastest
-    /// of its runs. Pin the thread first. A CPU that idled needs some milliseconds to reach its rate: measure after load,
-    /// or for 10 ms and more.
+    /// Times a chain of dependent instructions on the calling thread's CPU for `duration`, and uses the fastest run.
+    /// Pin the thread first. An idle CPU needs some milliseconds to reach its rate: measure after load, or for at least
+    /// 10 ms.
     pub fn measure(duration: Duration) -> Self {
         let cpu = current_cpu();
         let start = Instant::now();
@@ -54,8 +54,8 @@ impl ClockRate {
     }
 }
 
-/// `steps` times an addition and a rotation of the sum. No compiler has a shorter form for it: a rotation carries bits from
-/// the top to the bottom, so the whole is neither linear nor a polynomial.
+/// `steps` times an addition and a rotation of the sum. No compiler can shorten it: a rotation carries bits from the
+/// top to the bottom, so the whole is neither linear nor a polynomial.
 fn chain(start: u64, steps: u64) -> u64 {
     let mut value = start;
     for _ in 0..steps {

@@ -1,4 +1,4 @@
-//! Where each CPU's time went.
+//! The CPU time of each CPU by category.
 
 use nix::unistd::{SysconfVar, sysconf};
 
@@ -12,50 +12,50 @@ const STAT: &str = "/proc/stat";
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
 
 counters! {
-    /// The time of one or more CPUs in nanoseconds. The kernel counts ticks of `USER_HZ`, a hundredth of a second on
+    /// The time of one or more CPUs, in nanoseconds. The kernel counts ticks of `USER_HZ`, a hundredth of a second on
     /// every common architecture, so short intervals are coarse.
     pub struct CpuTime {
-        /// Programs, guests of a hypervisor included.
+        /// User time, guests of a hypervisor included.
         user_ns: "user",
-        /// Programs of lowered priority.
+        /// User time at lowered priority.
         nice_ns: "nice",
-        /// The kernel on behalf of programs.
+        /// Kernel time on behalf of programs.
         system_ns: "system",
-        /// Nothing to do.
+        /// Idle time.
         idle_ns: "idle",
-        /// Nothing to do while a disk was awaited.
+        /// Idle time with disk I/O pending.
         iowait_ns: "iowait",
-        /// Interrupt handlers.
+        /// Time in interrupt handlers.
         irq_ns: "irq",
-        /// Deferred interrupt work: the network receive path above all.
+        /// Time in softirqs, mainly the network receive path.
         softirq_ns: "softirq",
-        /// Taken by the hypervisor for others.
+        /// Time that the hypervisor gave to other guests.
         steal_ns: "steal",
     }
 }
 
 impl CpuTime {
-    /// The whole time accounted for, idle and stolen time included.
+    /// The total time, idle and stolen time included.
     pub fn total_ns(&self) -> u64 {
         self.idle_ns + self.iowait_ns + self.steal_ns + self.busy_ns()
     }
 
-    /// The time something ran.
+    /// The time that was not idle.
     pub fn busy_ns(&self) -> u64 {
         self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
     }
 
-    /// The part of the time with nothing to run, 0 to 1; `None` when no time passed.
+    /// The idle share, 0 to 1; `None` if no time passed.
     pub fn idle_share(&self) -> Option<f64> {
         self.share(self.idle_ns + self.iowait_ns)
     }
 
-    /// The part of the time in deferred interrupt work, 0 to 1; `None` when no time passed.
+    /// The softirq share, 0 to 1; `None` if no time passed.
     pub fn softirq_share(&self) -> Option<f64> {
         self.share(self.softirq_ns)
     }
 
-    /// The part of the time the hypervisor took, 0 to 1; `None` when no time passed.
+    /// The stolen share, 0 to 1; `None` if no time passed.
     pub fn steal_share(&self) -> Option<f64> {
         self.share(self.steal_ns)
     }
@@ -69,9 +69,9 @@ impl CpuTime {
 /// The times of all CPUs online.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTimes {
-    /// One entry a CPU, by ascending id.
+    /// One entry per CPU, by ascending id.
     pub cpus: Vec<TimeOfCpu>,
-    /// Threads that run or want to run now, the reader's own included; not a counter.
+    /// Runnable threads now, the reader's own included; not a counter.
     pub running_now: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl CpuTimes {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] where `/proc` is not mounted, [`HostError::Format`] where the file is not as documented.
+    /// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Format`] if the file is not as documented.
     pub fn read() -> Result<Self, HostError> {
         Self::read_in(&Tree::machine())
     }
@@ -98,11 +98,11 @@ impl CpuTimes {
         Self::parse(&tree.text(STAT)?, ticks_a_second())
     }
 
-    /// Reads the text of `/proc/stat` (`proc_stat(5)`), whose numbers are ticks.
+    /// Parses the text of `/proc/stat` (`proc_stat(5)`), whose numbers are ticks.
     ///
     /// # Errors
     ///
-    /// [`HostError::Format`] for a CPU's line with fewer than eight numbers.
+    /// [`HostError::Format`] for a CPU line with fewer than eight numbers.
     pub fn parse(text: &str, ticks_a_second: u64) -> Result<Self, HostError> {
         let mut times = Self::default();
         let tick_ns = NANOSECONDS_A_SECOND / ticks_a_second.max(1);
@@ -122,7 +122,8 @@ impl CpuTimes {
         Ok(times)
     }
 
-    /// What happened after `earlier`; threads running as they are now. A CPU that `earlier` does not have counts from 0.
+    /// The difference from `earlier`; the number of threads is the current one. A CPU missing in `earlier` counts from
+    /// 0.
     pub fn since(&self, earlier: &Self) -> Self {
         let since = |now: &TimeOfCpu| TimeOfCpu {
             cpu: now.cpu,
@@ -140,7 +141,7 @@ impl CpuTimes {
         cpus.find(|entry| entry.cpu == cpu).map(|entry| entry.time)
     }
 
-    /// The times of all CPUs together.
+    /// The sum over all CPUs.
     pub fn total(&self) -> CpuTime {
         let times = self.cpus.iter().map(|entry| &entry.time);
         times.fold(CpuTime::default(), |sum, time| sum.plus(time))

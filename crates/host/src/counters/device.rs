@@ -7,16 +7,17 @@ use crate::tree::Tree;
 const NET_DEV: &str = "/proc/thread-self/net/dev";
 
 counters! {
-    /// What a device received and sent, in frames and bytes. The kernel's words are those of `struct rtnl_link_stats64`,
-    /// as `/proc/net/dev` folds them into columns (`dev_seq_printf_stats` in `net/core/net-procfs.c`).
+    /// Frames and bytes that a device received and sent. The kernel's names are those of `struct rtnl_link_stats64`, as
+    /// `/proc/net/dev` folds them into columns (`dev_seq_printf_stats` in `net/core/net-procfs.c`).
     ///
-    /// A frame that crosses veth unsegmented (GSO) counts as one here whatever it carries: count datagrams elsewhere.
+    /// An unsegmented (GSO) frame that crosses veth counts as one frame, whatever it carries: count datagrams
+    /// elsewhere.
     pub struct DeviceStatistics {
         /// Bytes received.
         rx_bytes: "rx_bytes",
         /// Frames received.
         rx_packets: "rx_packets",
-        /// Frames received bad.
+        /// Frames received with an error.
         rx_errors: "rx_errors",
         /// Frames received and dropped, by the driver or above it; on veth also because the ring or backlog was full.
         rx_dropped: "rx_dropped + rx_missed_errors",
@@ -30,7 +31,7 @@ counters! {
         tx_bytes: "tx_bytes",
         /// Frames sent.
         tx_packets: "tx_packets",
-        /// Frames not sent for an error.
+        /// Frames not sent because of an error.
         tx_errors: "tx_errors",
         /// Frames dropped before they were sent.
         tx_dropped: "tx_dropped",
@@ -49,7 +50,7 @@ impl DeviceStatistics {
         Self::parse(&Tree::machine().text(NET_DEV)?, device)
     }
 
-    /// Reads one line of the text of `/proc/net/dev`.
+    /// Parses one line of the text of `/proc/net/dev`.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl DeviceStatistics {
             .find_map(|line| line.strip_prefix(device)?.strip_prefix(':'))
             .ok_or_else(|| HostError::missing(NET_DEV, format!("device {device}")))?;
         let columns = numbers.split_whitespace().map(|number| number.parse().ok());
-        // Column 6 counts what was received compressed, of which no device of today has any.
+        // Column 6 counts compressed frames, which no current device has.
         let counted = columns.enumerate().filter(|(column, _)| *column != 6);
         Self::in_order(counted.map(|(_, number)| number))
             .ok_or_else(|| HostError::format(format!("{NET_DEV} ({device})"), "16 numbers", numbers))

@@ -1,4 +1,4 @@
-//! A process and all that it started: CPU time and memory of a server that forks workers, or leaves its starter.
+//! CPU time and memory of a process and its descendants: for servers that fork workers or detach from their starter.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -13,50 +13,50 @@ use crate::tree::{Tree, kibibytes};
 /// A process and its living descendants at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Family {
-    /// The CPU time of each, all threads, in nanoseconds, by process id.
+    /// The CPU time of each process, all threads, in nanoseconds, by process id.
     pub members: BTreeMap<u32, u64>,
-    /// CPU time of their descendants that ended and were waited for. As exact as a tick (10 ms).
+    /// CPU time of descendants that ended and were waited for. The resolution is one tick (10 ms).
     pub ended_cpu_ns: u64,
 }
 
 impl Family {
-    /// Reads `process` and every living descendant. What a descendant that was not waited for did is lost; what one did
-    /// that left the family (its parent ended, and another process took it over) counts no more.
+    /// Reads `process` and every living descendant. The time of a descendant that ended without being waited for is
+    /// lost. A process that was reparented out of the family is no longer counted.
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] or [`HostError::Process`] when there is no such process.
+    /// [`HostError::Read`] or [`HostError::Process`] if there is no such process.
     pub fn read(process: u32) -> Result<Self, HostError> {
         let tree = Tree::machine();
         let mut family = Self::default();
         family.add(&tree, process)?;
         for descendant in descendants(process, &parents(&tree)?) {
-            // It may end while it is read: then its time is with who waited for it.
+            // It may end while it is read; its parent then accounts for its time.
             let _ = family.add(&tree, descendant);
         }
         Ok(family)
     }
 
-    /// As [`Family::read`], without `process` itself: what it started, where it is but the keeper of that.
+    /// Like [`Family::read`], without `process` itself: for when it is only the keeper of the server.
     ///
     /// # Errors
     ///
-    /// As [`Family::read`].
+    /// Same as [`Family::read`].
     pub fn below(process: u32) -> Result<Self, HostError> {
         let mut family = Self::read(process)?;
         family.members.remove(&process);
         Ok(family)
     }
 
-    /// CPU time of all, those that ended included.
+    /// CPU time of all processes, ended ones included.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         self.members.values().sum::<u64>() + self.ended_cpu_ns
     }
 
-    /// Reads the memory that is their own now, in bytes: not backed by a file, and pages shared with others counted as
-    /// their share. `None` when the kernel does not tell that of any (the process of another user). The kernel walks all
-    /// their pages for it, which takes it milliseconds a hundred MB.
+    /// Reads the family's private memory, in bytes: not backed by a file; shared pages count as their share. `None` if
+    /// the kernel reports it for none of them (processes of another user). The kernel walks all pages, which takes
+    /// milliseconds per 100 MB.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         let tree = Tree::machine();
@@ -76,7 +76,8 @@ fn memory(tree: &Tree, process: u32) -> Option<u64> {
     match tree.text(&format!("/proc/{process}/smaps_rollup")) {
         // Since Linux 5.4 (`proc_pid_smaps(5)`).
         Ok(rollup) => Some(kibibytes(&rollup, "Pss_Anon")? + kibibytes(&rollup, "Pss_Shmem")?),
-        // What has ended, is about to (`ESRCH`, before it is a zombie), or waits for its parent to ask, holds none.
+        // A process that has ended, is about to end (`ESRCH`, before it is a zombie), or waits to be reaped, holds
+        // none.
         Err(HostError::Read { cause, .. })
             if cause.kind() == ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH) =>
         {
@@ -105,7 +106,7 @@ fn descendants(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Every process that can be asked, and its parent: the second field after the name in `/proc/PID/stat`.
+/// Every visible process and its parent: the second field after the name in `/proc/PID/stat`.
 fn parents(tree: &Tree) -> Result<BTreeMap<u32, u32>, HostError> {
     let parent = |process: u32| {
         let stat = tree.text(&format!("/proc/{process}/stat")).ok()?;

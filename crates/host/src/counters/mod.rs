@@ -1,10 +1,10 @@
-//! Counters of the kernel: what the network stack, the CPUs and a process did between two readings.
+//! Counters of the kernel: activity of the network stack, the CPUs and a process between two readings.
 //!
-//! What enters: the text of files under `/proc` (each `parse` is pure), or the machine itself (each `read`). What
-//! leaves: plain structs of numbers; `later.since(&earlier)` is what happened in between.
+//! Input: the text of files under `/proc` (each `parse` is pure), or the machine itself (each `read`). Output: plain
+//! structs of numbers; `later.since(&earlier)` is the difference.
 //!
-//! Network counters belong to a network namespace: `read` takes that of the calling thread, so read the counters of one
-//! side of a bed from within it. A counter that ran backwards between two readings (another namespace, a device made
+//! Network counters belong to a network namespace: `read` uses that of the calling thread, so read the counters of one
+//! side of a bed from within it. A counter that decreased between two readings (another namespace, a device created
 //! anew) gives 0 in `since`.
 
 mod clock;
@@ -30,7 +30,7 @@ pub use tcp::{ListenerCounters, TcpCounters, TcpStatistics, tcp_buffer_bytes};
 pub use thread::{ThreadClock, ThreadTime};
 pub use udp::{IpCounters, UdpCounters, UdpStatistics};
 
-/// Defines a struct of `u64` counters with its differences and sums. Each field may name the kernel's word for it.
+/// Defines a struct of `u64` counters with difference and sum. Each field may state the kernel's name for it.
 macro_rules! counters {
     (
         $(#[$about:meta])*

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::HostError;
 
-/// Numbers by their names. Some of them are signed (`MaxConn -1`); none of those asked for is.
+/// Numbers by name. Some are signed (`MaxConn -1`); none of those read here is.
 #[derive(Default)]
 pub(super) struct Named<'a>(BTreeMap<&'a str, &'a str>);
 

@@ -1,4 +1,4 @@
-//! What one process cost: CPU time and context switches, of this machine's processes by number.
+//! CPU time and context switches of one process, by process id.
 
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -9,27 +9,27 @@ use crate::HostError;
 use crate::tree::{Tree, field};
 
 counters! {
-    /// How often a thread gave up its CPU.
+    /// How often a thread was switched out.
     pub struct Switches {
-        /// Because it waited for something.
+        /// Voluntarily, to wait for something.
         voluntary: "voluntary_ctxt_switches",
-        /// Because the scheduler gave the CPU to another.
+        /// Involuntarily, preempted by the scheduler.
         involuntary: "nonvoluntary_ctxt_switches",
     }
 }
 
 impl Switches {
-    /// Reads the switches of every living thread of `process` together. A thread that ended takes its count with it.
+    /// Reads the sum of the switches of every living thread of `process`. The count of an ended thread is lost.
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] when there is no such process, or it ended while it was read.
+    /// [`HostError::Read`] if there is no such process, or it ended while it was read.
     pub fn read(process: u32) -> Result<Self, HostError> {
         let tree = Tree::machine();
         let directory = format!("/proc/{process}/task");
         let mut sum = Self::default();
         for thread in tree.numbers(&directory, "")? {
-            // A thread may end between the listing and the reading; the process goes on.
+            // A thread may end between listing and reading while the process continues.
             if let Ok(status) = tree.text(&format!("{directory}/{thread}/status")) {
                 sum = sum.plus(&Self::parse(&status)?);
             }
@@ -37,11 +37,11 @@ impl Switches {
         Ok(sum)
     }
 
-    /// Reads the text of one thread's `status` file (`proc_pid_status(5)`).
+    /// Parses the text of one thread's `status` file (`proc_pid_status(5)`).
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] when either line is not there.
+    /// [`HostError::Missing`] if either line is missing.
     pub fn parse(status: &str) -> Result<Self, HostError> {
         let number = |name: &str| {
             let missing = || HostError::missing("/proc/PID/task/TID/status", name);
@@ -56,16 +56,16 @@ impl Switches {
 }
 
 counters! {
-    /// The CPU time of a process, all its threads, those that ended included.
+    /// The CPU time of a process: all its threads, ended ones included.
     ///
-    /// Interrupts that a CPU served while the process ran on it are charged to it where the kernel does not account for
-    /// them apart (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    /// Interrupts that a CPU serves while the process runs on it are charged to the process, unless the kernel accounts
+    /// for them separately (`CONFIG_IRQ_TIME_ACCOUNTING`).
     pub struct ProcessCpu {
-        /// In its program. As exact as a tick (10 ms).
+        /// User time. The resolution is one tick (10 ms).
         user_ns: "utime",
-        /// In the kernel on its behalf. As exact as a tick (10 ms).
+        /// Kernel time. The resolution is one tick (10 ms).
         system_ns: "stime",
-        /// Both together, exact to the nanosecond.
+        /// Total time, exact to the nanosecond.
         total_ns: "sum_exec_runtime",
     }
 }
@@ -76,7 +76,7 @@ impl ProcessCpu {
     ///
     /// # Errors
     ///
-    /// [`HostError::Process`] or [`HostError::Read`] when there is no such process.
+    /// [`HostError::Process`] or [`HostError::Read`] if there is no such process.
     pub fn read(process: u32) -> Result<Self, HostError> {
         let text = Tree::machine().text(&format!("/proc/{process}/stat"))?;
         Ok(Self {
@@ -85,12 +85,12 @@ impl ProcessCpu {
         })
     }
 
-    /// Reads the text of `/proc/PID/stat` (`proc_pid_stat(5)`): `utime` and `stime` are the 14th and 15th field, in ticks.
-    /// The sum is that of the two parts, as coarse as they are.
+    /// Parses the text of `/proc/PID/stat` (`proc_pid_stat(5)`): `utime` and `stime` are the 14th and 15th field, in
+    /// ticks. The total is the sum of the two and as coarse as they are.
     ///
     /// # Errors
     ///
-    /// [`HostError::Format`] when the fields are not there.
+    /// [`HostError::Format`] if the fields are missing.
     pub fn parse(text: &str, ticks_a_second: u64) -> Result<Self, HostError> {
         let malformed = || HostError::format("/proc/PID/stat", "the times in fields 14 and 15", text);
         let [user_ns, system_ns, ..] = times(text, ticks_a_second).ok_or_else(malformed)?;
@@ -114,8 +114,8 @@ pub(super) fn total_ns(process: u32) -> Result<u64, HostError> {
     Ok(time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }
 
-/// The fields of `/proc/PID/stat` from the third on. The second is the program's name in parentheses and may hold blanks and
-/// parentheses itself.
+/// The fields of `/proc/PID/stat` from the third on. The second is the program's name in parentheses, which may itself
+/// contain blanks and parentheses.
 pub(super) fn after_name(stat: &str) -> impl Iterator<Item = &str> {
     let (_, after_name) = stat.rsplit_once(')').unwrap_or_default();
     after_name.split_whitespace()

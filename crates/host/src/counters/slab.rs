@@ -1,4 +1,4 @@
-//! The kernel's own memory by the kind of object it holds.
+//! The kernel's own memory by object type.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use crate::tree::{MEMINFO, Tree, kibibytes};
 
 const SLABINFO: &str = "/proc/slabinfo";
 
-/// Every cache of the kernel's, of the whole machine.
+/// All slab caches of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slab {
-    /// Memory of all caches, waste between objects included.
+    /// Memory of all caches, in bytes, including waste between objects.
     pub bytes: u64,
-    /// By the cache's name, such as `TCP` or `sock_inode_cache`; empty for who is not root, who may not know.
+    /// By cache name, such as `TCP` or `sock_inode_cache`; empty without root, because only root may read it.
     pub caches: BTreeMap<String, SlabCache>,
 }
 
 /// One cache at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlabCache {
-    /// Objects in use; the kernel does not look into slabs that a CPU holds, so a few are counted that are free.
+    /// Objects in use. The kernel does not inspect per-CPU slabs, so the count includes a few free objects.
     pub objects: u64,
-    /// Memory of the objects that there is room for. The pages around them are not told: where memory is in pieces, the
-    /// kernel makes slabs of fewer pages than it says.
+    /// Memory of all object slots, in bytes. The pages around them are not reported: when memory is fragmented, the
+    /// kernel allocates slabs of fewer pages than it reports.
     pub bytes: u64,
 }
 
@@ -33,7 +33,8 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`], [`HostError::Missing`] or [`HostError::Format`] where the kernel's files are not as documented.
+    /// [`HostError::Read`], [`HostError::Missing`] or [`HostError::Format`] if the kernel's files are not as
+    /// documented.
     pub fn read() -> Result<Self, HostError> {
         let tree = Tree::machine();
         let caches = match tree.text(SLABINFO) {
@@ -43,13 +44,13 @@ impl Slab {
         Self::parse(&tree.text(MEMINFO)?, &caches)
     }
 
-    /// Reads the texts of `/proc/meminfo`, whose `Slab` line is the memory of all in KiB (`proc_meminfo(5)`), and of
-    /// `/proc/slabinfo` (`slabinfo(5)`): after two lines of heading a cache a line, its name, objects in use, objects, and
-    /// bytes of each. The second may be empty.
+    /// Parses `/proc/meminfo`, whose `Slab` line is the total in KiB (`proc_meminfo(5)`), and `/proc/slabinfo`
+    /// (`slabinfo(5)`): two header lines, then one line per cache with its name, objects in use, objects, and bytes per
+    /// object. The second may be empty.
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] without a `Slab` line, [`HostError::Format`] for a line with other than these.
+    /// [`HostError::Missing`] without a `Slab` line, [`HostError::Format`] for any other malformed line.
     pub fn parse(meminfo: &str, slabinfo: &str) -> Result<Self, HostError> {
         let bytes = kibibytes(meminfo, "Slab").ok_or_else(|| HostError::missing(MEMINFO, "Slab line"))?;
         let lines = slabinfo

@@ -1,4 +1,4 @@
-//! What each CPU's receive path did: the table of `/proc/net/softnet_stat`.
+//! Receive-path counters per CPU: the table of `/proc/net/softnet_stat`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,17 +9,17 @@ use crate::tree::Tree;
 const SOFTNET_STAT: &str = "/proc/net/softnet_stat";
 
 counters! {
-    /// The receive path of one CPU, all network namespaces together. The kernel's words are those of `struct softnet_data`.
+    /// The receive path of one CPU, over all network namespaces. The kernel's names are those of `struct softnet_data`.
     pub struct CpuSoftnet {
         /// Frames handled.
         processed: "processed",
         /// Frames dropped because the CPU's backlog was full (`net.core.netdev_max_backlog`).
         dropped: "dropped",
-        /// Times the CPU stopped for lack of budget or time with work left (`net.core.netdev_budget`).
+        /// Times the CPU ran out of budget or time with work left (`net.core.netdev_budget`).
         time_squeeze: "time_squeeze",
         /// Times another CPU woke this one to handle frames (RPS).
         received_rps: "received_rps",
-        /// Frames dropped by the limit on one flow's share of the backlog.
+        /// Frames dropped by the per-flow limit of the backlog.
         flow_limit: "flow_limit_count",
     }
 }
@@ -27,7 +27,7 @@ counters! {
 /// The receive paths of all CPUs online.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Softnet {
-    /// One entry a CPU, by ascending id.
+    /// One entry per CPU, by ascending id.
     pub cpus: Vec<SoftnetOfCpu>,
 }
 
@@ -47,18 +47,18 @@ impl Softnet {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] where the file is not there, [`HostError::Format`] where it is not as documented.
+    /// [`HostError::Read`] if the file does not exist, [`HostError::Format`] if it is not as documented.
     pub fn read() -> Result<Self, HostError> {
         Self::parse(&Tree::machine().text(SOFTNET_STAT)?)
     }
 
-    /// Reads the text of `/proc/net/softnet_stat`: a line a CPU online, hexadecimal columns. Columns 0, 1, 2, 9 and 10 are
-    /// the counters, 11 the backlog and 12 the CPU (`softnet_seq_show` in `net/core/net-procfs.c`). Older kernels end
-    /// before column 12: then the line's number stands for the CPU, which is right unless a CPU is offline.
+    /// Parses `/proc/net/softnet_stat`: one line per online CPU, hexadecimal columns. Columns 0, 1, 2, 9 and 10 are the
+    /// counters, 11 the backlog and 12 the CPU (`softnet_seq_show` in `net/core/net-procfs.c`). Older kernels end
+    /// before column 12; the line number is then used as the CPU, which is correct if all CPUs are online.
     ///
     /// # Errors
     ///
-    /// [`HostError::Format`] for a line of fewer than 9 columns or with other than hexadecimal numbers.
+    /// [`HostError::Format`] for a line with fewer than 9 columns or with other than hexadecimal numbers.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let mut cpus = Vec::new();
         for (number, line) in text.lines().enumerate() {
@@ -69,7 +69,7 @@ impl Softnet {
         Ok(Self { cpus })
     }
 
-    /// The counters of all CPUs together.
+    /// The sum over all CPUs.
     pub fn total(&self) -> CpuSoftnet {
         let counters = self.cpus.iter().map(|entry| &entry.counters);
         counters.fold(CpuSoftnet::default(), |sum, own| sum.plus(own))

@@ -13,11 +13,11 @@ const NETSTAT: &str = "/proc/thread-self/net/netstat";
 const SOCKSTAT: &str = "/proc/thread-self/net/sockstat";
 
 counters! {
-    /// What became of TCP connections and segments, IPv4 and IPv6 together.
+    /// TCP connections and segments, IPv4 and IPv6 together.
     pub struct TcpCounters {
-        /// Connections that this side began.
+        /// Connections opened by this side.
         active_opens: "ActiveOpens",
-        /// Connections that were begun from elsewhere and established here.
+        /// Connections opened by a peer and established here.
         passive_opens: "PassiveOpens",
         /// Handshakes that failed.
         attempt_fails: "AttemptFails",
@@ -25,9 +25,9 @@ counters! {
         established_resets: "EstabResets",
         /// Segments received, bad ones included.
         in_segments: "InSegs",
-        /// Segments sent, those with only repeated bytes not included.
+        /// Segments sent, except pure retransmissions.
         out_segments: "OutSegs",
-        /// Segments sent again.
+        /// Segments retransmitted.
         retransmitted: "RetransSegs",
         /// Segments received with an error.
         in_errors: "InErrs",
@@ -37,27 +37,27 @@ counters! {
 }
 
 counters! {
-    /// What listeners and the receive path could not take, and what memory ran out for.
+    /// Drops by listeners and on the receive path, and memory shortages.
     pub struct ListenerCounters {
-        /// Established connections dropped because the queue of those waiting to be accepted was full.
+        /// Established connections dropped because the accept queue was full.
         overflows: "ListenOverflows",
         /// Handshakes dropped at a listener, overflows included.
         drops: "ListenDrops",
-        /// Handshakes dropped because the queue of handshakes was full and SYN cookies are off.
+        /// Handshakes dropped because the SYN queue was full and SYN cookies are off.
         handshakes_full: "TCPReqQFullDrop",
-        /// Handshakes answered with a SYN cookie because the queue was full.
+        /// Handshakes answered with a SYN cookie because the SYN queue was full.
         handshakes_with_cookies: "TCPReqQFullDoCookies",
-        /// SYNs sent again, by either side: the sign of handshakes that were lost.
+        /// SYNs retransmitted by either side: a sign of lost handshakes.
         handshakes_retransmitted: "TCPSynRetrans",
         /// Segments dropped because the socket's backlog was full while its owner held it.
         backlog_drops: "TCPBacklogDrop",
         /// Segments dropped because the socket's receive queue was full.
         receive_queue_drops: "TCPRcvQDrop",
-        /// Connections given up for want of memory.
+        /// Connections aborted because of memory shortage.
         aborted_for_memory: "TCPAbortOnMemory",
-        /// Times that TCP as a whole came under memory pressure (`net.ipv4.tcp_mem`).
+        /// Times that TCP as a whole entered memory pressure (`net.ipv4.tcp_mem`).
         memory_pressures: "TCPMemoryPressures",
-        /// Connections closed without their wait, because too many were waiting (`net.ipv4.tcp_max_tw_buckets`).
+        /// Connections closed without TIME_WAIT, because too many were in it (`net.ipv4.tcp_max_tw_buckets`).
         time_wait_overflows: "TCPTimeWaitOverflow",
     }
 }
@@ -78,13 +78,13 @@ impl TcpStatistics {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show them.
+    /// [`HostError::Read`] or [`HostError::Missing`] if the kernel does not provide them.
     pub fn read() -> Result<Self, HostError> {
         let tree = Tree::machine();
         Self::parse(&tree.text(SNMP)?, &tree.text(NETSTAT)?)
     }
 
-    /// Reads the texts of `/proc/net/snmp` and `/proc/net/netstat`.
+    /// Parses `/proc/net/snmp` and `/proc/net/netstat`.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl TcpStatistics {
         })
     }
 
-    /// What happened after `earlier`; established connections as they stand now.
+    /// The difference from `earlier`; the number of established connections is the current one.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             tcp: self.tcp.since(&earlier.tcp),
@@ -109,18 +109,18 @@ impl TcpStatistics {
     }
 }
 
-/// Bytes in the buffers of TCP sockets now, of the whole machine. The kernel's limit is `net.ipv4.tcp_mem`, in pages.
+/// Bytes in the buffers of TCP sockets now, machine-wide. The kernel's limit is `net.ipv4.tcp_mem`, in pages.
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show it.
+/// [`HostError::Read`] or [`HostError::Missing`] if the kernel does not provide it.
 pub fn tcp_buffer_bytes() -> Result<u64, HostError> {
     let pages = buffer_pages(&Tree::machine().text(SOCKSTAT)?)?;
     Ok(pages.saturating_mul(base_page_size().unwrap_or(4096)))
 }
 
-/// Reads the text of `/proc/net/sockstat` (`sockstat_seq_show` in `net/ipv4/proc.c`): `TCP:` and then names and numbers in
-/// turn; memory in pages.
+/// Parses `/proc/net/sockstat` (`sockstat_seq_show` in `net/ipv4/proc.c`): `TCP:` followed by alternating names and
+/// numbers; memory in pages.
 fn buffer_pages(text: &str) -> Result<u64, HostError> {
     let line = field(text, "TCP").ok_or_else(|| HostError::missing(SOCKSTAT, "TCP: line"))?;
     let mut words = line.split_whitespace().skip_while(|word| *word != "mem");

@@ -1,4 +1,4 @@
-//! What one thread cost itself: its CPU time, and the time it was ready to run while others had its CPU.
+//! A thread's own CPU time, and its time on a run queue.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,23 +9,23 @@ use crate::HostError;
 
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
-/// Reads the calling thread's own times. Not `Send` in meaning: it speaks of the thread that made it.
+/// Reads the calling thread's own times. Use it only on the thread that created it.
 #[derive(Debug)]
 pub struct ThreadClock {
     schedstat: Option<File>,
 }
 
-/// Both times since the thread began.
+/// Both times since the thread started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTime {
-    /// Nanoseconds that it ran.
+    /// Nanoseconds on a CPU.
     pub cpu_ns: u64,
-    /// Nanoseconds that it was ready and did not run; 0 in a kernel that does not tell (`CONFIG_SCHED_INFO`).
+    /// Nanoseconds ready but not running; 0 if the kernel does not report it (`CONFIG_SCHED_INFO`).
     pub waited_ns: u64,
 }
 
 impl ThreadTime {
-    /// What passed after `earlier`.
+    /// The difference from `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl ThreadClock {
     ///
     /// # Errors
     ///
-    /// [`HostError::Process`] in a kernel without the clock of a thread.
+    /// [`HostError::Process`] on a kernel without per-thread clocks.
     pub fn read(&self) -> Result<ThreadTime, HostError> {
         let read = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_err(|errno| HostError::Process {
             process: std::process::id(),

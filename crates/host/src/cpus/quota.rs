@@ -1,13 +1,13 @@
-//! How much CPU time the cgroup of this process grants.
+//! The CPU quota of this process's cgroup.
 //!
-//! What enters: `/proc/self/cgroup`, `/proc/self/mountinfo` and the `cpu` controller's files of version 1 or 2.
-//! What leaves: a number of CPUs, the tightest limit between the process's group and the root of what can be seen.
+//! Input: `/proc/self/cgroup`, `/proc/self/mountinfo` and the `cpu` controller's files of version 1 or 2. Output: a
+//! number of CPUs, the lowest limit between the process's group and the visible root.
 
 use std::path::Path;
 
 use crate::tree::Tree;
 
-/// The tightest quota in CPUs; `None` where none is set or none can be seen.
+/// The lowest quota, in CPUs; `None` if none is set or visible.
 pub(super) fn tightest(tree: &Tree) -> Option<f64> {
     let groups = tree.text("/proc/self/cgroup").ok()?;
     let mounts = tree.text("/proc/self/mountinfo").ok()?;
@@ -57,7 +57,7 @@ fn place<'a>(line: &'a str, membership: &Membership<'a>) -> Option<(&'a str, &'a
         (false, kind) => kind == "cgroup" && after.nth(1)?.split(',').any(|option| option == "cpu"),
     };
     let (root, mount_point) = (before.next()?, before.next()?);
-    // In a container the mounted part is the group itself, or the path is given from a root outside ("/../..").
+    // In a container the mounted part is the group itself, or the path is relative to an outer root ("/../..").
     let below = membership.path.strip_prefix(root.trim_end_matches('/'));
     let below = below.filter(|below| !below.contains("..") && !below.is_empty());
     matches.then_some((mount_point, below.unwrap_or("/")))

@@ -192,7 +192,7 @@ fn a_refusal_names_both_numbers_and_what_was_held_back() {
     assert_eq!(
         refusal.to_string(),
         "5 workers need 5 CPUs and 4 can be used (4 SMT siblings and 4 on other nodes held back): \
-         ask for at most 4 workers, admit SMT siblings or other nodes, or let workers share CPUs"
+         request at most 4 workers, admit SMT siblings or other nodes, or let workers share CPUs"
     );
 }
 

@@ -1,6 +1,7 @@
-//! Setting how a device steers. Nothing is put back: it is for machines that end with the experiment, such as guests.
+//! Configures how a device steers. Changes are not reverted: use it only on machines that end with the experiment, such
+//! as guests.
 //!
-//! What enters: a device of the calling thread's network namespace and what it is to steer by. Needs `CAP_NET_ADMIN`.
+//! Input: a device of the calling thread's network namespace and its new configuration. Requires `CAP_NET_ADMIN`.
 
 use corelane_rss::{IndirectionTable, Key};
 
@@ -12,7 +13,7 @@ use crate::HostError;
 ///
 /// # Errors
 ///
-/// [`HostError::Setting`] that names what the driver refused.
+/// [`HostError::Setting`] that names the rejected setting.
 pub fn set_rss(device: &str, key: Option<&Key>, table: Option<&IndirectionTable>) -> Result<(), HostError> {
     let queues = |table: &IndirectionTable| -> Vec<u32> {
         let entries = table.entries().iter();
@@ -32,21 +33,21 @@ pub fn set_rss(device: &str, key: Option<&Key>, table: Option<&IndirectionTable>
     ))
 }
 
-/// Has a device hand its hashes to the kernel.
+/// Makes a device pass its hashes to the kernel.
 ///
 /// # Errors
 ///
-/// [`HostError::Setting`] where the driver does not.
+/// [`HostError::Setting`] if the driver does not support it.
 pub fn set_receive_hashing(device: &str) -> Result<(), HostError> {
     let set = Ioctl::open().and_then(|ioctl| ioctl.set_receive_hashing(device));
     set.map_err(HostError::setting(&format!("receive hashing of {device}"), "on"))
 }
 
-/// Sets what a device hashes of a type of flow.
+/// Sets the hashed fields of a flow type.
 ///
 /// # Errors
 ///
-/// [`HostError::Setting`] that names the type.
+/// [`HostError::Setting`] that names the flow type.
 pub fn set_fields(device: &str, flow_type: FlowType, fields: &[Field]) -> Result<(), HostError> {
     let set = Ioctl::open().and_then(|ioctl| ioctl.set_fields(device, flow_type, fields));
     let name = format!("the fields of {} that {device} hashes", flow_type.name());

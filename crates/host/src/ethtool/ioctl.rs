@@ -1,8 +1,8 @@
-//! The older calls of ethtool, for what its netlink interface does not tell, or not on older kernels: the driver, RSS key
-//! and table (by netlink since Linux 6.3), hashed fields, rules, tunables.
+//! The ethtool ioctls, for what the netlink interface does not report, or not on older kernels: the driver, RSS key and
+//! table (by netlink since Linux 6.3), hashed fields, rules, tunables.
 //!
-//! What enters: a device's name and the bytes of a request as `linux/ethtool.h` lays it out, numbers in the machine's byte
-//! order. What leaves: those bytes as the kernel filled them in. The one file of this room with unsafe code.
+//! Input: a device's name and the bytes of a request laid out as in `linux/ethtool.h`, in native byte order. Output:
+//! those bytes as filled in by the kernel. The only file of this crate with unsafe code.
 
 #![allow(unsafe_code, reason = "the call takes a pointer within a structure")]
 
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::steering::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules, Transform};
 
-/// Rules read of a device; a NIC has some thousands (82599 datasheet, 7.1.2.7: 8,192), and each is a call.
+/// The maximum number of rules read per device; a NIC has some thousands (82599 datasheet, 7.1.2.7: 8,192), and each
+/// takes one call.
 const MOST_RULES: u32 = 16_384;
 
 /// `SIOCETHTOOL` of `linux/sockios.h`.
@@ -35,22 +36,22 @@ mod command {
     pub(super) const TUNABLE: u32 = 0x48;
 }
 
-/// The driver of a device, as it names itself.
+/// The driver of a device, as it identifies itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driver {
-    /// Its name.
+    /// The driver's name.
     pub name: String,
-    /// Its version, the kernel's for most.
+    /// The driver's version; for most drivers the kernel's.
     pub version: String,
-    /// The device's firmware; empty where it has none.
+    /// The firmware version of the device; empty if it has none.
     pub firmware: String,
-    /// The address of the device on its bus; empty where it is on none.
+    /// The bus address of the device; empty if it is on no bus.
     pub bus: String,
 }
 
-/// Requests to the devices of the namespace of the thread that opened it.
+/// Requests to the devices in the network namespace of the opening thread.
 pub(crate) struct Ioctl {
-    /// Any socket carries them.
+    /// Any socket can carry the requests.
     socket: UdpSocket,
 }
 
@@ -63,7 +64,6 @@ impl Ioctl {
         })
     }
 
-    /// Who drives the device.
     pub(crate) fn driver(&self, device: &str) -> io::Result<Driver> {
         // struct ethtool_drvinfo: command, five texts of 32, 12 reserved bytes, five numbers.
         let answer = self.exchange(device, Request::new(command::DRIVER, 196, &[]))?;
@@ -75,9 +75,9 @@ impl Ioctl {
         })
     }
 
-    /// Hash, key and table of a context, 0 for the device's own.
+    /// Hash, key and table of a context; 0 is the device's default context.
     pub(crate) fn rss(&self, device: &str, context: u32) -> io::Result<Rss> {
-        // A request for nothing reports how long both are.
+        // A request with zero lengths returns both lengths.
         let sizes = self.exchange(device, Request::new(command::RSS, RSS_HEADER, &[(4, context)]))?;
         let (entries, key_bytes) = (sizes.number(8), sizes.number(12));
         let table_bytes = length(entries)? * 4;
@@ -97,9 +97,9 @@ impl Ioctl {
         })
     }
 
-    /// Sets key and table of the device's own context; what is `None` stays.
+    /// Sets key and table of the device's default context; `None` leaves a value unchanged.
     pub(super) fn set_rss(&self, device: &str, key: Option<&[u8]>, table: Option<&[u32]>) -> io::Result<()> {
-        /// `ETH_RXFH_INDIR_NO_CHANGE`; for the key a length of zero says so.
+        /// `ETH_RXFH_INDIR_NO_CHANGE`; for the key a length of zero has this meaning.
         const NO_CHANGE: u32 = u32::MAX;
         let entries = table.unwrap_or_default().iter();
         let entries: Vec<u8> = entries.flat_map(|queue| queue.to_ne_bytes()).collect();
@@ -109,13 +109,13 @@ impl Ioctl {
             (8, table.map_or(Ok(NO_CHANGE), |table| count(table.len()))?),
             (12, count(contents.len() - entries.len())?),
         ];
-        // `RXH_XFRM_NO_CHANGE`, which kernels before 6.8 want to be zero: nothing is reserved there that asks for a change.
+        // `RXH_XFRM_NO_CHANGE`; kernels before 6.8 require this reserved byte to be zero.
         let mut request = Request::new(command::SET_RSS, RSS_HEADER + contents.len(), &sizes);
         request.bytes[RSS_HEADER..].copy_from_slice(&contents);
         self.exchange(device, request).map(drop)
     }
 
-    /// Has the device hand its hashes to the kernel (`ETH_FLAG_RXHASH`).
+    /// Makes the device pass its hashes to the kernel (`ETH_FLAG_RXHASH`).
     pub(super) fn set_receive_hashing(&self, device: &str) -> io::Result<()> {
         const RECEIVE_HASHING: u32 = 1 << 28;
         let flags = self
@@ -125,20 +125,20 @@ impl Ioctl {
         self.exchange(device, request).map(drop)
     }
 
-    /// What is hashed of a type of flow.
+    /// The hashed fields of a flow type.
     pub(crate) fn fields(&self, device: &str, flow_type: FlowType) -> io::Result<Vec<Field>> {
         let request = Request::new(command::FIELDS, RULE_REQUEST, &[(4, flow_type.number())]);
         Ok(Field::from_bits(self.exchange(device, request)?.long(8)))
     }
 
-    /// Sets what is hashed of a type of flow.
+    /// Sets the hashed fields of a flow type.
     pub(super) fn set_fields(&self, device: &str, flow_type: FlowType, fields: &[Field]) -> io::Result<()> {
         let mut request = Request::new(command::SET_FIELDS, RULE_REQUEST, &[(4, flow_type.number())]);
         request.bytes[8..16].copy_from_slice(&Field::bits(fields).to_ne_bytes());
         self.exchange(device, request).map(drop)
     }
 
-    /// The rules that go before the table.
+    /// The rules that take precedence over the table.
     pub(crate) fn rules(&self, device: &str) -> io::Result<Rules> {
         let counting = Request::new(command::RULE_COUNT, RULE_REQUEST, &[]);
         let count = self.exchange(device, counting)?.number(RULE_COUNT);
@@ -152,7 +152,7 @@ impl Ioctl {
         for index in 0..listing.number(RULE_COUNT).min(read) as usize {
             let location = listing.number(RULE_COUNT + 4 + 4 * index);
             let request = Request::new(command::RULE, RULE_REQUEST, &[(SPECIFICATION + 160, location)]);
-            // One that is gone meanwhile is counted below.
+            // A rule that has disappeared meanwhile is counted below.
             if let Ok(answer) = self.exchange(device, request) {
                 rules.push(rule(location, &answer));
             }
@@ -162,7 +162,7 @@ impl Ioctl {
         Ok(Rules { rules, left_off })
     }
 
-    /// Frames up to this many bytes are copied, so that their buffer can be given back at once (`ETHTOOL_RX_COPYBREAK`).
+    /// Frames up to this many bytes are copied, so that their buffer can be reused at once (`ETHTOOL_RX_COPYBREAK`).
     pub(crate) fn rx_copybreak(&self, device: &str) -> io::Result<u32> {
         const RX_COPYBREAK: u32 = 1;
         const TYPE_U32: u32 = 3;
@@ -171,7 +171,7 @@ impl Ioctl {
         Ok(answer.number(16))
     }
 
-    /// Hands a request to the device's driver and takes its answer in the same bytes.
+    /// Sends a request to the device's driver; the reply is in the same bytes.
     fn exchange(&self, device: &str, mut request: Request) -> io::Result<Request> {
         let mut named = libc::ifreq {
             ifr_name: [0; libc::IFNAMSIZ],
@@ -198,7 +198,7 @@ impl Ioctl {
 /// Bytes of `struct ethtool_rxfh` before table and key.
 const RSS_HEADER: usize = 24;
 
-/// Where the flow specification stands in `struct ethtool_rxnfc`, where its count of rules, and its length.
+/// Offsets in `struct ethtool_rxnfc`: the flow specification, the rule count; and its length.
 const SPECIFICATION: usize = 16;
 const RULE_COUNT: usize = 184;
 const RULE_REQUEST: usize = 192;
@@ -209,10 +209,10 @@ struct Request {
 }
 
 impl Request {
-    /// Room past what the structures of today have, for drivers that fill in more than they were asked for.
+    /// Spare room beyond the current structures, for drivers that write more than requested.
     const SPARE: usize = 64;
 
-    /// A request of zeros with these numbers at their places.
+    /// A request of zeros with these numbers at their offsets.
     fn new(command: u32, length: usize, numbers: &[(usize, u32)]) -> Self {
         let mut bytes = Vec::with_capacity(length + Self::SPARE);
         bytes.resize(length, 0);
@@ -248,7 +248,7 @@ fn number_of(bytes: &[u8]) -> u32 {
     u32::from_ne_bytes(bytes.try_into().expect("four bytes were taken"))
 }
 
-/// A count of the kernel's as a length; none is beyond a million.
+/// A kernel count as a length; none exceeds a million.
 fn length(count: u32) -> io::Result<usize> {
     const MOST: u32 = 1 << 20;
     match count {
@@ -257,7 +257,7 @@ fn length(count: u32) -> io::Result<usize> {
     }
 }
 
-/// Reads the `struct ethtool_rx_flow_spec` of an answer: type at 0, values at 4, masks at 76, action at 152.
+/// Parses the `struct ethtool_rx_flow_spec` of an answer: type at 0, values at 4, masks at 76, action at 152.
 fn rule(location: u32, answer: &Request) -> Rule {
     const FLAGS: u32 = 0xe000_0000;
     const TO_CONTEXT: u32 = 0x2000_0000;
@@ -291,7 +291,7 @@ fn rule(location: u32, answer: &Request) -> Rule {
         let of = |bytes: &[u8]| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         (has_ports && of(masks) != 0).then(|| (of(values), of(masks)))
     };
-    // What says "IPv4" in a rule for any IPv4 packet (`ip_ver` of `struct ethtool_usrip4_spec`) restricts nothing.
+    // The value for "IPv4" (`ip_ver` of `struct ethtool_usrip4_spec`) matches every packet of an IPv4 rule.
     let version_at = 13;
     let more = |(at, mask): (usize, &u8)| {
         *mask != 0 && !(flow_type == Some(FlowType::Ipv4) && at + known == version_at)

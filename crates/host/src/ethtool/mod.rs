@@ -1,9 +1,9 @@
-//! What a device does with frames on its own: flow control, offloads, queues, rings, coalescing, steering.
+//! Device features: flow control, offloads, queues, rings, coalescing, steering.
 //!
-//! What enters: the name of a device in the calling thread's network namespace. What leaves: [`Pause`], the set of active
+//! Input: the name of a device in the calling thread's network namespace. Output: [`Pause`], the set of active
 //! [`features`], and more for the [inventory](crate::inventory), read over the kernel's ethtool netlink interface
-//! (`Documentation/networking/ethtool-netlink.rst`, since Linux 5.6). What that interface does not tell, older calls do
-//! ([`ioctl`]). Only [`change`] changes anything; reading needs no privilege.
+//! (`Documentation/networking/ethtool-netlink.rst`, since Linux 5.6). What that interface does not report is read by
+//! [`ioctl`]. Only [`change`] changes anything; reading needs no privilege.
 
 pub mod change;
 pub(crate) mod ioctl;
@@ -20,57 +20,57 @@ use crate::HostError;
 use crate::netlink::Generic;
 use crate::netlink::attributes::{first, flag_in, inside, nest, number_in, text, text_in};
 
-/// Whether a device pauses its link partner and lets itself be paused (IEEE 802.3 annex 31B). A paused sender looks like a
-/// slow one, and drops move to where they are not counted.
+/// Whether a device pauses its link partner and can be paused (IEEE 802.3 annex 31B). A paused sender looks like a slow
+/// one, and drops move to where they are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Whether the two ends negotiate it; what is in force may then differ from the other two.
+    /// Whether the two ends negotiate it; the active setting may then differ from the other two.
     pub autonegotiate: bool,
-    /// Whether this device stops sending when asked.
+    /// Whether this device stops sending on request.
     pub receive: bool,
-    /// Whether this device asks its partner to stop.
+    /// Whether this device requests its partner to stop.
     pub transmit: bool,
 }
 
-/// How many queues a device works with, and could.
+/// The queues of a device: current and maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channels {
     /// Interrupts with a receive queue only.
     pub receive: u32,
-    /// The most of them.
+    /// The maximum.
     pub receive_maximum: u32,
     /// Interrupts with a transmit queue only.
     pub transmit: u32,
-    /// The most of them.
+    /// The maximum.
     pub transmit_maximum: u32,
     /// Interrupts with a receive and a transmit queue.
     pub combined: u32,
-    /// The most of them.
+    /// The maximum.
     pub combined_maximum: u32,
 }
 
 impl Channels {
-    /// The most receive queues that could be in use.
+    /// The maximum number of receive queues.
     #[must_use]
     pub fn receiving_maximum(&self) -> u32 {
         self.receive_maximum.max(self.combined_maximum)
     }
 }
 
-/// How many frames the rings of each queue hold.
+/// The ring sizes of each queue, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rings {
     /// Frames of a receive ring.
     pub receive: Option<u32>,
-    /// The most.
+    /// The maximum.
     pub receive_maximum: Option<u32>,
     /// Frames of a transmit ring.
     pub transmit: Option<u32>,
-    /// The most.
+    /// The maximum.
     pub transmit_maximum: Option<u32>,
 }
 
-/// How long a device waits before it interrupts. What a driver does not have is `None`.
+/// Interrupt coalescing. `None` means not supported by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coalescing {
     /// Microseconds after the first frame received.
@@ -79,7 +79,7 @@ pub struct Coalescing {
     pub receive_frames: Option<u32>,
     /// Microseconds after the first frame sent.
     pub transmit_microseconds: Option<u32>,
-    /// Whether the driver changes the above with the load.
+    /// Whether the driver adapts the above to the load.
     pub adaptive_receive: bool,
 }
 
@@ -93,7 +93,7 @@ mod uapi {
     pub(super) const PAUSE_GET: u8 = 21;
     pub(super) const RSS_GET: u8 = 38;
 
-    /// The first attribute of every request and answer: the device it is about.
+    /// The first attribute of every request and reply: the device.
     pub(super) const HEADER: u16 = 1;
     pub(super) const HEADER_DEVICE_NAME: u16 = 2;
 
@@ -132,7 +132,7 @@ mod uapi {
 /// The source of what that family reports.
 pub(crate) const ETHTOOL: &str = "ethtool netlink";
 
-/// An open exchange with the kernel's ethtool family.
+/// An open connection to the kernel's ethtool family.
 pub(crate) struct Ethtool {
     family: Generic,
 }
@@ -145,7 +145,7 @@ impl Ethtool {
         })
     }
 
-    /// Flow control; `None` where the device has none.
+    /// Flow control; `None` if the device has none.
     pub(crate) fn pause(&mut self, device: &str) -> Result<Option<Pause>, HostError> {
         let answer = self.ask(device, uapi::PAUSE_GET, "flow control")?;
         Ok(answer.map(|attributes| Pause {
@@ -155,24 +155,24 @@ impl Ethtool {
         }))
     }
 
-    /// The offloads that are on, by the kernel's names.
+    /// The active offloads, by the kernel's names.
     pub(crate) fn features(&mut self, device: &str) -> Result<BTreeSet<String>, HostError> {
         let answer = self.ask(device, uapi::FEATURES_GET, "offloads")?;
         Ok(names_in(&answer.unwrap_or_default(), uapi::FEATURES_ACTIVE))
     }
 
-    /// The driver's own switches that are on, by its names: `rx-copybreak` and the like are not among them. `None` where it
-    /// has none.
+    /// The driver's private flags that are on, by its names; `rx-copybreak` and similar tunables are not included.
+    /// `None` if it has none.
     pub(crate) fn private_flags(&mut self, device: &str) -> Result<Option<BTreeSet<String>>, HostError> {
         let answer = self.ask(device, uapi::PRIVATE_FLAGS_GET, "private flags")?;
         Ok(answer.map(|attributes| names_in(&attributes, uapi::PRIVATE_FLAGS)))
     }
 
-    /// How many queues it works with; `None` where the driver does not tell.
+    /// The number of queues; `None` if the driver does not report it.
     pub(crate) fn channels(&mut self, device: &str) -> Result<Option<Channels>, HostError> {
         let answer = self.ask(device, uapi::CHANNELS_GET, "channels")?;
         Ok(answer.map(|attributes| {
-            // What is zero is left out (`channels_fill_reply` in `net/ethtool/channels.c`).
+            // Zero values are omitted (`channels_fill_reply` in `net/ethtool/channels.c`).
             let number = |kind| number_in(&attributes, kind).unwrap_or(0);
             Channels {
                 receive: number(uapi::CHANNELS_RECEIVE),
@@ -185,7 +185,7 @@ impl Ethtool {
         }))
     }
 
-    /// How much its rings hold; `None` where the driver does not tell.
+    /// The ring sizes; `None` if the driver does not report them.
     pub(crate) fn rings(&mut self, device: &str) -> Result<Option<Rings>, HostError> {
         let answer = self.ask(device, uapi::RINGS_GET, "rings")?;
         Ok(answer.map(|attributes| Rings {
@@ -196,7 +196,7 @@ impl Ethtool {
         }))
     }
 
-    /// How long it waits before it interrupts; `None` where the driver does not tell.
+    /// The coalescing settings; `None` if the driver does not report them.
     pub(crate) fn coalescing(&mut self, device: &str) -> Result<Option<Coalescing>, HostError> {
         let answer = self.ask(device, uapi::COALESCE_GET, "interrupt coalescing")?;
         Ok(answer.map(|attributes| Coalescing {
@@ -207,8 +207,8 @@ impl Ethtool {
         }))
     }
 
-    /// The numbers of the further RSS contexts, ascending; the device's own, 0, is not among them. Listing them is possible
-    /// since Linux 6.12 only; before, the kernel refuses.
+    /// The numbers of the additional RSS contexts, ascending; the default context, 0, is not included. Kernels before
+    /// Linux 6.12 reject the listing.
     pub(crate) fn contexts(&mut self, device: &str) -> Result<Option<BTreeSet<u32>>, HostError> {
         let step = format!("the RSS contexts of device {device}");
         let dumped = offered(self.family.dump(&step, uapi::RSS_GET, header(device)))?;
@@ -224,19 +224,19 @@ impl Ethtool {
         }))
     }
 
-    /// The attributes the kernel answers a question about `device` with; `None` where the driver does not offer it.
+    /// The attributes of the kernel's reply about `device`; `None` if the driver does not support the request.
     fn ask(&mut self, device: &str, command: u8, what: &str) -> Result<Option<Vec<u8>>, HostError> {
         let step = format!("{what} of device {device}");
         offered(self.family.ask(&step, command, header(device)))
     }
 }
 
-/// The attribute that names the device a request is about.
+/// The attribute that names the device of a request.
 fn header(device: &str) -> Vec<u8> {
     nest(uapi::HEADER, text(uapi::HEADER_DEVICE_NAME, device))
 }
 
-/// An answer, or `None` where the kernel says that the driver does not offer what was asked.
+/// A reply, or `None` if the kernel reports that the driver does not support the request.
 fn offered<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
     match answer {
         Err(HostError::Netlink { cause, .. }) if cause.kind() == io::ErrorKind::Unsupported => Ok(None),
@@ -244,8 +244,8 @@ fn offered<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
     }
 }
 
-/// The names of the bits set in the bitsets of one kind. The kernel lists them in the form asked for by none: with
-/// `ETHTOOL_A_BITSET_NOMASK` those set, without it all, those set with a value.
+/// The names of the bits set in the bitsets of one kind. With `ETHTOOL_A_BITSET_NOMASK` the kernel lists only set bits;
+/// without it, all bits, the set ones with a value.
 fn names_in(attributes: &[u8], kind: u16) -> BTreeSet<String> {
     let bitsets = inside(attributes, kind);
     bitsets

@@ -1,5 +1,5 @@
-//! How a device steers what it receives: its hash, the fields hashed of each type of flow, the indirection table, and the
-//! rules that go before it. Names and numbers are those of `linux/ethtool.h`.
+//! How a device steers received frames: its hash, the hashed fields of each flow type, the indirection table, and the
+//! rules that take precedence over it. Names and numbers are those of `linux/ethtool.h`.
 
 use std::net::IpAddr;
 
@@ -7,27 +7,27 @@ use corelane_rss::{Bucket, IndirectionTable, Key, KeyError, Protocol, TableError
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The hash, key and table of a device, or of one of its further contexts.
+/// The hash, key and table of a device, or of an additional context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rss {
-    /// 0 for the device's own; rules send flows to others.
+    /// 0 for the device's default context; rules send flows to others.
     pub context: u32,
-    /// How it hashes.
+    /// The hash function.
     pub function: HashFunction,
-    /// What it does to the fields before it hashes them.
+    /// The transforms of the fields before hashing.
     pub transforms: Vec<Transform>,
-    /// The key in hexadecimal; empty where the driver has none or does not tell.
+    /// The key in hexadecimal; empty if the driver has none or does not report it.
     pub key: String,
-    /// The queue of each entry; empty where there is no table.
+    /// The queue of each entry; empty if there is no table.
     pub table: Vec<u32>,
 }
 
 impl Rss {
-    /// The key.
+    /// The key, parsed.
     ///
     /// # Errors
     ///
-    /// [`RssError::Key`] where there is none, or one of a length that no Toeplitz hash of a tuple can do with.
+    /// [`RssError::Key`] if there is none, or if its length does not suit a Toeplitz hash of a tuple.
     pub fn key(&self) -> Result<Key, RssError> {
         if self.key.is_empty() {
             return Err(RssError::NoKey);
@@ -35,11 +35,11 @@ impl Rss {
         Ok(self.key.parse()?)
     }
 
-    /// The table, its queues as buckets.
+    /// The table, with its queues as buckets.
     ///
     /// # Errors
     ///
-    /// [`RssError::Table`] where there is none, or one of a size that the low bits of a hash do not index.
+    /// [`RssError::Table`] if there is none, or if its size cannot be indexed by the low bits of a hash.
     pub fn table(&self) -> Result<IndirectionTable, RssError> {
         let bucket = |queue: &u32| u16::try_from(*queue).map(Bucket::new).ok();
         let entries: Option<Vec<Bucket>> = self.table.iter().map(bucket).collect();
@@ -53,16 +53,16 @@ impl Rss {
 /// Why a device's hash cannot be computed here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RssError {
-    /// The driver tells none.
-    #[error("the driver tells no RSS key")]
+    /// The driver reports no key.
+    #[error("the driver reports no RSS key")]
     NoKey,
-    /// A key of another kind.
+    /// The key is invalid.
     #[error("the device's RSS key cannot be used: {0}")]
     Key(#[from] KeyError),
-    /// The driver tells none.
-    #[error("the driver tells no indirection table")]
+    /// The driver reports no table.
+    #[error("the driver reports no indirection table")]
     NoTable,
-    /// A table of another kind.
+    /// The table is invalid.
     #[error("the device's indirection table cannot be used: {0}")]
     Table(#[from] TableError),
 }
@@ -77,19 +77,19 @@ pub enum HashFunction {
     Xor,
     /// CRC32.
     Crc32,
-    /// The driver does not tell.
+    /// Not reported by the driver.
     Untold,
-    /// One that this version does not know.
+    /// Unknown to this version.
     Other,
 }
 
 impl HashFunction {
-    /// Whether it is what devices hash with where they do not say otherwise.
+    /// Whether it is Toeplitz, the default of devices that do not report a function.
     pub(crate) fn is_toeplitz(self) -> bool {
         matches!(self, Self::Toeplitz | Self::Untold)
     }
 
-    /// From the bit that stands for it.
+    /// The function of a `ETH_RSS_HASH_*` bit.
     pub(super) fn from_bits(bits: u8) -> Self {
         match bits {
             0 => Self::Untold,
@@ -105,11 +105,11 @@ impl HashFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
-    /// Source XOR destination stands for both, of addresses and of ports.
+    /// Source XOR destination replaces both, for addresses and ports.
     SymmetricXor,
     /// Source OR destination, then source XOR destination.
     SymmetricOrXor,
-    /// One that this version does not know.
+    /// Unknown to this version.
     Other,
 }
 
@@ -125,7 +125,7 @@ impl Transform {
     }
 }
 
-/// A type of flow whose hashed fields can be set apart.
+/// A flow type whose hashed fields can be configured separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowType {
@@ -154,7 +154,7 @@ pub enum FlowType {
 }
 
 impl FlowType {
-    /// Each with its name and the kernel's number (`TCP_V4_FLOW` and the others), in the order of the variants.
+    /// All flow types with name and kernel number (`TCP_V4_FLOW` and the others), in the order of the variants.
     const TABLE: [(FlowType, &'static str, u32); 11] = [
         (FlowType::Tcp4, "tcp4", 0x01),
         (FlowType::Udp4, "udp4", 0x02),
@@ -169,8 +169,8 @@ impl FlowType {
         (FlowType::Ether, "ether", 0x12),
     ];
 
-    /// The type of packets that carry a protocol between addresses of a family, of which this is one. Fragments are of the type
-    /// of [`Protocol::Other`], whatever they carry.
+    /// The flow type of packets of a protocol between addresses of the family of `address`. Fragments have the type of
+    /// [`Protocol::Other`], whatever they carry.
     #[must_use]
     pub fn of(protocol: Protocol, address: IpAddr) -> FlowType {
         match (protocol, address) {
@@ -183,12 +183,12 @@ impl FlowType {
         }
     }
 
-    /// All of them.
+    /// All flow types.
     pub fn all() -> impl Iterator<Item = FlowType> {
         Self::TABLE.into_iter().map(|(flow_type, ..)| flow_type)
     }
 
-    /// Its name, as in JSON.
+    /// The name, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::TABLE[self as usize].1
@@ -207,9 +207,9 @@ pub enum Field {
     SourceAddress,
     /// Destination address.
     DestinationAddress,
-    /// Source port, or what stands in its place.
+    /// Source port, or the bytes in its place.
     SourcePort,
-    /// Destination port, or what stands in its place.
+    /// Destination port, or the bytes in its place.
     DestinationPort,
     /// Ethernet destination.
     LinkDestination,
@@ -261,21 +261,21 @@ impl Field {
     }
 }
 
-/// The rules that choose a queue before the indirection table does (ntuple filters).
+/// The rules that choose a queue before the indirection table (ntuple filters).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// In the order of their locations.
     pub rules: Vec<Rule>,
-    /// Rules that are there and were not read: past the bound, or gone while they were read.
+    /// Rules that were not read: beyond the maximum, or removed meanwhile.
     pub left_off: u32,
 }
 
-/// One of them. A field it does not look at is `None`.
+/// One rule. A field that it does not match on is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Its place in the device's table.
+    /// Its location in the device's table.
     pub location: u32,
-    /// The type of flow by name; what this version does not know, by number.
+    /// The flow type by name, or by number if unknown to this version.
     pub flow_type: String,
     /// Source address and its mask.
     pub source: Option<(IpAddr, IpAddr)>,
@@ -285,13 +285,13 @@ pub struct Rule {
     pub source_port: Option<(u16, u16)>,
     /// Destination port and its mask.
     pub destination_port: Option<(u16, u16)>,
-    /// Whether it looks at more than the above.
+    /// Whether it matches on more than the above.
     pub looks_at_more: bool,
-    /// What it does.
+    /// The action.
     pub action: RuleAction,
 }
 
-/// What a rule does with what it matches.
+/// The action on matching frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
@@ -299,21 +299,22 @@ pub enum RuleAction {
     Drop,
     /// Wakes the machine.
     Wake,
-    /// Gives it to this queue.
+    /// Delivers to this queue.
     Queue(u32),
-    /// Gives it to this RSS context, whose table's entries are counted from this queue on.
+    /// Delivers to this RSS context, whose table entries are offset by this queue number.
     Context {
         /// The context.
         context: u32,
-        /// What is added to each entry of its table.
+        /// The offset added to each table entry.
         first_queue: u32,
     },
-    /// Gives it to a virtual function of the device.
+    /// Delivers to a virtual function of the device.
     VirtualFunction(u32),
 }
 
 impl Rule {
-    /// Whether the rule takes a packet of this type, addresses and ports; `None` where it looks at what is not known here.
+    /// Whether the rule matches a packet of this type, addresses and ports; `None` if it matches on fields that are
+    /// unknown here.
     #[must_use]
     pub fn takes(
         &self,

@@ -1,11 +1,11 @@
-//! What becomes of a flow's fragments: they carry no ports past the first, so devices hash their addresses alone ("Receive
+//! The path of a flow's fragments: they carry no ports past the first, so devices hash only their addresses ("Receive
 //! Side Scaling: figuring out how to handle IP fragments").
 
 use corelane_rss::Protocol;
 
 use super::{Asked, Fragments, Way, hexadecimal, receive};
 
-/// Compares the way of fragments with that of the `whole` packets.
+/// Compares the path of fragments with that of `whole` packets.
 pub(super) fn fragments(asked: Asked<'_>, whole: &Way) -> Fragments {
     let device = asked.device;
     let mut part = Way::new();
@@ -17,12 +17,12 @@ pub(super) fn fragments(asked: Asked<'_>, whole: &Way) -> Fragments {
         _ => None,
     };
     let words = match (device.has_hardware(), with_whole_packets) {
-        (false, _) => "they take the way of whole packets: no device hashes them here",
-        (true, Some(true)) => "they meet the whole packets of their flow, on the same CPU",
+        (false, _) => "same path as whole packets: no device hashes them here",
+        (true, Some(true)) => "same CPU as the whole packets of their flow",
         (true, Some(false)) => {
-            "they come by another CPU than the whole packets of their flow: a flow of mixed sizes is reordered"
+            "another CPU than the whole packets of their flow: a flow of mixed sizes is reordered"
         }
-        (true, None) => "whether they meet the whole packets of their flow cannot be told",
+        (true, None) => "unknown whether they are on the same CPU as the whole packets of their flow",
     };
     Fragments {
         hash: part.hash.map(hexadecimal),

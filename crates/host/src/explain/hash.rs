@@ -1,4 +1,4 @@
-//! From a flow to its hash, entry and queue, as a device computes them.
+//! Computes hash, entry and queue of a flow as a device does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::{BitOr, BitXor};
@@ -24,13 +24,12 @@ pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     match (&device.rss.value, driver) {
         (Some(rss), _) => hashed(asked, rss, way),
         (None, Some("virtio_net")) => {
-            let rule =
-                "virtio without RSS: the hypervisor chooses, as a rule the queue that the flow last left by";
+            let rule = "virtio without RSS: the hypervisor chooses, usually the queue that the flow was last sent on";
             way.unknown("queue", rule, &device.rss.source);
         }
         (None, _) => {
-            let reason = device.rss.reason().unwrap_or("it does not tell");
-            let rule = format!("how the device chooses a queue is not known: {reason}");
+            let reason = device.rss.reason().unwrap_or("not reported");
+            let rule = format!("unknown how the device chooses a queue: {reason}");
             way.unknown("queue", rule, &device.rss.source);
         }
     }
@@ -56,7 +55,7 @@ fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) {
         }
     };
     let Some((tuple, transform)) = transformed(tuple, &rss.transforms) else {
-        let rule = "the device transforms the fields in a way that is not known here";
+        let rule = "the device transforms the fields in an unknown way";
         way.unknown("hash", rule, source);
         return;
     };
@@ -70,7 +69,7 @@ fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) {
         hash_type.name()
     );
     way.step("hash", hexadecimal(hash), rule, source, confidence)
-        .unless("a driver that hashes otherwise than it says: corelane verify shows it");
+        .unless("the driver hashes differently than it reports: check with corelane verify");
     way.hash = Some(hash);
     looked_up(device, rss, hash, confidence, way);
 }
@@ -88,18 +87,12 @@ fn looked_up(device: &Device, rss: &Rss, hash: u32, confidence: Confidence, way:
     let (entry, queue) = (table.entry(hash), table.bucket(hash).index() as u32);
     let rule = format!("the hash's low bits: hash & {}", table.size() - 1);
     way.step("entry", entry, rule, source, confidence);
-    let step = way.step(
-        "queue",
-        queue,
-        "what the entry of the table names",
-        source,
-        confidence,
-    );
+    let step = way.step("queue", queue, "the queue in the table entry", source, confidence);
     if device.accelerates_rfs() {
         step.unless("accelerated RFS moved the flow to its reader's queue");
     }
     if device.rules.unknown_because.is_some() {
-        step.unless("an ntuple rule, which cannot be read, goes before the table");
+        step.unless("an ntuple rule, which cannot be read, takes precedence over the table");
     }
     if !step.unless.is_empty() {
         step.confidence = confidence.min(Likely);
@@ -128,9 +121,9 @@ fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
             )
         }
         (None, Protocol::Other) => (false, "packets without ports hash their addresses", Certain),
-        // What drivers start with: ports of TCP, not of UDP, so that fragments stay with their flow.
+        // The drivers' default: ports of TCP but not of UDP, so that UDP fragments stay with their flow.
         (None, _) => {
-            let rule = "the driver does not tell; drivers hash ports of TCP and not of UDP";
+            let rule = "not reported by the driver; drivers usually hash ports of TCP but not of UDP";
             (protocol == Protocol::Tcp, rule, Likely)
         }
     };
@@ -142,7 +135,7 @@ fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
     (fields, confidence)
 }
 
-/// The tuple that is hashed in place of a flow's (`RXH_XFRM_SYM_XOR` and `RXH_XFRM_SYM_OR_XOR` of `linux/ethtool.h`).
+/// The tuple that is hashed instead of the flow's (`RXH_XFRM_SYM_XOR` and `RXH_XFRM_SYM_OR_XOR` of `linux/ethtool.h`).
 fn transformed(tuple: &Tuple, transforms: &[Transform]) -> Option<(Tuple, &'static str)> {
     let ends = (tuple.source(), tuple.destination());
     let xor = combined(ends, u128::bitxor);
@@ -159,7 +152,7 @@ fn transformed(tuple: &Tuple, transforms: &[Transform]) -> Option<(Tuple, &'stat
     Some((Tuple::new(first, second).ok()?, words))
 }
 
-/// Two ends of one family put together bit by bit.
+/// Combines two addresses of one family bitwise.
 fn combined((one, other): (SocketAddr, SocketAddr), combine: fn(u128, u128) -> u128) -> SocketAddr {
     let bits = |end: SocketAddr| match end.ip() {
         IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -173,7 +166,7 @@ fn combined((one, other): (SocketAddr, SocketAddr), combine: fn(u128, u128) -> u
     SocketAddr::new(address, combine(one.port().into(), other.port().into()) as u16)
 }
 
-/// Rules choose before the table does: the first that takes the flow.
+/// Rules precede the table: the first matching rule decides.
 fn by_rules(asked: Asked<'_>, way: &mut Way) {
     let Asked { device, flow, .. } = asked;
     let Some(rules) = &device.rules.value else {
@@ -181,13 +174,13 @@ fn by_rules(asked: Asked<'_>, way: &mut Way) {
     };
     let source = device.rules.source.as_str();
     for rule in &rules.rules {
-        let words = format!("ntuple rule {} goes before the table", rule.location);
+        let words = format!("ntuple rule {} takes precedence over the table", rule.location);
         match rule.takes(asked.flow_type(), flow.tuple.source(), flow.tuple.destination()) {
             Some(false) => {}
             None => {
                 way.at_most(Likely);
                 way.unknown("rule", words, source)
-                    .unless("it looks at more than addresses and ports");
+                    .unless("it matches more than addresses and ports");
             }
             Some(true) => {
                 let (queue, value) = match rule.action {
@@ -203,6 +196,6 @@ fn by_rules(asked: Asked<'_>, way: &mut Way) {
     if rules.left_off > 0 {
         way.at_most(Likely);
         way.unknown("rule", "rules that were not read", source)
-            .unless(format!("{} rules were left off", rules.left_off));
+            .unless(format!("{} rules were not read", rules.left_off));
     }
 }

@@ -1,8 +1,8 @@
-//! Where the packets of one flow go, both ways: hash, entry, queue, interrupt, CPU, node, socket.
+//! The path of one flow's packets, in both directions: hash, entry, queue, interrupt, CPU, node, socket.
 //!
-//! What enters: an [`Inventory`], of this machine or a saved one; a [`Flow`]; the sockets that take its packets, where they
-//! are known. What leaves: an [`Explanation`], each of its steps with the rule it follows, the source of the fact, how sure
-//! it is, and what may override it. Nothing is read here: the same inventory always explains a flow the same way.
+//! Input: an [`Inventory`] of this machine or a saved one; a [`Flow`]; the sockets that receive its packets, if known.
+//! Output: an [`Explanation`] whose steps each state the rule, the source of the fact, the confidence, and what may
+//! override it. Nothing is read here: the same inventory always gives the same explanation of a flow.
 
 mod fragments;
 mod hash;
@@ -19,75 +19,75 @@ use crate::ethtool::FlowType;
 use crate::inventory::{Device, Inventory};
 use crate::sockets::Owner;
 
-/// Where facts of sockets are read.
+/// The source name of socket facts.
 const SOCKETS: &str = "sock_diag netlink, /proc";
 
-/// What is asked about.
+/// The flow to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Source and destination.
     pub tuple: Tuple,
-    /// What its packets carry.
+    /// The protocol.
     pub protocol: Protocol,
-    /// The device that receives and sends them; `None` takes what the routes name.
+    /// The device that receives and sends; `None` uses the routes.
     pub device: Option<String>,
-    /// The CPU that sends, where the caller knows it.
+    /// The sending CPU, if the caller knows it.
     pub sender_cpu: Option<u32>,
 }
 
-/// The sockets at the two ends of a flow, as far as they are on this machine.
+/// The sockets at the two ends of a flow, if they are on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// Those that take what is sent to the destination.
+    /// Sockets that receive packets to the destination.
     pub destination: Vec<Owner>,
-    /// Those that take what is sent back to the source.
+    /// Sockets that receive packets to the source.
     pub source: Vec<Owner>,
 }
 
-/// How sure a step is.
+/// The confidence of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// Cannot be told from what is known.
+    /// Unknown.
     Unknown,
-    /// So it is as a rule; what may make it otherwise is named.
+    /// Usually true; exceptions are listed.
     Likely,
-    /// So it is.
+    /// Certain.
     Certain,
 }
 
-/// One step of a packet's way.
+/// One step of a packet's path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What is found out: `device`, `hash`, `entry`, `queue`, `interrupt`, `cpu`, `rps`, `socket` and so on.
+    /// The subject: `device`, `hash`, `entry`, `queue`, `interrupt`, `cpu`, `rps`, `socket` and so on.
     pub step: String,
-    /// What it is; `None` where it cannot be told.
+    /// The value; `None` if unknown.
     pub value: Option<String>,
-    /// The rule it follows.
+    /// The rule applied.
     pub rule: String,
-    /// Where the facts were read.
+    /// The source of the facts.
     pub source: String,
     /// How sure it is.
     pub confidence: Confidence,
-    /// What may make it otherwise.
+    /// What may override it.
     pub unless: Vec<String>,
 }
 
 impl Step {
-    /// Adds what may make it otherwise.
+    /// Adds an exception.
     fn unless(&mut self, what: impl Into<String>) -> &mut Self {
         self.unless.push(what.into());
         self
     }
 }
 
-/// What a device receives, and may know of who sends it.
+/// What a device receives, and the sending CPU if known.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     inventory: &'a Inventory,
     device: &'a Device,
     flow: &'a Flow,
-    /// What its packets carry; fragments carry none that devices look at.
+    /// The protocol; fragments have none that devices parse.
     protocol: Protocol,
     senders: &'a [Owner],
 }
@@ -98,7 +98,7 @@ impl Asked<'_> {
     }
 }
 
-/// What is known of a packet's way so far.
+/// What is known of a packet's path so far.
 struct Way {
     hash_type: Option<HashType>,
     hash: Option<u32>,
@@ -106,13 +106,13 @@ struct Way {
     queue: Option<u32>,
     interrupt: Option<u32>,
     cpu: Option<u32>,
-    /// How sure the latest of the above is.
+    /// The confidence of the latest value above.
     confidence: Confidence,
     steps: Vec<Step>,
 }
 
 impl Way {
-    /// A way of which nothing is known yet, and so nothing doubtful.
+    /// A path with nothing known yet.
     fn new() -> Self {
         Self {
             hash_type: None,
@@ -131,7 +131,7 @@ impl Way {
         self.confidence = self.confidence.min(confidence);
     }
 
-    /// Adds a step that is settled.
+    /// Adds a known step.
     fn step(
         &mut self,
         step: &str,
@@ -146,7 +146,7 @@ impl Way {
         found
     }
 
-    /// Adds a step that is not.
+    /// Adds an unknown step.
     fn unknown(&mut self, step: &str, rule: impl Into<String>, source: &str) -> &mut Step {
         self.steps.push(Step {
             step: step.to_owned(),
@@ -160,52 +160,52 @@ impl Way {
     }
 }
 
-/// A hash as documents write it.
+/// Formats a hash for documents.
 fn hexadecimal(hash: u32) -> String {
     format!("0x{hash:08x}")
 }
 
-/// What becomes of a packet's fragments.
+/// The path of a packet's fragments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragments {
-    /// The hash of a fragment, in hexadecimal; `None` where there is none.
+    /// The hash of a fragment, in hexadecimal; `None` if there is none.
     pub hash: Option<String>,
-    /// The entry it falls on.
+    /// The table entry.
     pub entry: Option<usize>,
     /// The queue of that entry.
     pub queue: Option<u32>,
-    /// The CPU they are seen on.
+    /// The CPU that receives them.
     pub cpu: Option<u32>,
-    /// Whether they meet the whole packets of their flow; `None` where one of the two is unknown.
+    /// Whether they reach the same CPU as the whole packets of their flow; `None` if either is unknown.
     pub with_whole_packets: Option<bool>,
-    /// What changes, in words.
+    /// A description of the difference.
     pub words: String,
 }
 
-/// What this machine does with the packets of one direction.
+/// This machine's role for the packets of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// They are for it.
+    /// It receives them.
     Receives,
-    /// They are its own, for others.
+    /// It sends them to another host.
     Sends,
-    /// They never leave it.
+    /// Both ends are on this machine.
     Keeps,
 }
 
-/// The way of the packets of one direction.
+/// The path of the packets of one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Direction {
-    /// Who sends.
+    /// The sender.
     pub from: SocketAddr,
-    /// Who receives.
+    /// The receiver.
     pub to: SocketAddr,
-    /// What this machine does with them.
+    /// This machine's role.
     pub role: Role,
-    /// The device they come or leave by.
+    /// The device on which they arrive or leave.
     pub device: Option<String>,
-    /// The type of the hash, by its NDIS name.
+    /// The hash type, by its NDIS name.
     pub hash_type: Option<String>,
     /// The hash, in hexadecimal.
     pub hash: Option<String>,
@@ -215,17 +215,17 @@ pub struct Direction {
     pub queue: Option<u32>,
     /// The interrupt.
     pub interrupt: Option<u32>,
-    /// The CPU that the packets are seen on, or sent from: after RPS, where that is on.
+    /// The CPU that receives the packets, after RPS if that is on, or that sends them.
     pub cpu: Option<u32>,
     /// The CPU's node.
     pub node: Option<u32>,
-    /// How sure the CPU is.
+    /// The confidence of the CPU.
     pub cpu_confidence: Confidence,
-    /// The steps, in the order of the packet's way.
+    /// The steps, in path order.
     pub steps: Vec<Step>,
-    /// What fragments do otherwise, where this machine receives them.
+    /// The path of fragments, if this machine receives them.
     pub fragments: Option<Fragments>,
-    /// The sockets that take the packets, where they are here: one, or the members of a group.
+    /// The sockets that receive the packets, if on this machine: one, or the members of a group.
     pub sockets: Vec<Owner>,
 }
 
@@ -241,7 +241,7 @@ pub struct Explanation {
 /// Why a flow cannot be explained.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
-    /// Neither end is here.
+    /// Neither end is on this machine.
     #[error(
         "neither {tuple} end is an address of this host: name the device that receives its packets with --dev"
     )]
@@ -254,13 +254,13 @@ pub enum ExplainError {
     NoDevice {
         /// The name given.
         device: String,
-        /// What there is instead.
+        /// The existing devices.
         known: String,
     },
-    /// No route.
+    /// There is no route.
     #[error("no route of this host leads to {to}: name the device with --dev")]
     NoRoute {
-        /// Where to.
+        /// The destination.
         to: SocketAddr,
     },
 }
@@ -269,7 +269,7 @@ pub enum ExplainError {
 ///
 /// # Errors
 ///
-/// See [`ExplainError`]. What cannot be told about a flow that can be explained is no error, but a step without a value.
+/// See [`ExplainError`]. An unknown fact about a flow is not an error, but a step without a value.
 pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explanation, ExplainError> {
     let back = Flow {
         tuple: flow.tuple.reversed(),
@@ -345,7 +345,7 @@ fn direction(
     })
 }
 
-/// The device that packets come or leave by, below bonds and VLANs.
+/// The device on which packets arrive or leave, below bonds and VLANs.
 fn device<'a>(
     inventory: &'a Inventory,
     flow: &Flow,
@@ -360,7 +360,7 @@ fn device<'a>(
             inventory.device(name).ok_or_else(|| no_device(inventory, name))?
         }
         (None, Role::Keeps) => {
-            "both ends are here, so packets go over loopback".clone_into(&mut step.rule);
+            "both ends are local: packets use loopback".clone_into(&mut step.rule);
             let loopback = |device: &&Device| device.link.kind.as_deref() == Some("loopback");
             let found = inventory.devices.iter().find(loopback);
             found.ok_or_else(|| no_device(inventory, "lo"))?
@@ -375,14 +375,14 @@ fn device<'a>(
             step.rule = format!("the route to {}", route.to);
             if role == Role::Receives {
                 step.confidence = Confidence::Likely;
-                step.unless("packets come another way than answers go");
+                step.unless("packets arrive by another route than replies leave");
             }
             step.unless("policy routing");
             let found = inventory.device_of_index(route.device);
             found.ok_or(ExplainError::NoRoute { to })?
         }
     };
-    // A VLAN lies on one device, a bond on several; frames are steered below both.
+    // A VLAN has one lower device, a bond several; frames are steered below both.
     while let Some(below) = below(inventory, device) {
         step.rule = format!("{}; {} lies on {}", step.rule, device.name, below.name);
         if device.link.kind.as_deref() == Some("bond") {
@@ -394,7 +394,7 @@ fn device<'a>(
             let policy = policy.unwrap_or("the bond's policy");
             step.confidence = step.confidence.min(Confidence::Likely);
             step.unless(format!(
-                "another member of the bond: the peer chooses for what comes, {policy} for what leaves"
+                "another member of the bond: chosen by the peer on receive, by {policy} on transmit"
             ));
         }
         device = below;
@@ -403,7 +403,7 @@ fn device<'a>(
     Ok(device)
 }
 
-/// What a VLAN or bond lies on; the first member that carries frames of a bond.
+/// The lower device of a VLAN or bond; for a bond the first member that carries frames.
 fn below<'a>(inventory: &'a Inventory, device: &Device) -> Option<&'a Device> {
     let own = device.link.index;
     let found = match device.link.kind.as_deref()? {
@@ -428,26 +428,26 @@ fn no_device(inventory: &Inventory, name: &str) -> ExplainError {
     }
 }
 
-/// The step of the socket that takes the packets.
+/// The step of the receiving socket.
 fn taker(takers: &[Owner], way: &mut Way) {
     match takers {
         [] => {}
         [owner] => {
             let name = match owner.holders.first() {
                 Some(holder) => format!("{} ({})", holder.name, holder.process),
-                None => "a process that cannot be seen".to_owned(),
+                None => "a process that is not visible".to_owned(),
             };
             let cpu = match owner.settled() {
                 Some((cpu, by)) => format!("; works on CPU {cpu}: {by}"),
-                None => "; its threads are bound to no one CPU".to_owned(),
+                None => "; its threads are not pinned to one CPU".to_owned(),
             };
             let value = format!("{} of {name}{cpu}", owner.local);
-            let rule = "the one socket that fits best";
+            let rule = "the best-matching socket";
             way.step("socket", value, rule, SOCKETS, Confidence::Certain);
         }
         group => {
             let rule = format!(
-                "one of {} members of a reuseport group; the kernel does not tell by which program or hash",
+                "one of {} members of a reuseport group; the kernel does not report by which program or hash",
                 group.len()
             );
             way.unknown("socket", rule, SOCKETS);

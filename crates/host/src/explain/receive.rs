@@ -1,7 +1,7 @@
-//! The way of what is received: queue, polling, interrupt, CPU; and RPS after it.
+//! The receive path: queue, polling, interrupt, CPU; then RPS.
 //!
-//! The order is the kernel's: the driver's poll function runs where the interrupt went (`net/core/dev.c`, `napi_poll`), an
-//! XDP program before anything else, and `get_rps_cpu` then may hand the packet to another CPU.
+//! The order is the kernel's: the driver's poll function runs on the CPU of the interrupt (`net/core/dev.c`,
+//! `napi_poll`), an XDP program runs first, and `get_rps_cpu` may then move the packet to another CPU.
 
 use corelane_rss::{HashFields, HashType, Protocol};
 
@@ -11,7 +11,7 @@ use crate::cpus::list;
 use crate::inventory::{Device, Inventory, ReceiveQueue};
 use crate::sockets::settled;
 
-/// Follows packets to where they are seen.
+/// Follows packets to the CPU that receives them.
 pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     if asked.device.has_hardware() {
         hash::follow(asked, way);
@@ -36,7 +36,7 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
         way.step("napi", napi, rule, &queue.napi.source, Certain);
     }
     if let Some(thread) = queue.napi_thread.value {
-        let rule = format!("thread {thread} polls, where the scheduler puts it");
+        let rule = format!("thread {thread} polls, on a CPU chosen by the scheduler");
         way.unknown("cpu", rule, &queue.napi_thread.source);
         return;
     }
@@ -48,7 +48,7 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
     };
     way.interrupt = Some(number);
     let named = queue.interrupt_name.as_deref().unwrap_or("without a name");
-    // By its name alone: drivers name interrupts as they like.
+    // By name only: drivers use arbitrary interrupt names.
     let by_name = interrupt.source.contains("name");
     let confidence = if by_name { Likely } else { Certain };
     way.at_most(confidence);
@@ -61,38 +61,40 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
         ([now], [next]) if now != next => {
             way.at_most(Likely);
             way.cpu = Some(*next);
-            let rule = "the interrupt is set to go there, and moves when it next fires";
+            let rule = "the interrupt is set to this CPU and moves when it next fires";
             way.step("cpu", next, rule, &queue.affinity.source, way.confidence)
-                .unless(format!("it has not fired since; then CPU {now} polls"));
+                .unless(format!("it has not fired since; until then CPU {now} polls"));
         }
         ([cpu], _) => {
             way.cpu = Some(*cpu);
-            let rule = "the interrupt goes there, and its CPU polls";
+            let rule = "the interrupt is delivered to this CPU, which polls";
             let step = way.step("cpu", cpu, rule, &queue.cpus.source, way.confidence);
             let busy = |name| inventory.setting(name).is_some_and(|value| value != "0");
             if busy("net.core.busy_read") || busy("net.core.busy_poll") {
-                step.unless("a reader polls the queue itself (net.core.busy_read, net.core.busy_poll)");
+                step.unless("busy polling by a reader (net.core.busy_read, net.core.busy_poll)");
             }
             if inventory.irqbalance.value == Some(true) {
                 step.unless("irqbalance moves the interrupt");
             }
         }
         (several, _) => {
-            let rule = format!("the interrupt may go to CPUs {}", list::format(several));
+            let rule = format!("the interrupt may be delivered to CPUs {}", list::format(several));
             way.unknown("cpu", rule, &queue.cpus.source);
         }
     }
 }
 
-/// Software devices have no interrupt: who sends runs the receive path.
+/// Software devices have no interrupt: the sender runs the receive path.
 fn handed_over(asked: Asked<'_>, way: &mut Way) {
     let kind = asked.device.link.kind.as_deref().unwrap_or("software");
     let rule = match kind {
         "loopback" | "veth" | "netkit" => {
             format!("on {kind} the receive path runs on the CPU that sends")
         }
-        "tun" => "on a tap the receive path runs on the CPU that writes the frame into it".to_owned(),
-        other => format!("{other} is software: the receive path goes on where it was handed the frame"),
+        "tun" => "on a tap the receive path runs on the CPU that writes the frame".to_owned(),
+        other => {
+            format!("{other} is software: the receive path continues on the CPU that delivered the frame")
+        }
     };
     let source = "drivers/net, net/core/dev.c (netif_rx)";
     let (cpu, rule, source) = match (asked.flow.sender_cpu, settled(asked.senders)) {
@@ -107,23 +109,23 @@ fn handed_over(asked: Asked<'_>, way: &mut Way) {
     way.cpu = Some(cpu);
 }
 
-/// An XDP program sees frames before all else here.
+/// An XDP program sees frames first.
 fn program(device: &Device, way: &mut Way) {
     if let Some(xdp) = &device.link.xdp {
         let value = format!("program {}, {} mode", list::format(&xdp.programs), xdp.mode);
-        let rule = "runs where the queue is polled, and passes frames on as a rule";
+        let rule = "runs on the polling CPU; usually passes frames on";
         way.step("xdp", value, rule, "routing netlink", Likely)
-            .unless("it drops the packet, or sends it to another CPU, device or socket");
+            .unless("it drops the packet or redirects it to another CPU, device or socket");
         way.at_most(Likely);
     }
 }
 
-/// RPS and RFS: the kernel hands the packet to another CPU (`get_rps_cpu` in `net/core/dev.c`).
+/// RPS and RFS: the kernel moves the packet to another CPU (`get_rps_cpu` in `net/core/dev.c`).
 fn software(asked: Asked<'_>, way: &mut Way) {
     let Asked {
         inventory, device, ..
     } = asked;
-    // Without a known queue, RPS is stated only where it is the same for all of them.
+    // If the queue is unknown, RPS is stated only if all queues have the same setting.
     let possible = |queue: &&ReceiveQueue| way.queue.is_none_or(|own| own == queue.queue);
     let mut queues = device.receive_queues.iter().filter(possible);
     let Some(first) = queues.next() else {
@@ -131,7 +133,7 @@ fn software(asked: Asked<'_>, way: &mut Way) {
     };
     let (fact, source) = (&first.rps_cpus, first.rps_cpus.source.as_str());
     if queues.any(|queue| queue.rps_cpus.value != fact.value) {
-        let rule = "it differs between the queues, and the queue is not known";
+        let rule = "it differs between queues, and the queue is unknown";
         way.unknown("rps", rule, source);
         way.cpu = None;
         return;
@@ -148,26 +150,26 @@ fn software(asked: Asked<'_>, way: &mut Way) {
     match &cpus[..] {
         [] => {}
         [cpu] => {
-            let rule = "RPS hands every packet of the queue to the one CPU of its mask";
+            let rule = "RPS sends every packet of the queue to the one CPU of its mask";
             way.step("rps", cpu, rule, source, Certain);
             way.cpu = Some(*cpu);
-            // Whatever the queue was, this is where the packet is seen.
+            // The packet is received here whatever the queue was.
             way.confidence = Certain;
         }
         several => spread(asked, several, source, way),
     }
-    // RFS is on where both of its tables have entries (`Documentation/networking/scaling.rst`). The first is unreadable in a
-    // namespace of its own: the queue's table alone then says that someone meant it.
+    // RFS is on if both of its tables have entries (`Documentation/networking/scaling.rst`). The first is unreadable in
+    // a separate namespace; the queue's table alone is then taken as a sign that RFS is on.
     let entries = inventory.setting("net.core.rps_sock_flow_entries");
     let follows = entries.is_none_or(|value| value != "0") && first.rfs_flows.value > Some(0);
     if follows && let Some(last) = way.steps.last_mut() {
-        last.unless("RFS hands the packet to the CPU where its reader last ran");
+        last.unless("RFS sends the packet to the CPU where its reader last ran");
         way.at_most(Likely);
     }
 }
 
-/// RPS over several CPUs takes the high bits of a hash: the device's, where that covers ports, or a secret one of the
-/// kernel's (`__skb_get_hash_net` in `net/core/flow_dissector.c`).
+/// RPS over several CPUs uses the high bits of a hash: the device's, if that covers ports, or a secret hash of the
+/// kernel (`__skb_get_hash_net` in `net/core/flow_dissector.c`).
 fn spread(asked: Asked<'_>, cpus: &[u32], source: &str, way: &mut Way) {
     let handed_up = asked.device.feature("rx-hashing") == Some(true);
     let four = |hash_type: HashType| hash_type.fields() == HashFields::FourTuple;

@@ -1,4 +1,4 @@
-//! The way of what is sent: the CPU that sends, XPS, the transmit queue.
+//! The transmit path: the sending CPU, XPS, the transmit queue.
 
 use super::Confidence::{Certain, Likely};
 use super::{SOCKETS, Way};
@@ -6,18 +6,18 @@ use crate::fact::Fact;
 use crate::inventory::Device;
 use crate::sockets::{Owner, settled};
 
-/// Follows what is sent.
+/// Follows packets that are sent.
 pub(super) fn follow(device: &Device, senders: &[Owner], way: &mut Way) {
     match settled(senders) {
         Some((cpu, by)) => {
             way.cpu = Some(cpu);
             way.confidence = Likely;
-            let rule = format!("packets are sent where their sender runs; {by}");
+            let rule = format!("packets are sent on the CPU of their sender; {by}");
             way.step("cpu", cpu, rule, SOCKETS, Likely)
                 .unless("the kernel sends for it: retransmissions, pacing, a full queue");
         }
         None => {
-            way.unknown("cpu", "packets are sent where their sender runs", SOCKETS);
+            way.unknown("cpu", "packets are sent on the CPU of their sender", SOCKETS);
         }
     }
     queue(device, way);
@@ -33,8 +33,8 @@ pub(super) fn follow(device: &Device, senders: &[Owner], way: &mut Way) {
     }
 }
 
-/// The transmit queue (`netdev_pick_tx` in `net/core/dev.c`): by the receive queue, by the sending CPU, else by a hash of
-/// the kernel's.
+/// The transmit queue (`netdev_pick_tx` in `net/core/dev.c`): by the receive queue, by the sending CPU, or else by a
+/// kernel hash.
 fn queue(device: &Device, way: &mut Way) {
     let queues = &device.transmit_queues;
     if let [one] = &queues[..] {
@@ -56,25 +56,25 @@ fn queue(device: &Device, way: &mut Way) {
     };
     let source = "/sys/class/net/*/queues/tx-*/xps_cpus";
     let rule = if queues.iter().any(|queue| on(&queue.xps_receive_queues)) {
-        "XPS by the receive queue that the flow came by".to_owned()
+        "XPS by the receive queue of the flow".to_owned()
     } else if !queues.iter().any(|queue| on(&queue.xps_cpus)) {
-        "no XPS: by a hash of the kernel's, kept while the flow has packets under way".to_owned()
+        "no XPS: by a kernel hash, kept while the flow has packets in flight".to_owned()
     } else if let Some(cpu) = way.cpu {
         match sends_by(cpu)[..] {
             [queue] => {
                 way.queue = Some(queue);
                 let rule = format!("XPS: CPU {cpu} sends by this queue alone");
                 way.step("queue", queue, rule, source, Likely)
-                    .unless("packets of the flow are under way on the queue it had before");
+                    .unless("packets of the flow are in flight on its previous queue");
                 return;
             }
             ref several => {
                 let count = several.len();
-                format!("XPS lets CPU {cpu} send by {count} queues, by a hash of the kernel's")
+                format!("XPS lets CPU {cpu} send by {count} queues, by a kernel hash")
             }
         }
     } else {
-        "XPS by the CPU that sends, which is not known".to_owned()
+        "XPS by the sending CPU, which is unknown".to_owned()
     };
     way.unknown("queue", rule, source);
 }

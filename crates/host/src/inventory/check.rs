@@ -1,7 +1,7 @@
-//! What of this machine would spoil a measurement, or keep it from scaling.
+//! Finds configuration that would spoil a measurement or keep it from scaling.
 //!
-//! What enters: an [`Inventory`], this machine's or a saved one. What leaves: its conditions and those that follow from how
-//! its devices steer, the worst first, each with its reason and the command that fixes it. Nothing is changed.
+//! Input: an [`Inventory`], this machine's or a saved one. Output: its conditions and those derived from the steering
+//! of its devices, worst first, each with its reason and the command that fixes it. Nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::conditions::{About, Condition, Severity};
 use crate::cpus::list;
 use crate::ethtool::{Field, FlowType, Rss};
 
-/// One thing that may be wrong with a device. Of several with one name the first that is found stands.
+/// One possible problem of a device. Of several checks with one name the first match is used.
 struct Check {
     name: &'static str,
     why: &'static str,
-    /// What fixes it; `{device}` stands for the device's name, each `{}` for what was found.
+    /// The fix; `{device}` stands for the device's name, each `{}` for a part that was found.
     mend: &'static str,
     find: for<'a> fn(&'a Device, &'a Inventory) -> Option<Found<'a>>,
 }
@@ -23,7 +23,7 @@ struct Check {
 struct Found<'a> {
     value: String,
     source: &'a str,
-    /// What the fix needs besides the device's name.
+    /// The parts of the fix besides the device's name.
     mend: Vec<String>,
 }
 
@@ -43,14 +43,14 @@ impl Found<'_> {
 }
 
 const ROUTING: &str = "routing netlink";
-const FEW_QUEUES: &str = "frames are received on as many CPUs as there are queues, and on no other";
+const FEW_QUEUES: &str = "frames are received on only as many CPUs as there are queues";
 const NEW_KEY: &str = "ethtool -X {device} hkey $(openssl rand -hex {} | sed 's/../&:/g;s/:$//')";
 
-/// Checks of every device; what they find explains.
+/// Checks of every device; their findings explain.
 const OF_ALL: [Check; 2] = [
     Check {
         name: "XDP program",
-        why: "it may drop frames, or send them to another CPU or device, before anything here counts them",
+        why: "it may drop or redirect frames before they are counted",
         mend: "ip link set dev {device} xdp off",
         find: |device, _| {
             let program = device.link.xdp.as_ref()?;
@@ -60,7 +60,7 @@ const OF_ALL: [Check; 2] = [
     },
     Check {
         name: "hash policy",
-        why: "all that is sent to one peer leaves by one member of the bond",
+        why: "all frames to one peer leave by one member of the bond",
         mend: "ip link set {device} type bond xmit_hash_policy layer3+4",
         find: |device, _| {
             let bond = device.link.bond.as_ref()?;
@@ -71,17 +71,17 @@ const OF_ALL: [Check; 2] = [
     },
 ];
 
-/// Checks of the devices whose queues are worth steering: what spoils.
+/// Checks of the devices whose queues are worth steering; their findings spoil.
 const SPOILING: [Check; 2] = [
     Check {
         name: "interrupts",
-        why: "queues that share a CPU do not scale, however the hash spreads flows over them",
+        why: "queues that share a CPU do not scale, however well the hash spreads flows",
         mend: "echo {} > /proc/irq/{}/smp_affinity_list moves queue {}",
         find: interrupts,
     },
     Check {
         name: "key",
-        why: "a key of zeros hashes everything to zero: all frames fall on the first entry",
+        why: "a key of zeros hashes everything to zero: all frames use the first entry",
         mend: NEW_KEY,
         find: |device, _| {
             key(device, "all zeros", |digits| {
@@ -91,11 +91,11 @@ const SPOILING: [Check; 2] = [
     },
 ];
 
-/// What explains.
+/// As above; their findings explain.
 const EXPLAINING: [Check; 17] = [
     Check {
         name: "carrier",
-        why: "the device is switched on and carries nothing",
+        why: "the device is up but has no carrier",
         mend: "check the cable and the other end of {device}",
         find: |device, _| {
             let down = device.link.up && device.link.state == "down";
@@ -118,7 +118,7 @@ const EXPLAINING: [Check; 17] = [
     Check {
         name: "receive queues",
         why: FEW_QUEUES,
-        mend: "the device has no more: echo {} > /sys/class/net/{device}/queues/rx-0/rps_cpus lets software spread them",
+        mend: "the device has no more: echo {} > /sys/class/net/{device}/queues/rx-0/rps_cpus enables RPS",
         find: |device, inventory| {
             let cpus = |queue: &ReceiveQueue| queue.rps_cpus.value.clone().unwrap_or_default();
             let steered = device.receive_queues.iter().any(|queue| !cpus(queue).is_empty());
@@ -130,20 +130,20 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "nodes",
-        why: "every frame then crosses the link between nodes",
+        why: "every frame crosses the link between nodes",
         mend: "echo a CPU of node {} > /proc/irq/{}/smp_affinity_list",
         find: |device, _| {
             let home = device.node.value?;
             let mut queues = device.receive_queues.iter();
             let away = queues.find(|queue| !queue.nodes.is_empty() && !queue.nodes.contains(&home))?;
-            let value = format!("queue {} is worked on away from node {home}", away.queue);
+            let value = format!("queue {} is handled by a CPU outside node {home}", away.queue);
             let interrupt = away.interrupt.value?;
             Some(found(value, &device.node.source).mend(home).mend(interrupt))
         },
     },
     Check {
         name: "hash",
-        why: "no plan of addresses or ports, and no exact steering, fits another hash than Toeplitz",
+        why: "address and port plans and exact steering support only the Toeplitz hash",
         mend: "ethtool -X {device} hfunc toeplitz",
         find: |device, _| {
             let rss = device
@@ -156,7 +156,7 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "hash",
-        why: "both directions of a flow meet, at the price of half of the hash's input",
+        why: "both directions of a flow hash alike, but half of the hash input is lost",
         mend: "ethtool -X {device} xfrm none",
         find: |device, _| {
             let rss = device
@@ -169,7 +169,7 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "hash",
-        why: "the hash is not handed to the kernel, which computes another",
+        why: "the device does not pass its hash to the kernel, which computes another",
         mend: "ethtool -K {device} rxhash on",
         find: |device, _| {
             let off = device.rss.value.is_some() && device.feature("rx-hashing") == Some(false);
@@ -178,7 +178,7 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "key",
-        why: "both directions of a flow meet, and the hash has 16 bits where it seems to have 32",
+        why: "both directions of a flow hash alike, and the hash has only 16 significant bits",
         mend: NEW_KEY,
         find: |device, _| {
             let repeats = |digits: &[u8]| digits.chunks(4).all(|pair| digits.starts_with(pair));
@@ -209,13 +209,13 @@ const EXPLAINING: [Check; 17] = [
                 *shares.entry(*queue).or_default() += 1;
             }
             let (least, most) = (*shares.values().min()?, *shares.values().max()?);
-            let value = format!("{least} to {most} entries a queue");
+            let value = format!("{least} to {most} entries per queue");
             (most > least + 1).then(|| found(value, &device.rss.source).mend(queues))
         },
     },
     Check {
         name: "indirection table",
-        why: "with less than four entries a queue the queues' loads differ widely",
+        why: "with fewer than four entries per queue the load of queues differs widely",
         mend: "ethtool -L {device} with fewer queues",
         find: |device, _| {
             let (entries, queues) = (table(device)?.table.len(), device.receive_queues.len());
@@ -243,11 +243,11 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "RSS contexts",
-        why: "rules send flows to other tables than the one that is planned for",
+        why: "rules send flows to other tables than the one planned for",
         mend: "ethtool -X {device} context {} delete",
         find: |device, _| {
             let contexts = device.contexts.value.as_ref()?;
-            let value = format!("{} beside the device's own", contexts.len());
+            let value = format!("{} besides the device's own", contexts.len());
             Some(found(value, &device.contexts.source).mend(contexts.first()?.context))
         },
     },
@@ -263,7 +263,7 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "accelerated RFS",
-        why: "the driver steers flows to where their readers run, and not to where the hash says",
+        why: "the driver steers flows to the CPU of their readers instead of by the hash",
         mend: "ethtool -K {device} ntuple off",
         find: |device, inventory| {
             let entries = inventory.setting("net.core.rps_sock_flow_entries");
@@ -284,7 +284,7 @@ const EXPLAINING: [Check; 17] = [
     },
     Check {
         name: "threaded polling",
-        why: "frames are worked on where the scheduler puts that thread, not where the interrupt goes",
+        why: "frames are handled on the CPU of that thread, not on the CPU of the interrupt",
         mend: "echo 0 > /sys/class/net/{device}/threaded",
         find: |device, _| {
             let mut queues = device.receive_queues.iter();

@@ -1,7 +1,7 @@
-//! One device, everything that is known of it.
+//! All facts about one device.
 //!
-//! What enters: its name and what the kernel says of its link. What leaves: a [`Device`]. What its driver does not offer,
-//! what needs privilege, and what went away while it was read, are facts without a value, each with its reason.
+//! Input: its name and the kernel's link attributes. Output: a [`Device`]. Facts that the driver does not support, that
+//! need privilege, or that disappeared while being read have no value but a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,45 +21,45 @@ use crate::netlink::links::Link;
 pub struct Device {
     /// Its name.
     pub name: String,
-    /// What the kernel knows of it by itself, over routing netlink.
+    /// Link attributes, over routing netlink.
     pub link: Link,
     /// Its addresses with the prefix of the link, over routing netlink.
     pub addresses: Vec<IpNet>,
-    /// Who drives it.
+    /// The driver.
     pub driver: Fact<Driver>,
     /// The node it is attached to.
     pub node: Fact<u32>,
-    /// How many queues it works with, and could.
+    /// The queues: current and maximum.
     pub channels: Fact<Channels>,
-    /// How much the rings hold.
+    /// The ring sizes.
     pub rings: Fact<Rings>,
-    /// How long it waits before it interrupts.
+    /// Interrupt coalescing.
     pub coalescing: Fact<Coalescing>,
     /// Its hash, key and indirection table.
     pub rss: Fact<Rss>,
-    /// The further contexts that rules send flows to.
+    /// The additional contexts that rules send flows to.
     pub contexts: Fact<Vec<Rss>>,
-    /// What is hashed of each type of flow; types that the driver does not tell are left out when it tells any.
+    /// The hashed fields of each flow type; unreported types are omitted if any is reported.
     pub fields: Fact<BTreeMap<FlowType, Vec<Field>>>,
-    /// The rules that go before the table.
+    /// The rules that take precedence over the table.
     pub rules: Fact<Rules>,
-    /// The queues that receive.
+    /// The receive queues.
     pub receive_queues: Vec<ReceiveQueue>,
-    /// The queues that send.
+    /// The transmit queues.
     pub transmit_queues: Vec<TransmitQueue>,
-    /// The offloads that are on, by the kernel's names.
+    /// The active offloads, by the kernel's names.
     pub features: Fact<BTreeSet<String>>,
     /// Flow control.
     pub pause: Fact<Pause>,
-    /// The driver's own switches that are on.
+    /// The driver's private flags that are on.
     pub private_flags: Fact<BTreeSet<String>>,
-    /// Frames up to this many bytes are copied on receipt.
+    /// Frames up to this many bytes are copied on receive.
     pub rx_copybreak: Fact<u32>,
 }
 
 impl Device {
-    /// Whether the interrupt of some queue, or the driver's channels, make it a device with hardware or its emulation: one
-    /// whose queues are worth steering. Virtual devices of the kernel's own (veth, loopback, bridges) have neither.
+    /// Whether it is hardware or emulated hardware, whose queues are worth steering: some queue has an interrupt, or
+    /// the driver reports channels. The kernel's virtual devices (veth, loopback, bridges) have neither.
     #[must_use]
     pub fn has_hardware(&self) -> bool {
         let mut queues = self.receive_queues.iter();
@@ -68,21 +68,21 @@ impl Device {
         self.link.kind.is_none() && interrupts || driver.is_some_and(|driver| driver.bus.contains(':'))
     }
 
-    /// Whether the driver may steer flows to where their readers run (accelerated RFS).
+    /// Whether the driver may steer flows to the CPU of their readers (accelerated RFS).
     pub(crate) fn accelerates_rfs(&self) -> bool {
         let flows = |queue: &ReceiveQueue| queue.rfs_flows.value.unwrap_or(0);
         self.feature("rx-ntuple-filter") == Some(true)
             && self.receive_queues.iter().any(|queue| flows(queue) > 0)
     }
 
-    /// Whether a feature is on, by the kernel's name; `None` where that is not known.
+    /// Whether a feature is on, by the kernel's name; `None` if unknown.
     #[must_use]
     pub fn feature(&self, name: &str) -> Option<bool> {
         let features = self.features.value.as_ref()?;
         Some(features.contains(name))
     }
 
-    /// Each fact that could not be read, with the reason. What the driver does not offer is not among them.
+    /// Each fact that could not be read, with the reason. Facts that the driver does not support are not included.
     #[must_use]
     pub fn unknown(&self) -> Vec<(&'static str, &str)> {
         let mut facts = vec![
@@ -119,7 +119,7 @@ impl Device {
     }
 }
 
-/// Asks everyone who knows something of the device.
+/// Queries all sources about the device.
 pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresses: Vec<IpNet>) -> Device {
     let (receive_queues, transmit_queues) = queues::queues(sources, name, &link);
     let mut ethtool = Ethtool::open();
@@ -127,7 +127,7 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
     let rss = told(
         call(&calls, "ETHTOOL_GRSSH", |calls| calls.rss(name, 0)),
         |rss| !rss.key.is_empty() || !rss.table.is_empty(),
-        "the driver tells neither key nor table",
+        "the driver reports neither key nor table",
     );
     Device {
         driver: call(&calls, "ETHTOOL_GDRVINFO", |calls| calls.driver(name)),
@@ -140,7 +140,7 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
         fields: told(
             call(&calls, "ETHTOOL_GRXFH", |calls| fields(calls, name)),
             |fields| fields.values().any(|own| !own.is_empty()),
-            "the driver tells of no field that is hashed",
+            "the driver reports no hashed fields",
         ),
         rules: call(&calls, "ETHTOOL_GRXCLSRLALL", |calls| calls.rules(name)),
         receive_queues,
@@ -176,7 +176,7 @@ fn call<T>(calls: &io::Result<Ioctl>, command: &str, question: impl Fn(&Ioctl) -
     }
 }
 
-/// A fact, or its absence where a driver answered and told nothing: virtio without RSS does so.
+/// The fact, or absence if a driver replied with nothing: virtio without RSS does so.
 fn told<T>(fact: Fact<T>, tells: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T> {
     match &fact.value {
         Some(value) if !tells(value) => Fact::absent(otherwise, fact.source),
@@ -184,14 +184,14 @@ fn told<T>(fact: Fact<T>, tells: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T
     }
 }
 
-/// What is hashed of every type of flow that the driver tells.
+/// The hashed fields of every flow type that the driver reports.
 fn fields(calls: &Ioctl, device: &str) -> io::Result<BTreeMap<FlowType, Vec<Field>>> {
     let mut told = BTreeMap::new();
     let mut refused = None;
     for flow_type in FlowType::all() {
         match calls.fields(device, flow_type) {
             Ok(fields) => drop(told.insert(flow_type, fields)),
-            // Drivers refuse the types that they do not distinguish, each in its own way.
+            // Drivers reject the types that they do not distinguish, with various errors.
             Err(error) => refused = refused.or(Some(error)),
         }
     }
@@ -201,7 +201,7 @@ fn fields(calls: &Ioctl, device: &str) -> io::Result<BTreeMap<FlowType, Vec<Fiel
     }
 }
 
-/// The contexts beside the device's own. Kernels before 6.12 do not list them.
+/// The additional contexts. Kernels before 6.12 do not list them.
 fn contexts(
     ethtool: &mut Result<Ethtool, HostError>,
     calls: &io::Result<Ioctl>,
@@ -230,7 +230,7 @@ fn node(sources: &Sources<'_>, device: &str) -> Fact<u32> {
     sources.sysfs(path, |text, path| match text.map(|text| text.parse::<i64>()) {
         Ok(Ok(node)) => match u32::try_from(node) {
             Ok(node) => Fact::known(node, path),
-            // The kernel's word for "no node in particular".
+            // The kernel's value for "no node".
             Err(_) => Fact::absent("the firmware names none", path),
         },
         Ok(Err(error)) => Fact::unknown(error, path),

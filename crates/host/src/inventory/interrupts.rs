@@ -1,8 +1,8 @@
-//! Which interrupt belongs to which queue, and on which CPUs it is delivered.
+//! The interrupt of each queue, and the CPUs on which it is delivered.
 //!
-//! What enters: `/proc/interrupts`, `/proc/irq`, the interrupts that sysfs lists for a device. What leaves: for each queue
-//! the interrupt whose name ends in its number. Drivers name theirs as they like (`eth0-TxRx-3`, `virtio2-input.0`,
-//! `mlx5_comp3@pci:0000:3b:00.0`); where the kernel's netdev family tells the interrupt, names are not asked.
+//! Input: `/proc/interrupts`, `/proc/irq`, the interrupts that sysfs lists for a device. Output: for each queue the
+//! interrupt whose name ends in its number. Drivers use various names (`eth0-TxRx-3`, `virtio2-input.0`,
+//! `mlx5_comp3@pci:0000:3b:00.0`). If the kernel's netdev family reports the interrupt, names are not used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) struct Interrupts {
     names: Result<BTreeMap<u32, String>, String>,
 }
 
-/// What a queue's interrupt is for.
+/// The direction of a queue's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Receive,
@@ -36,7 +36,7 @@ impl Interrupts {
         self.names.as_ref().ok()?.get(&interrupt).map(String::as_str)
     }
 
-    /// The interrupts of a device by its queues, from their names.
+    /// The interrupts of a device by queue, derived from their names.
     pub(super) fn of_queues(
         &self,
         tree: &Tree,
@@ -52,7 +52,7 @@ impl Interrupts {
                 None => name.split(['-', ':', ' ', '@']).any(|word| word == device),
             };
             if belongs && let Some(queue) = queue_of(name, device, direction) {
-                // The first interrupt of a number wins: shared ones are listed once.
+                // Shared interrupts are listed once, under the first number.
                 found.entry(queue).or_insert(*number);
             }
         }
@@ -60,7 +60,7 @@ impl Interrupts {
     }
 }
 
-/// The CPUs that may take an interrupt, and those that do take it. Kernels without the second file deliver to any of the
+/// The CPUs that may receive an interrupt, and those that do. Kernels without the second file deliver to any of the
 /// first.
 pub(super) fn cpus(tree: &Tree, interrupt: u32) -> (Fact<Vec<u32>>, Fact<Vec<u32>>) {
     let [affinity, effective] = ["smp_affinity_list", "effective_affinity_list"].map(|file| {
@@ -73,7 +73,7 @@ pub(super) fn cpus(tree: &Tree, interrupt: u32) -> (Fact<Vec<u32>>, Fact<Vec<u32
     }
 }
 
-/// The interrupts that sysfs lists for a device or for what carries it: a virtio device's are those of its PCI function.
+/// The interrupts that sysfs lists for a device or its parent: a virtio device's are those of its PCI function.
 fn listed(tree: &Tree, device: &str) -> Option<BTreeSet<u32>> {
     ["device", "device/.."].iter().find_map(|above| {
         let directory = format!("/sys/class/net/{device}/{above}/msi_irqs");
@@ -81,8 +81,8 @@ fn listed(tree: &Tree, device: &str) -> Option<BTreeSet<u32>> {
     })
 }
 
-/// The numbers and names in the text of `/proc/interrupts`: a column a CPU, then controller, hardware number with trigger,
-/// and the names of who asked for it.
+/// The numbers and names in the text of `/proc/interrupts`: one column per CPU, then controller, hardware number with
+/// trigger, and the names of the requesters.
 fn names(text: &str) -> BTreeMap<u32, String> {
     let mut lines = text.lines();
     let columns = lines.next().map_or(0, |header| header.split_whitespace().count());
@@ -90,7 +90,7 @@ fn names(text: &str) -> BTreeMap<u32, String> {
         let (number, rest) = line.split_once(':')?;
         let number = number.trim().parse().ok()?;
         let words: Vec<&str> = rest.split_whitespace().skip(columns + 2).collect();
-        // Some controllers put the trigger apart from the number (`IO-APIC   5-edge`, `GICv3  36 Level`).
+        // Some controllers separate the trigger from the number (`IO-APIC   5-edge`, `GICv3  36 Level`).
         let triggers = ["Level", "Edge", "edge", "fasteoi", "None"];
         let named = words.iter().skip_while(|word| triggers.contains(word));
         Some((number, named.copied().collect::<Vec<_>>().join(" ")))
@@ -98,7 +98,7 @@ fn names(text: &str) -> BTreeMap<u32, String> {
     lines.filter_map(line).collect()
 }
 
-/// The queue that an interrupt's name tells, if it is one of the direction.
+/// The queue number in an interrupt's name, if the name is of the given direction.
 fn queue_of(name: &str, device: &str, direction: Direction) -> Option<u32> {
     let own = name.split('@').next().unwrap_or(name);
     if own == device {

@@ -1,8 +1,8 @@
-//! What this machine is to frames: every device with its queues and how it steers, CPUs, nodes, settings.
+//! The machine's network configuration: every device with its queues and steering, CPUs, nodes, settings.
 //!
-//! What enters: the kernel's files, netlink, the older ethtool calls; all of the calling thread's network namespace. What
-//! leaves: an [`Inventory`], which can be saved and read back, so that another machine is explained from its own. Taking one
-//! never fails: a fact that cannot be read is there without a value, with the reason. Nothing is changed.
+//! Input: the kernel's files, netlink, the ethtool ioctls; all of the calling thread's network namespace. Output: an
+//! [`Inventory`], which can be saved and read back, so that flows of another machine can be explained. Taking one never
+//! fails: a fact that cannot be read has a reason instead of a value. Nothing is changed.
 
 mod check;
 mod device;
@@ -33,7 +33,7 @@ use crate::tree::{Tree, setting_path};
 use interrupts::Interrupts;
 use queues::Sources;
 
-/// A machine, as far as frames are concerned.
+/// The network configuration of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
     /// Name and version of the document.
@@ -42,15 +42,15 @@ pub struct Inventory {
     pub machine: Snapshot,
     /// CPUs, nodes and caches.
     pub topology: Fact<Topology>,
-    /// The settings that matter to frames, by dotted name.
+    /// The settings that affect frames, by dotted name.
     pub settings: BTreeMap<String, Fact<String>>,
-    /// Whether a program that moves interrupts about is running.
+    /// Whether irqbalance is running.
     pub irqbalance: Fact<bool>,
     /// Every device, by name.
     pub devices: Vec<Device>,
-    /// Why there are no devices, where their list could not be read.
+    /// Why there are no devices, if their list could not be read.
     pub devices_unknown: Option<String>,
-    /// Which device packets leave by.
+    /// The routes.
     pub routes: Vec<Route>,
     /// Routes that were not kept.
     pub routes_left_off: usize,
@@ -60,37 +60,36 @@ impl Inventory {
     /// Name and version of the document.
     pub const SCHEMA: &'static str = "corelane/host/1";
 
-    /// The device of a name.
+    /// The device with a given name.
     #[must_use]
     pub fn device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|device| device.name == name)
     }
 
-    /// The device of a number.
+    /// The device with a given number.
     #[must_use]
     pub fn device_of_index(&self, index: u32) -> Option<&Device> {
         self.devices.iter().find(|device| device.link.index == index)
     }
 
-    /// The route that packets to an address take: of the longest prefixes the one that goes first. Rules of policy routing
-    /// are not looked at.
+    /// The route to an address: the longest prefix, then the lowest metric. Policy routing rules are ignored.
     #[must_use]
     pub fn route(&self, to: IpAddr) -> Option<&Route> {
         let fitting = self.routes.iter().filter(|route| route.to.contains(&to));
         fitting.max_by_key(|route| (route.to.prefix_len(), std::cmp::Reverse(route.priority)))
     }
 
-    /// The CPUs online; none where they are not known.
+    /// The online CPUs; empty if unknown.
     pub(crate) fn cpus_online(&self) -> &[u32] {
         self.machine.cpus_online.as_deref().unwrap_or_default()
     }
 
-    /// A setting by its dotted name, where it could be read.
+    /// A setting by its dotted name, if it could be read.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name)?.value.as_deref()
     }
 
-    /// Whether an address is this machine's own.
+    /// Whether an address is local to this machine.
     #[must_use]
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.route(address).is_some_and(|route| route.local)
@@ -102,7 +101,7 @@ impl Inventory {
 pub fn inventory() -> Inventory {
     let tree = Tree::machine();
     match links::links() {
-        // Without the privilege to mount, the old one stays, which the reader finds out by itself.
+        // Without the privilege to mount, the existing mount stays; the reader detects that.
         Ok(links) if !shows(&tree, &links.devices) => {
             mounts::with_own("sysfs", "/sys", true, |_| inventory_in(&tree))
         }
@@ -153,7 +152,7 @@ fn shows(tree: &Tree, devices: &BTreeMap<String, Link>) -> bool {
     })
 }
 
-/// Settings that decide where frames go, how many wait, and what becomes of the rest.
+/// Settings that control where frames go, how many are queued, and how the rest is handled.
 const SETTINGS: [&str; 31] = [
     "kernel.numa_balancing",
     "net.core.bpf_jit_enable",
@@ -198,7 +197,7 @@ fn settings(tree: &Tree) -> BTreeMap<String, Fact<String>> {
     SETTINGS.into_iter().map(fact).collect()
 }
 
-/// Looks for the program among the processes that can be seen: in a container that may not be all.
+/// Searches the visible processes for irqbalance; in a container that may not be all.
 fn irqbalance(tree: &Tree) -> Fact<bool> {
     let is_it = |process: u32| {
         let name = tree.text(&format!("/proc/{process}/comm"));

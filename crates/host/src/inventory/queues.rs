@@ -1,6 +1,6 @@
-//! From queue to NAPI instance, interrupt, CPU and node; and what software does after it: RPS, RFS, XPS.
+//! From queue to NAPI instance, interrupt, CPU and node; and the software steering after it: RPS, RFS, XPS.
 //!
-//! What enters: a device by name and number, the kernel's netdev family (since Linux 6.8), `/proc`, `/sys`. What leaves:
+//! Input: a device by name and number, the kernel's netdev family (since Linux 6.8), `/proc`, `/sys`. Output:
 //! [`ReceiveQueue`]s and [`TransmitQueue`]s, each fact with its source.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,47 +16,47 @@ use crate::netlink::attributes::{number, number_in};
 use crate::netlink::links::Link;
 use crate::tree::Tree;
 
-/// Where a receive queue's frames are worked on.
+/// How a receive queue's frames are processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveQueue {
-    /// Its number.
+    /// The queue number.
     pub queue: u32,
-    /// The kernel's number of the instance that polls it.
+    /// The id of the NAPI instance that polls it.
     pub napi: Fact<u32>,
     /// The interrupt that starts the polling.
     pub interrupt: Fact<u32>,
     /// That interrupt's name.
     pub interrupt_name: Option<String>,
-    /// The CPUs that the interrupt may go to.
+    /// The CPUs that may receive the interrupt.
     pub affinity: Fact<Vec<u32>>,
-    /// The CPUs that it does go to.
+    /// The CPUs that do receive it.
     pub cpus: Fact<Vec<u32>>,
     /// Their nodes.
     pub nodes: Vec<u32>,
-    /// The thread that polls instead of the interrupted CPU; absent where none does.
+    /// The thread that polls instead of the interrupted CPU; absent if none does.
     pub napi_thread: Fact<u32>,
-    /// The CPUs that RPS hands frames to; empty where it is off.
+    /// The CPUs of RPS; empty if it is off.
     pub rps_cpus: Fact<Vec<u32>>,
-    /// Flows whose CPU RFS keeps; 0 where it is off.
+    /// The number of flows that RFS tracks; 0 if it is off.
     pub rfs_flows: Fact<u32>,
 }
 
-/// Which CPUs send by a transmit queue.
+/// The CPUs that send on a transmit queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransmitQueue {
-    /// Its number.
+    /// The queue number.
     pub queue: u32,
-    /// The interrupt that says what was sent.
+    /// The transmit-completion interrupt.
     pub interrupt: Fact<u32>,
-    /// The CPUs that it goes to.
+    /// The CPUs that receive it.
     pub cpus: Fact<Vec<u32>>,
-    /// The CPUs that XPS lets send by it.
+    /// The CPUs that XPS assigns to it.
     pub xps_cpus: Fact<Vec<u32>>,
-    /// The receive queues whose flows XPS lets send by it.
+    /// The receive queues that XPS assigns to it.
     pub xps_receive_queues: Fact<Vec<u32>>,
 }
 
-/// What queues are read from.
+/// The sources of queue facts.
 pub(super) struct Sources<'a> {
     pub(super) tree: &'a Tree,
     pub(super) interrupts: &'a Interrupts,
@@ -80,7 +80,7 @@ impl Sources<'_> {
         }
     }
 
-    /// A file of a queue. The kernel has none, or refuses to read it, where the setting does not exist for the device.
+    /// A file of a queue. The kernel has no file, or rejects reading it, if the device does not have the setting.
     fn setting<T>(&self, path: String, parse: impl Fn(&str) -> Option<T>) -> Fact<T> {
         use std::io::ErrorKind::{InvalidInput, NotFound};
         self.sysfs(path, |text, path| match text {
@@ -93,12 +93,12 @@ impl Sources<'_> {
     }
 }
 
-/// What the kernel's netdev family reports of one device.
+/// The netdev family's report on one device.
 #[derive(Debug, Default)]
 struct Reported {
-    /// Why it reports nothing.
+    /// Why there is no report.
     error: Option<String>,
-    /// Queues of each [`Direction`], and who polls them.
+    /// Queues of each [`Direction`], and the instances that poll them.
     queues: [BTreeMap<u32, Option<u32>>; 2],
     /// Interrupt and thread of each NAPI instance.
     instances: BTreeMap<u32, (Option<u32>, Option<u32>)>,
@@ -120,7 +120,7 @@ mod uapi {
     pub(super) const NAPI_THREAD: u16 = 4;
 }
 
-/// Asks an open exchange with the netdev family about a device.
+/// Queries the netdev family about a device.
 fn report(netdev: &mut Generic, device: &str, index: u32) -> Result<Reported, HostError> {
     let mut reported = Reported::default();
     let step = format!("the queues of device {device}");
@@ -148,7 +148,7 @@ fn report(netdev: &mut Generic, device: &str, index: u32) -> Result<Reported, Ho
     Ok(reported)
 }
 
-/// The queues of a device, those in use as far as the kernel distinguishes them.
+/// The queues of a device: those in use, if the kernel distinguishes them.
 pub(super) fn queues(
     sources: &mut Sources<'_>,
     device: &str,
@@ -171,20 +171,20 @@ pub(super) fn queues(
     (receive.collect(), transmit.collect())
 }
 
-/// What queues of both directions have: their number, who polls them, and which interrupt starts that.
+/// The common facts of queues of both directions: number, poller, interrupt.
 struct Polled {
     queue: u32,
     napi: Option<u32>,
     /// Interrupt and thread of the instance that polls.
     instance: Option<(Option<u32>, Option<u32>)>,
     interrupt: Fact<u32>,
-    /// The CPUs that the interrupt may go to.
+    /// The CPUs that may receive the interrupt.
     affinity: Fact<Vec<u32>>,
-    /// The CPUs that it does go to.
+    /// The CPUs that do receive it.
     cpus: Fact<Vec<u32>>,
 }
 
-/// The queues in use: as the netdev family reports them, or sysfs; otherwise those there is memory for.
+/// The queues in use, from the netdev family or sysfs; otherwise all allocated queues.
 fn polled(
     sources: &Sources<'_>,
     device: &str,
@@ -243,7 +243,7 @@ fn interrupt_by_name(
         Err(error) => Fact::unknown(error, NAMES),
         Ok(Some(interrupt)) => Fact::known(*interrupt, NAMES),
         Ok(None) if !sources.sysfs => Fact::unknown(ELSEWHERE, NAMES),
-        Ok(None) => Fact::absent("no interrupt is named for the queue", NAMES),
+        Ok(None) => Fact::absent("no interrupt name matches the queue", NAMES),
     }
 }
 
@@ -256,12 +256,13 @@ fn receive_queue(sources: &Sources<'_>, device: &str, reported: &Reported, polle
     let napi_thread = match polled.instance {
         Some((_, Some(thread))) => Fact::known(thread, NETDEV),
         Some((_, None)) => Fact::absent("the CPU of the interrupt polls", NETDEV),
-        // Whether threads poll, where the kernel does not say which (`Documentation/networking/napi.rst`, "Threaded NAPI").
+        // Whether threads poll, if the kernel does not report which (`Documentation/networking/napi.rst`, "Threaded
+        // NAPI").
         None => sources.sysfs(
             format!("/sys/class/net/{device}/threaded"),
             |text, path| match text.as_deref() {
                 Ok("0") => Fact::absent("the CPU of the interrupt polls", path),
-                Ok(_) => Fact::unknown("threads poll, and the kernel does not tell which", path),
+                Ok(_) => Fact::unknown("threads poll; the kernel does not report which", path),
                 Err(error) => Fact::unknown(error, path),
             },
         ),
@@ -296,7 +297,7 @@ fn transmit_queue(sources: &Sources<'_>, device: &str, polled: Polled) -> Transm
     }
 }
 
-/// Why sysfs is not asked.
+/// Why sysfs is not read.
 const ELSEWHERE: &str =
     "/sys shows the devices of another network namespace; mount sysfs in this one, as ip netns exec does";
 

@@ -1,8 +1,8 @@
-//! The steering document of a device, for sockets that are to take what its queues receive.
+//! The steering document of a device, for sockets that match its queues.
 //!
-//! What enters: an [`Inventory`], a device's name, a type of flow. What leaves: the [`Steering`] that the device itself
-//! follows, a bucket a queue, each with the CPU that its packets are seen on; the same without CPUs, a [`DeviceRule`]; or the
-//! fact that is in the way, by name.
+//! Input: an [`Inventory`], a device's name, a flow type. Output: the [`Steering`] that the device itself follows, one
+//! bucket per queue, each with the CPU that receives its packets; or the same without CPUs, a [`DeviceRule`]; or the
+//! fact that prevents it.
 
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use thiserror::Error;
@@ -11,7 +11,7 @@ use super::{Device, Inventory, ReceiveQueue};
 use crate::cpus::list;
 use crate::ethtool::{Field, FlowType};
 
-/// Why sockets cannot follow a device.
+/// Why sockets cannot match a device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoSteering {
     /// No such device.
@@ -20,7 +20,7 @@ pub enum NoSteering {
         /// The name given.
         device: String,
     },
-    /// It has no RSS, or none that can be followed here.
+    /// It has no RSS, or an unsupported one.
     #[error("rss of {device}: {because}")]
     Rss {
         /// The device.
@@ -28,14 +28,14 @@ pub enum NoSteering {
         /// Why.
         because: String,
     },
-    /// It hashes in a way that sockets are not steered by here.
+    /// Its hash function or transforms are unsupported.
     #[error(
         "hash of {device}: {found}, and sockets are steered by plain Toeplitz hashes: ethtool -X {device} hfunc toeplitz xfrm none"
     )]
     Hash {
         /// The device.
         device: String,
-        /// How it hashes.
+        /// The hash.
         found: String,
     },
     /// It hashes other fields than addresses and ports.
@@ -45,12 +45,12 @@ pub enum NoSteering {
     Fields {
         /// The device.
         device: String,
-        /// Of which packets.
+        /// The flow type.
         flow_type: &'static str,
-        /// What it hashes.
+        /// The hashed fields.
         fields: Vec<Field>,
     },
-    /// A queue that the table names has no one CPU.
+    /// A queue in the table does not have exactly one CPU.
     #[error("queue {queue} of {device}: {because}")]
     Queue {
         /// The device.
@@ -62,23 +62,23 @@ pub enum NoSteering {
     },
 }
 
-/// How a device chooses the queue of one type of flow, whoever works on its queues.
+/// How a device chooses the queue of one flow type, independent of the CPUs of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceRule {
     /// Its key.
     pub key: Key,
-    /// What it hashes of this type of flow.
+    /// The hashed fields of this flow type.
     pub hash_fields: HashFields,
     /// Its table, whose buckets are queues.
     pub table: IndirectionTable,
 }
 
-/// The rule that a device follows for one type of flow. What may override it (ntuple rules, XDP) is for
-/// [`explain`](crate::explain) to tell.
+/// The rule that a device follows for one flow type. [`explain`](crate::explain) reports what may override it (ntuple
+/// rules, XDP).
 ///
 /// # Errors
 ///
-/// See [`NoSteering`], whose [`Queue`](NoSteering::Queue) is not among them.
+/// See [`NoSteering`], except [`Queue`](NoSteering::Queue).
 pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<DeviceRule, NoSteering> {
     let device = device(inventory, name)?;
     let unusable = |because: String| {
@@ -100,7 +100,7 @@ pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<De
     })
 }
 
-/// The document that a device follows for one type of flow: its [`rule`], and the CPU of each queue.
+/// The document that a device follows for one flow type: its [`rule`], and the CPU of each queue.
 ///
 /// # Errors
 ///
@@ -125,31 +125,29 @@ fn device<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Device, NoStee
     })
 }
 
-/// What of two documents differs first, in words that name it; `None` where they steer alike. Their generations may differ.
+/// The first difference between two documents, described; `None` if they steer alike. Generations may differ.
 #[must_use]
 pub fn mismatch(device: &Steering, other: &Steering) -> Option<String> {
     let (own, others) = (device.table.entries(), other.table.entries());
     if device.key != other.key {
         let (own, other) = (&device.key, &other.key);
-        Some(format!("key: the device has {own}, and not {other}"))
+        Some(format!("key: the device has {own}, not {other}"))
     } else if device.hash_fields != other.hash_fields {
         let (own, other) = (device.hash_fields, other.hash_fields);
-        Some(format!(
-            "hash_fields: the device hashes a {own}, and not a {other}"
-        ))
+        Some(format!("hash_fields: the device hashes a {own}, not a {other}"))
     } else if own.len() != others.len() {
         let (own, other) = (own.len(), others.len());
-        Some(format!("table: the device has {own} entries, and not {other}"))
+        Some(format!("table: the device has {own} entries, not {other}"))
     } else if let Some(entry) = first_difference(own, others) {
         let (own, other) = (own[entry], others[entry]);
         Some(format!(
-            "table: entry {entry} of the device names queue {own}, and not {other}"
+            "table: entry {entry} of the device names queue {own}, not {other}"
         ))
     } else {
         let queue = first_difference(&device.cpus, &other.cpus)?;
         let (own, other) = (device.cpus[queue], other.cpus[queue]);
         Some(format!(
-            "cpus: queue {queue} of the device is worked on by CPU {own}, and not {other}"
+            "cpus: queue {queue} of the device is handled by CPU {own}, not {other}"
         ))
     }
 }
@@ -158,7 +156,7 @@ fn first_difference<T: PartialEq>(own: &[T], others: &[T]) -> Option<usize> {
     own.iter().zip(others).position(|(own, other)| own != other)
 }
 
-/// The fields of one type of flow. Where a driver does not tell, drivers hash ports of TCP alone.
+/// The hashed fields of one flow type. Drivers that do not report them hash ports only for TCP.
 fn fields(device: &Device, flow_type: FlowType) -> Result<HashFields, NoSteering> {
     let told = device
         .fields
@@ -178,7 +176,7 @@ fn fields(device: &Device, flow_type: FlowType) -> Result<HashFields, NoSteering
     }
 }
 
-/// The one CPU that a queue's packets are seen on: where its interrupt goes, or the one that RPS hands them to.
+/// The one CPU that receives a queue's packets: the CPU of its interrupt, or the one of RPS.
 fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
     let refuse = |because: String| NoSteering::Queue {
         device: device.name.clone(),
@@ -189,7 +187,7 @@ fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
         .receive_queues
         .iter()
         .find(|own| own.queue as usize == queue);
-    let own = own.ok_or_else(|| refuse("the table names it, and it is not there".to_owned()))?;
+    let own = own.ok_or_else(|| refuse("the table names it, but it does not exist".to_owned()))?;
     let one = |what: &str, cpus: &[u32]| match cpus {
         [cpu] => Ok(*cpu),
         several => Err(refuse(format!(
@@ -199,12 +197,12 @@ fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
     };
     match own.rps_cpus.value.as_deref() {
         Some([]) | None => {}
-        Some(cpus) => return one("RPS hands its packets to", cpus),
+        Some(cpus) => return one("RPS sends its packets to", cpus),
     }
-    // Set to one CPU, an interrupt is there from the next time that it fires.
+    // If one CPU is configured, the interrupt moves there when it next fires.
     match (own.affinity.value.as_deref(), own.cpus.value.as_deref()) {
         (Some([cpu]), _) => Ok(*cpu),
-        (_, Some(cpus)) => one("its interrupt may go to", cpus),
+        (_, Some(cpus)) => one("its interrupt may be delivered to", cpus),
         _ => Err(refuse(
             own.cpus.reason().unwrap_or("its CPU is not known").to_owned(),
         )),

@@ -1,22 +1,22 @@
-//! Netlink attributes as bytes: numbers, texts and nests enter, attributes leave; and back. What is malformed is passed
-//! over: an answer may then lack a fact, which its reader says.
+//! Encodes and decodes netlink attributes: numbers, texts and nests. Malformed attributes are skipped: the reader then
+//! reports a missing fact.
 
 use netlink_packet_core::{DefaultNla, Emitable, NlasIterator, parse_string, parse_u8, parse_u32};
 
 /// The flag on an attribute that holds attributes (`NLA_F_NESTED`).
 const NESTED: u16 = 1 << 15;
 
-/// An attribute that holds a number, in the byte order of this machine.
+/// An attribute with a number, in native byte order.
 pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     emitted(&DefaultNla::new(kind, value.to_ne_bytes().to_vec()))
 }
 
-/// An attribute that holds a text, which ends with a zero.
+/// An attribute with a zero-terminated text.
 pub(crate) fn text(kind: u16, value: &str) -> Vec<u8> {
     emitted(&DefaultNla::new(kind, [value.as_bytes(), &[0]].concat()))
 }
 
-/// An attribute that holds attributes.
+/// An attribute with nested attributes.
 pub(crate) fn nest(kind: u16, attributes: Vec<u8>) -> Vec<u8> {
     emitted(&DefaultNla::new(kind | NESTED, attributes))
 }
@@ -27,7 +27,7 @@ fn emitted(attribute: &DefaultNla) -> Vec<u8> {
     bytes
 }
 
-/// What every attribute of one kind holds.
+/// The payloads of all attributes of one kind.
 pub(crate) fn inside(attributes: &[u8], kind: u16) -> Vec<Vec<u8>> {
     NlasIterator::new(attributes)
         .filter_map(Result::ok)
@@ -36,24 +36,24 @@ pub(crate) fn inside(attributes: &[u8], kind: u16) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What the first attribute of one kind holds.
+/// The payload of the first attribute of one kind.
 pub(crate) fn first(attributes: &[u8], kind: u16) -> Option<Vec<u8>> {
     inside(attributes, kind).into_iter().next()
 }
 
-/// The number of four bytes that the first attribute of one kind holds.
+/// The 32-bit number in the first attribute of one kind.
 pub(crate) fn number_in(attributes: &[u8], kind: u16) -> Option<u32> {
     parse_u32(&first(attributes, kind)?).ok()
 }
 
-/// Whether the first attribute of one kind, of one byte, is there and not zero.
+/// Whether the first attribute of one kind, of one byte, exists and is not zero.
 pub(crate) fn flag_in(attributes: &[u8], kind: u16) -> bool {
     first(attributes, kind)
         .and_then(|bytes| parse_u8(&bytes).ok())
         .is_some_and(|byte| byte != 0)
 }
 
-/// The text that the first attribute of one kind holds.
+/// The text in the first attribute of one kind.
 pub(crate) fn text_in(attributes: &[u8], kind: u16) -> Option<String> {
     parse_string(&first(attributes, kind)?).ok()
 }

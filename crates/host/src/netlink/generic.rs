@@ -1,4 +1,4 @@
-//! One family of generic netlink: a command and its attributes enter, the attributes of the kernel's answers leave.
+//! Generic netlink: sends a command with attributes to one family, returns the attributes of the replies.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use super::attributes::{first, text};
 use super::{Netlink, Raw};
 use crate::HostError;
 
-/// The version of the families that this room asks (`ETHTOOL_GENL_VERSION`, `NETDEV_FAMILY_VERSION`).
+/// The version of the families used here (`ETHTOOL_GENL_VERSION`, `NETDEV_FAMILY_VERSION`).
 const VERSION: u8 = 1;
 
-/// Bytes of `struct genlmsghdr` of `linux/genetlink.h`: command, version, two of nothing.
+/// Bytes of `struct genlmsghdr` of `linux/genetlink.h`: command, version, two reserved.
 const HEADER: usize = 4;
 
-/// The family that knows the others, its command and attributes (`linux/genetlink.h`).
+/// The controller family, its command and attributes (`linux/genetlink.h`).
 mod control {
     pub(super) const FAMILY: u16 = 16;
     pub(super) const GET_FAMILY: u8 = 3;
@@ -23,18 +23,18 @@ mod control {
     pub(super) const FAMILY_NAME: u16 = 2;
 }
 
-/// An open exchange with one family of the kernel's.
+/// An open connection to one generic netlink family.
 pub(crate) struct Generic {
     netlink: Netlink,
     family: u16,
 }
 
 impl Generic {
-    /// Opens a socket in the calling thread's network namespace and asks for the family's number.
+    /// Opens a socket in the calling thread's network namespace and looks up the family's number.
     ///
     /// # Errors
     ///
-    /// [`HostError::Netlink`] for kernels without the family.
+    /// [`HostError::Netlink`] if the kernel does not have the family.
     pub(crate) fn open(name: &str) -> Result<Self, HostError> {
         let step = format!("the {name} family");
         let mut exchange = Self {
@@ -47,21 +47,21 @@ impl Generic {
         Ok(exchange)
     }
 
-    /// Asks about one thing: the attributes of the first answer, none where there is no answer.
+    /// Queries one object: the attributes of the first reply, empty if there is none.
     ///
     /// # Errors
     ///
-    /// [`HostError::Netlink`] that says `step`.
+    /// [`HostError::Netlink`] with `step`.
     pub(crate) fn ask(&mut self, step: &str, command: u8, attributes: Vec<u8>) -> Result<Vec<u8>, HostError> {
         let answers = self.request(step, command, attributes, 0)?;
         Ok(answers.into_iter().next().unwrap_or_default())
     }
 
-    /// Asks about all there are: the attributes of every answer.
+    /// Queries all objects: the attributes of every reply.
     ///
     /// # Errors
     ///
-    /// As [`Generic::ask`].
+    /// Same as [`Generic::ask`].
     pub(crate) fn dump(
         &mut self,
         step: &str,

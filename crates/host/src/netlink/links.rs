@@ -1,6 +1,6 @@
-//! The devices of the calling thread's network namespace, their addresses, and the routes that choose between them.
+//! The devices of the calling thread's network namespace, their addresses, and the routes.
 //!
-//! What enters: nothing. What leaves: [`Link`]s, addresses and [`Route`]s, over the kernel's routing netlink interface
+//! Output: [`Link`]s, addresses and [`Route`]s, over the kernel's routing netlink interface
 //! (`Documentation/networking/netlink_spec/rt-link.rst`).
 
 use std::collections::BTreeMap;
@@ -20,72 +20,73 @@ use serde::{Deserialize, Serialize};
 use super::Netlink;
 use crate::HostError;
 
-/// Routes kept; a router with the internet's table has a hundred times as many, and what is kept names the devices.
+/// The maximum number of routes kept. A router with a full table has a hundred times as many, but these suffice to name
+/// the devices.
 const MOST_ROUTES: usize = 10_000;
 
-/// What the kernel itself knows of a device, without asking its driver.
+/// The kernel's own attributes of a device, without querying its driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its number in its namespace.
+    /// The interface index in its namespace.
     pub index: u32,
-    /// Its kind, where it is a virtual one: `veth`, `bond`, `vlan`; `loopback` for loopback.
+    /// The kind of a virtual device: `veth`, `bond`, `vlan`; `loopback` for loopback.
     pub kind: Option<String>,
-    /// Whether it is switched on.
+    /// Whether it is up.
     pub up: bool,
-    /// Whether it carries frames, in words of RFC 2863: `up`, `down`, `unknown`.
+    /// The operational state, in words of RFC 2863: `up`, `down`, `unknown`.
     pub state: String,
-    /// The largest packet, in bytes.
+    /// The MTU, in bytes.
     pub mtu: Option<u32>,
-    /// Its link (MAC) address in hexadecimal; empty where it has none.
+    /// The link (MAC) address in hexadecimal; empty if it has none.
     pub link_address: String,
-    /// Receive queues that it has memory for; fewer may be in use.
+    /// Allocated receive queues; fewer may be in use.
     pub receive_queues: Option<u32>,
-    /// Transmit queues that it has memory for.
+    /// Allocated transmit queues.
     pub transmit_queues: Option<u32>,
-    /// The number of the bond, bridge or VRF that it belongs to.
+    /// The index of the bond, bridge or VRF that it belongs to.
     pub controller: Option<u32>,
-    /// The number of the device below it (VLAN, macvlan), or of its other end (veth).
+    /// The index of the lower device (VLAN, macvlan), or of the other end (veth).
     pub lower: Option<u32>,
-    /// Whether that other device is in another namespace, where its number means nothing here.
+    /// Whether that other device is in another namespace; its index is then not valid here.
     pub lower_elsewhere: bool,
-    /// The XDP program on it.
+    /// The attached XDP program.
     pub xdp: Option<Xdp>,
-    /// What a bond does.
+    /// The bond parameters.
     pub bond: Option<Bond>,
 }
 
 /// An XDP program on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Xdp {
-    /// Where it runs: `driver`, `generic`, `hardware` or `several`.
+    /// The attach mode: `driver`, `generic`, `hardware` or `several`.
     pub mode: String,
-    /// The kernel's numbers of the programs.
+    /// The kernel's ids of the programs.
     pub programs: Vec<u32>,
 }
 
-/// How a bond shares frames over its members.
+/// How a bond distributes frames over its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bond {
     /// Its mode, such as `802.3ad`.
     pub mode: Option<String>,
-    /// What chooses the member that sends, such as `layer3+4`.
+    /// The transmit hash policy, such as `layer3+4`.
     pub hash_policy: Option<String>,
 }
 
-/// A route: which device packets to a prefix leave by.
+/// A route: a prefix and its output device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Where to; a prefix of length 0 is the default route.
+    /// The destination; a prefix of length 0 is the default route.
     pub to: IpNet,
-    /// Whether these addresses are this machine's own.
+    /// Whether these addresses are local to this machine.
     pub local: bool,
-    /// The number of the device.
+    /// The index of the device.
     pub device: u32,
-    /// Of several, the one with the lowest goes first.
+    /// The metric; the route with the lowest metric is preferred.
     pub priority: u32,
 }
 
-/// The devices by name, their addresses by number, and the routes.
+/// The devices by name, their addresses by index, and the routes.
 #[derive(Default)]
 pub(crate) struct Links {
     pub(crate) devices: BTreeMap<String, Link>,
@@ -94,7 +95,6 @@ pub(crate) struct Links {
     pub(crate) routes_left_off: usize,
 }
 
-/// Asks for all of them.
 pub(crate) fn links() -> Result<Links, HostError> {
     let mut netlink = Netlink::open(NETLINK_ROUTE).map_err(HostError::netlink("a routing socket"))?;
     let mut dump = |step, message| {
@@ -120,7 +120,7 @@ pub(crate) fn links() -> Result<Links, HostError> {
     Ok(links)
 }
 
-/// The name of a device, and what a message reports of it.
+/// The name and attributes of a device, from a message.
 pub(crate) fn device(message: RouteNetlinkMessage) -> Option<(String, Link)> {
     let RouteNetlinkMessage::NewLink(message) = message else {
         return None;
@@ -209,7 +209,7 @@ fn address(message: RouteNetlinkMessage) -> Option<(u32, IpNet)> {
         return None;
     };
     let prefix = message.header.prefix_len;
-    // On links with two ends the one is this machine's (`Local`), the other (`Address`) its neighbour's.
+    // On point-to-point links `Local` is this machine's address, `Address` the neighbour's.
     let mut own = None;
     for attribute in message.attributes {
         match attribute {

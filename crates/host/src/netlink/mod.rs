@@ -1,7 +1,7 @@
-//! One blocking exchange with the kernel over netlink.
+//! Blocking netlink requests.
 //!
-//! What enters: a message of any protocol of the `netlink-packet` family. What leaves: the kernel's answers, or the
-//! error it gave. The socket belongs to the network namespace of the thread that opened it.
+//! Input: a message of any protocol of the `netlink-packet` family. Output: the kernel's replies, or its error. The
+//! socket belongs to the network namespace of the thread that opened it.
 
 pub(crate) mod attributes;
 mod generic;
@@ -35,9 +35,9 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Sends `message` and returns what the kernel answers before its acknowledgement.
+    /// Sends `message` and returns the kernel's replies up to its acknowledgement.
     ///
-    /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`; with `NLM_F_DUMP` the answers are those before the dump's end.
+    /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`; with `NLM_F_DUMP` the replies are those before the dump's end.
     pub(crate) fn request<M>(&mut self, message: M, flags: u16) -> io::Result<Vec<M>>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Debug,
@@ -54,7 +54,7 @@ impl Netlink {
         self.answers()
     }
 
-    /// Collects answers to the latest request up to its acknowledgement.
+    /// Collects replies to the latest request up to its acknowledgement.
     fn answers<M: NetlinkDeserializable + Debug>(&self) -> io::Result<Vec<M>> {
         let mut answers = Vec::new();
         loop {
@@ -64,7 +64,7 @@ impl Netlink {
             };
             let mut rest = datagram.as_slice();
             while !rest.is_empty() {
-                // The length that it claims, checked against what arrived.
+                // The claimed length, checked against what arrived.
                 let length = NetlinkBuffer::new_checked(rest).map_err(malformed)?.length() as usize;
                 let message = NetlinkMessage::<M>::deserialize(&rest[..length]).map_err(malformed)?;
                 // Messages in one datagram are aligned to four bytes (`NLMSG_ALIGNTO`).
@@ -78,7 +78,8 @@ impl Netlink {
                         None => return Ok(answers),
                         Some(_) => return Err(refusal(&status)),
                     },
-                    // A dump that failed says so in its last message (`netlink_dump_done` in `net/netlink/af_netlink.c`).
+                    // A failed dump reports the error in its last message (`netlink_dump_done` in
+                    // `net/netlink/af_netlink.c`).
                     NetlinkPayload::Done(done) if done.code < 0 => {
                         return Err(io::Error::from_raw_os_error(-done.code));
                     }
@@ -90,7 +91,7 @@ impl Netlink {
     }
 }
 
-/// A request or answer of a protocol that has no types here, as it stands on the wire.
+/// A request or reply of a protocol without types here, in wire format.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     pub(crate) kind: u16,
@@ -122,10 +123,10 @@ impl NetlinkDeserializable for Raw {
     }
 }
 
-/// The error number and, where the kernel gives one, its own sentence about it.
+/// The error number and the kernel's error text, if any.
 ///
-/// With `NETLINK_CAP_ACK` the answer holds the 16 bytes of the request's header and then attributes, of which
-/// `NLMSGERR_ATTR_MSG` (1) is that sentence (`Documentation/userspace-api/netlink/intro.rst`, "Ext ACK").
+/// With `NETLINK_CAP_ACK` the reply contains the 16 bytes of the request's header followed by attributes, of which
+/// `NLMSGERR_ATTR_MSG` (1) is the text (`Documentation/userspace-api/netlink/intro.rst`, "Ext ACK").
 fn refusal(status: &ErrorMessage) -> io::Error {
     const REQUEST_HEADER_LENGTH: usize = 16;
     const ATTRIBUTE_MESSAGE: u16 = 1;

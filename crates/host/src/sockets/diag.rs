@@ -12,18 +12,18 @@ use crate::netlink::{Netlink, Raw};
 /// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
 const BY_FAMILY: u16 = 20;
 
-/// A state of sockets (`net/tcp_states.h`); a request has a bit for each.
+/// A socket state (`net/tcp_states.h`); a request has one bit per state.
 const LISTENING: u8 = 10;
 
-/// The sockets that may fit, more than do: of TCP the connection itself where it is there, and otherwise all listeners; of
-/// UDP all.
+/// The candidate sockets, a superset of the matching ones: for TCP the connection itself if it exists, and otherwise
+/// all listeners; for UDP all sockets.
 pub(super) fn sockets(protocol: u8, local: SocketAddr, remote: SocketAddr) -> Result<Vec<Owner>, HostError> {
     let failed = || HostError::netlink("the list of sockets");
     let mut netlink = Netlink::open(NETLINK_SOCK_DIAG).map_err(failed())?;
     let tcp = i32::from(protocol) == libc::IPPROTO_TCP;
     if tcp && remote.port() != 0 {
         let exact = request(protocol, local, Some(remote), !0);
-        // What is not there is an error of its own; a listener is found below with its whole group.
+        // A missing connection is a distinct error; a listener is found below with its whole group.
         let answers = netlink.request(exact, 0).unwrap_or_default();
         let connection = answers.iter().filter_map(listed).find(|socket| !socket.listens);
         if let Some(connection) = connection {
@@ -32,7 +32,7 @@ pub(super) fn sockets(protocol: u8, local: SocketAddr, remote: SocketAddr) -> Re
     }
     let states = if tcp { 1 << LISTENING } else { !0 };
     let mut found = Vec::new();
-    // A socket of IPv6 takes packets of IPv4 unless it says otherwise.
+    // An IPv6 socket accepts IPv4 packets unless it is v6-only.
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     for family in any
         .into_iter()

@@ -1,8 +1,8 @@
-//! Which socket takes the packets of a flow, who holds it, and on which CPU its holder works.
+//! The socket that receives the packets of a flow, the processes that hold it, and the CPU they run on.
 //!
-//! What enters: a flow as seen by its receiver on this machine. What leaves: the sockets that the kernel may choose, as
-//! sock_diag netlink lists them (`linux/inet_diag.h`), and the processes and threads behind each, from `/proc`. Processes
-//! of others are seen with privilege only; a socket without visible holders says so by having none.
+//! Input: a flow as seen by its receiver on this machine. Output: the sockets that the kernel may choose, as sock_diag
+//! netlink lists them (`linux/inet_diag.h`), and the processes and threads of each, from `/proc`. Other users'
+//! processes are visible only with privilege; a socket without visible holders has an empty list.
 
 mod diag;
 mod owners;
@@ -17,31 +17,31 @@ pub use owners::{Holder, Thread};
 use crate::HostError;
 use crate::tree::Tree;
 
-/// A socket that takes a flow's packets.
+/// A socket that receives a flow's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The number that `/proc/PID/fd` names it by.
+    /// The inode number, as in `/proc/PID/fd`.
     pub inode: u32,
-    /// Its own address; unspecified where it takes any.
+    /// The local address; unspecified if it accepts any.
     pub local: SocketAddr,
-    /// Its peer; unspecified where it takes any.
+    /// The peer; unspecified if it accepts any.
     pub remote: SocketAddr,
-    /// Whether it is a listener, which hands out connections.
+    /// Whether it is a listener.
     pub listens: bool,
     /// The processes that hold it, with the threads that wait on it.
     pub holders: Vec<Holder>,
-    /// The one CPU that every thread which may read it is bound to; `None` where there are several or none is known.
+    /// The one CPU that every thread which may read it is pinned to; `None` if there are several or none is known.
     pub cpu: Option<u32>,
-    /// How that was found out.
+    /// How that CPU was determined.
     pub cpu_by: Option<String>,
 }
 
-/// Finds the sockets that packets of `protocol` from `remote` to `local` go to: one, or the members of a reuseport group in
-/// the order in which their holder opened them. None where nobody listens.
+/// Finds the sockets that receive packets of `protocol` from `remote` to `local`: one, or the members of a reuseport
+/// group in the order in which their holder opened them. Empty if nobody listens.
 ///
 /// # Errors
 ///
-/// [`HostError::Netlink`] for kernels without sock_diag.
+/// [`HostError::Netlink`] if the kernel does not support sock_diag.
 pub fn owners(protocol: Protocol, local: SocketAddr, remote: SocketAddr) -> Result<Vec<Owner>, HostError> {
     let number = match protocol {
         Protocol::Tcp => libc::IPPROTO_TCP,
@@ -68,13 +68,13 @@ impl Owner {
         }
     }
 
-    /// The CPU that it is settled on, and how that was found out.
+    /// The CPU that it is handled on, and how that was determined.
     pub(crate) fn settled(&self) -> Option<(u32, &str)> {
         Some((self.cpu?, self.cpu_by.as_deref()?))
     }
 }
 
-/// The same of the one socket of one end.
+/// The same for the only socket of one end.
 pub(crate) fn settled(owners: &[Owner]) -> Option<(u32, &str)> {
     match owners {
         [one] => one.settled(),
@@ -82,7 +82,7 @@ pub(crate) fn settled(owners: &[Owner]) -> Option<(u32, &str)> {
     }
 }
 
-/// Those that fit best: a connected socket before one bound to the address, before one that takes any address
+/// The best matches: a connected socket before one bound to the address, before one bound to any address
 /// (`compute_score` in `net/ipv4/udp.c` and `net/ipv4/inet_hashtables.c`).
 fn best(listed: Vec<Owner>, local: SocketAddr, remote: SocketAddr) -> Vec<Owner> {
     let scored = |socket| Some((score(&socket, local, remote)?, socket));

@@ -1,8 +1,8 @@
-//! Who holds a socket, and which thread reads it.
+//! The processes that hold a socket, and the thread that reads it.
 //!
-//! What enters: the kernel's numbers of sockets; `/proc`. What leaves: the holders of each. A thread is known to read a
+//! Input: the kernel's inode numbers of sockets; `/proc`. Output: the holders of each. A thread is known to read a
 //! socket when it waits in a call on it, or on an epoll instance that watches it; `/proc/PID/task/TID/syscall` and
-//! `/proc/PID/fdinfo` tell both (`proc_pid_syscall(5)`, `proc_pid_fdinfo(5)`), to who may trace the process.
+//! `/proc/PID/fdinfo` show both (`proc_pid_syscall(5)`, `proc_pid_fdinfo(5)`) if the caller may trace the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,30 +15,30 @@ use crate::tree::{Tree, field};
 /// A process that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its number.
+    /// The process id.
     pub process: u32,
-    /// Its name.
+    /// The process name.
     pub name: String,
     /// The descriptors it holds the socket by, ascending.
     pub descriptors: Vec<u32>,
-    /// Its threads that wait for the socket; empty where none was seen to wait.
+    /// The threads that wait for the socket; empty if none was found waiting.
     pub waiting: Vec<Thread>,
     /// The CPUs that all its threads may run on.
     pub cpus: Vec<u32>,
 }
 
-/// A thread and where it may run.
+/// A thread and its affinity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its number.
+    /// The thread id.
     pub thread: u32,
-    /// Its name.
+    /// The thread name.
     pub name: String,
     /// The CPUs it may run on.
     pub cpus: Vec<u32>,
 }
 
-/// Calls on the descriptor in their first argument that a reader of a socket waits in.
+/// Calls with the descriptor as first argument in which a reader of a socket waits.
 const WAITING_ON_SOCKET: [libc::c_long; 6] = [
     libc::SYS_read,
     libc::SYS_readv,
@@ -57,8 +57,8 @@ const OLDER: [libc::c_long; 2] = [libc::SYS_accept, libc::SYS_epoll_wait];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: [libc::c_long; 0] = [];
 
-/// Enters holders, and the CPU where it is settled, into each of `owners`, which are put into the order of descriptors
-/// where one process holds them all.
+/// Adds holders, and the CPU if it is determined, to each of `owners`, which are sorted by descriptor if one process
+/// holds them all.
 pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
     let numbers: BTreeMap<String, usize> = owners
         .iter()
@@ -76,12 +76,12 @@ pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
     settle_by_order(tree, owners);
 }
 
-/// Looks through the descriptors of a process.
+/// Scans the descriptors of a process.
 fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners: &mut [Owner]) {
     let directory = format!("/proc/{process}");
     let mut held: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     let mut epolls: Vec<u32> = Vec::new();
-    // Not permitted, or gone: then it is not seen to hold anything.
+    // Not permitted, or ended: no visible holder.
     for descriptor in tree.numbers(&format!("{directory}/fd"), "").unwrap_or_default() {
         let target = tree
             .link(&format!("{directory}/fd/{descriptor}"))
@@ -120,7 +120,8 @@ fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners:
     }
 }
 
-/// Whether an epoll instance watches one of some descriptors: it has a line `tfd: 5 events: …` for each that it does.
+/// Whether an epoll instance watches one of some descriptors: it has one line `tfd: 5 events: …` per watched
+/// descriptor.
 fn watches(tree: &Tree, directory: &str, epoll: u32, descriptors: &BTreeSet<u32>) -> bool {
     let text = tree
         .text(&format!("{directory}/fdinfo/{epoll}"))
@@ -149,7 +150,7 @@ fn threads(tree: &Tree, directory: &str) -> Vec<Thread> {
     numbers.into_iter().map(thread).collect()
 }
 
-/// The call that each thread waits in, and its first argument. Threads that run are in none.
+/// The call that each thread waits in, and its first argument. Running threads are omitted.
 fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, (libc::c_long, u32)> {
     let call = |thread: &Thread| {
         let text = tree
@@ -163,15 +164,15 @@ fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, (lib
     threads.iter().filter_map(call).collect()
 }
 
-/// The CPU where everyone who may read the socket is bound to the same one.
+/// The CPU, if every possible reader of the socket is pinned to the same one.
 fn settle(owners: &mut [Owner]) {
     for owner in owners {
         let waiting = owner.holders.iter().flat_map(|holder| &holder.waiting);
         let waiting: BTreeSet<u32> = waiting.flat_map(|thread| &thread.cpus).copied().collect();
         let may_read = owner.holders.iter().flat_map(|holder| &holder.cpus).copied();
         let (cpus, by) = match waiting.len() {
-            1 => (waiting, "the thread that waits for it is bound to it"),
-            _ => (may_read.collect(), "all threads of its holder are bound to it"),
+            1 => (waiting, "the thread that waits for it is pinned to it"),
+            _ => (may_read.collect(), "all threads of its holder are pinned to it"),
         };
         if cpus.len() == 1 {
             owner.cpu = cpus.first().copied();
@@ -180,8 +181,8 @@ fn settle(owners: &mut [Owner]) {
     }
 }
 
-/// Where one process holds a group of sockets and has as many threads that are bound to one CPU each, the first socket is
-/// taken to be the first thread's, and so on: servers open sockets and start threads in one order.
+/// If one process holds a group of sockets and has as many threads, each pinned to one CPU, the first socket is assumed
+/// to belong to the first thread, and so on: servers open sockets and start threads in the same order.
 fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
     let holder = |owner: &Owner| match &owner.holders[..] {
         [holder] if owner.cpu.is_none() => Some(holder.process),
@@ -201,7 +202,7 @@ fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
         for (owner, thread) in owners.iter_mut().zip(&bound) {
             owner.cpu = thread.cpus.first().copied();
             let by = format!(
-                "thread {} ({}) is bound to it, by its place among the threads",
+                "thread {} ({}) is pinned to it, by its position among the threads",
                 thread.thread, thread.name
             );
             owner.cpu_by = Some(by);

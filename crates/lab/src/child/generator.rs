@@ -11,8 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often a generator is looked at: idle time after its last datagram would be booked as the trial's, and 2 ms are 1 %
-/// of the shortest trials that tests run.
+/// Poll interval of a generator: idle time after its last datagram counts as part of the trial, and 2 ms are 1 % of the shortest trials in tests.
 const SENDING_LOOK: Duration = Duration::from_millis(2);
 
 /// A generator in a process of its own.
@@ -43,7 +42,7 @@ impl<G: Generator> LoadProcess<G> {
     /// [`Moment`] of the run, in their order.
     ///
     /// # Errors
-    /// When it is gone, and what it said when it could not send.
+    /// If it is gone, or its own error.
     pub fn run(
         mut self,
         plan: &G::Plan,
@@ -83,7 +82,7 @@ pub(super) fn attend<G: Generator>(
             Err(mpsc::TryRecvError::Empty) => {}
             Ok(_) => load.stop(),
             Err(mpsc::TryRecvError::Disconnected) => {
-                // Nobody takes its report: the process ends without waiting for the last answers.
+                // No one reads its report: the process ends without waiting for the last responses.
                 std::mem::forget(load);
                 return Ok(());
             }

@@ -1,8 +1,7 @@
-//! Servers and generators as child processes: a plan in, answers to questions and a report out, over the child's standard
-//! input and output, one JSON document a line. The end of the child's input ends the child, so whatever happens to the
-//! parent, no child stays.
+//! Servers and generators as child processes. In: a plan. Out: replies and a report. Both are JSON documents, one per line, over the child's standard input and output. End of input ends the child, so no child outlives its parent.
 //!
-//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the child's.
+//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the
+//! child's.
 
 mod generator;
 mod process;
@@ -36,21 +35,21 @@ use thiserror::Error;
 /// The argument that makes the program a child.
 pub const CHILD_ARGUMENT: &str = "attend-parent";
 
-/// What a child is ordered to be that probes the device of a guest: [`nic::probe`](crate::nic::probe).
+/// The kind of a child that probes the device of a guest: [`nic::probe`](crate::nic::probe).
 pub(crate) const PROBE: &str = "nic-probe";
 
-/// How often parent and child look whether something else is to be done while they wait for each other.
+/// Poll interval of parent and child while they wait for each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a parent orders its child, first what to be, then questions.
+/// An order of the parent: first the child's kind, then queries.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
-    /// Be this, by this plan.
+    /// Run this kind of child with this plan.
     Be {
         /// [`Server::KIND`] or [`Generator::KIND`].
         kind: String,
-        /// As text: values of a plan for a million connections would leave the child with ten times the memory that it needs.
+        /// As text: parsed values of a plan for a million connections would use ten times the child's memory.
         plan: Box<RawValue>,
     },
     /// Report a server's counts so far.
@@ -63,16 +62,15 @@ enum Order {
     Stop,
 }
 
-/// What a child answers to its parent.
+/// A reply of the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// What was asked for; a server's first one, its counts, says that it is ready. That of a generator and of a probe is its
-    /// last word.
+    /// The requested report. A server's first report, its counts, means that it is ready. A generator or probe sends one report at its end.
     Report(Value),
-    /// A generator came to a point of its run.
+    /// A generator reached a point of its run.
     Reached(Moment),
-    /// What went wrong, its last word.
+    /// An error; the child's last reply.
     Failed(String),
 }
 
@@ -93,7 +91,7 @@ pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<Str
     })
 }
 
-/// What a probe found, out of all that its machine printed; otherwise why there is nothing.
+/// Extracts a probe's result from the output of its machine.
 pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     let mut answers = printed.lines().filter_map(|line| serde_json::from_str(line).ok());
     match answers.next_back() {
@@ -103,15 +101,15 @@ pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     }
 }
 
-/// Why a child did not do as it was ordered.
+/// An error of a child process.
 #[derive(Debug, Error)]
 pub enum ChildError {
     /// The program could not be started.
     #[error("{program}: {error}")]
     Start {
-        /// What was started.
+        /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The system error.
         error: io::Error,
     },
     /// The pipe broke: the child is gone.
@@ -119,7 +117,7 @@ pub enum ChildError {
     Gone {
         /// Which child.
         what: &'static str,
-        /// What the pipe said.
+        /// The error of the pipe.
         error: io::Error,
     },
     /// The child said why it failed.
@@ -127,13 +125,12 @@ pub enum ChildError {
     Failed {
         /// Which child.
         what: &'static str,
-        /// In its own words.
+        /// The child's message.
         reason: String,
     },
 }
 
-/// The child's side: takes the plan from `input`, carries it out, answers on `output`, and returns when it is done or when
-/// `input` ends.
+/// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input` ends.
 ///
 /// # Errors
 /// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
@@ -178,14 +175,14 @@ fn be(
     }
 }
 
-/// The plan in a text, which is let go before the plan is carried out.
+/// Parses the plan, and frees its text before the plan runs.
 fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String> {
     let plan = serde_json::from_str(text.get()).map_err(|error| format!("the plan: {error}"));
     drop(text);
     plan
 }
 
-/// What went wrong, as it is reported to the parent.
+/// The error message for the parent.
 fn words(error: impl std::error::Error) -> String {
     error.to_string()
 }

@@ -23,8 +23,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts `program` on `side`. With `first` it is the first of a process namespace of its own, where that is permitted,
-    /// so that all that it starts ends with it.
+    /// Starts `program` on `side`. With `first` it is the first of a process namespace of its own, where that is
+    /// permitted, so that all that it starts ends with it.
     pub(super) fn start(
         program: &Path,
         side: &Side,
@@ -63,14 +63,14 @@ impl Child {
         self.process.id()
     }
 
-    /// Orders what to be.
+    /// Sends the child's kind and plan.
     pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize) -> Result<(), ChildError> {
         let plan = to_raw_value(plan).map_err(|error| self.failed(error.to_string()))?;
         let kind = kind.to_owned();
         self.give(&Order::Be { kind, plan })
     }
 
-    /// Gives an order.
+    /// Sends an order.
     pub(super) fn give(&mut self, order: &Order) -> Result<(), ChildError> {
         let written = match &mut self.input {
             Some(input) => write_line(input, order),
@@ -79,7 +79,7 @@ impl Child {
         written.map_err(|error| self.gone(error))
     }
 
-    /// Waits for the next answer; orders the child to end as soon as `interrupt` is set.
+    /// Waits for the next reply; orders the child to end when `interrupt` is set.
     pub(super) fn answer(&mut self, interrupt: &AtomicBool) -> Result<Answer, ChildError> {
         let mut stopping = false;
         loop {
@@ -139,7 +139,7 @@ fn read_answers(output: ChildStdout) -> mpsc::Receiver<io::Result<Answer>> {
 impl Drop for Child {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends on its own now that its input has ended; nobody is interested in how.
+        // It ends by itself because its input is closed; its status is ignored.
         let _ = self.process.wait();
     }
 }

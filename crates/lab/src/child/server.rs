@@ -22,7 +22,7 @@ impl<S: Server> ServerProcess<S> {
     /// Starts `program` as a server on `side`; returns when it is ready to receive.
     ///
     /// # Errors
-    /// When it cannot be started, and what it said when it could not serve.
+    /// If it cannot be started, or its own error if it could not serve.
     pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> Result<Self, ChildError> {
         let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
         child.be(S::KIND, plan)?;
@@ -30,7 +30,7 @@ impl<S: Server> ServerProcess<S> {
         Ok(Self { child, ready })
     }
 
-    /// What it said when it was ready: its address, engine and steering document.
+    /// Its first report: its address, engine and steering document.
     #[must_use]
     pub fn ready(&self) -> &S::Served {
         &self.ready
@@ -50,10 +50,10 @@ impl<S: Server> ServerProcess<S> {
         self.ask(&Order::Counts)
     }
 
-    /// Has it steer by another table from now on; returns how many entries moved.
+    /// Sets another steering table; returns the number of entries moved.
     ///
     /// # Errors
-    /// When it is gone, and what it said when it cannot.
+    /// If it is gone, or its own error.
     pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, ChildError> {
         self.ask(&Order::ChangeTable(table))
     }
@@ -61,7 +61,7 @@ impl<S: Server> ServerProcess<S> {
     /// Its packets by flow so far.
     ///
     /// # Errors
-    /// When it is gone, and what it said when it does not know them.
+    /// If it is gone, or its own error.
     pub fn flows(&mut self) -> Result<FlowCounts, ChildError> {
         self.ask(&Order::Flows)
     }

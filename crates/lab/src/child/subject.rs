@@ -1,8 +1,8 @@
-//! Any server under test, kept by a child of the lab: started, waited for until it accepts connections, ended with all that
-//! it started.
+//! Runs any server under test in a child of the lab: starts it, waits until it accepts connections, and ends it with all its processes.
 //!
-//! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that happens:
-//! where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server leaves behind.
+//! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that
+//! happens: where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server
+//! leaves behind.
 
 use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin};
@@ -18,16 +18,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often it is tried whether the server accepts.
+/// Interval between connection attempts.
 const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 
-/// How long one such try may take.
+/// Timeout of one attempt.
 const ACCEPT_WITHIN: Duration = Duration::from_millis(200);
 
-/// How long the server may take to end when it is asked to.
+/// Timeout of the server's shutdown.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What of the server's last words is kept: a screen.
+/// Amount of the server's last output to keep: one screen.
 const MOST_WORDS_BYTES: usize = 4096;
 
 /// A server under test.
@@ -40,16 +40,16 @@ pub struct SubjectPlan {
     pub address: SocketAddr,
     /// The CPUs that it may run on.
     pub cpus: Vec<u32>,
-    /// How long it may take until it accepts, in milliseconds.
+    /// Timeout until it accepts connections, in milliseconds.
     pub ready_within_ms: u64,
 }
 
-/// What the keeper reports: the server accepts connections.
+/// The keeper's report: the server accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectReady {
     /// Where.
     pub address: SocketAddr,
-    /// How long it took, in milliseconds.
+    /// Time until it accepted, in milliseconds.
     pub after_ms: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Subject {
     ended: Option<Ended>,
 }
 
-/// Why there is no server under test, in words.
+/// An error of the server under test.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SubjectError(String);
@@ -146,7 +146,7 @@ impl Server for Subject {
 }
 
 impl Subject {
-    /// Takes what has ended; returns whether anything of the server is left.
+    /// Reaps ended processes; returns whether any process of the server is left.
     fn reap(&mut self) -> Result<bool, SubjectError> {
         loop {
             match processes::next_ended().map_err(SubjectError::of)? {

@@ -86,8 +86,8 @@ impl Rings {
         rings
     }
 
-    /// Receives a burst of frames with the pairs from number `first` on, and gives its slots: as many as asked for, fewer
-    /// at the end of the ring.
+    /// Receives a burst of frames with the pairs from number `first` on, and gives its slots: as many as asked for,
+    /// fewer at the end of the ring.
     pub fn receive(&mut self, frames: usize, traffic: &Traffic, first: usize) -> Range<usize> {
         let slots = self.next..self.receive.len().min(self.next + frames);
         self.next = slots.end % self.receive.len();

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 const ZERO_BYTE: usize = 60;
 
 /// Receives bursts for `duration` and fetches the headers of each one after the other, in an order that no prefetcher
-/// guesses: where the next one is depends on a byte of the one before. Gives the time of one header, the median over the
-/// bursts, so that what interrupts the thread does not count.
+/// guesses: where the next one is depends on a byte of the one before. Gives the time of one header, the median over
+/// the bursts, so that what interrupts the thread does not count.
 pub fn nanoseconds(
     stride: usize,
     slots: usize,

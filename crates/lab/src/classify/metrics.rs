@@ -24,7 +24,7 @@ pub static FRAMES: M = M::higher(
     "frames_per_s",
     "frames",
     Show::PerSecond,
-    "Frames classified and forwarded a second, all threads together.",
+    "Frames classified and forwarded per second, all threads together.",
     |trial| number(trial.frames_per_s()),
 )
 .spread("frames_per_s_spread")
@@ -34,7 +34,7 @@ pub static LOOKUPS: M = M::higher(
     "lookups_per_s",
     "lookups",
     Show::PerSecond,
-    "Addresses looked up a second, two for each frame, all threads together.",
+    "Addresses looked up per second, two for each frame, all threads together.",
     |trial| number(trial.lookups_per_s()),
 )
 .spread("lookups_per_s_spread");
@@ -44,7 +44,7 @@ pub static SHARE_OF_LIMIT: M = M::concluded(
     "limit",
     Show::Share,
     Better::Higher,
-    "Lookups a second and thread over the random lines a second that one thread reads here, of the same round.",
+    "Lookups per second and thread, divided by the random lines per second of one thread, of the same round.",
 )
 .spread("share_of_limit_spread");
 
@@ -61,7 +61,7 @@ pub static MEMORY_READ: M = M::lower(
     "mem_read_mb_s",
     "read",
     Show::Fixed(0),
-    "Memory read, in millions of bytes a second.",
+    "Memory read, in millions of bytes per second.",
     |trial| number(trial.mb_s(trial.mem_read_bytes)),
 )
 .unit("MB/s");
@@ -70,7 +70,7 @@ pub static MEMORY_WRITTEN: M = M::lower(
     "mem_write_mb_s",
     "written",
     Show::Fixed(0),
-    "Memory written, in millions of bytes a second.",
+    "Memory written, in millions of bytes per second.",
     |trial| number(trial.mb_s(trial.mem_write_bytes)),
 )
 .unit("MB/s");

@@ -1,4 +1,4 @@
-//! One thread's work: bursts of frames enter, what it took to classify them leaves.
+//! The work of one thread. In: bursts of frames. Out: the time to classify them.
 
 use super::frames::{Rings, Traffic};
 use crate::classify::document::{PrefetchKind, Setting, ThreadTrial};
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// What addresses are looked up in, and how.
+/// The table and the way of searching it.
 pub enum Searched<'a> {
     /// Nothing: frames are forwarded without being looked at.
     Nothing,
@@ -38,7 +38,7 @@ pub enum Order {
     Rolling(usize),
 }
 
-/// When headers are asked for.
+/// When headers are prefetched.
 #[derive(Clone, Copy)]
 enum Headers {
     Never,
@@ -128,7 +128,7 @@ impl<'a> Pipeline<'a> {
         Ok(trial)
     }
 
-    /// A burst comes into the ring.
+    /// Receives a burst into the ring.
     fn arrive(&mut self) -> Range<usize> {
         let slots = self.rings.receive(self.burst, self.traffic, self.next);
         self.next = self.next.wrapping_add(slots.len());
@@ -150,7 +150,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Takes the addresses out of a batch of frames.
+    /// Extracts the addresses of a batch of frames.
     #[inline(always)]
     fn decapsulate(&mut self, batch: Range<usize>, trial: &mut ThreadTrial) {
         self.addresses.clear();

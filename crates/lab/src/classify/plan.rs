@@ -1,4 +1,4 @@
-//! Which steps are measured: the post's rows and what surrounds them, or every combination of what is asked for.
+//! Selects the steps: the post's rows and their neighbours, or every combination of the request's lists.
 
 use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
@@ -6,16 +6,16 @@ use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
 use crate::error::{Refusal, within};
 use crate::named::Named;
 
-/// What to measure.
+/// The request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What steps may have.
+    /// The allowed settings.
     pub lists: Lists,
-    /// Every combination of the lists, instead of the post's rows and what surrounds them.
+    /// Measure every combination of the lists, instead of the post's rows and their neighbours.
     pub every_combination: bool,
     /// Addresses in the full tables.
     pub entries: usize,
-    /// Frames pulled at once.
+    /// Frames per burst.
     pub burst: usize,
     /// Frame buffers of each ring; made a multiple of the burst.
     pub ring: usize,
@@ -29,7 +29,7 @@ pub struct Request {
     pub seed: u64,
 }
 
-/// What steps may have; a step with anything else is left out.
+/// The allowed settings; steps with other settings are skipped.
 #[derive(Debug, Clone)]
 pub struct Lists {
     /// Kinds of table.
@@ -42,7 +42,7 @@ pub struct Lists {
     pub batches: Vec<usize>,
     /// Kinds of prefetching.
     pub prefetch: Vec<PrefetchKind>,
-    /// Prefetch distances; none leaves such steps out.
+    /// Prefetch distances; empty skips such steps.
     pub distances: Vec<usize>,
     /// Strides.
     pub strides: Vec<usize>,
@@ -84,7 +84,7 @@ const MOST_BUCKETS: usize = 1 << 30;
 /// The settings of all steps, each once.
 ///
 /// # Errors
-/// When something asked for cannot be measured, or the lists leave nothing.
+/// If a requested setting is invalid, or no step is left.
 pub fn settings(request: &Request) -> Result<Vec<Setting>, Refusal> {
     check(request)?;
     let lists = &request.lists;
@@ -235,8 +235,8 @@ fn surrounds_the_post(setting: &Setting, lists: &Lists) -> bool {
     within_a_batch || setting.entries > 0 && (further || shared)
 }
 
-/// Whether there is such a step: the exact table has neither arrays nor a lock, and to prefetch at a distance takes something
-/// to prefetch.
+/// Whether there is such a step: the exact table has neither arrays nor a lock, and to prefetch at a distance takes
+/// something to prefetch.
 fn exists(setting: &Setting) -> bool {
     let Setting { prefetch, lock, .. } = *setting;
     let arrays = prefetch == PrefetchKind::BucketAndArray;

@@ -1,4 +1,5 @@
-//! The runner: rounds, the seeded order within each, and a report after every trial, so that an interrupt loses nothing.
+//! The runner: rounds, the seeded order within each, and a report after every trial, so that an interrupt loses
+//! nothing.
 
 use super::frames::{FRAME_BYTES, Traffic};
 use super::headers;
@@ -26,19 +27,19 @@ use std::sync::{Barrier, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An experiment, ready to run.
+/// A planned experiment.
 pub struct Classification {
-    /// What to measure.
+    /// The request.
     pub request: Request,
     /// The data caches of the first CPU.
     pub caches: Vec<CacheInfo>,
-    /// What its document says of the run.
+    /// Facts about the run for its document.
     pub facts: RunFacts,
-    /// What it measures with, once it has begun.
+    /// The data of all trials, once started.
     pub(super) bench: Option<Bench>,
 }
 
-/// What every trial is measured with.
+/// The data of all trials.
 pub(super) struct Bench {
     tables: Tables,
     traffic: Traffic,
@@ -55,8 +56,8 @@ enum Unit {
     Step(usize),
 }
 
-/// The ways of reading random lines: a batch that is asked for and then read, or rolling so far ahead. Whichever is fastest
-/// is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
+/// The ways of reading random lines: a batch that is asked for and then read, or rolling so far ahead. Whichever is
+/// fastest is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
 const LIMIT_WAYS: [(&str, Option<Prefetch>); 3] = [
     ("batches of 32", None),
     ("32 ahead", Some(Prefetch::Ahead(32))),
@@ -68,7 +69,7 @@ const LIMIT_BATCH: usize = 32;
 
 /// Pairs of addresses that are written into frames before they repeat: their lookups touch more lines than a table has.
 const PAIRS: usize = 1 << 21;
-/// Lines read between two looks at the clock.
+/// Lines read between two readings of the clock.
 const LINES_AT_ONCE: usize = 1 << 16;
 
 impl Classification {
@@ -83,7 +84,7 @@ impl Classification {
         }
     }
 
-    /// The report before anything was measured, with what the caches foretell.
+    /// The report before any measurement, with the predictions from the caches' geometry.
     fn planned(&self) -> Result<ClassifyReport, LabError> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
@@ -189,7 +190,7 @@ impl Classification {
         thread::scope(|scope| joined(scope.spawn(pinned)))
     }
 
-    /// One trial of a step: its threads begin together, each on its CPU.
+    /// One trial of a step: its threads start together, each on its CPU.
     fn classify(
         &self,
         step: usize,

@@ -1,4 +1,4 @@
-//! The tables of a run, each made once and shared by all steps that look something up in it.
+//! The tables of a run, each built once and shared by all steps that use it.
 
 use super::plan::Request;
 use crate::classify::document::{Setting, TableKind};
@@ -16,11 +16,11 @@ pub struct Tables {
     pub entries: Vec<Ipv4Addr>,
     posts: BTreeMap<(u64, bool), Made<PostTable>>,
     pub exact: Made<ExactMap<Ipv4Addr>>,
-    /// As much memory as the exact table takes, to read random lines of.
+    /// Memory of the exact table's size, for reading random lines.
     pub limit: Made<RandomLines>,
 }
 
-/// A table with what is known of its memory.
+/// A table and facts about its memory.
 pub struct Made<T> {
     pub table: T,
     pub memory: Memory,
@@ -34,7 +34,7 @@ pub struct Memory {
 }
 
 impl<T> Made<T> {
-    /// Makes a table, and looks which pages it came to be in.
+    /// Builds a table and determines its page size.
     fn make<E>(make: impl FnOnce() -> Result<T, E>, bytes: impl FnOnce(&T) -> usize) -> Result<Made<T>, E> {
         let before = HugeBytes::read();
         let table = make()?;

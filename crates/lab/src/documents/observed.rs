@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// A caller with less of the samples, in percent, would read 0.0 at the one decimal of pmcstat.
 const LEAST_CALLER_SHOWN: f64 = 0.05;
 
-/// What one trial's observation saw. Each part is `None` where it was not asked for, or could not be had: then
+/// The observations of one trial. Each part is `None` if it was not requested, or was not available: then
 /// [`Observed::unknown`] has the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/engines/1";
 
-/// The hash that ratios of hashes are to: the sliding-window reference.
+/// The reference for hashes: the sliding-window oracle.
 pub const ORACLE: &str = "oracle";
 
-/// The way to move datagrams that ratios are to: one `recvfrom` and one `sendto` a datagram.
+/// The reference for datagrams: one `recvfrom` and one `sendto` per datagram.
 pub const BASIC: &str = "basic";
 
 /// The whole document.
@@ -28,13 +28,13 @@ pub struct EnginesReport {
     /// What all documents begin with; without a bed where no datagrams were moved.
     #[serde(flatten)]
     pub head: Head,
-    /// What was to be measured.
+    /// The plan.
     pub plan: Plan,
     /// Every way to hash, by tuple, then by way, one at a time before batches.
     pub toeplitz: Vec<ToeplitzWay>,
     /// Every way to move datagrams.
     pub udp: Vec<UdpWay>,
-    /// Ways that could not be measured here.
+    /// Ways skipped on this machine.
     pub left_out: Vec<LeftOut>,
     /// Every measurement of a hash.
     pub toeplitz_trials: Vec<ToeplitzTrial>,
@@ -44,7 +44,7 @@ pub struct EnginesReport {
 
 document!(EnginesReport, [SCHEMA]);
 
-/// What was to be measured.
+/// The plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Ways to hash, by name.
@@ -86,9 +86,9 @@ pub struct ToeplitzWay {
 pub struct UdpWay {
     /// [`BASIC`], `batch`, `uring`, `gso`, `gro_gso_16` or `gro_gso_64`.
     pub name: String,
-    /// What it does, in words.
+    /// Description.
     pub describe: String,
-    /// Why there are no figures, where there are none.
+    /// Why there are no results, if there are none.
     pub unknown_because: Option<String>,
     /// The metrics.
     #[serde(flatten)]
@@ -112,7 +112,7 @@ impl Measured for UdpWay {
 pub struct LeftOut {
     /// Its name.
     pub name: String,
-    /// What it takes that is missing.
+    /// The missing requirement.
     pub because: String,
 }
 
@@ -127,7 +127,7 @@ pub struct ToeplitzTrial {
     pub batch: usize,
     /// The round, from 0.
     pub round: u32,
-    /// Nanoseconds a hash: the median of repetitions within the round.
+    /// Nanoseconds per hash: the median of repetitions within the round.
     pub ns_per_hash: f64,
 }
 
@@ -146,7 +146,7 @@ pub struct UdpTrial {
     pub sending_s: f64,
     /// Datagrams sent by the client and not returned.
     pub lost: u64,
-    /// Why it gives no figure; `None` when it does.
+    /// Why the trial has no result; `None` if it has one.
     pub why: Option<String>,
 }
 
@@ -157,7 +157,7 @@ impl ToeplitzTrial {
 }
 
 impl UdpTrial {
-    /// Datagrams a second of the server's CPU time; `None` when the trial gives no figure.
+    /// Datagrams per second of the server's CPU time; `None` when the trial gives no figure.
     #[must_use]
     pub fn datagrams_per_cpu_second(&self) -> Option<f64> {
         let measured = self.why.is_none() && self.answered > 0 && self.server_cpu_ns > 0;
@@ -166,7 +166,7 @@ impl UdpTrial {
 }
 
 impl EnginesReport {
-    /// Draws medians and ratios from the trials so far.
+    /// Computes medians and ratios from the trials so far.
     pub fn summarise(&mut self) {
         self.toeplitz = toeplitz_ways(&self.toeplitz_trials);
         let ways = self.plan.udp.iter();

@@ -1,8 +1,6 @@
-//! How long every way takes for a hash: ways in, nanoseconds a hash out, for each kind of tuple, one at a time and in
-//! batches.
+//! Measures the time per hash of every way, for each kind of tuple, one at a time and in batches.
 //!
-//! Measured is throughput: many inputs one after the other, none waiting for the hash before. All ways take turns, and a
-//! figure is the median of its turns, so that what else runs on the machine meets all of them alike.
+//! Measured is throughput: many inputs one after the other, none waiting for the hash before. Ways alternate, and the result is the median of a way's turns, so other load affects all ways equally.
 
 use super::document::ToeplitzTrial;
 use super::ways::HashWay;
@@ -58,7 +56,7 @@ struct Case {
     batch: usize,
     /// Hashes all inputs once.
     pass: Box<dyn FnMut()>,
-    /// Nanoseconds a hash.
+    /// Nanoseconds per hash.
     turns: Vec<f64>,
 }
 

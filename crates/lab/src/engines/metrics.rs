@@ -16,7 +16,7 @@ pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::<ToeplitzTrial>::lower(
     "ns_per_hash",
     "one at a time",
     Show::Fixed(2),
-    "Nanoseconds a hash, in throughput: many inputs, none waiting for the hash before.",
+    "Nanoseconds per hash, as throughput: many independent inputs.",
     |trial| number(Some(trial.ns_per_hash)),
 )
 .unit("ns/hash")
@@ -27,7 +27,7 @@ pub static RATIO_TO_ORACLE: Metric<ToeplitzTrial> = Metric::concluded(
     "time",
     Show::Ratio,
     Better::Lower,
-    "Nanoseconds a hash over the oracle's for the same tuple: 0.05 is a twentieth of its time.",
+    "Nanoseconds per hash, divided by the oracle's for the same tuple.",
 )
 .unit("of oracle")
 .spread("ratio_to_oracle_spread");
@@ -36,7 +36,7 @@ pub static PER_CPU_SECOND: Metric<UdpTrial> = Metric::<UdpTrial>::higher(
     "datagrams_per_cpu_second",
     "datagrams",
     Show::Prefixed,
-    "Datagrams answered a second of the server's CPU time.",
+    "Datagrams answered per second of the server's CPU time.",
     |trial| number(trial.datagrams_per_cpu_second()),
 )
 .unit("/CPU s")
@@ -47,7 +47,7 @@ pub static RATIO_TO_BASIC: Metric<UdpTrial> = Metric::concluded(
     "rate",
     Show::Ratio,
     Better::Higher,
-    "Datagrams answered a second of CPU time over those of one at a time: 15 is fifteen times as many.",
+    "Datagrams answered per second of CPU time, divided by those of one at a time.",
 )
 .unit("x basic")
 .spread("ratio_to_basic_spread");

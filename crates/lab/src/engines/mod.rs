@@ -1,8 +1,6 @@
-//! `lab engines`: which way to hash and which way to move datagrams is best on this machine.
+//! `lab engines`: finds the fastest way to hash and the fastest way to send and receive datagrams on this machine.
 //!
-//! In: [`Request`], the ways that are to be compared, and a test bed. Out: [`EnginesReport`], in which every way stands
-//! beside its reference, measured in the same rounds: the sliding-window oracle for hashes, one `recvfrom` and one
-//! `sendto` a datagram for datagrams.
+//! In: [`Request`], the ways to compare, and a test bed. Out: [`EnginesReport`], which compares every way with its reference, measured in the same rounds: the sliding-window oracle for hashes, one `recvfrom` and one `sendto` per datagram for datagrams.
 //!
 mod document;
 mod hashes;

@@ -1,4 +1,4 @@
-//! The comparison as people read it: hashes by tuple, ways to move datagrams, what was left out, the best ways last.
+//! The comparison for people: hashes by tuple, ways to move datagrams, what was left out, the best ways last.
 
 use super::document::{EnginesReport, ORACLE, ToeplitzWay, UdpWay};
 use super::metrics::{NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE};

@@ -149,7 +149,7 @@ impl Experiment for Comparison {
     }
 }
 
-/// Takes out of a request what this machine lacks, and says why.
+/// Removes ways that this machine does not support from a request, with reasons.
 fn leave_out(request: &mut Request) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let mut has = |name: &str, because: Option<String>| {

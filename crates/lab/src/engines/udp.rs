@@ -26,7 +26,8 @@ pub(super) const OUTSTANDING: u32 = 512;
 /// Receive buffer of the server: the window fits, whatever the kernel charges for a datagram.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Length of the traffic before each measurement that is not counted: it faults memory in and fills the kernel's caches.
+/// Length of the traffic before each measurement that is not counted: it faults memory in and fills the kernel's
+/// caches.
 const WARM_UP_S: f64 = 0.05;
 
 /// Answers under which a measurement gives no figure: ten windows, so that the start is a small part of it.

@@ -1,4 +1,4 @@
-//! What can be compared: names in, what each way asks of server and client out.
+//! The ways that can be compared. In: names. Out: the settings of server and client for each way.
 
 use super::document::{BASIC, ORACLE};
 use crate::named::Named;
@@ -7,7 +7,7 @@ use corelane_worker::engine::{EngineKind, EngineSettings};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What a user asks of the comparison.
+/// The user's request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Ways to hash, in the order of the report; the oracle is among them unless there are none.
@@ -84,7 +84,7 @@ impl HashWay {
 /// A way to move datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UdpWay {
-    /// One `recvfrom` and one `sendto` a datagram.
+    /// One `recvfrom` and one `sendto` per datagram.
     Basic,
     /// `recvmmsg` and `sendmmsg`.
     Batch,
@@ -176,7 +176,7 @@ const DATAGRAMS: &str = "udp";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WayName(String);
 
-/// A name that is no way's.
+/// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no way {name:?}: give {HASHES}, {DATAGRAMS}, or any of {}", known().join(", "))]
 pub struct UnknownWay {

@@ -1,4 +1,4 @@
-//! What was found: a document of schema `corelane/nic/1`.
+//! The document of `lab nic`, schema `corelane/nic/1`.
 
 use crate::document::{Head, document};
 use serde::{Deserialize, Serialize};
@@ -7,51 +7,51 @@ use std::collections::BTreeMap;
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/nic/1";
 
-/// The whole experiment.
+/// The document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NicReport {
     /// What all documents begin with.
     #[serde(flatten)]
     pub head: Head,
-    /// One a model of device, those that could not run included.
+    /// One entry per device model, including models that could not run.
     pub models: Vec<ModelReport>,
-    /// All of them together.
+    /// The totals over all models.
     pub verdict: Verdict,
 }
 
-/// All frames of all models that ran.
+/// Totals over all models that ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Frames sent.
     pub sent: u64,
-    /// Frames that the guest's kernel received, with all that was said of them.
+    /// Frames that the guest's kernel received with all metadata.
     pub frames: u64,
-    /// Those with the hash that the rule gives.
+    /// Frames whose hash equals the computed one.
     pub right_hash: u64,
-    /// Those that came by the queue that the rule gives.
+    /// Frames received on the computed queue.
     pub right_queue: u64,
-    /// Those that were seen on the CPU that `explain` names.
+    /// Frames processed on the CPU that `explain` reports.
     pub right_cpu: u64,
-    /// Whether a wrong key and a wrong table were caught in every round.
+    /// Whether a wrong key and a wrong table were detected in every round.
     pub wrong_rules_caught: bool,
-    /// Whether all is as it has to be, over at least 2,000 frames.
+    /// Whether everything matched, over at least 2,000 frames.
     pub passed: bool,
 }
 
-/// One model of device.
+/// One device model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelReport {
-    /// Its name, as the emulator has it.
+    /// The emulator's name of the model.
     pub model: String,
     /// Why it did not run.
     pub skipped: Option<String>,
-    /// What the guest found.
+    /// The guest's results.
     pub probed: Option<NicProbed>,
-    /// How long it took, boot included; of an emulator, so it says nothing about any speed.
+    /// Duration including boot. The device is emulated, so this is no measure of speed.
     pub took_seconds: Option<f64>,
 }
 
-/// What the guest's side found.
+/// The guest's results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NicProbed {
     /// The guest's kernel.
@@ -60,7 +60,7 @@ pub struct NicProbed {
     pub driver: String,
     /// Its receive queues.
     pub queues: usize,
-    /// One a setting.
+    /// One entry per setting.
     pub rounds: Vec<RoundReport>,
 }
 
@@ -77,66 +77,66 @@ pub struct RoundReport {
     pub sent: u64,
     /// Frames received.
     pub frames: u64,
-    /// By hash type.
+    /// Frames by hash type.
     pub types: BTreeMap<String, TypeReport>,
-    /// By the queue that they came by.
+    /// Frames by receive queue.
     pub frames_by_queue: BTreeMap<u16, u64>,
-    /// Those seen on the CPU that `explain` names, of whole packets and of fragments.
+    /// Frames processed on the CPU that `explain` reports, for whole packets and for fragments.
     pub right_cpu: u64,
-    /// Where the frames of each queue were seen.
+    /// Frames by queue and CPU.
     pub cpus: Vec<CpuReport>,
-    /// Frames that were too short to be told anything of.
+    /// Frames too short to parse.
     pub too_short: u64,
-    /// Frames of which not all was said.
+    /// Frames with incomplete metadata.
     pub incomplete: u64,
-    /// Frames whose hash was zero.
+    /// Frames with hash zero.
     pub without_hash: u64,
-    /// What the verifier finds when it is told a wrong key.
+    /// Verification against a wrong key.
     pub wrong_key: Caught,
-    /// What it finds when it is told a wrong table.
+    /// Verification against a wrong table.
     pub wrong_table: Caught,
 }
 
 /// The frames of one hash type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeReport {
-    /// Received.
+    /// Frames received.
     pub frames: u64,
-    /// With the hash that the rule gives.
+    /// Frames with the computed hash.
     pub right_hash: u64,
-    /// By the queue that the rule gives.
+    /// Frames on the computed queue.
     pub right_queue: u64,
 }
 
-/// Frames of one queue that were seen on one CPU.
+/// Frames of one queue that were processed on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuReport {
     /// The queue.
     pub queue: Option<u16>,
-    /// The CPU that `explain` names for them.
+    /// The CPU that `explain` reports for the queue.
     pub named: Option<u32>,
-    /// The CPU that they were seen on.
+    /// The CPU that processed the frames.
     pub seen: u32,
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
 }
 
-/// What holding frames to a wrong rule finds.
+/// Result of verifying frames against a wrong key or table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caught {
-    /// Frames by another queue than it names.
+    /// Frames on a queue other than the computed one.
     pub misplaced: u64,
-    /// Frames with the hash that it names.
+    /// Frames with the computed hash.
     pub right_hash: u64,
 }
 
-/// Frames over all hash types that prove something.
+/// Fewest frames, over all hash types, that prove anything.
 const LEAST_FRAMES: u64 = 2_000;
 
 document!(NicReport, [SCHEMA]);
 
 impl NicReport {
-    /// What the models come to.
+    /// Computes the totals.
     pub(super) fn judged(&self) -> Verdict {
         let probed = self.models.iter().filter_map(|model| model.probed.as_ref());
         let rounds: Vec<&RoundReport> = probed.flat_map(|probed| &probed.rounds).collect();
@@ -176,8 +176,8 @@ impl NicReport {
 }
 
 impl RoundReport {
-    /// A wrong table misplaces every frame, as it names another queue for each entry; a wrong key gives some other hash for
-    /// each, and with it some other queue for most.
+    /// A wrong table misplaces every frame, because it maps each entry to another queue. A wrong key changes every
+    /// hash, and the queue of most frames.
     fn catches_wrong_rules(&self) -> bool {
         self.wrong_table.misplaced == self.frames
             && self.wrong_key.misplaced > 0

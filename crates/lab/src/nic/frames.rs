@@ -14,7 +14,7 @@ pub(super) const GUEST: [u8; 6] = [0x02, 0x63, 0x6c, 0, 0, 9];
 /// That of the sender.
 pub(super) const HOST: [u8; 6] = [0x02, 0x63, 0x6c, 0, 0, 8];
 
-/// How often a flow is drawn anew before a queue is given up on: a table may name it rarely or never.
+/// Largest number of draws per flow before a queue is skipped: a table may contain it rarely or never.
 const MOST_DRAWS: usize = 4096;
 
 /// What a frame carries.

@@ -1,8 +1,6 @@
-//! The proof on a NIC that really does RSS: a guest whose device computes hashes and chooses queues gets planned frames of
-//! every hash type, and each frame's hash, queue and CPU are compared with what `rss` and `explain` say.
+//! Verifies RSS on a NIC that implements it: a guest's device receives planned frames of every hash type, and each frame's hash, queue and CPU are compared with the results of `rss` and `explain`.
 //!
-//! What enters: a [`NicPlan`] and the parts of a guest. What leaves: a [`NicReport`]. The host's side sends the frames into the
-//! guest's tap ([`NicProof`]); the guest's side sets the device and reads what it says ([`probe`]).
+//! In: a [`NicPlan`] and the parts of a guest. Out: a [`NicReport`]. The host sends the frames into the guest's tap ([`NicProof`]); the guest configures the device and reads the frames' metadata ([`probe`]).
 
 mod document;
 mod frames;

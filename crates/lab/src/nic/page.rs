@@ -1,4 +1,4 @@
-//! What was found as people read it: each model, each setting, and all frames together last.
+//! What was found for people: each model, each setting, and all frames together last.
 
 use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
 use crate::columns::{count, words};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Entries of the table that virtio-net has (`rss_max_indirection_table_length` of QEMU's device).
 const ENTRIES: usize = 128;
 
-/// How many of sixteen entries each queue gets: unequal, so that more than one bit of each hash is proved, and so that no
-/// queue is the one that another table would name.
+/// How many of sixteen entries each queue gets: unequal, so that more than one bit of each hash is proved, and so that
+/// no queue is the one that another table would name.
 const WEIGHTS: [usize; 4] = [1, 2, 4, 9];
 
 /// The experiment, fully decided.

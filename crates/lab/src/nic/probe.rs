@@ -1,7 +1,7 @@
-//! The guest's side: sets the device, reads what it says of each frame, and holds that to the rule.
+//! The guest's side: configures the device, reads the metadata of each frame, and compares it with the computed values.
 //!
-//! What enters: a plan; frames and signals by the device. What leaves: [`NicProbed`]. The device is not put back: the guest
-//! ends with the experiment.
+//! What enters: a plan; frames and signals by the device. What leaves: [`NicProbed`]. The device is not put back: the
+//! guest ends with the experiment.
 
 use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
@@ -21,13 +21,13 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long nothing may have come before the guest says what it has seen.
+/// Idle time after which the guest reports its count.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// How often it says so again, should that have been lost.
+/// Interval at which the report is repeated in case it is lost.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How long the whole may take; the guest's own limit is above it.
+/// Timeout of the probe; the guest's own limit is larger.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Carries out the guest's side of a plan.
@@ -97,7 +97,7 @@ fn fields(round: &NicRound) -> [(FlowType, &'static [Field]); 4] {
     ]
 }
 
-/// Hears frames until the host asks for another round.
+/// Receives frames until the host requests another round.
 fn listen(
     number: u32,
     heard: &mut Heard<'_>,
@@ -143,7 +143,7 @@ fn listen(
     }
 }
 
-/// What was heard of one round.
+/// The counts of one round.
 struct Heard<'a> {
     inventory: &'a Inventory,
     device: &'a Device,
@@ -182,7 +182,7 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// Takes a frame. Those that are not the experiment's carry no IP between documentation networks, and are passed over.
+    /// Counts a frame. Frames of other origin have no IP addresses of documentation networks and are skipped.
     fn hear(&mut self, head: &[u8; HEAD_BYTES], received: ReceivedHead) {
         if Signal::read(head).is_some() {
             return;
@@ -252,7 +252,7 @@ impl<'a> Heard<'a> {
     }
 }
 
-/// Whether the device says of itself what it was set to.
+/// Whether the device's settings read back as set.
 fn reads_back(round: &NicRound, device: &Device) -> bool {
     let (Some(rss), Some(set)) = (&device.rss.value, &device.fields.value) else {
         return false;
@@ -264,7 +264,7 @@ fn reads_back(round: &NicRound, device: &Device) -> bool {
             .all(|(flow_type, fields)| set.get(flow_type).is_some_and(|set| set == fields))
 }
 
-/// The CPU that `explain` names for a frame.
+/// The CPU that `explain` reports for a frame.
 fn explained_cpu(inventory: &Inventory, device: &Device, dissection: &Dissection<'_>) -> Option<u32> {
     let flow = Flow {
         tuple: dissection.tuple(),

@@ -1,6 +1,7 @@
 //! How the two sides agree where they are: frames of an ethertype for local experiments, which no device hashes.
 //!
-//! The guest reports the round it is ready for and how many frames it has seen in it; the host names the round that comes next.
+//! The guest reports the round it is ready for and how many frames it has seen in it; the host names the round that
+//! comes next.
 
 use super::frames::{GUEST, HOST};
 use corelane_link::packet_socket::{self, Fanout, PacketLink, PacketOptions};
@@ -16,7 +17,8 @@ const MAGIC: &[u8; 8] = b"corelane";
 /// What one side signals to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signal {
-    /// From the guest: the round that its device is set for. From the host: the round to set it for; one past the last ends.
+    /// From the guest: the round that its device is set for. From the host: the round to set it for; one past the last
+    /// ends.
     pub(super) round: u32,
     /// From the guest: frames seen in this round.
     pub(super) seen: u32,
@@ -47,7 +49,7 @@ impl Signal {
         frame
     }
 
-    /// Reads a frame; `None` where it is none of these.
+    /// Reads a frame; `None` if it is none of these.
     pub(super) fn read(frame: &[u8]) -> Option<Self> {
         if frame.get(12..14)? != ETHERTYPE || frame.get(14..22)? != MAGIC {
             return None;

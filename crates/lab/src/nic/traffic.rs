@@ -1,5 +1,5 @@
-//! The host's side of the traffic: sends each round's frames into the guest's tap, a batch at a time, and waits for the guest
-//! to say that it has seen them.
+//! The host's side of the traffic: sends each round's frames into the guest's tap, a batch at a time, and waits for the
+//! guest to say that it has seen them.
 
 use super::frames;
 use super::plan::NicPlan;
@@ -11,19 +11,20 @@ use corelane_link::packet_socket::PacketLink;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Frames sent before the guest is waited for: well below the ring of one of its queues (256), since all may fall on one.
+/// Frames sent before the guest is waited for: well below the ring of one of its queues (256), since all may fall on
+/// one.
 const BATCH: usize = 48;
 
 /// How long a batch may take to be seen before the next is sent anyway; what is missing then shows in the counts.
 const BATCH_LIMIT: Duration = Duration::from_secs(3);
 
-/// How often is looked.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Waits for the tap, then sends all rounds, and orders the guest to end. Returns how many frames were sent in each round that
-/// counts.
+/// Waits for the tap, then sends all rounds, and orders the guest to end. Returns how many frames were sent in each
+/// round that counts.
 ///
-/// `over` says when the guest has ended, so that nobody waits for it.
+/// `over` returns whether the guest has ended.
 pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, LabError> {
     let mut link = open(tap, over)?;
     let mut sent = Vec::new();
@@ -72,8 +73,8 @@ fn open(tap: &str, over: &dyn Fn() -> bool) -> Result<PacketLink, LabError> {
     Ok(signal::open(tap)?)
 }
 
-/// Waits for a signal of the guest; asks for a round again and again where one is named. Without a limit it waits until the
-/// guest has ended, which is an error.
+/// Waits for a signal of the guest; asks for a round again and again where one is named. Without a limit it waits until
+/// the guest has ended, which is an error.
 fn await_signal(
     link: &mut PacketLink,
     ask: Option<u32>,

@@ -1,4 +1,4 @@
-//! What `lab rebalance` tells: phases, decisions, and the verdict as a pure function of them.
+//! The document of `lab rebalance`: phases, decisions, and the verdict, which is a pure function of them.
 
 use super::Request;
 use crate::document::{Head, document};
@@ -17,29 +17,29 @@ pub struct Rebalancing {
     /// What all documents begin with.
     #[serde(flatten)]
     pub head: Head,
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// What was decided in each round, from the loads that the server counted.
+    /// The decision of each round, computed from the loads that the server counted.
     pub decisions: Vec<Rebalanced>,
     /// Every phase, by round, the control first.
     pub phases: Vec<Phase>,
-    /// What it comes to; none of a run that was interrupted early.
+    /// The verdict; `None` if the run was interrupted before every phase was measured.
     pub verdict: Option<Verdict>,
 }
 
 document!(Rebalancing, [SCHEMA]);
 
-/// Which phase.
+/// The kind of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseName {
-    /// A server that keeps its table: the control.
+    /// The control: a server whose table never changes.
     Static,
-    /// The other server, which still has the same table.
+    /// The second server, before its table changes.
     Before,
-    /// While its table is changed all the time.
+    /// The second server, while its table changes continuously.
     During,
-    /// With the table that levels what it counted.
+    /// The second server, with the table rebalanced from its counted loads.
     After,
 }
 
@@ -53,63 +53,63 @@ impl Named for PhaseName {
     ];
 }
 
-/// What was measured in one phase. Numbers are datagrams unless said otherwise.
+/// The measurements of one phase. Counts are datagrams unless stated otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Phase {
-    /// From 0.
+    /// The round, from 0.
     pub round: u32,
-    /// Which.
+    /// The kind of phase.
     pub name: PhaseName,
-    /// Sent.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Answered, and the answer came back.
+    /// Datagrams whose answer was received.
     pub returned: u64,
-    /// Sent and never answered.
+    /// Datagrams sent and not answered.
     pub lost: u64,
-    /// That the kernel did not send.
+    /// Datagrams that the kernel did not send.
     pub refused: u64,
-    /// Answers that came after those of datagrams sent later in their flow.
+    /// Answers received out of order within their flow.
     pub reordered: u64,
-    /// By bucket, what its worker saw.
+    /// Datagrams seen by each bucket's worker.
     pub bucket_datagrams: Vec<u64>,
-    /// The fullest bucket's over the mean.
+    /// Load of the fullest bucket, divided by the mean.
     pub fullest_over_mean: Option<f64>,
-    /// Datagrams whose bucket was asked of the hash, under the table then in force.
+    /// Datagrams whose bucket was computed from the hash and the table then in force.
     pub steering_samples: u64,
-    /// Those of them that had come to the bucket that it names.
+    /// Checked datagrams that arrived at the computed bucket.
     pub steering_right: u64,
-    /// Tables set.
+    /// Table changes.
     pub table_changes: u64,
-    /// Entries that they moved.
+    /// Entries moved by the table changes.
     pub entries_moved: u64,
-    /// Tables set, in a minute.
+    /// Table changes per minute.
     pub changes_a_minute: f64,
-    /// Microseconds from the intended send to the answer that 99 of 100 did not exceed.
+    /// 99th percentile of the time from the intended send to the answer, in microseconds.
     pub round_trip_p99_us: Option<f64>,
-    /// What kept the generator from its schedule: such a phase still counts losses, and its times are no result.
+    /// Why the generator missed its schedule. Such a phase still counts losses, but its times are not a result.
     pub limited_by: Option<String>,
 }
 
-/// What it comes to.
+/// The verdict of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Datagrams lost with a table that never changed, a million sent.
+    /// Datagrams lost with the static table, per million sent.
     pub static_lost_per_million: f64,
-    /// Lost while the table changed, a million sent.
+    /// Datagrams lost while the table changed, per million sent.
     pub during_lost_per_million: f64,
-    /// Was nothing lost by changes that static RSS did not lose too?
+    /// Whether table changes caused no loss beyond that of static RSS.
     pub nothing_lost: bool,
-    /// The fullest bucket over the mean, static: median of the rounds.
+    /// Load of the fullest bucket divided by the mean, with the static table; median of the rounds.
     pub static_fullest_over_mean: f64,
-    /// After rebalancing: median of the rounds.
+    /// Load of the fullest bucket divided by the mean, after rebalancing; median of the rounds.
     pub after_fullest_over_mean: f64,
-    /// The fullest bucket that the decisions leave, over the best that any assignment could reach: the worst round.
+    /// Load of the fullest bucket after the decision, divided by the best possible; the worst round.
     pub decided_over_best: f64,
-    /// Table changes a minute, of the slowest round.
+    /// Table changes per minute, of the slowest round.
     pub changes_a_minute: f64,
 }
 
-/// The load of every entry: the datagrams whose hash falls on it.
+/// The load of every entry: the datagrams whose hash selects it.
 pub(super) fn entry_loads(counts: &FlowCounts, entries: usize) -> Vec<u64> {
     let mut loads = vec![0; entries];
     for flow in &counts.flows {
@@ -121,7 +121,7 @@ pub(super) fn entry_loads(counts: &FlowCounts, entries: usize) -> Vec<u64> {
     loads
 }
 
-/// What the phases and decisions come to; none unless each phase was measured.
+/// Computes the verdict; `None` unless each phase was measured.
 pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
     let of = |name: PhaseName| rebalancing.phases.iter().filter(move |phase| phase.name == name);
     let lost = |name: PhaseName| {

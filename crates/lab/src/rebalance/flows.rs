@@ -1,4 +1,4 @@
-//! A flow an entry, and how much each sends: a steering and a seed enter; what the generator is to do leaves.
+//! Plans one flow per table entry and its load. In: a steering table and a seed. Out: the plan of the generator.
 
 use super::Request;
 use crate::error::{LabError, Refusal};
@@ -9,23 +9,23 @@ use corelane_load::udp::{Probes, UdpPlan, Until};
 use corelane_rss::{IndirectionTable, Steering, plan};
 use std::net::SocketAddr;
 
-/// Source ports below those that the kernel gives out by itself (`net.ipv4.ip_local_port_range` begins at 32,768).
+/// Source ports below the kernel's ephemeral range (`net.ipv4.ip_local_port_range` begins at 32,768).
 const PORTS: std::ops::RangeInclusive<u16> = 10_000..=32_767;
 
-/// Bytes of payload: the smallest that carries what loss is told by, since only where datagrams go is measured.
+/// Payload bytes: the smallest that holds a probe, because only the path of datagrams is measured.
 pub const PAYLOAD_BYTES: u32 = 64;
 
-/// Datagrams moved at once.
+/// Datagrams per batch.
 const BATCH: usize = 64;
 
-/// An answer that takes longer counts as lost. A busy machine may keep a thread waiting for some time slices; that is no
+/// An answer that takes longer counts as lost. A busy machine may delay a thread by some time slices, which is not a
 /// loss.
 const LOSS_TIMEOUT_S: f64 = 2.0;
 
-/// What the generator is to send to `server` in round `round`.
+/// The generator's plan for round `round`.
 pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<UdpPlan, LabError> {
     let entries = request.steering.table.size();
-    // Every entry a bucket: the planner then names a port an entry.
+    // One bucket per entry: the planner then returns one port per entry.
     let by_entry = Steering {
         table: IndirectionTable::round_robin(entries, entries)?,
         cpus: vec![0; entries],

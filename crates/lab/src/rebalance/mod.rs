@@ -1,10 +1,10 @@
-//! What does rebalancing gain while a server serves, and does it lose anything?
+//! Measures what rebalancing gains on a running server, and whether it loses datagrams.
 //!
 //! In: a [`Request`]: key, buckets and CPUs, a Zipf load over the entries of the table, a rate. Out: the document of
-//! `lab rebalance`. One server keeps its table (static RSS, the control). Another is measured under the same load before,
-//! while its table is changed all the time, and after it was levelled from the loads that it counted itself. Server and
-//! generator are processes on the two sides of a bed, and the load an open loop that both can carry: what is lost is then
-//! lost by the switch.
+//! `lab rebalance`. One server keeps its table (static RSS, the control). A second server is measured under the same
+//! load three times: before any change, while its table changes continuously, and after its table was rebalanced from
+//! its own counted loads. Server and generator are processes on the two sides of a bed. The load is an open loop that
+//! both can carry, so any loss is caused by the table changes.
 
 mod document;
 mod flows;
@@ -31,25 +31,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// Key, hashed fields, the table to begin with, and the CPU of each bucket.
+    /// Key, hashed fields, the initial table, and the CPU of each bucket.
     pub steering: Steering,
-    /// Where flows come from: an address of the bed's clients.
+    /// Source address of the flows: an address of the bed's clients.
     pub client: Ipv4Addr,
     /// The CPU of the generator.
     pub client_cpu: u32,
-    /// The load of the entry of rank k is in proportion to k to the power of minus this.
+    /// Zipf exponent s: the load of the entry of rank k is proportional to k^-s.
     pub exponent: f64,
-    /// Datagrams a second, over all entries.
+    /// Datagrams per second, over all entries.
     pub rate: f64,
     /// Seconds of each phase.
     pub duration_s: f64,
-    /// Rounds, each with other entries loaded.
+    /// Number of rounds; each loads different entries.
     pub rounds: u32,
-    /// Table changes a minute while the table is changed all the time.
+    /// Table changes per minute while the table is changed all the time.
     pub changes_a_minute: u32,
-    /// How far above the best level found the fullest bucket may stay, as a share of it.
+    /// Accepted excess of the fullest bucket over the best level found, as a share of that level.
     pub tolerance: f64,
-    /// Seed of the ranks of entries.
+    /// Seed of the entries' ranks.
     pub seed: u64,
 }
 
@@ -60,14 +60,14 @@ pub struct Rebalance {
     pub request: Request,
     /// Where.
     pub bed: Bed,
-    /// The program that servers and generators run as: this one.
+    /// The executable of servers and generators: this program.
     pub program: PathBuf,
-    /// What its document says of the run.
+    /// Facts about the run for its document.
     pub facts: RunFacts,
 }
 
 impl Rebalance {
-    /// Before, during and after, on one server.
+    /// Measures the three phases of one server: before, during and after.
     fn rebalanced(
         &self,
         round: u32,

@@ -1,4 +1,4 @@
-//! A run as people read it: every phase, what was decided, and what it comes to.
+//! The page of a run: every phase, the decisions and the verdict.
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
@@ -10,7 +10,7 @@ use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, table};
 use corelane_report::table::{Column, Table};
 
-/// How far above the best possible assignment the fullest bucket may be decided to stay.
+/// Largest accepted load of the fullest bucket, relative to the best possible assignment.
 const MOST_OVER_BEST: f64 = 1.05;
 
 impl Rendered for Rebalancing {
@@ -19,7 +19,7 @@ impl Rendered for Rebalancing {
         page.headline = self.load();
         page.verdict = match &self.verdict {
             Some(verdict) => format!(
-                "{} lost a million under {} changes a minute, {} without",
+                "{} lost per million under {} changes/min, {} without",
                 fixed(verdict.during_lost_per_million, 1),
                 quantity::count(verdict.changes_a_minute as u64),
                 fixed(verdict.static_lost_per_million, 1)
@@ -79,7 +79,7 @@ impl Rendered for Rebalancing {
             (
                 "during_lost_per_million",
                 1,
-                "Lost while the table changed, a million sent.",
+                "Lost while the table changed, per million sent.",
                 |verdict| verdict.during_lost_per_million,
             ),
             (
@@ -134,7 +134,7 @@ impl Rebalancing {
         )
     }
 
-    /// What was decided in each round.
+    /// The decision of each round.
     fn decided(&self) -> Vec<String> {
         let decided = self.decisions.iter().enumerate().map(|(round, decided)| {
             let over = |load: u64| fixed(load as f64 / decided.bound.max(1) as f64, 3);

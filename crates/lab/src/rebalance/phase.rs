@@ -1,4 +1,4 @@
-//! One phase: a server that runs and a load enter; what each bucket saw, what was lost and what was changed meanwhile leaves.
+//! One phase. In: a running server and a load. Out: the counts of each bucket, the losses and the table changes.
 
 use super::document::{Phase, PhaseName};
 use super::{Rebalance, flows};
@@ -14,23 +14,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a server is asked whether it has counted everything.
+/// Interval between polls of the server's counts.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The longest that it may take.
+/// Timeout of these polls.
 const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
-/// Receive buffer of each bucket's socket: some hundred milliseconds of a bucket's load, which a busy machine may make it
-/// wait.
+/// Receive buffer of each bucket's socket: some hundred milliseconds of one bucket's load, because a busy machine may
+/// delay its worker for that long.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// What is done to the table during a phase: one table and the other in turn.
+/// Table changes during a phase: two tables alternate.
 pub(super) struct Changes {
     pub(super) tables: [IndirectionTable; 2],
     pub(super) a_minute: u32,
 }
 
-/// A server, and the load that it is measured under.
+/// A server and its load.
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
     round: u32,
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
         let (loaded, entries_moved) = thread::scope(|scope| {
             let loading = scope.spawn(|| {
                 let loaded = generator.run(&load, interrupt, |_| sent.store(true, Ordering::Release));
-                // A generator that failed has sent its last datagram too.
+                // Signal the end on failure too.
                 sent.store(true, Ordering::Release);
                 loaded
             });
@@ -107,7 +107,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Changes the table on schedule until the last datagram is sent; returns how many entries moved in all.
+    /// Changes the table on schedule until the last datagram is sent; returns the number of entries moved.
     fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> Result<u64, LabError> {
         let Some(Changes { tables, a_minute }) = changes else {
             return Ok(0);
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
         let started = Instant::now();
         let mut moved = 0;
         for turn in 1_u32.. {
-            // The schedule is fixed: a change that comes late does not delay those after it.
+            // The schedule is fixed: a late change does not delay the next ones.
             let due = started + interval * turn;
             thread::sleep(due.saturating_duration_since(Instant::now()));
             if sent.load(Ordering::Acquire) {
@@ -127,7 +127,7 @@ impl<'a> Bench<'a> {
         Ok(moved)
     }
 
-    /// The server's counts once it has seen as much as was answered: workers publish theirs every so often.
+    /// Returns the server's counts once they cover all answers: workers publish their counts periodically.
     fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, LabError> {
         let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
         let waited = Instant::now();

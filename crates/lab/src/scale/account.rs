@@ -1,14 +1,15 @@
 //! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
-//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes out.
+//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes
+//! out.
 
 use super::collect::{Sides, Spent};
-use super::document::{Trial, TrialBucket, Unexplained};
+use super::document::{Trial, TrialBucket, unexplained};
 use super::places;
-use super::plan::{PlannedStep, ScalePlan};
-use crate::document::CpuShare;
+use super::plan::ScalePlan;
 use crate::document::TrialStatus;
 use crate::experiment::Turn;
-use crate::steps::Tried;
+use crate::steps::{Trial as _, cpu_shares};
+use crate::tried::Tried;
 use corelane_host::counters::ClockRate;
 use corelane_load::udp::{UdpLoaded, WorkerLoaded};
 use corelane_measure::share::Share;
@@ -33,33 +34,34 @@ pub(super) struct Evidence<'a> {
 
 /// Adds up one trial.
 pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Trial {
-    let step = plan.steps[turn.step];
+    let step = &plan.steps[turn.step];
     let loaded = evidence.loaded;
     let (before, after) = (evidence.served_before, evidence.served);
     let per_bucket = buckets(step.mode, before, after);
-    let sum = |of: fn(&TrialBucket) -> u64| per_bucket.iter().map(of).sum::<u64>();
-    let (seen, answered) = (
-        sum(|bucket| bucket.seen),
-        sum(|bucket| bucket.answered.unwrap_or(0)),
-    );
     let answers = step.mode == Mode::Echo;
     let (spent, earlier) = (evidence.spent, evidence.spent_before);
     let switches = spent.server_switches.since(&earlier.server_switches);
     let mut trial = Trial {
         generated: loaded.total.sent,
-        seen,
-        answered: answers.then_some(answered),
+        seen: per_bucket.iter().map(|bucket| bucket.seen).sum(),
+        answered: answers.then(|| per_bucket.iter().filter_map(|bucket| bucket.answered).sum()),
         returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
-        seen_bytes: Some(seen_bytes(before, after)),
+        seen_bytes: Some(grown(before, after, |bucket| bucket.seen_bytes)),
         server_cpu_us: Some(spent.server_process.since(&earlier.server_process).total_ns as f64 / 1e3),
-        locality: pooled(per_bucket.iter().filter_map(|bucket| bucket.locality)),
-        steering: pooled(per_bucket.iter().filter_map(|bucket| bucket.steering)),
+        locality: per_bucket
+            .iter()
+            .filter_map(|bucket| bucket.locality)
+            .reduce(Share::plus),
+        steering: per_bucket
+            .iter()
+            .filter_map(|bucket| bucket.steering)
+            .reduce(Share::plus),
         tx_locality: departed(before, after, |bucket| bucket.tx_right),
         tx_on_cpu: departed(before, after, |bucket| bucket.tx_on_cpu),
         tx_on_queue: departed(before, after, |bucket| bucket.tx_on_queue),
         imbalance: imbalance(&loaded.workers),
         reordered: answers.then_some(loaded.total.reordered),
-        cpu_shares: cpu_shares(plan, step, evidence),
+        cpu_shares: cpu_shares(&plan.cpus(step), &earlier.cpus, &spent.cpus),
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
@@ -72,14 +74,14 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(spent.by_others(earlier));
     if let Some(limit) = &loaded.limited_by {
-        (trial.tried.status, trial.tried.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));
+        trial.tried.end(TrialStatus::GeneratorLimited, limit);
     }
     places::count(&mut trial, plan, evidence);
-    trial.unexplained = Unexplained::of(&trial);
+    trial.unexplained = unexplained(&trial);
     trial
 }
 
-/// Why a number is missing that the server or the clock did not tell.
+/// Adds the reasons for numbers that the server or the clock did not report.
 fn give_reasons(trial: &mut Trial, evidence: &Evidence<'_>) {
     let served = evidence.served;
     let (local, left) = (trial.locality.is_none(), trial.tx_locality.is_none());
@@ -128,14 +130,16 @@ fn buckets(mode: Mode, before: &UdpServed, after: &UdpServed) -> Vec<TrialBucket
         .collect()
 }
 
+/// What all buckets counted between the two looks.
+fn grown(before: &UdpServed, after: &UdpServed, of: fn(&BucketServed) -> u64) -> u64 {
+    let sum = |served: &UdpServed| served.buckets.iter().map(of).sum::<u64>();
+    sum(after).saturating_sub(sum(before))
+}
+
 /// Of the answers that the tap saw leaving over the trial, those that `hits` counts.
 fn departed(before: &UdpServed, after: &UdpServed, hits: fn(&BucketServed) -> u64) -> Option<Share> {
-    let grown = |of: fn(&BucketServed) -> u64| {
-        let sum = |served: &UdpServed| served.buckets.iter().map(of).sum::<u64>();
-        sum(after).saturating_sub(sum(before))
-    };
-    let samples = grown(|bucket| bucket.tx_samples);
-    let hits = grown(hits).min(samples);
+    let samples = grown(before, after, |bucket| bucket.tx_samples);
+    let hits = grown(before, after, hits).min(samples);
     (samples > 0).then_some(Share { hits, samples })
 }
 
@@ -147,29 +151,6 @@ fn imbalance(workers: &[WorkerLoaded]) -> Option<f64> {
     }
     let (most, all) = (by_bucket.values().max()?, by_bucket.values().sum::<u64>());
     (all > 0).then(|| *most as f64 * by_bucket.len() as f64 / all as f64)
-}
-
-fn seen_bytes(before: &UdpServed, after: &UdpServed) -> u64 {
-    let bytes = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen_bytes).sum::<u64>();
-    bytes(after) - bytes(before)
-}
-
-fn pooled(shares: impl Iterator<Item = Share>) -> Option<Share> {
-    shares.reduce(Share::plus)
-}
-
-/// How the CPUs of the step spent the trial.
-fn cpu_shares(plan: &ScalePlan, step: PlannedStep, evidence: &Evidence<'_>) -> Vec<CpuShare> {
-    let spent = evidence.spent.cpus.since(&evidence.spent_before.cpus);
-    let share = |cpu: &u32| {
-        let time = spent.cpu(*cpu);
-        CpuShare {
-            cpu: *cpu,
-            idle_share: time.and_then(|time| time.idle_share()),
-            softirq_share: time.and_then(|time| time.softirq_share()),
-        }
-    };
-    plan.cpus(step).iter().map(share).collect()
 }
 
 #[cfg(test)]
@@ -215,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_told_by_what_grew_between_two_looks() {
+    fn a_bucket_counts_what_grew_between_two_readings() {
         let before = served([100, 90, 5, 1, 2, 0]);
         // Grown counts; and a tap that learnt whose a flow is after it was looked at, which may run backwards.
         let table = [
@@ -228,20 +209,23 @@ mod tests {
         ];
         for (after, expected) in table {
             let after = served(after);
-            let told = &buckets(Mode::Echo, &before, &after)[0];
+            let counts = &buckets(Mode::Echo, &before, &after)[0];
             let share = |share: Option<Share>| share.map(|share| (share.hits, share.samples));
             let departed = departed(&before, &after, |bucket| bucket.tx_right);
             let found = (
-                told.seen,
-                told.answered,
-                told.dropped,
-                share(told.locality),
+                counts.seen,
+                counts.answered,
+                counts.dropped,
+                share(counts.locality),
                 share(departed),
             );
             assert_eq!(found, expected);
-            assert_eq!(told.steering, told.locality);
+            assert_eq!(counts.steering, counts.locality);
             assert_eq!(buckets(Mode::Sink, &before, &after)[0].answered, None);
-            assert_eq!(seen_bytes(&before, &after), 10 * told.seen);
+            assert_eq!(
+                grown(&before, &after, |bucket| bucket.seen_bytes),
+                10 * counts.seen
+            );
         }
     }
 }

@@ -9,7 +9,8 @@ use corelane_host::counters::{
 use std::thread;
 use std::time::Duration;
 
-/// How long the effective clock is measured: long enough for 1 % with a 4 kHz timer's interruptions, and outside the trial.
+/// How long the effective clock is measured: long enough for 1 % with a 4 kHz timer's interruptions, and outside the
+/// trial.
 const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
 
 /// What both sides counted up to one moment.
@@ -43,7 +44,7 @@ impl Sides {
         Ok(Self {
             server: SideReading::take(&bed.server)?,
             client: SideReading::take(&bed.client)?,
-            // Where it is not told, these stay with what the device dropped.
+            // If this is unavailable, these frames are counted as device drops.
             backlog_dropped: Softnet::read().map_or(0, |softnet| softnet.total().dropped),
         })
     }
@@ -105,8 +106,8 @@ impl SideReading {
         }
     }
 
-    /// Frames that the device received and that neither UDP nor IP has told the end of: they are in socket buffers, where
-    /// Linux counts them only when they are read.
+    /// Frames that the device received and that neither UDP nor IP has counted: they are in socket buffers, and Linux
+    /// counts them only when they are read.
     pub(super) fn queued(&self) -> u64 {
         let ip = self.udp.ip_total();
         let ended =

@@ -3,8 +3,8 @@
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
 use super::document::Trial;
-use crate::steps::{number, share};
-use corelane_measure::metric::{Better, Metric, Sample, Show};
+use crate::steps::{linearity_metric, number, share};
+use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
 use corelane_measure::share::Share;
 
 type M = Metric<Trial>;
@@ -38,58 +38,60 @@ pub static RATE: M = M::higher(
     "rate_pps",
     "rate",
     Show::PerSecond,
-    "Frames answered a second; where none are, frames seen.",
+    "Frames answered per second; for a sink, frames seen.",
     |trial| number(Some(trial.tried.per_second(trial.answered.unwrap_or(trial.seen)))),
 )
 .spread("rate_spread")
 .compared();
 
-pub static GENERATED: M = M::new(
-    "generated_pps",
-    "generated",
-    Show::PerSecond,
-    Better::Neither,
-    "Frames a second that the clients sent.",
-    |trial| trial.rate(Some(trial.generated)),
-);
+pub static GENERATED: M = M {
+    better: Better::Neither,
+    ..frames(
+        "generated_pps",
+        "generated",
+        "Frames per second that the clients sent.",
+        |trial| trial.rate(Some(trial.generated)),
+    )
+};
 
-pub static RECEIVED: M = M::higher(
+pub static RECEIVED: M = frames(
     "received_pps",
     "received",
-    Show::PerSecond,
-    "Frames a second that the server host's device counted.",
+    "Frames per second that the server host's device counted.",
     |trial| trial.rate(trial.received),
 );
 
-pub static SEEN: M = M::higher(
+pub static SEEN: M = frames(
     "seen_pps",
     "seen",
-    Show::PerSecond,
-    "Frames a second that the server's workers read.",
+    "Frames per second that the server's workers read.",
     |trial| trial.rate(Some(trial.seen)),
 );
 
-pub static ANSWERED: M = M::higher(
+pub static ANSWERED: M = frames(
     "answered_pps",
     "answered",
-    Show::PerSecond,
-    "Frames a second that the server's workers answered.",
+    "Frames per second that the server's workers answered.",
     |trial| trial.rate(trial.answered),
 );
 
-pub static RETURNED: M = M::higher(
+pub static RETURNED: M = frames(
     "returned_pps",
     "returned",
-    Show::PerSecond,
-    "Frames a second that came back to the clients.",
+    "Frames per second that came back to the clients.",
     |trial| trial.rate(trial.returned),
 );
+
+/// Frames per second at one of the five places.
+const fn frames(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
+    M::higher(name, header, Show::PerSecond, about, read)
+}
 
 pub static PAYLOAD: M = M::higher(
     "gbit_s",
     "Gb/s",
     Show::Fixed(2),
-    "Payload that the workers read, in 10^9 bits a second.",
+    "Payload that the workers read, in 10^9 bits per second.",
     |trial| {
         let bits = trial.seen_bytes? as f64 * 8.0;
         number(Some(bits / 1e9 / trial.tried.duration_s))
@@ -110,81 +112,74 @@ pub static CPU: M = M::lower(
 .label("CPU per frame")
 .compared();
 
-pub static LOCALITY: M = M::higher(
+pub static LOCALITY: M = sampled(
     "locality",
     "local",
-    Show::Share,
     "Share of sampled frames whose receive path ran on their worker's CPU.",
     |trial| share(trial.locality),
 )
 .label("locality")
 .compared();
 
-pub static STEERING: M = M::higher(
+pub static STEERING: M = sampled(
     "steering_ok",
     "steered right",
-    Show::Share,
-    "Share of sampled frames whose hash names the bucket that got them.",
+    "Share of sampled frames that reached the bucket selected by their hash.",
     |trial| share(trial.steering),
 );
 
-pub static TX_LOCALITY: M = M::higher(
+pub static TX_LOCALITY: M = sampled(
     "tx_locality",
     "tx",
-    Show::Share,
     "Share of sampled answers that left on their bucket's CPU and queue.",
     |trial| share(trial.tx_locality),
 )
 .unit("local %");
 
-pub static TX_ON_CPU: M = M::higher(
+pub static TX_ON_CPU: M = sampled(
     "tx_on_cpu",
     "tx on CPU",
-    Show::Share,
     "Share of sampled answers that left on their bucket's CPU.",
     |trial| share(trial.tx_on_cpu),
 );
 
-pub static TX_ON_QUEUE: M = M::higher(
+pub static TX_ON_QUEUE: M = sampled(
     "tx_on_queue",
     "tx on queue",
-    Show::Share,
     "Share of sampled answers that left on their bucket's queue.",
     |trial| share(trial.tx_on_queue),
 );
 
-pub static LINEARITY: M = M::concluded(
-    "linearity",
-    "linearity",
-    Show::Fixed(2),
-    Better::Higher,
-    "Rate at this many buckets over as many times the rate at one, median over the rounds.",
-)
-.spread("linearity_spread");
+/// A share of what the tap saw.
+const fn sampled(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
+    M::higher(name, header, Show::Share, about, read)
+}
 
-pub static RATE_OF_PLAIN: M = M::concluded(
+pub static LINEARITY: M = linearity_metric();
+
+pub static RATE_OF_PLAIN: M = of_plain(
     "rate_of_plain",
     "rate",
-    Show::Ratio,
     Better::Higher,
     "Rate as a share of that of the same step without its variation, from the medians.",
-)
-.unit("of plain");
+);
 
-pub static COST_OF_PLAIN: M = M::concluded(
+pub static COST_OF_PLAIN: M = of_plain(
     "cost_of_plain",
     "CPU",
-    Show::Ratio,
     Better::Lower,
     "CPU time per frame as a share of that of the same step without its variation, from the medians.",
-)
-.unit("of plain");
+);
+
+const fn of_plain(name: &'static str, header: &'static str, better: Better, about: &'static str) -> M {
+    M::concluded(name, header, Show::Ratio, better, about).unit("of plain")
+}
 
 pub static IMBALANCE: M = M::lower(
     "imbalance",
     "fullest",
     Show::Fixed(2),
-    "Frames sent to the fullest active bucket over the mean of all active ones.",
+    "Frames sent to the fullest active bucket, divided by the mean of all active buckets.",
     |trial| number(trial.imbalance),
 )
 .unit("x mean");
@@ -193,7 +188,7 @@ pub static REORDERED: M = M::lower(
     "reordered_share",
     "out of",
     Show::Share,
-    "Share of the answers that the answer to an earlier frame overtook.",
+    "Share of answers received out of order.",
     |trial| {
         let (hits, samples) = (trial.reordered?, trial.returned?);
         share(Some(Share { hits, samples }))
@@ -205,7 +200,7 @@ pub static CONTEXT_SWITCHES: M = M::lower(
     "context_switches_per_s",
     "ctx switches",
     Show::PerSecond,
-    "Context switches of the server a second.",
+    "Context switches of the server per second.",
     |trial| trial.rate(trial.context_switches),
 );
 
@@ -214,7 +209,7 @@ pub static CLOCK: M = M::new(
     "clock",
     Show::Fixed(0),
     Better::Neither,
-    "Clock at which the server's CPUs really ran, in MHz.",
+    "Effective clock of the server's CPUs, in MHz.",
     |trial| number(trial.effective_mhz),
 )
 .unit("MHz");

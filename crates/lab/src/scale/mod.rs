@@ -1,8 +1,6 @@
-//! `lab scale`: does it grow with the buckets that are active, and what stops it?
+//! `lab scale udp`: measures how the rate scales with active buckets, and finds the limit.
 //!
-//! In: a [`ScalePlan`]. Out: a `corelane/scale/1` report. A server with all its buckets configured stands still while 1, 2,
-//! … N of them are loaded; every step is repeated, interleaved with the others; and controls run beside: the models that
-//! exact steering replaces, and every client on the wrong CPU.
+//! In: a [`ScalePlan`]. Out: a `corelane/scale/1` report. The server's configuration is fixed while 1, 2, … N of its buckets are loaded. Steps are repeated and interleaved. Controls: the models that exact steering replaces, and every client on the wrong CPU.
 
 mod account;
 mod collect;
@@ -12,13 +10,12 @@ mod observe;
 mod page;
 mod places;
 mod plan;
-mod run;
 mod trial;
 mod verdict;
 
-pub use document::{Placement, ScaleReport, Step, UnknownPlacement, Variation};
+pub use crate::placing::Placement;
+pub use document::{ScaleReport, Step};
 pub use metrics::METRICS;
 pub use observe::Observe;
-pub(crate) use page::figures;
-pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
-pub use run::{Scale, ScaleError};
+pub use plan::{ScalePlan, ScaleRequest};
+pub use trial::Scale;

@@ -1,13 +1,16 @@
 //! What `--profile`, `--locks` and `--softnet` watch while a trial is measured.
 //!
-//! In: what is asked, the CPUs of the step, and the processes of its server and generator. Out: an [`Observed`] for the
-//! document. What cannot be had is left out with its reason, which says what to allow: no observation is worth a trial.
+//! In: the requested observations, the CPUs of the step, and the processes of its server and generator. Out: an
+//! [`Observed`] for the document. An unavailable
+//! observation is omitted with its reason, which names the missing permission; it never fails a trial.
 
-use super::plan::{PlannedStep, ScalePlan};
+use super::document::{Shape, Step};
+use super::plan::ScalePlan;
 use crate::documents::observed::{LockComparison, Observed};
-use crate::scale::{Placement, Step};
+use crate::scale::Placement;
+use crate::steps::Shape as _;
 use corelane_observe::ObserveError;
-use corelane_observe::locks::{LockWatch, compare};
+use corelane_observe::locks::{LockSite, LockWatch, compare};
 use corelane_observe::profile::{Processes, Profiler};
 use corelane_observe::softnet::SoftnetWatch;
 use corelane_serve::udp::{Mode, Model};
@@ -18,8 +21,8 @@ use std::time::Duration;
 /// The time between two readings of the backlogs, for their high-water marks: a thousandth of a CPU.
 const SOFTNET_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Functions and lock sites kept in the document: three times what the posts show. The tail, hundreds of functions with a
-/// sample or two, would make up most of the document and says nothing.
+/// Functions and lock sites kept in the document: three times what the posts show. The tail, hundreds of functions with
+/// a sample or two, would make up most of the document and says nothing.
 const MOST_ROWS: usize = 40;
 
 /// What is to be observed.
@@ -72,9 +75,8 @@ impl Observation {
         }
         if let Some(locks) = &mut locks {
             let mut rank = 0..;
-            locks
-                .rows
-                .retain(|row| rank.next() < Some(MOST_ROWS) || row.receive_lock);
+            let is_kept = |row: &LockSite| rank.next() < Some(MOST_ROWS) || row.receive_lock;
+            locks.rows.retain(is_kept);
         }
         if let Some(profile) = &mut profile {
             for table in [&mut profile.workers, &mut profile.clients, &mut profile.softirq] {
@@ -91,53 +93,46 @@ impl Observation {
     }
 }
 
-fn finished<Watch, Told>(
+fn finished<Watch, Seen>(
     name: &str,
     watch: Option<Result<Watch, ObserveError>>,
-    finish: impl FnOnce(Watch) -> Result<Told, ObserveError>,
+    finish: impl FnOnce(Watch) -> Result<Seen, ObserveError>,
     unknown: &mut BTreeMap<String, String>,
-) -> Option<Told> {
-    let told = watch?.and_then(finish);
-    told.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
+) -> Option<Seen> {
+    let seen = watch?.and_then(finish);
+    seen.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
         .ok()
 }
 
 /// Exact steering's echo beside its sink with all buckets active, for each placement.
 pub(super) fn compare_locks(steps: &[Step]) -> Vec<LockComparison> {
     let watched = |mode: Mode| {
-        let of_mode = move |step: &Step| {
-            step.variation.is_plain()
-                && (step.mode, step.model) == (mode, Model::Exact)
-                && step.buckets_active == step.buckets_configured
+        let of_mode = move |step: &&Step| {
+            let shape = &step.shape;
+            let all_active = shape.buckets_active == step.buckets_configured;
+            shape.is_plain() && (shape.mode, shape.model) == (mode, Model::Exact) && all_active
         };
-        steps
-            .iter()
-            .filter(move |step| of_mode(step))
-            .filter_map(|step| Some((step, step.observed.as_ref()?.locks.as_ref()?)))
+        let steps = steps.iter().filter(of_mode);
+        steps.filter_map(|step| Some((&step.shape, step.found.observed.as_ref()?.locks.as_ref()?)))
     };
-    watched(Mode::Echo)
-        .filter_map(|(step, echo)| {
-            let (_, sink) = watched(Mode::Sink).find(|(other, _)| other.placement == step.placement)?;
-            Some(LockComparison {
-                placement: step.placement,
-                buckets_active: step.buckets_active,
-                sentence: compare(echo, sink),
-            })
+    let compared = |(shape, echo): (&Shape, _)| {
+        let (_, sink) = watched(Mode::Sink).find(|(other, _)| other.placement == shape.placement)?;
+        Some(LockComparison {
+            placement: shape.placement,
+            buckets_active: shape.buckets_active,
+            sentence: compare(echo, sink),
         })
-        .collect()
+    };
+    watched(Mode::Echo).filter_map(compared).collect()
 }
 
-/// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the lock
-/// of a socket whose reader runs at the same time. On its worker's CPU it never can.
-pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<PlannedStep> {
-    let echo = plan
-        .steps
-        .iter()
-        .rfind(|step| step.model == Model::Exact && step.placement == Placement::Crossed)?;
-    let sink = PlannedStep {
-        mode: Mode::Sink,
-        ..*echo
-    };
+/// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the
+/// lock of a socket whose reader runs at the same time. On its worker's CPU it never can.
+pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<Shape> {
+    let crossed = |step: &&Shape| (step.model, step.placement) == (Model::Exact, Placement::Crossed);
+    let echo = plan.steps.iter().rfind(crossed)?;
+    let mode = Mode::Sink;
+    let sink = Shape { mode, ..*echo };
     (plan.request.observe.locks && !plan.steps.contains(&sink)).then_some(sink)
 }
 

@@ -5,10 +5,10 @@
 //!
 //! A merged frame (`UDP_SEGMENT` sent it, veth does not cut it) is one frame to a device whatever it carries, and with
 //! `UDP_GRO` one to the socket's counters too. What a device received in datagrams follows from its bytes, because all
-//! payloads of a trial are equally long: every frame brings one set of headers, every datagram one payload. For drops there
-//! are no bytes. So where frames may be merged, a single cause of a gap takes all datagrams that are missing there beyond
-//! those counted one by one; with several such causes their shares cannot be told, each stands with its count of frames,
-//! and the rest stays unexplained, with the reason under `unknown`.
+//! payloads of a trial are equally long: every frame brings one set of headers, every datagram one payload. For drops
+//! there are no bytes. So where frames may be merged, a single cause of a gap takes all datagrams that are missing
+//! there beyond those counted one by one. With several such causes their shares are unknown: each is reported in
+//! frames, and the rest stays unexplained, with the reason under `unknown`.
 
 use super::account::Evidence;
 use super::collect::SideReading;
@@ -90,7 +90,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
 }
 
 impl Framing {
-    /// Datagrams that a device received, or why they cannot be told.
+    /// Datagrams that a device received, or why the number is unknown.
     fn received(&self, reading: &SideReading) -> Result<u64, String> {
         let frames = reading.received();
         if !self.merged {
@@ -98,7 +98,8 @@ impl Framing {
         }
         if reading.udp.icmp_received > 0 {
             return Err(
-                "merged frames are told apart by bytes, and ICMP messages came between them".to_owned(),
+                "datagrams of merged frames are computed from bytes, and ICMP messages were counted too"
+                    .to_owned(),
             );
         }
         let payloads = reading.device.rx_bytes.checked_sub(frames * self.headers);
@@ -125,8 +126,8 @@ impl Framing {
     }
 }
 
-/// What was dropped between a sender's device and the sockets of `side`. Of what the receiving device dropped, `refused` frames
-/// found a CPU's backlog full (`enqueue_to_backlog` in `net/core/dev.c` counts them with both).
+/// What was dropped between a sender's device and the sockets of `side`. Of what the receiving device dropped,
+/// `refused` frames found a CPU's backlog full (`enqueue_to_backlog` in `net/core/dev.c` counts them with both).
 fn way_drops(
     side: Side,
     sender: &SideReading,
@@ -175,8 +176,8 @@ fn linux(udp: &UdpCounters) -> LinuxUdpCounters {
     }
 }
 
-/// What the server's workers read and did not answer, what its mailboxes dropped, and what its sockets dropped where no
-/// counter of the kernel tells.
+/// Datagrams that the server's workers read and did not answer, that its mailboxes dropped, and that its sockets
+/// dropped without a kernel counter.
 fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
     let before = evidence.served_before.dropped();
     let mut dropped = Vec::new();
@@ -240,8 +241,8 @@ fn attribute(trial: &mut Trial, dropped: Vec<Dropped>) {
             continue;
         }
         if missing.is_some() && !dropped.is_empty() {
-            let reason = "the kernel counts merged frames, and several causes dropped some: how many datagrams each took \
-                          cannot be told";
+            let reason = "the kernel counts merged frames, and several causes dropped some: the datagrams of each \
+                          are unknown";
             trial.tried.unknown.insert("drops".to_owned(), reason.to_owned());
         }
         for dropped in dropped {
@@ -258,7 +259,7 @@ fn stretch(trial: &Trial, gap: Gap) -> usize {
     }
 }
 
-/// Datagrams missing on a stretch beyond those that a cause has taken already; `None` where its ends were not counted.
+/// Datagrams missing on a stretch beyond those that a cause has taken already; `None` if its ends were not counted.
 fn missing(trial: &Trial, index: usize) -> Option<u64> {
     let (generated, seen) = (Some(trial.generated), Some(trial.seen));
     let (before, after) = match Gap::ALL[index] {
@@ -278,8 +279,9 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::document::Unexplained;
-    use crate::steps::Tried;
+    use crate::scale::document::unexplained;
+    use crate::steps::Trial as _;
+    use crate::tried::Tried;
 
     fn trial() -> Trial {
         Trial {
@@ -309,7 +311,7 @@ mod tests {
         ];
         attribute(&mut trial, causes);
         assert_eq!(trial.drops["full_buffers"], 200, "what the mailbox did not take");
-        assert_eq!(Unexplained::of(&trial).received_to_seen, Some(0));
+        assert_eq!(unexplained(&trial)[&Gap::ReceivedToSeen], Some(0));
     }
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
                 dropped(Cause::Memory, 1, true),
             ],
         );
-        assert_eq!(Unexplained::of(&trial).received_to_seen, Some(294));
+        assert_eq!(unexplained(&trial)[&Gap::ReceivedToSeen], Some(294));
         assert!(trial.tried.unknown["drops"].contains("merged frames"));
     }
 
@@ -330,7 +332,7 @@ mod tests {
     fn what_was_counted_in_datagrams_hides_no_other_loss() {
         let mut trial = trial();
         attribute(&mut trial, vec![dropped(Cause::FullBuffers, 299, false)]);
-        assert_eq!(Unexplained::of(&trial).received_to_seen, Some(1));
+        assert_eq!(unexplained(&trial)[&Gap::ReceivedToSeen], Some(1));
         assert!(trial.tried.unknown.is_empty());
     }
 

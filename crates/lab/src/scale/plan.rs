@@ -1,9 +1,10 @@
-//! What the scaling experiment is to do: its steps as data.
+//! The plan of the scaling experiment: its steps as data.
 
+use super::document::Shape;
 use super::observe::{Observe, crossed_sink};
-use crate::placing::{active_counts, distinct, other_cpus};
+use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::Placement;
-use crate::scale::Variation;
+use crate::steps::Shape as _;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
@@ -16,35 +17,34 @@ use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::SocketAddr;
 
-/// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
+/// Duration of the warm-up before each trial: it faults memory in and fills the kernel's caches.
 const WARM_UP_S: f64 = 0.1;
 
-/// Receive buffer of each bucket's socket. Large enough that a client which has its CPU for a whole time slice (about 3 ms
-/// at 700,000 datagrams a second, 1,280 bytes of memory each) does not overflow it at once; as large as the kernel allows
-/// without privilege (`net.core.rmem_max`) is often less, and then that is what it gets.
+/// Receive buffer of each bucket's socket. It does not overflow when a client runs for a whole time slice (about 3 ms
+/// at 700,000 datagrams per second, 1,280 bytes of memory each). The kernel's limit without privilege
+/// (`net.core.rmem_max`) is often lower, and then applies.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// What a user asks of the experiment.
+/// The user's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScaleRequest {
     /// Key, table, and the CPU of each bucket.
     pub steering: Steering,
-    /// The models to try, in this order.
+    /// The models, in order.
     pub models: Vec<Model>,
-    /// Where their clients run. `None` tries every model aligned, and exact steering crossed as the control.
+    /// Placements of clients. `None`: every model aligned, and exact steering crossed as the control.
     pub placements: Option<Vec<Placement>>,
-    /// What the server does. `None` tries echo under every model, and sink under exact steering with aligned clients.
+    /// Server modes. `None`: echo with every model, and sink with exact steering and aligned clients.
     pub modes: Option<Vec<Mode>>,
-    /// The skew to try beside even traffic.
+    /// A skew to measure besides even traffic.
     #[serde(default)]
     pub skew: Skew,
-    /// The ways to answer to try beside the kernel's own. Where there are any, it is watched where answers leave.
+    /// Transmit modes to measure besides the kernel's default. If any, the CPU and queue of answers are traced.
     #[serde(default)]
     pub answers: Vec<Answers>,
-    /// Try beside what it costs to give the application the metadata of each datagram's flow.
+    /// Also measure the cost of per-datagram flow metadata for the application.
     #[serde(default)]
     pub metadata: bool,
     /// Seconds of one trial.
@@ -53,38 +53,37 @@ pub struct ScaleRequest {
     pub rounds: u32,
     /// Bytes of payload.
     pub payload_bytes: usize,
-    /// Client sockets a bucket, each on an address of its own where the pool has as many.
+    /// Client sockets per bucket, each with its own address if the pool has enough.
     pub flows: usize,
-    /// Unanswered datagrams a socket in echo.
+    /// Outstanding datagrams per socket in echo mode.
     pub window: u32,
-    /// The engine asked for.
+    /// The requested engine.
     pub engine: Option<EngineKind>,
-    /// Datagrams moved at once.
+    /// Datagrams per batch.
     pub batch: usize,
     /// Send with `UDP_SEGMENT`.
     pub gso: bool,
     /// Receive with `UDP_GRO`.
     pub gro: bool,
-    /// From which node the memory of every worker, of server and clients, comes.
+    /// NUMA policy of all workers' memory, in server and clients.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// From which node the buffers of datagrams come, where that is to differ.
+    /// NUMA policy of datagram buffers, if different.
     #[serde(default)]
     pub buffer_memory: Option<MemoryPolicy>,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt. A tenth is more
-    /// than the differences between models that the lab is for.
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is spoilt. A tenth exceeds the differences between models that the lab measures.
     pub max_steal: f64,
-    /// What is observed while each trial is measured.
+    /// The observations during each trial.
     #[serde(default)]
     pub observe: Observe,
 }
 
-/// The experiment, fully decided.
+/// The resolved plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScalePlan {
-    /// As asked.
+    /// The request.
     #[serde(flatten)]
     pub request: ScaleRequest,
     /// Where the server listens.
@@ -93,47 +92,17 @@ pub struct ScalePlan {
     pub clients: corelane_load::pool::Pool,
     /// The server's device, for counters and the tap.
     pub device: String,
-    /// Its transmit queues, one a bucket, where it is watched on which of them answers leave.
+    /// Its transmit queues, one per bucket, if the queues of answers are traced.
     #[serde(default)]
     pub transmit_queues: Option<u32>,
     /// Every step.
-    pub steps: Vec<PlannedStep>,
-    /// Controls that cannot run here, and why.
+    pub steps: Vec<Shape>,
+    /// Controls that cannot run here, with reasons.
     pub left_out: Vec<String>,
 }
 
-/// One step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PlannedStep {
-    /// Echo or sink.
-    pub mode: Mode,
-    /// How the server's sockets are chosen.
-    pub model: Model,
-    /// On which CPUs the clients run.
-    pub placement: Placement,
-    /// Buckets that are loaded.
-    pub buckets_active: usize,
-    /// What is done otherwise than in the plain experiment.
-    #[serde(flatten)]
-    pub variation: Variation,
-}
-
-impl fmt::Display for PlannedStep {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            mode,
-            model,
-            placement,
-            buckets_active,
-            variation,
-        } = self;
-        write!(out, "{mode} {model} {placement} x{buckets_active} {variation}")
-    }
-}
-
 impl ScaleRequest {
-    /// The series of steps, each from one bucket to all. What was not asked for is what the posts tried: echo, and sink
-    /// beside it; and the controls that show what exact steering is worth.
+    /// The series of steps, each from one bucket to all. The defaults follow the posts: echo, sink, and the controls for exact steering.
     fn series(&self) -> Vec<(Mode, Model, Placement)> {
         let (echo, both) = ([Mode::Echo], [Mode::Echo, Mode::Sink]);
         let (aligned, control) = ([Placement::Aligned], [Placement::Aligned, Placement::Crossed]);
@@ -158,24 +127,14 @@ impl ScalePlan {
     #[must_use]
     pub fn new(request: ScaleRequest, bed: &Bed, port: u16) -> Self {
         let buckets = request.steering.table.buckets();
-        let mut left_out = Vec::new();
-        let mut steps = Vec::new();
-        for (mode, model, placement) in request.series() {
-            if placement == Placement::Crossed && distinct(&request.steering.cpus) < 2 {
-                left_out.push("clients on the wrong CPU: needs two CPUs".to_owned());
-                continue;
+        let (mut left_out, mut steps) = (Vec::new(), Vec::new());
+        for series in request.series() {
+            if series.2.is_possible(&request.steering.cpus) {
+                let counts = active_counts(buckets).into_iter();
+                steps.extend(counts.map(|active| Shape::plain(series, active)));
+            } else {
+                left_out.push(ONE_CPU.to_owned());
             }
-            steps.extend(
-                active_counts(buckets)
-                    .into_iter()
-                    .map(|buckets_active| PlannedStep {
-                        mode,
-                        model,
-                        placement,
-                        buckets_active,
-                        variation: Variation::default(),
-                    }),
-            );
         }
         let mut plan = Self {
             request,
@@ -191,38 +150,34 @@ impl ScalePlan {
         plan
     }
 
-    /// Adds the steps that do something otherwise: each beside the plain step of its shape with all buckets active.
+    /// Adds the steps with variations, each next to the plain step of its shape with all buckets active.
     fn vary(&mut self, bed: &Bed) {
-        let plain = Variation::default();
         let (skew, metadata) = (self.request.skew, self.request.metadata);
         if skew != Skew::None && self.request.steering.table.buckets() < 2 {
             self.left_out.push("skew: needs two buckets".to_owned());
         } else if skew != Skew::None {
-            self.beside(Variation { skew, ..plain }, |_| true);
+            self.beside(|step| Some(Shape { skew, ..step }));
         }
         for answers in self.answers_that_work(bed) {
-            let echo = |step: &PlannedStep| (step.mode, step.model) == (Mode::Echo, Model::Exact);
-            self.beside(Variation { answers, ..plain }, echo);
+            let is_echo = |step: Shape| (step.mode, step.model) == (Mode::Echo, Model::Exact);
+            self.beside(|step| is_echo(step).then_some(Shape { answers, ..step }));
         }
         if metadata {
-            let exact = |step: &PlannedStep| step.model == Model::Exact;
-            self.beside(Variation { metadata, ..plain }, exact);
+            self.beside(|step| (step.model == Model::Exact).then_some(Shape { metadata, ..step }));
         }
     }
 
-    /// Adds steps with a variation beside the plain ones that are `wanted`.
-    fn beside(&mut self, variation: Variation, wanted: impl Fn(&PlannedStep) -> bool) {
+    /// Adds the variations of plain steps with aligned clients and all buckets active.
+    fn beside(&mut self, vary: impl Fn(Shape) -> Option<Shape>) {
         let buckets = self.request.steering.table.buckets();
-        let beside = |step: &&PlannedStep| {
-            let shape = (step.buckets_active, step.placement, step.variation);
-            shape == (buckets, Placement::Aligned, Variation::default()) && wanted(step)
+        let full = |step: &&Shape| {
+            step.is_plain() && (step.buckets_active, step.placement) == (buckets, Placement::Aligned)
         };
-        let varied = |step: &PlannedStep| PlannedStep { variation, ..*step };
-        let all: Vec<_> = self.steps.iter().filter(beside).map(varied).collect();
+        let all: Vec<_> = self.steps.iter().filter(full).copied().filter_map(vary).collect();
         self.steps.extend(all);
     }
 
-    /// The ways to answer that were asked for and that the bed allows; has answers watched if there are any.
+    /// The requested transmit modes that the bed supports; enables tracing of answers if there are any.
     fn answers_that_work(&mut self, bed: &Bed) -> Vec<Answers> {
         let mut ways = self.request.answers.clone();
         ways.retain(|answers| *answers != Answers::default());
@@ -243,31 +198,31 @@ impl ScalePlan {
         ways
     }
 
-    /// The CPUs of each transmit queue: of its bucket, or none, so that the kernel's hash chooses the queue.
+    /// The CPUs of each transmit queue: its bucket's, or none if the kernel's hash selects the queue.
     fn queue_cpus(&self, by_cpu: bool) -> Vec<Vec<u32>> {
         let own = |cpu: &u32| if by_cpu { vec![*cpu] } else { Vec::new() };
         self.request.steering.cpus.iter().map(own).collect()
     }
 
-    /// Sets who chooses the transmit queue in a step; nothing where answers are not watched.
+    /// Configures the selection of transmit queues for a step; does nothing if answers are not traced.
     ///
     /// # Errors
     /// See [`Side::give_transmit_queues`](corelane_host::bed::Side::give_transmit_queues).
-    pub(super) fn prepare(&self, step: PlannedStep, bed: &Bed) -> Result<(), HostError> {
+    pub(super) fn prepare(&self, step: &Shape, bed: &Bed) -> Result<(), HostError> {
         if self.transmit_queues.is_none() {
             return Ok(());
         }
-        let cpus = self.queue_cpus(step.variation.answers.queues_by_cpu());
+        let cpus = self.queue_cpus(step.answers.queues_by_cpu());
         match bed.server.give_transmit_queues(&cpus) {
-            // Where it is refused, no step asks for anything but what there is.
-            Err(_) if !step.variation.answers.queues_by_cpu() => Ok(()),
+            // If this is refused, no step needs another setting.
+            Err(_) if !step.answers.queues_by_cpu() => Ok(()),
             set => set,
         }
     }
 
     /// The server of a step.
     #[must_use]
-    pub fn server(&self, step: PlannedStep) -> UdpServePlan {
+    pub fn server(&self, step: &Shape) -> UdpServePlan {
         let request = &self.request;
         UdpServePlan {
             mode: step.mode,
@@ -280,9 +235,9 @@ impl ScalePlan {
             buffer_memory: request.buffer_memory,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             device: Some(self.device.clone()),
-            answers: step.variation.answers,
+            answers: step.answers,
             transmit_queues: self.transmit_queues,
-            metadata: step.variation.metadata,
+            metadata: step.metadata,
             ..UdpServePlan::new(self.server, request.steering.clone())
         }
     }
@@ -290,8 +245,8 @@ impl ScalePlan {
     /// The clients of a step.
     ///
     /// # Errors
-    /// When the pool cannot reach a bucket, or the payload cannot be.
-    pub fn load(&self, step: PlannedStep, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
+    /// If the pool cannot reach a bucket, or the payload size is invalid.
+    pub fn load(&self, step: &Shape, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
         let request = &self.request;
         let sources = SourceRequest {
             target: self.server,
@@ -302,7 +257,7 @@ impl ScalePlan {
         let workers = sources.udp(&WorkerRequest {
             steering: Some(request.steering.clone()),
             buckets: Some((0..step.buckets_active as u16).collect()),
-            cpus: self.client_cpus(step),
+            cpus: step.placement.client_cpus(&request.steering.cpus),
             descriptor_limit,
         })?;
         let plan = UdpLoadPlan {
@@ -312,10 +267,7 @@ impl ScalePlan {
                 },
                 Mode::Sink => Pace::Flood,
             },
-            until: Until {
-                duration_s: Some(request.duration_s),
-                datagrams: None,
-            },
+            until: lasting(request.duration_s),
             answers: step.mode == Mode::Echo,
             engine: request.engine,
             batch: request.batch,
@@ -325,38 +277,25 @@ impl ScalePlan {
             buffer_memory: request.buffer_memory,
             ..UdpLoadPlan::new(self.server, Probes::new(request.payload_bytes)?, workers)
         };
-        Ok(plan.skewed(step.variation.skew))
+        Ok(plan.skewed(step.skew))
     }
 
-    /// `load`, shortened to what is not counted.
+    /// `load`, shortened to the warm-up.
     #[must_use]
     pub fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
-        let duration_s = Some(WARM_UP_S.min(self.request.duration_s));
         UdpLoadPlan {
-            until: Until {
-                duration_s,
-                datagrams: None,
-            },
+            until: lasting(WARM_UP_S.min(self.request.duration_s)),
             ..load.clone()
-        }
-    }
-
-    /// The CPU of each bucket's client: its worker's, or the next worker's that runs elsewhere.
-    fn client_cpus(&self, step: PlannedStep) -> Vec<u32> {
-        let own = &self.request.steering.cpus;
-        match step.placement {
-            Placement::Aligned => own.clone(),
-            Placement::Crossed => other_cpus(own),
         }
     }
 
     /// CPUs on which clients or workers of the step run.
     #[must_use]
-    pub fn cpus(&self, step: PlannedStep) -> Vec<u32> {
+    pub fn cpus(&self, step: &Shape) -> Vec<u32> {
         let (active, all) = (step.buckets_active, &self.request.steering.cpus);
         let workers = match step.model {
             Model::Single => 1,
-            // Every thread takes what it can get, whichever buckets are active; the kernel's hash knows no buckets.
+            // All threads may receive, whichever buckets are active; the kernel's hash ignores buckets.
             Model::Shared | Model::Reuseport => all.len(),
             Model::Farm | Model::IncomingCpu | Model::Exact => active,
         };
@@ -365,9 +304,14 @@ impl ScalePlan {
             // The reader's.
             cpus.push(all[0]);
         }
-        cpus.extend(&self.client_cpus(step)[..active]);
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
+        cpus.extend(&step.placement.client_cpus(all)[..active]);
+        sorted(cpus)
+    }
+}
+
+const fn lasting(seconds: f64) -> Until {
+    Until {
+        duration_s: Some(seconds),
+        datagrams: None,
     }
 }

@@ -3,38 +3,90 @@
 
 use super::account::{self, Evidence};
 use super::collect::{self, SideReading, Sides, Spent};
-use super::document::Trial;
-use super::observe::Observation;
-use super::run::{Scale, ScaleError};
+use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
+use super::observe::{self, Observation};
+use super::plan::ScalePlan;
+use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
-use crate::document::TrialStatus;
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::documents::observed::Observed;
+use crate::error::{LabError, Refusal};
 use crate::experiment::Trying;
+use crate::trials::{Outline, Trials};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
-use corelane_load::udp::UdpLoad;
+use corelane_load::sources::SourceError;
+use corelane_load::udp::{UdpLoad, UdpLoadError};
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{UdpServed, UdpServer};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a server is asked whether it has read everything.
+/// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(2);
 
-/// How long without change before what is still queued counts as that: a worker publishes its counts every 20 ms.
+/// Counts are stable after this time without change: a worker publishes its counts every 20 ms.
 const SETTLED_AFTER: Duration = Duration::from_millis(100);
 
-/// The longest that settling may take: 4 MiB of socket buffer a bucket is read within milliseconds.
+/// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds.
 const LONGEST_SETTLING: Duration = Duration::from_secs(2);
 
+/// A scaling experiment, ready to run.
+pub struct Scale {
+    /// The plan.
+    pub plan: ScalePlan,
+    /// Where.
+    pub bed: Bed,
+    /// The executable of servers and generators: this program.
+    pub program: PathBuf,
+    /// Facts about the run for its document.
+    pub facts: RunFacts,
+    /// Descriptors that one process may hold.
+    pub descriptor_limit: usize,
+}
+
+impl Trials for Scale {
+    type Kind = Datagrams;
+
+    fn outline(&self) -> Outline<'_, Datagrams> {
+        Outline {
+            head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
+            kind: Datagrams::default(),
+            plan: as_json(&self.plan),
+            steering: &self.plan.request.steering,
+            steps: &self.plan.steps,
+        }
+    }
+
+    fn check(&self, shape: &Shape) -> Result<(), LabError> {
+        match self.plan.load(shape, self.descriptor_limit) {
+            Err(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
+                Err(Refusal::new("--buckets", error).into())
+            }
+            load => Ok(load.map(drop)?),
+        }
+    }
+
+    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> Result<Trial, LabError> {
+        let (trial, seen) = run(self, trying)?;
+        if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
+            report.steps[trying.turn.step].found.observed = Some(seen);
+            report.kind.lock_comparisons = observe::compare_locks(&report.steps);
+        }
+        Ok(trial)
+    }
+
+    fn judge(&self, report: &mut ScaleReport) {
+        report.limit = verdict::limit(report, &self.plan);
+    }
+}
+
 /// Runs one trial.
-pub(super) fn run(
-    experiment: &Scale,
-    trying: &mut Trying<'_>,
-) -> Result<(Trial, Option<Observed>), ScaleError> {
+fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Observed>), LabError> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
     let (turn, interrupt) = (trying.turn, trying.interrupt);
-    let step = plan.steps[turn.step];
+    let step = &plan.steps[turn.step];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
@@ -56,7 +108,7 @@ pub(super) fn run(
     let loaded = generator.run(&load, interrupt, |_| {
         spent = Spent::take(processes.server, processes.generator);
     })?;
-    // What is spent on waiting for lost answers and on settling is not the trial's.
+    // CPU time spent on lost answers and on settling is excluded from the trial.
     let spent = spent?;
     let clock = collect::clock(plan.request.steering.cpus[0]);
     let seen = observation.finish(turn.round);
@@ -75,13 +127,13 @@ pub(super) fn run(
     let mut trial = account::trial(plan, turn, &evidence);
     trying.clocked(&spent_before.cpus, &spent.cpus);
     if trying.interrupted() {
-        (trial.tried.status, trial.tried.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
+        trial.tried.end(TrialStatus::Interrupted, "ended early");
     }
     Ok((trial, seen))
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.
-fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, ScaleError> {
+fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, LabError> {
     let started = Instant::now();
     let mut changed = started;
     let mut served = server.served()?;
@@ -92,7 +144,7 @@ fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed,
         }
         served = now;
         let still = changed.elapsed();
-        // On loopback the counters are everybody's, and since boot: they do not tell what is queued here.
+        // Loopback counters cover all programs since boot: they do not show what is queued here.
         let all_read = queued == 0 || bed.kind() == BedKind::Loopback;
         let done = still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER);
         if done || started.elapsed() > LONGEST_SETTLING {

@@ -1,5 +1,4 @@
-//! Flows drawn from a pool: a request and the number of a round enter; as many different tuples, with the datagrams that
-//! each sends, leave.
+//! Draws flows from a pool. In: a request and the number of a round. Out: distinct tuples and the datagrams of each.
 
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
@@ -21,12 +20,11 @@ pub struct Flow {
     pub datagrams: u64,
 }
 
-/// The flows of a round, the largest first: no two alike, every address and source port of the pool as likely as any
-/// other. Where the pool has the server's address, the server's own port is left out: that would be a flow from one socket
-/// to itself.
+/// Returns the distinct flows of a round, largest first, drawn uniformly from the addresses and source ports of the
+/// pool. The server's own address and port are excluded: such a flow would go from a socket to itself.
 ///
 /// # Errors
-/// When the pool is too small or too large, of another family than the server, or the sizes are not to be had.
+/// When the pool is too small or too large, of another family than the server, or the sizes are impossible.
 pub fn flows(request: &Request, round: u32) -> Result<Vec<Flow>, Refusal> {
     let sources = Sources::of(request)?;
     if sources.len() < request.flows {
@@ -87,7 +85,7 @@ impl Sources {
     }
 }
 
-/// What a generator of random numbers draws. Each draws from one of its own, so that one does not shift the other.
+/// The purpose of a random number generator. Each purpose has its own generator, so one does not shift the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     Tuples,
@@ -103,8 +101,8 @@ pub(super) fn generator(seed: u64, round: u32, purpose: Purpose) -> Rng {
     Rng::with_seed(seeds.u64(..))
 }
 
-/// So many different numbers below `limit`, in random order (R. W. Floyd's sampling, in J. Bentley, "Programming pearls: a
-/// sample of brilliance", 1987, then shuffled).
+/// Returns distinct numbers below `limit`, in random order (R. W. Floyd's sampling, in J. Bentley, "Programming pearls:
+/// a sample of brilliance", 1987, then shuffled).
 fn distinct(random: &mut Rng, limit: usize, count: usize) -> Vec<usize> {
     let mut taken = HashSet::with_capacity(count);
     let mut numbers = Vec::with_capacity(count);

@@ -1,8 +1,8 @@
 //! The metrics of `lab simulate`, each declared once. A step has the range over the rounds of each.
 //!
-//! Imbalance is the fullest bucket's load over the mean: 1 when all are level, the number of buckets when one takes all.
-//! The throughput share is the inverse. Where each bucket has a CPU and all cost the same, the fullest one's CPU is busy
-//! first, and the buckets then carry this share of what they could together.
+//! Imbalance is the fullest bucket's load over the mean: 1 when all are level, the number of buckets when one takes
+//! all. The throughput share is the inverse. Where each bucket has a CPU and all cost the same, the fullest one's CPU
+//! is busy first, and the buckets then carry this share of what they could together.
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 

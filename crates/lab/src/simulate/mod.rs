@@ -1,12 +1,10 @@
-//! Many buckets on few CPUs: a simulation of what cannot run here.
+//! Simulates many buckets on few CPUs.
 //!
 //! In: a [`Request`]: numbers of buckets, table sizes, flows and their sizes, key and hashed fields, a seed. Out: the
 //! document of `lab simulate`: how full the fullest bucket is, what that leaves of the ideal throughput, and what
 //! rebalancing the table would gain. Pure: no clock, no socket, and the same request gives the same document.
 //!
-//! What is simulated is where flows go: tuples are drawn, hashed as a network interface does, and looked up. What that
-//! costs is taken to be the same everywhere: a bucket's throughput ends when its CPU is busy, and every datagram costs
-//! the same. The flows of [`flows`] can be sent for real, and then reach the very buckets that the document names.
+//! It simulates the path of flows: tuples are drawn, hashed as in a network interface, and looked up. Costs are assumed equal: a bucket's throughput is limited by its CPU, and every datagram costs the same. The flows of [`flows`] can be sent for real, and then reach the very buckets that the document names.
 
 mod document;
 mod draw;

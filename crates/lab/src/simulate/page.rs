@@ -1,4 +1,4 @@
-//! A simulation as people read it: what was drawn, one table for each table size, and the conclusions.
+//! A simulation for people: what was drawn, one table for each table size, and the conclusions.
 
 use super::document::{SimulateReport, Step, Trial};
 use super::metrics::METRICS;

@@ -1,12 +1,13 @@
-//! From readings to a trial: what was counted between two of them.
+//! Computes a trial from readings before and after.
 
 use super::client::ClientCounts;
-use super::document::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
-use super::plan::{Sides, StreamsPlan};
+use super::document::{BucketBytes, Memory, Protocol, Segments, Server, Shape, Trial};
+use super::plan::{Sides, StreamsPlan, idle_share};
 use super::server::{ServerCounts, ServerProcesses};
 use crate::document::{CpuShare, TrialStatus};
 use crate::experiment::Turn;
-use crate::steps::{Tried, mean_share};
+use crate::limit::BUSY_IDLE_SHARE;
+use crate::steps::cpu_shares;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
@@ -15,14 +16,10 @@ use corelane_measure::share::Share;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
-/// the clock and to the experiment itself.
-pub(super) const BUSY_IDLE_SHARE: f64 = 0.05;
-
-/// From this idle share on a CPU could have done more: well apart from busy, so that a tick more or less decides nothing.
+/// Above this idle share a CPU counts as idle: well above the busy threshold, so single ticks do not matter.
 const SPARE_IDLE_SHARE: f64 = 0.1;
 
-/// What the kernel and the server's processes counted up to one moment.
+/// Counters of the kernel and the server's processes at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Readings {
     server_tcp: TcpStatistics,
@@ -33,7 +30,7 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Reads them, CPU times first: the rest takes a moment.
+    /// Reads the counters, CPU times first: the rest is slower.
     pub(super) fn take(bed: &Bed, server: ServerProcesses) -> Result<Self, HostError> {
         Ok(Self {
             cpus: CpuTimes::read()?,
@@ -45,7 +42,7 @@ impl Readings {
     }
 }
 
-/// Everything that was read in a trial.
+/// All readings of a trial.
 pub(super) struct Evidence {
     /// Before the first connection.
     pub(super) begun: Readings,
@@ -53,49 +50,49 @@ pub(super) struct Evidence {
     pub(super) opened: Readings,
     /// After the last request.
     pub(super) sent: Readings,
-    /// What the server counted in all.
+    /// The server's total counts.
     pub(super) served: ServerCounts,
-    /// What the clients counted.
+    /// The clients' counts.
     pub(super) loaded: ClientCounts,
-    /// Where memory was meanwhile.
+    /// Memory while all connections were open.
     pub(super) memory: Option<Memory>,
 }
 
-/// The trial that the evidence tells of.
-pub(super) fn trial(plan: &StreamsPlan, turn: Turn, evidence: Evidence) -> Trial {
+/// Computes the trial from the readings.
+pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> Trial {
     let shape = &plan.steps[turn.step];
-    let server_ns = evidence
-        .sent
-        .server_cpu_ns
-        .saturating_sub(evidence.opened.server_cpu_ns);
-    let per_bucket = per_bucket(&evidence);
-    let mut trial = Trial {
-        errors: errors(&evidence),
-        cpu: CpuUse {
-            server_ns: Some(server_ns),
-            client_ns: Some((evidence.loaded.cpu_s * 1e9) as u64),
-        },
-        cpu_shares: cpu_shares(plan, shape, &evidence),
-        segments: segments(&evidence),
-        steering: steering(shape, &evidence.served, &per_bucket),
-        per_bucket,
-        kernel: kernel(&evidence),
-        ..Trial::new(Tried::new(turn.step, turn.round, evidence.loaded.running_s))
-    };
-    let (loaded, served) = (evidence.loaded, evidence.served);
-    trial.requests_ok = loaded.requests_ok;
+    let mut trial = std::mem::take(&mut evidence.loaded.trial);
+    let Evidence {
+        opened,
+        sent,
+        loaded,
+        served,
+        ..
+    } = &evidence;
+    (trial.tried.step, trial.tried.round) = (turn.step, turn.round);
     trial.served_requests = served.requests;
-    (trial.received_bytes, trial.sent_bytes) = (loaded.received_bytes, loaded.sent_bytes);
-    (trial.latency, trial.schedule_lag) = (loaded.latency, loaded.schedule_lag);
-    trial.connections = loaded.connections;
-    trial.memory = evidence.memory;
-    trial.limited_by = loaded.limited_by;
-    trial.raw = json!({ "client": loaded.raw, "server": served.raw });
+    // Both sides together; none if requests are counted.
+    trial.segments = trial
+        .segments
+        .into_iter()
+        .chain(served.segments)
+        .reduce(Segments::plus);
+    trial.cpu.server_ns = Some(sent.server_cpu_ns.saturating_sub(opened.server_cpu_ns));
+    trial.cpu_shares = cpu_shares(&plan.cpus(shape), &opened.cpus, &sent.cpus);
+    trial.per_bucket = per_bucket(&evidence);
+    trial.steering = steering(shape, served, &trial.per_bucket);
+    trial.kernel = kernel(&evidence);
+    trial.raw = json!({ "client": trial.raw, "server": served.raw });
+    compare(&mut trial, &evidence);
+    // If the generator was the limit, the trial is no result for the server: the generator missed its schedule by itself, or its own CPUs were busy while the server's were not.
+    let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
+    let limited = loaded.behind_schedule.clone().or_else(clients);
     if let Some(why) = failure(&trial, plan.request.protocol) {
-        (trial.tried.status, trial.tried.why) = (TrialStatus::Failed, Some(why));
-    } else if let Some(why) = generator_limit(plan, shape, &trial, loaded.behind_schedule) {
-        (trial.tried.status, trial.tried.why) = (TrialStatus::GeneratorLimited, Some(why));
+        trial.tried.end(TrialStatus::Failed, why);
+    } else if let Some(why) = limited {
+        trial.tried.end(TrialStatus::GeneratorLimited, why);
     }
+    trial.memory = evidence.memory;
     give_reasons(&mut trial, plan, shape);
     trial
 }
@@ -114,18 +111,7 @@ fn failure(trial: &Trial, protocol: Protocol) -> Option<String> {
     })
 }
 
-/// Why the generator was the limit of a trial, where it was: it did not keep a schedule that nothing else was in the way of, or
-/// the CPUs that are its alone had nothing left while the server's had. Such a trial says nothing of the server.
-fn generator_limit(
-    plan: &StreamsPlan,
-    shape: &Shape,
-    trial: &Trial,
-    behind_schedule: Option<String>,
-) -> Option<String> {
-    behind_schedule.or_else(|| clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares))
-}
-
-/// Told where the clients' CPUs had nothing left and the server's had.
+/// Returns the reason if the clients were the limit: their CPUs were busy, the server's were not.
 fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
     let server = idle_share(&sides.server, shares)?;
     let clients = idle_share(&sides.clients, shares)?;
@@ -138,63 +124,45 @@ fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
     })
 }
 
-/// Mean idle share of these CPUs.
-pub(super) fn idle_share(cpus: &[u32], shares: &[CpuShare]) -> Option<f64> {
-    mean_share(shares, |cpu| cpus.contains(&cpu), |share| share.idle_share)
-}
-
 fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
-    let mut give = |field: &str, reason: &str| {
-        trial.tried.unknown.insert(field.to_owned(), reason.to_owned());
+    let unsteered = match shape.server {
+        Server::Subject => "the subject does not report which worker accepted a connection",
+        _ => "the kernel's hash promises no bucket",
     };
-    if trial.memory.is_none() {
-        give(
-            "memory",
-            "it is read only where 1,000 connections or more are held",
-        );
-    }
-    if trial.steering.is_none() {
-        let reason = match shape.server {
-            Server::Subject => "the subject does not tell which worker a connection came to",
-            _ => "the kernel's hash promises no bucket",
-        };
-        give("steering_ok", reason);
-    }
-    if trial.schedule_lag.is_none() && plan.request.rate.is_none() {
-        give(
-            "schedule_lag",
-            "there was no schedule: each request followed an answer",
-        );
-    }
+    let on_demand = "there was no schedule: each request followed an answer";
+    let few = "it is read only where 1,000 connections or more are held";
+    let unscheduled = trial.schedule_lag.is_none() && plan.request.rate.is_none();
+    let reasons = [
+        ("memory", few, trial.memory.is_none()),
+        ("steering_ok", unsteered, trial.steering.is_none()),
+        ("schedule_lag", on_demand, unscheduled),
+    ];
+    let missing = reasons.into_iter().filter(|(_, _, missing)| *missing);
+    let named = missing.map(|(field, reason, _)| (field.to_owned(), reason.to_owned()));
+    trial.tried.unknown.extend(named);
 }
 
-/// What went wrong by cause, and what one side counted that the other did not.
-fn errors(evidence: &Evidence) -> BTreeMap<String, u64> {
+/// Adds an error for counts that differ between the sides.
+fn compare(trial: &mut Trial, evidence: &Evidence) {
     let (loaded, served) = (&evidence.loaded, &evidence.served);
-    let mut errors = loaded.errors.clone();
+    let (client_sent, client_received) = (trial.sent_bytes, trial.received_bytes);
     let mut differ = |missing: &str, sent: u64, beyond: &str, received: u64| {
         for (name, count) in [
             (missing, sent.saturating_sub(received)),
             (beyond, received.saturating_sub(sent)),
         ] {
             if count > 0 {
-                *errors.entry(name.to_owned()).or_default() += count;
+                *trial.errors.entry(name.to_owned()).or_default() += count;
             }
         }
     };
     if let Some((served, sent)) = served.requests.zip(loaded.requests_sent) {
         differ("sent_and_not_served", sent, "served_and_not_sent", served);
     }
-    let mut bytes = |sent: u64, received: u64| {
-        differ(
-            "bytes_sent_and_not_received",
-            sent,
-            "bytes_received_and_not_sent",
-            received,
-        );
-    };
+    let (lost, added) = ("bytes_sent_and_not_received", "bytes_received_and_not_sent");
+    let mut bytes = |sent: u64, received: u64| differ(lost, sent, added, received);
     if !served.bytes.is_empty() && loaded.by_bucket() {
-        // What two buckets get wrong must not make up for each other.
+        // Errors of two buckets must not cancel out.
         for (bucket, (received, sent)) in served.bytes.iter().enumerate() {
             let own = loaded.per_bucket.get(&(bucket as u16));
             let (client_sent, client_received) = own.and_then(|own| own.bytes).unwrap_or_default();
@@ -203,23 +171,16 @@ fn errors(evidence: &Evidence) -> BTreeMap<String, u64> {
         }
     } else if !served.bytes.is_empty() {
         let sum = |of: fn(&(u64, u64)) -> u64| served.bytes.iter().map(of).sum();
-        bytes(loaded.sent_bytes, sum(|bytes| bytes.0));
-        bytes(sum(|bytes| bytes.1), loaded.received_bytes);
+        bytes(client_sent, sum(|bytes| bytes.0));
+        bytes(sum(|bytes| bytes.1), client_received);
     }
-    errors
 }
 
-/// Of both sides together; nothing where requests are counted.
-fn segments(evidence: &Evidence) -> Option<Segments> {
-    let sides = [evidence.loaded.segments, evidence.served.segments];
-    sides.into_iter().flatten().reduce(Segments::plus)
-}
-
-/// What both sides of each bucket counted, of those that have connections or should.
+/// Counts of both sides of each bucket that has or should have connections.
 fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
     let (loaded, served) = (&evidence.loaded, &evidence.served);
     let buckets = served.bytes.iter().zip(&served.accepted).zip(0u16..);
-    let told = buckets.map(|(((received, sent), accepted), bucket)| {
+    let each = buckets.map(|(((received, sent), accepted), bucket)| {
         let own = loaded.per_bucket.get(&bucket);
         let client = own.and_then(|own| own.bytes);
         BucketBytes {
@@ -233,12 +194,11 @@ fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
             client_received: client.map(|(_, received)| received),
         }
     });
-    told.filter(|told| told.connections > 0 || told.connections_planned.is_some_and(|planned| planned > 0))
+    each.filter(|one| one.connections > 0 || one.connections_planned.is_some_and(|planned| planned > 0))
         .collect()
 }
 
-/// Connections that came to the bucket that their sources were planned for, of all. Where it is not known how many were planned
-/// for each, any active bucket is right.
+/// Share of connections that arrived at their planned bucket. If the plan is unknown, any active bucket is correct.
 fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) -> Option<Share> {
     if shape.server != Server::Exact || served.accepted.is_empty() {
         return None;
@@ -256,20 +216,7 @@ fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) ->
     })
 }
 
-fn cpu_shares(plan: &StreamsPlan, shape: &Shape, evidence: &Evidence) -> Vec<CpuShare> {
-    let spent = evidence.sent.cpus.since(&evidence.opened.cpus);
-    let share = |cpu: &u32| {
-        let time = spent.cpu(*cpu);
-        CpuShare {
-            cpu: *cpu,
-            idle_share: time.and_then(|time| time.idle_share()),
-            softirq_share: time.and_then(|time| time.softirq_share()),
-        }
-    };
-    plan.cpus(shape).iter().map(share).collect()
-}
-
-/// The kernel's counters that tell of a limit and moved, from the first connection to the last request.
+/// Kernel counters that indicate a limit and increased between the first connection and the last request.
 fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
     let mut moved = BTreeMap::new();
     for (side, later, earlier) in [
@@ -295,16 +242,13 @@ fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
             moved.insert(format!("{side}.{name}"), count);
         }
     }
-    if let Some((later, earlier)) = evidence
-        .sent
-        .softnet
-        .as_ref()
-        .zip(evidence.begun.softnet.as_ref())
-    {
-        let dropped = later.total().since(&earlier.total()).dropped;
-        if dropped > 0 {
-            moved.insert("machine.input_queue_drops".to_owned(), dropped);
-        }
+    let (sent, begun) = (&evidence.sent.softnet, &evidence.begun.softnet);
+    let softnets = sent.as_ref().zip(begun.as_ref());
+    let dropped = softnets.map_or(0, |(later, earlier)| {
+        later.total().since(&earlier.total()).dropped
+    });
+    if dropped > 0 {
+        moved.insert("machine.input_queue_drops".to_owned(), dropped);
     }
     moved
 }
@@ -327,14 +271,14 @@ mod tests {
             server: vec![0],
             clients: vec![1, 2],
         };
-        let told =
+        let reason =
             |server, one, other| clients_busy(&sides, &[share(0, server), share(1, one), share(2, other)]);
-        let why = told(0.3, 0.0, 0.02).unwrap();
+        let why = reason(0.3, 0.0, 0.02).unwrap();
         assert!(
             why.contains("idle for 1.0 % of the time") && why.contains("30.0 %"),
             "{why}"
         );
-        assert_eq!(told(0.02, 0.0, 0.0), None, "both are busy");
-        assert_eq!(told(0.3, 0.0, 0.3), None, "a client has time left");
+        assert_eq!(reason(0.02, 0.0, 0.0), None, "both are busy");
+        assert_eq!(reason(0.3, 0.0, 0.3), None, "a client has time left");
     }
 }

@@ -1,64 +1,64 @@
-//! The clients of a trial: a generator of requests or of bytes, and what either counted in one form.
+//! The clients of a trial: a generator of requests or of bytes, with counts in a common form.
 
-use super::document::{Connections, Segments};
-use super::run::StreamsError;
+use super::document::{Connections, CpuUse, Segments, Trial};
 use crate::child::{ChildError, LoadProcess};
 use crate::document::as_json;
+use crate::steps::Trial as _;
+use crate::tried::Tried;
 use corelane_host::bed::Side;
-use corelane_load::http::{Histograms, HttpLoad, HttpLoaded, HttpPlan};
+use corelane_load::http::{Histograms, HttpLoaded};
 use corelane_load::sources::Ports;
-use corelane_load::tcp::{TcpLoad, TcpLoaded, TcpPlan};
-use corelane_load::{Failure, Moment};
+use corelane_load::tcp::TcpLoaded;
+use corelane_load::{Failure, Generator, Moment};
 use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// What the clients of a step are to do.
-pub(super) enum ClientPlan {
-    /// Make requests.
-    Http(Box<HttpPlan>),
-    /// Move bytes.
-    Tcp(Box<TcpPlan>),
+/// The clients of a step, planned: starts their generator.
+pub(super) type ClientPlan = Box<dyn FnOnce(&Path, &Side) -> Result<Client, ChildError>>;
+
+/// A generator that waits to run.
+pub(super) struct Client {
+    /// Its process.
+    pub(super) pid: u32,
+    /// Runs the plan, see [`LoadProcess::run`].
+    pub(super) run: Run,
 }
 
-/// A generator that waits for its plan.
-pub(super) enum ClientOfTrial {
-    Http(LoadProcess<HttpLoad>, Box<HttpPlan>),
-    Tcp(LoadProcess<TcpLoad>, Box<TcpPlan>),
+type Run = Box<dyn FnOnce(&AtomicBool, &mut dyn FnMut(Moment)) -> Result<ClientCounts, ChildError>>;
+
+/// Plans clients; `counts` reads their report.
+pub(super) fn planned<G>(
+    plan: G::Plan,
+    counts: impl FnOnce(&G::Loaded) -> ClientCounts + 'static,
+) -> ClientPlan
+where
+    G: Generator + 'static,
+    G::Plan: 'static,
+{
+    Box::new(move |program, side| {
+        let process = LoadProcess::<G>::start(program, side)?;
+        Ok(Client {
+            pid: process.pid(),
+            run: Box::new(move |interrupt, reached| Ok(counts(&process.run(&plan, interrupt, reached)?))),
+        })
+    })
 }
 
-/// What the clients counted.
+/// The clients' counts.
 pub(super) struct ClientCounts {
-    /// Seconds that were measured.
-    pub(super) running_s: f64,
-    /// Requests written to a connection; `None` where there are no requests.
+    /// The trial as counted by the clients. Its raw report omits the plan, which is large and follows from the
+    /// experiment's, and the histograms, which the trial contains.
+    pub(super) trial: Trial,
+    /// Requests written to a connection; `None` if there are no requests.
     pub(super) requests_sent: Option<u64>,
-    /// Requests answered as they should be.
-    pub(super) requests_ok: u64,
-    /// What went wrong, by cause.
-    pub(super) errors: BTreeMap<String, u64>,
-    pub(super) received_bytes: u64,
-    pub(super) sent_bytes: u64,
-    pub(super) latency: Option<Histogram>,
-    pub(super) schedule_lag: Option<Histogram>,
-    pub(super) connections: Connections,
-    /// CPU seconds while it was measured.
-    pub(super) cpu_s: f64,
-    pub(super) limited_by: Option<String>,
-    /// Why a schedule was not kept though nothing but the generator was in its way.
+    /// Why the generator alone missed its schedule.
     pub(super) behind_schedule: Option<String>,
-    /// What TCP had to mend, where it was asked.
-    pub(super) segments: Option<Segments>,
-    /// What it did to each bucket of the server, where its connections were planned for one; empty where there are no bytes
-    /// to count.
+    /// Counts per bucket of the server, if connections were planned for buckets; empty without byte counts.
     pub(super) per_bucket: BTreeMap<u16, ClientBucket>,
-    /// The generator's report, without its plan, whose ports are most of it and which follows from the experiment's, and
-    /// without histograms, which are above.
-    pub(super) raw: Value,
 }
 
 /// The clients of one bucket.
@@ -66,50 +66,18 @@ pub(super) struct ClientCounts {
 pub(super) struct ClientBucket {
     /// Connections whose source ports were planned for it.
     pub(super) connections: u64,
-    /// Bytes sent and received, where the workers of the bucket have no other.
+    /// Bytes sent and received, if the bucket's workers have no other bucket.
     pub(super) bytes: Option<(u64, u64)>,
 }
 
 impl ClientCounts {
-    /// Whether it tells the bytes of each bucket apart.
+    /// Whether bytes are counted per bucket.
     pub(super) fn by_bucket(&self) -> bool {
         !self.per_bucket.is_empty() && self.per_bucket.values().all(|bucket| bucket.bytes.is_some())
     }
 }
 
-impl ClientOfTrial {
-    /// Starts the generator of `plan`.
-    pub(super) fn start(plan: ClientPlan, program: &Path, side: &Side) -> Result<Self, ChildError> {
-        Ok(match plan {
-            ClientPlan::Http(plan) => Self::Http(LoadProcess::<HttpLoad>::start(program, side)?, plan),
-            ClientPlan::Tcp(plan) => Self::Tcp(LoadProcess::<TcpLoad>::start(program, side)?, plan),
-        })
-    }
-
-    /// Its process.
-    pub(super) fn pid(&self) -> u32 {
-        match self {
-            Self::Http(process, _) => process.pid(),
-            Self::Tcp(process, _) => process.pid(),
-        }
-    }
-
-    /// Does as planned, see [`crate::child::LoadProcess::run`]. `steering` is what its sources were planned by, where they
-    /// were.
-    pub(super) fn run(
-        self,
-        steering: Option<&Steering>,
-        interrupt: &AtomicBool,
-        reached: impl FnMut(Moment),
-    ) -> Result<ClientCounts, StreamsError> {
-        Ok(match self {
-            Self::Http(process, plan) => of_http(&process.run(&plan, interrupt, reached)?),
-            Self::Tcp(process, plan) => of_tcp(&process.run(&plan, interrupt, reached)?, steering),
-        })
-    }
-}
-
-fn of_http(loaded: &HttpLoaded) -> ClientCounts {
+pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
     let counts = &loaded.counts;
     let (requests, connections) = (&counts.requests, &counts.connections);
     let mut errors = named(requests.by_cause.occurred(), "");
@@ -123,9 +91,7 @@ fn of_http(loaded: &HttpLoaded) -> ClientCounts {
             errors.insert(name.to_owned(), count);
         }
     }
-    ClientCounts {
-        running_s: loaded.running_s,
-        requests_sent: Some(requests.sent),
+    let trial = Trial {
         requests_ok: requests.ok,
         errors,
         received_bytes: counts.bytes.received,
@@ -139,29 +105,38 @@ fn of_http(loaded: &HttpLoaded) -> ClientCounts {
             failed: named(connections.failed.occurred(), "connect_"),
             opening_s: Some(loaded.opening_s),
         },
-        cpu_s: loaded.client.cpu_s,
+        cpu: spent(loaded.client.cpu_s),
         limited_by: loaded.limited_by.clone(),
-        behind_schedule: loaded.behind_schedule.clone(),
-        segments: None,
-        per_bucket: BTreeMap::new(),
         raw: super::without(as_json(loaded), &["plan", "pools", "phases"]),
+        ..Trial::new(Tried::new(0, 0, loaded.running_s))
+    };
+    ClientCounts {
+        trial,
+        requests_sent: Some(requests.sent),
+        behind_schedule: loaded.behind_schedule.clone(),
+        per_bucket: BTreeMap::new(),
     }
 }
 
-fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
+/// The CPU time of the client while it was measured.
+fn spent(cpu_s: f64) -> CpuUse {
+    CpuUse {
+        server_ns: None,
+        client_ns: Some((cpu_s * 1e9) as u64),
+    }
+}
+
+/// `steering` is the table that the sources were planned with, if any.
+pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
     let total = &loaded.total;
     let mut errors = named(total.broken.occurred(), "");
     if total.undrained > 0 {
         errors.insert("connections_not_ended".to_owned(), total.undrained);
     }
-    ClientCounts {
-        running_s: loaded.running_s,
-        requests_sent: None,
-        requests_ok: 0,
+    let trial = Trial {
         errors,
         received_bytes: total.received_bytes,
         sent_bytes: total.sent_bytes,
-        latency: None,
         schedule_lag: loaded.schedule_lag_histogram.clone(),
         connections: Connections {
             asked: total.asked,
@@ -170,23 +145,29 @@ fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
             failed: named(total.not_opened.occurred(), "connect_"),
             opening_s: Some(loaded.opening_s),
         },
-        cpu_s: loaded.cpu_s,
+        cpu: spent(loaded.cpu_s),
         limited_by: loaded.limited_by.clone(),
-        behind_schedule: loaded.behind_schedule.clone(),
         segments: Some(Segments {
             sent_again: total.retransmitted,
             out_of_order: total.out_of_order,
             stalls: total.stalls,
         }),
-        per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
         raw: super::without(
             as_json(loaded),
             &["plan", "connect_histogram", "schedule_lag_histogram"],
         ),
+        ..Trial::new(Tried::new(0, 0, loaded.running_s))
+    };
+    ClientCounts {
+        trial,
+        requests_sent: None,
+        behind_schedule: loaded.behind_schedule.clone(),
+        per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
     }
 }
 
-/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the worker.
+/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the
+/// worker.
 fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBucket> {
     let (steerer, target) = (steering.steerer(), loaded.plan.target);
     let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();
@@ -203,7 +184,7 @@ fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBu
         }
     }
     for worker in &loaded.workers {
-        // A worker of several buckets does not tell them apart.
+        // A worker with several buckets does not count per bucket.
         let Some(own) = worker.bucket.and_then(|bucket| buckets.get_mut(&bucket)) else {
             continue;
         };

@@ -3,7 +3,7 @@
 use super::document::{CacheGrowth, Memory};
 use super::server::ServerProcesses;
 use corelane_host::bed::Bed;
-use corelane_host::counters::{Family, Slab, TcpStatistics, tcp_buffer_bytes};
+use corelane_host::counters::{Family, Slab, SlabCache, TcpStatistics, tcp_buffer_bytes};
 use corelane_host::memory;
 
 /// Caches of the kernel that are named: those that a connection needs, and a few for what else grew.
@@ -41,20 +41,16 @@ pub(super) fn take(
         .server
         .run(|| TcpStatistics::read().map(|read| read.established));
     let of = |family: Result<Family, _>| family.ok().and_then(|family| family.memory_bytes());
-    let buffers = now.buffer_bytes.zip(before.buffer_bytes);
-    let available = before.available_bytes.zip(now.available_bytes);
+    let grown = |more: Option<u64>, less: Option<u64>| Some(more?.saturating_sub(less?));
+    let slabs = |of: &KernelMemory| of.slab.as_ref().map(|slab| slab.bytes);
     Memory {
         connections: established.unwrap_or(0),
         client_user_bytes: of(Family::read(generator)),
         server_user_bytes: of(server.family()),
         server_user_bytes_before,
-        kernel_slab_bytes: now
-            .slab
-            .as_ref()
-            .zip(before.slab.as_ref())
-            .map(|(now, before)| now.bytes.saturating_sub(before.bytes)),
-        socket_buffer_bytes: buffers.map(|(now, before)| now.saturating_sub(before)),
-        unavailable_bytes: available.map(|(before, now)| before.saturating_sub(now)),
+        kernel_slab_bytes: grown(slabs(&now), slabs(before)),
+        socket_buffer_bytes: grown(now.buffer_bytes, before.buffer_bytes),
+        unavailable_bytes: grown(before.available_bytes, now.available_bytes),
         caches: caches(&now, before),
     }
 }
@@ -64,19 +60,16 @@ fn caches(now: &KernelMemory, before: &KernelMemory) -> Vec<CacheGrowth> {
     let (Some(now), Some(before)) = (&now.slab, &before.slab) else {
         return Vec::new();
     };
-    let mut grown: Vec<CacheGrowth> = now
-        .caches
-        .iter()
-        .map(|(name, cache)| {
-            let earlier = before.caches.get(name).copied().unwrap_or_default();
-            CacheGrowth {
-                name: name.clone(),
-                objects: cache.objects.saturating_sub(earlier.objects),
-                bytes: cache.bytes.saturating_sub(earlier.bytes),
-            }
-        })
-        .filter(|cache| cache.bytes > 0)
-        .collect();
+    let since = |(name, cache): (&String, &SlabCache)| {
+        let earlier = before.caches.get(name).copied().unwrap_or_default();
+        CacheGrowth {
+            name: name.clone(),
+            objects: cache.objects.saturating_sub(earlier.objects),
+            bytes: cache.bytes.saturating_sub(earlier.bytes),
+        }
+    };
+    let mut grown: Vec<CacheGrowth> = now.caches.iter().map(since).collect();
+    grown.retain(|cache| cache.bytes > 0);
     grown.sort_by_key(|cache| std::cmp::Reverse(cache.bytes));
     grown.truncate(MOST_CACHES);
     grown

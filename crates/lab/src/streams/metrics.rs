@@ -1,11 +1,11 @@
-//! The metrics of `lab scale http` and `tcp`, each declared once. Both documents have all of them; what they are judged by and
-//! compared by differs.
+//! The metrics of `lab scale http` and `tcp`, each declared once. Both documents have all of them; what they are judged
+//! by and compared by differs.
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
 use super::document::{Protocol, Trial};
-use crate::steps::{number, share};
-use corelane_measure::metric::{Better, Metric, Sample, Show};
+use crate::steps::{linearity_metric, number, share};
+use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
 use corelane_measure::statistics;
 
 type M = Metric<Trial>;
@@ -75,7 +75,7 @@ pub const REQUESTS: M = M::higher(
     "requests_per_s",
     "requests",
     Show::Prefixed,
-    "Requests answered a second.",
+    "Requests answered per second.",
     |trial| {
         // A valid trial without requests is one of bytes.
         number((trial.requests_ok > 0).then(|| trial.tried.per_second(trial.requests_ok)))
@@ -87,24 +87,17 @@ pub const PAYLOAD: M = M::higher(
     "gbit_s",
     "Gb/s",
     Show::Fixed(2),
-    "Bytes both ways, in 10^9 bits a second.",
+    "Bytes both ways, in 10^9 bits per second.",
     |trial| number(Some(trial.tried.per_second(trial.bytes()) * 8.0 / 1e9)),
 );
 
-pub const LINEARITY: M = M::concluded(
-    "linearity",
-    "linearity",
-    Show::Fixed(2),
-    Better::Higher,
-    "Rate at this many buckets over as many times the rate at one, median over the rounds.",
-)
-.spread("linearity_spread");
+pub const LINEARITY: M = linearity_metric();
 
 pub const LATENCY: M = M::lower(
     "latency",
     "p99",
     Show::Nanoseconds,
-    "From when a request was to be sent until it was answered.",
+    "Time from the intended send to the response.",
     |trial| trial.latency.as_ref().map(Sample::Durations),
 );
 
@@ -112,90 +105,72 @@ pub const SCHEDULE_LAG: M = M::lower(
     "schedule_lag",
     "schedule lag",
     Show::Nanoseconds,
-    "How late requests were sent, where a schedule said when.",
+    "Delay of requests behind their schedule.",
     |trial| trial.schedule_lag.as_ref().map(Sample::Durations),
 )
 .unit("p99");
 
-pub const SERVER_PER_REQUEST: M = M::lower(
+pub const SERVER_PER_REQUEST: M = per_request(
     "server_cpu_us_per_request",
     "server",
-    Show::Microseconds(2),
     "CPU microseconds of the server for each request.",
-    |trial| per_request(trial, trial.cpu.server_ns),
-)
-.unit("\u{b5}s/request");
+    |trial| cost(trial.cpu.server_ns, 1e3, trial.requests_ok as f64),
+);
 
-pub const CLIENT_PER_REQUEST: M = M::lower(
+pub const CLIENT_PER_REQUEST: M = per_request(
     "client_cpu_us_per_request",
     "client",
-    Show::Microseconds(2),
     "CPU microseconds of the client for each request.",
-    |trial| per_request(trial, trial.cpu.client_ns),
-)
-.unit("\u{b5}s/request");
+    |trial| cost(trial.cpu.client_ns, 1e3, trial.requests_ok as f64),
+);
 
-pub const SERVER_PER_KIB: M = M::lower(
+pub const SERVER_PER_KIB: M = per_kib(
     "server_cpu_ns_per_kib",
     "server",
-    Show::Nanoseconds,
     "CPU nanoseconds of the server for each KiB, either way.",
-    |trial| per_kib(trial, trial.cpu.server_ns),
-)
-.unit("/KiB");
+    |trial| cost(trial.cpu.server_ns, 1.0, trial.bytes() as f64 / 1024.0),
+);
 
-pub const CLIENT_PER_KIB: M = M::lower(
+pub const CLIENT_PER_KIB: M = per_kib(
     "client_cpu_ns_per_kib",
     "client",
-    Show::Nanoseconds,
     "CPU nanoseconds of the client for each KiB, either way.",
-    |trial| per_kib(trial, trial.cpu.client_ns),
-)
-.unit("/KiB");
+    |trial| cost(trial.cpu.client_ns, 1.0, trial.bytes() as f64 / 1024.0),
+);
 
-pub const SERVER_BYTES: M = M::higher(
+pub const SERVER_BYTES: M = per_cpu_second(
     "server_bytes_per_cpu_s",
     "server",
-    Show::Prefixed,
     "Bytes, either way, for each second of the server's CPU time.",
-    |trial| per_cpu_second(trial, trial.cpu.server_ns),
-)
-.unit("B/CPU s");
+    |trial| carried(trial, trial.cpu.server_ns),
+);
 
-pub const CLIENT_BYTES: M = M::higher(
+pub const CLIENT_BYTES: M = per_cpu_second(
     "client_bytes_per_cpu_s",
     "client",
-    Show::Prefixed,
     "Bytes, either way, for each second of the client's CPU time.",
-    |trial| per_cpu_second(trial, trial.cpu.client_ns),
-)
-.unit("B/CPU s");
+    |trial| carried(trial, trial.cpu.client_ns),
+);
 
-pub const SERVER_SHARE: M = M::new(
+pub const SERVER_SHARE: M = of_cpus(
     "server_cpu_share",
     "server",
-    Show::WholeShare,
-    Better::Neither,
-    "Share of the CPUs' time that the server's processes took, receive path run in their name included.",
-    |trial| of_cpus(trial, trial.cpu.server_ns),
-)
-.unit("share %");
+    "Share of the CPUs' time used by the server's processes, including the receive path run on their behalf.",
+    |trial| cost(trial.cpu.server_ns, 1e9, cpu_seconds(trial)),
+);
 
-pub const CLIENT_SHARE: M = M::new(
+pub const CLIENT_SHARE: M = of_cpus(
     "client_cpu_share",
     "client",
-    Show::WholeShare,
-    Better::Neither,
-    "Share of the CPUs' time that the client's process took.",
-    |trial| of_cpus(trial, trial.cpu.client_ns),
-)
-.unit("share %");
+    "Share of the CPUs' time used by the client's process.",
+    |trial| cost(trial.cpu.client_ns, 1e9, cpu_seconds(trial)),
+);
 
 pub const STEERING: M = M::higher(
     "steering_ok",
     "steered right",
     Show::Share,
-    "Share of connections that are on the bucket that their hash names.",
+    "Share of connections on the bucket selected by their hash.",
     |trial| share(trial.steering),
 );
 
@@ -224,27 +199,33 @@ pub const OPENING: M = M::lower(
 )
 .unit("s");
 
-/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` where there are none.
+/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` if there are none.
 fn cost<'a>(cpu_ns: Option<u64>, unit: f64, pieces: f64) -> Option<Sample<'a>> {
     number(statistics::ratio(cpu_ns? as f64 / unit, pieces))
 }
 
-fn per_request(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
-    cost(cpu_ns, 1e3, trial.requests_ok as f64)
-}
-
-fn per_kib(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
-    cost(cpu_ns, 1.0, trial.bytes() as f64 / 1024.0)
-}
-
-fn of_cpus(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
-    cost(
-        cpu_ns,
-        1e9,
-        trial.tried.duration_s * trial.cpu_shares.len() as f64,
-    )
-}
-
-fn per_cpu_second(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
+/// Bytes, either way, for each second of so much CPU time.
+fn carried(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
     number(statistics::ratio(trial.bytes() as f64, cpu_ns? as f64 / 1e9))
+}
+
+/// What all CPUs of both sides had.
+fn cpu_seconds(trial: &Trial) -> f64 {
+    trial.tried.duration_s * trial.cpu_shares.len() as f64
+}
+
+const fn per_request(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
+    M::lower(name, side, Show::Microseconds(2), about, read).unit("\u{b5}s/request")
+}
+
+const fn per_kib(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
+    M::lower(name, side, Show::Nanoseconds, about, read).unit("/KiB")
+}
+
+const fn per_cpu_second(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
+    M::higher(name, side, Show::Prefixed, about, read).unit("B/CPU s")
+}
+
+const fn of_cpus(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
+    M::new(name, side, Show::WholeShare, Better::Neither, about, read).unit("share %")
 }

@@ -1,8 +1,7 @@
-//! `lab scale http` and `lab scale tcp`: do requests, and bytes, scale with the buckets that are active, and what stops them?
+//! `lab scale http` and `lab scale tcp`: measure how requests and bytes scale with active buckets, and find the limit.
 //!
-//! In: a [`StreamsPlan`]. Out: a `corelane/scale-http/1` or `corelane/scale-tcp/1` report. Every trial has fresh namespaces, a fresh server, and fresh
-//! clients, so that no connection of an earlier one waits in a table; steps are repeated, interleaved; controls run beside:
-//! the kernel's own hash, and every client on the wrong CPU. Any other server can take the place of ours.
+//! In: a [`StreamsPlan`]. Out: a `corelane/scale-http/1` or `corelane/scale-tcp/1` report. Every trial has fresh
+//! namespaces, a fresh server, and fresh clients, so no connection of an earlier trial is left. Steps are repeated and interleaved. Controls: the kernel's own hash, and every client on the wrong CPU. Any other server can be measured instead of ours.
 
 mod account;
 mod client;
@@ -12,14 +11,13 @@ pub mod metrics;
 mod page;
 mod peers;
 mod plan;
-mod run;
 mod server;
 mod trial;
 mod verdict;
 
 pub use document::{Protocol, Server, StreamsReport, Traffic};
 pub use plan::{StreamsPlan, StreamsRequest, SubjectRequest};
-pub use run::{Streams, StreamsError};
+pub use trial::Streams;
 
 use serde_json::Value;
 

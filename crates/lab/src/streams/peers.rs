@@ -1,18 +1,18 @@
-//! From a step to the server and the clients that carry it out: ours, or a subject.
+//! Derives the server (ours or a subject) and the clients of a step.
 
-use super::client::ClientPlan;
+use super::client::{ClientPlan, of_http, of_tcp, planned};
 use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
-use super::run::StreamsError;
-use super::server::ServerPlan;
 use crate::child::SubjectPlan;
+use crate::error::LabError;
+use crate::placing::sorted;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
-    Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
-    PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
+    Behaviour, GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest,
+    PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -22,11 +22,10 @@ use corelane_worker::engine::{EngineKind, MOST_ON_THE_RING};
 /// Connections that may wait at each of our listeners: as many as `net.core.somaxconn` of the bed allows.
 const LONGEST_BACKLOG: u16 = u16::MAX;
 
-/// How long a subject may take until it accepts.
+/// Timeout until a subject accepts connections.
 const SUBJECT_READY_MS: u64 = 30_000;
 
-/// How long opening a connection, an answer, and the last answers may take. A million connections that are opened as fast
-/// as they can be on one CPU keep each other waiting for seconds, and an answer of a gigabyte takes that long.
+/// Timeout of opening a connection, of a response, and of the last responses. A million connections opened at full speed on one CPU delay each other by seconds, and so does a response of a gigabyte.
 const TIMEOUTS: Timeouts = Timeouts {
     connect_s: 60.0,
     continue_s: 1.0,
@@ -35,54 +34,41 @@ const TIMEOUTS: Timeouts = Timeouts {
     drain_s: 30.0,
 };
 
-/// How long the last bytes may take to arrive, and the server to end every connection: what the buffers of a few hold is
-/// there within a second, and a subject that ends none must not hold up the run for long.
+/// Timeout until the last bytes arrive and the server closes all connections: buffered data arrives within a second, and a subject that closes nothing must not delay the run for long.
 const DRAIN_S: f64 = 5.0;
 const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 
-/// Without progress for so long a connection stands still.
+/// A connection without progress for this long is stalled.
 const STALL_S: f64 = 1.0;
 
-/// Connections that are looked at a second: each look is a system call of the server (`TCP_INFO`).
+/// Connections polled per second: each poll is a system call of the server (`TCP_INFO`).
 const LOOKS_A_SECOND: f64 = 20_000.0;
 
 impl StreamsPlan {
     /// The subject of a step.
     #[must_use]
     pub fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
-        let mut cpus = self.server_cpus(shape);
-        cpus.sort_unstable();
-        cpus.dedup();
         self.request.subject.as_ref().map(|subject| SubjectPlan {
             command: subject.command.clone(),
             address: self.server,
-            cpus,
+            cpus: sorted(self.server_cpus(shape)),
             ready_within_ms: SUBJECT_READY_MS,
         })
     }
 
-    /// The server of a step.
-    pub(super) fn serving(&self, shape: &Shape) -> ServerPlan {
-        if let Some(subject) = self.subject(shape) {
-            return ServerPlan::Subject(subject);
-        }
-        match shape.traffic {
-            Traffic::Requests => ServerPlan::Http(Box::new(self.http_server(shape))),
-            Traffic::Sink => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Sink))),
-            Traffic::Source => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Source))),
-            Traffic::Echo => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Echo))),
-        }
-    }
-
     /// The clients of a step.
-    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, StreamsError> {
+    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, LabError> {
         let direction = match shape.traffic {
-            Traffic::Requests => return Ok(ClientPlan::Http(Box::new(self.http_load(shape)?))),
+            Traffic::Requests => return Ok(planned::<HttpLoad>(self.http_load(shape)?, of_http)),
             Traffic::Sink => Direction::Write,
             Traffic::Source => Direction::Read,
             Traffic::Echo => Direction::Both,
         };
-        Ok(ClientPlan::Tcp(Box::new(self.tcp_load(shape, direction)?)))
+        let steering = (shape.server == Server::Exact).then(|| self.request.steering.clone());
+        let plan = self.tcp_load(shape, direction)?;
+        Ok(planned::<TcpLoad>(plan, move |loaded| {
+            of_tcp(loaded, steering.as_ref())
+        }))
     }
 
     /// Whether the connections of a step are more than one descriptor table holds.
@@ -95,13 +81,13 @@ impl StreamsPlan {
     pub fn http_server(&self, shape: &Shape) -> HttpServePlan {
         let request = &self.request;
         let mut plan = HttpServePlan::new(self.server, request.steering.clone());
-        // The server is told what it cannot know.
+        // The server cannot know these values.
         let many = shape.connections > (MOST_ON_THE_RING * shape.buckets_active) as u64;
         plan.listening = Listening {
             engine: request.engine.or(many.then_some(EngineKind::Epoll)),
             ..self.listening(shape)
         };
-        // What a connection waits for is the experiment's to say: all of it is shorter than this.
+        // The experiment sets all timeouts, and all are shorter than this.
         plan.limits.idle_ms = ((request.duration_s + TIMEOUTS.connect_s + TIMEOUTS.request_s) * 2e3) as u64;
         plan
     }
@@ -117,7 +103,7 @@ impl StreamsPlan {
         }
     }
 
-    /// Where and how our servers listen in a step.
+    /// The listeners of our server in a step.
     fn listening(&self, shape: &Shape) -> Listening {
         Listening {
             engine: self.request.engine,
@@ -128,8 +114,8 @@ impl StreamsPlan {
         }
     }
 
-    /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients' steering
-    /// document names for it.
+    /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients'
+    /// steering document names for it.
     fn client_workers(&self, shape: &Shape) -> WorkerRequest {
         let (mut steering, cpus) = (self.request.steering.clone(), self.client_cpus(shape));
         steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
@@ -222,13 +208,8 @@ impl StreamsPlan {
 
     fn url(&self, shape: &Shape) -> Url {
         let size = shape.object_bytes.unwrap_or(0).to_string();
-        let path = self
-            .request
-            .subject
-            .as_ref()
-            .map(|subject| subject.path.as_deref());
-        let target = match path {
-            Some(path) => path.unwrap_or("/").replace("{size}", &size),
+        let target = match &self.request.subject {
+            Some(subject) => subject.path.as_deref().unwrap_or("/").replace("{size}", &size),
             None => format!("/size/{size}"),
         };
         Url {
@@ -247,14 +228,13 @@ fn align(shape: &Shape) -> Align {
     }
 }
 
-/// Bytes of each write of a step, no more than `most`, which is also what it is where the shape does not say.
+/// Bytes per write of a step, at most `most`, which is also the default.
 fn write_bytes(shape: &Shape, most: u32) -> u32 {
     let asked = shape.write_bytes.and_then(|bytes| u32::try_from(bytes).ok());
     asked.unwrap_or(most).min(most)
 }
 
-/// After how long without progress a connection stands still: later where there are so many that looking at each of them
-/// every second would be what is measured.
+/// The stall timeout: longer for many connections, because polling each of them every second would disturb the measurement.
 fn stall_s(shape: &Shape) -> f64 {
     STALL_S.max(shape.connections as f64 / LOOKS_A_SECOND)
 }

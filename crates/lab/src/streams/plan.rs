@@ -1,9 +1,10 @@
-//! What the experiment is to do: its steps as data, and where each of them runs. From a step to its server and clients is
-//! `peers.rs`.
+//! The plan: steps as data, and their CPUs. `peers.rs` derives server and clients from a step.
 
 use super::document::{Protocol, Server, Shape, Traffic};
-use crate::placing::{active_counts, distinct, other_cpus};
+use crate::document::CpuShare;
+use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::Placement;
+use crate::steps::mean_share;
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
@@ -16,47 +17,46 @@ use std::net::SocketAddr;
 /// Descriptors of a worker's table that are not connections: engine, waker, listener, standard streams, and a margin.
 pub(super) const OTHER_DESCRIPTORS: usize = 64;
 
-/// What the connections of one listener may exceed its even share by: clients whose source the kernel chooses spread
-/// evenly only on average. Planned ports need none of it.
+/// Margin over the even share of connections per listener: if the kernel selects source ports, connections spread evenly only on average. Planned ports need no margin.
 const UNEVEN_SHARE: f64 = 1.08;
 
-/// What a user asks of the experiment.
+/// The user's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamsRequest {
     /// What is measured.
     pub protocol: Protocol,
     /// Key, table, and the CPU of each bucket; for a subject, its CPUs.
     pub steering: Steering,
-    /// Our server in these ways; empty with a subject.
+    /// Models of our server; empty with a subject.
     pub servers: Vec<Server>,
     /// Another server instead of ours.
     pub subject: Option<SubjectRequest>,
-    /// Where clients run. `None` tries every server aligned, and exact steering crossed as the control.
+    /// Placements of clients. `None`: every server aligned, and exact steering crossed as the control.
     pub placements: Option<Vec<Placement>>,
-    /// What the connections carry, one after the other; requests alone over HTTP.
+    /// Traffic modes, measured one after the other; only requests for HTTP.
     pub traffics: Vec<Traffic>,
-    /// Bytes of the objects asked for.
+    /// Sizes of requested objects, in bytes.
     pub object_bytes: Vec<u64>,
-    /// Bytes of each write, where bytes are carried.
+    /// Bytes per write, for byte streams.
     pub write_bytes: Vec<u64>,
-    /// Connections in all.
+    /// Total connections.
     pub connections: Vec<u64>,
     /// Numbers of active buckets; `None` for 1 to all.
     pub active: Option<Vec<usize>>,
     /// The CPUs of the clients of each bucket; `None` for the worker's own.
     pub client_cpus: Option<Vec<u32>>,
-    /// Requests a second on a schedule, or bytes a second that the clients write, over all connections; `None` for the next
-    /// request after each answer, and for as many bytes as they can.
+    /// Scheduled requests per second, or bytes per second that the clients write, over all connections. `None`: each
+    /// request follows the previous response, and bytes are written at the maximum rate.
     pub rate: Option<f64>,
     /// Seconds of one trial.
     pub duration_s: f64,
     /// Trials of each step.
     pub rounds: u32,
-    /// The engine asked for.
+    /// The requested engine.
     pub engine: Option<EngineKind>,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt.
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is spoilt.
     pub max_steal: f64,
 }
 
@@ -72,16 +72,16 @@ pub(super) struct Sides {
 /// A server under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectRequest {
-    /// The command as a shell takes it.
+    /// The shell command.
     pub command: String,
-    /// The path to ask for, where requests are made; `{size}` stands for the bytes of the object.
+    /// The path to request, for HTTP; `{size}` is replaced by the object size in bytes.
     pub path: Option<String>,
 }
 
-/// The experiment, fully decided.
+/// The resolved plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamsPlan {
-    /// As asked.
+    /// The request.
     #[serde(flatten)]
     pub request: StreamsRequest,
     /// The bed that each trial is run in.
@@ -92,10 +92,16 @@ pub struct StreamsPlan {
     pub clients: Pool,
     /// Every step.
     pub steps: Vec<Shape>,
-    /// What cannot run here, and why.
+    /// Steps that cannot run here, with reasons.
     pub left_out: Vec<String>,
     /// Descriptors that one table may hold.
     pub descriptor_limit: usize,
+}
+
+/// Mean idle share of these CPUs.
+pub(super) fn idle_share(cpus: &[u32], shares: &[CpuShare]) -> Option<f64> {
+    let own = shares.iter().filter(|share| cpus.contains(&share.cpu));
+    mean_share(own, |share| share.idle_share)
 }
 
 impl StreamsRequest {
@@ -118,7 +124,7 @@ impl StreamsRequest {
         series
     }
 
-    /// What connections carry, with the bytes of an object and of a write: what the subject makes of them, where it does.
+    /// The traffic modes with object and write sizes; a subject may ignore them.
     fn loads(&self) -> Vec<(Traffic, Option<u64>, Option<u64>)> {
         let mut loads = Vec::new();
         for &traffic in &self.traffics {
@@ -127,18 +133,16 @@ impl StreamsRequest {
                 Traffic::Source => true,
                 Traffic::Sink | Traffic::Echo => false,
             });
-            match traffic {
-                _ if is_subjects => loads.push((traffic, None, None)),
-                Traffic::Requests => {
-                    loads.extend(
-                        self.object_bytes
-                            .iter()
-                            .map(|bytes| (traffic, Some(*bytes), None)),
-                    );
-                }
-                Traffic::Sink | Traffic::Source | Traffic::Echo => {
-                    loads.extend(self.write_bytes.iter().map(|bytes| (traffic, None, Some(*bytes))));
-                }
+            if is_subjects {
+                loads.push((traffic, None, None));
+            } else if traffic == Traffic::Requests {
+                loads.extend(
+                    self.object_bytes
+                        .iter()
+                        .map(|bytes| (traffic, Some(*bytes), None)),
+                );
+            } else {
+                loads.extend(self.write_bytes.iter().map(|bytes| (traffic, None, Some(*bytes))));
             }
         }
         loads
@@ -169,15 +173,11 @@ impl StreamsPlan {
     }
 
     fn add_steps(&mut self) {
-        let buckets = self.request.steering.cpus.len();
-        let active = self
-            .request
-            .active
-            .clone()
-            .unwrap_or_else(|| active_counts(buckets));
+        let active = self.request.active.clone();
+        let active = active.unwrap_or_else(|| active_counts(self.buckets()));
         for (server, placement) in self.request.series() {
-            if placement == Placement::Crossed && distinct(&self.request.steering.cpus) < 2 {
-                self.leave_out("clients on the wrong CPU: needs two CPUs".to_owned());
+            if !placement.is_possible(&self.request.steering.cpus) {
+                self.leave_out(ONE_CPU.to_owned());
                 continue;
             }
             for (traffic, object_bytes, write_bytes) in self.request.loads() {
@@ -191,26 +191,22 @@ impl StreamsPlan {
                         connections,
                         buckets_active,
                     };
-                    self.add_growing(active.iter().map(|active| shape(*active)));
+                    // Impossible steps are reported together: they differ only in buckets.
+                    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                    for shape in active.iter().map(|active| shape(*active)) {
+                        match self.why_not(&shape) {
+                            None => self.steps.push(shape),
+                            Some(why) => refused
+                                .entry(why)
+                                .or_default()
+                                .push(shape.buckets_active.to_string()),
+                        }
+                    }
+                    for (reason, buckets) in refused {
+                        self.leave_out(format!("steps with {} active: {reason}", buckets.join(", ")));
+                    }
                 }
             }
-        }
-    }
-
-    /// Adds the steps of one series that can be. Those that cannot are named together: they differ in buckets alone.
-    fn add_growing(&mut self, shapes: impl Iterator<Item = Shape>) {
-        let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for shape in shapes {
-            match self.why_not(&shape) {
-                None => self.steps.push(shape),
-                Some(reason) => {
-                    let buckets = refused.entry(reason).or_default();
-                    buckets.push(shape.buckets_active.to_string());
-                }
-            }
-        }
-        for (reason, buckets) in refused {
-            self.leave_out(format!("steps with {} active: {reason}", buckets.join(", ")));
         }
     }
 
@@ -220,7 +216,7 @@ impl StreamsPlan {
         }
     }
 
-    /// Why a step cannot be.
+    /// Why a step is impossible.
     fn why_not(&self, shape: &Shape) -> Option<String> {
         let (connections, active) = (shape.connections, shape.buckets_active);
         if connections < active as u64 {
@@ -245,8 +241,7 @@ impl StreamsPlan {
         })
     }
 
-    /// How many buckets hold so many connections, each with a descriptor table of its own: as many as CPUs, or a multiple
-    /// of those.
+    /// The number of buckets, each with its own descriptor table, that hold this many connections: the number of CPUs or a multiple.
     #[must_use]
     pub fn buckets_for(connections: u64, cpus: usize, descriptor_limit: usize) -> usize {
         let room = descriptor_limit.saturating_sub(OTHER_DESCRIPTORS).max(1) as f64;
@@ -270,25 +265,24 @@ impl StreamsPlan {
     /// The CPU of the client of each active bucket.
     pub(super) fn client_cpus(&self, shape: &Shape) -> Vec<u32> {
         let own = &self.request.steering.cpus;
-        let all = match (&self.request.client_cpus, shape.placement) {
-            (Some(named), _) => named.iter().copied().cycle().take(own.len()).collect(),
-            (None, Placement::Aligned) => own.clone(),
-            (None, Placement::Crossed) => other_cpus(own),
+        let mut all = match &self.request.client_cpus {
+            Some(named) => named.iter().copied().cycle().take(own.len()).collect(),
+            None => shape.placement.client_cpus(own),
         };
-        all[..shape.buckets_active].to_vec()
+        all.truncate(shape.buckets_active);
+        all
     }
 
-    /// The CPUs on which the server's share of a step may fall.
+    /// The CPUs that the server of a step may use.
     fn serving_cpus(&self, shape: &Shape) -> Vec<u32> {
         match shape.server {
-            // The kernel's hash knows no active buckets.
+            // The kernel's hash ignores active buckets.
             Server::Reuseport => self.request.steering.cpus.clone(),
             Server::Exact | Server::Subject => self.server_cpus(shape),
         }
     }
 
-    /// The CPUs of the server and of the clients of a step, where no CPU has both: only there can one side have none left while
-    /// the other has.
+    /// The CPUs of server and clients of a step, if they are disjoint: only then can one side be busy while the other is idle.
     pub(super) fn sides_apart(&self, shape: &Shape) -> Option<Sides> {
         let sides = Sides {
             server: self.serving_cpus(shape),
@@ -303,9 +297,7 @@ impl StreamsPlan {
     pub fn cpus(&self, shape: &Shape) -> Vec<u32> {
         let mut cpus = self.serving_cpus(shape);
         cpus.extend(self.client_cpus(shape));
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
+        sorted(cpus)
     }
 }
 

@@ -1,55 +1,46 @@
 //! The server of a trial: ours, or any other.
 
-use super::document::Segments;
-use super::run::StreamsError;
-use crate::child::{ServerProcess, Subject, SubjectPlan};
+use super::document::{Segments, Shape, Traffic};
+use super::plan::StreamsPlan;
+use crate::child::{ChildError, ServerProcess, Subject};
 use crate::document::as_json;
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;
-use corelane_serve::http::{HttpPlan, HttpServed, HttpServer};
-use corelane_serve::tcp::{TcpPlan, TcpServed, TcpServer};
+use corelane_serve::Server;
+use corelane_serve::http::{HttpServed, HttpServer};
+use corelane_serve::tcp::{TcpMode, TcpServed, TcpServer};
 use serde_json::Value;
 use std::path::Path;
 
-/// The server that a step needs.
-pub(super) enum ServerPlan {
-    /// Ours, of requests.
-    Http(Box<HttpPlan>),
-    /// Ours, of bytes.
-    Tcp(Box<TcpPlan>),
-    /// Any other.
-    Subject(SubjectPlan),
-}
-
 /// A server that is ready.
-pub(super) enum ServerOfTrial {
-    Http(Box<ServerProcess<HttpServer>>),
-    Tcp(Box<ServerProcess<TcpServer>>),
-    Subject(ServerProcess<Subject>),
+pub(super) struct ServerOfTrial {
+    /// Its processes.
+    pub(super) processes: ServerProcesses,
+    /// Asks it what it counted so far.
+    pub(super) counts: Box<dyn FnMut() -> Result<ServerCounts, ChildError>>,
 }
 
-/// The processes of a server, which can be asked about from anywhere.
+/// The processes of a server, which any thread can query.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum ServerProcesses {
-    /// This one and what it started.
-    Own(u32),
-    /// What this one started, which is but its keeper.
-    Kept(u32),
+pub(super) struct ServerProcesses {
+    first: u32,
+    /// Whether the first process is only the keeper of the others.
+    keeps: bool,
 }
 
-/// What a server counted itself.
+/// The server's own counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ServerCounts {
-    /// Requests that came; `None` where bytes are counted.
+    /// Requests received; `None` if bytes are counted.
     pub(super) requests: Option<u64>,
-    /// Connections accepted by each bucket, in bucket order; empty where the server does not tell.
+    /// Connections accepted by each bucket, in bucket order; empty if the server does not report them.
     pub(super) accepted: Vec<u64>,
     /// Bytes that each bucket received and sent, in bucket order; empty where requests are counted, or nothing.
     pub(super) bytes: Vec<(u64, u64)>,
-    /// What TCP had to mend, where it was asked.
+    /// Retransmissions, reordering and stalls of TCP, if they were polled.
     pub(super) segments: Option<Segments>,
-    /// Its report as it wrote it.
+    /// Its raw report.
     pub(super) raw: Value,
 }
 
@@ -59,55 +50,62 @@ impl ServerCounts {
         !self.accepted.is_empty()
     }
 
-    /// Whether it has counted nothing since: then it has counted everything.
+    /// Whether the counts are unchanged, and thus complete.
     pub(super) fn stands_at(&self, earlier: &Self) -> bool {
         (self.requests, &self.accepted, &self.bytes) == (earlier.requests, &earlier.accepted, &earlier.bytes)
     }
 }
 
 impl ServerOfTrial {
-    /// Starts the server of a step; returns when it accepts connections.
-    pub(super) fn start(plan: &ServerPlan, program: &Path, side: &Side) -> Result<Self, StreamsError> {
-        Ok(match plan {
-            ServerPlan::Http(plan) => {
-                Self::Http(Box::new(ServerProcess::<HttpServer>::start(program, side, plan)?))
+    /// Starts the server of a step, ours or the subject; returns when it accepts connections.
+    pub(super) fn start(
+        plan: &StreamsPlan,
+        shape: &Shape,
+        program: &Path,
+        side: &Side,
+    ) -> Result<Self, ChildError> {
+        let with = |mode| {
+            let plan = plan.tcp_server(shape, mode);
+            Self::serving::<TcpServer>(&plan, program, side, of_tcp)
+        };
+        match (plan.subject(shape), shape.traffic) {
+            // It does not count, but this checks that it still runs.
+            (Some(subject), _) => Self::serving::<Subject>(&subject, program, side, |served| ServerCounts {
+                raw: as_json(served),
+                ..ServerCounts::default()
+            }),
+            (None, Traffic::Requests) => {
+                Self::serving::<HttpServer>(&plan.http_server(shape), program, side, of_http)
             }
-            ServerPlan::Tcp(plan) => {
-                Self::Tcp(Box::new(ServerProcess::<TcpServer>::start(program, side, plan)?))
-            }
-            ServerPlan::Subject(plan) => Self::Subject(ServerProcess::<Subject>::start(program, side, plan)?),
-        })
-    }
-
-    /// Its processes.
-    pub(super) fn processes(&self) -> ServerProcesses {
-        match self {
-            Self::Http(process) => ServerProcesses::Own(process.pid()),
-            Self::Tcp(process) => ServerProcesses::Own(process.pid()),
-            Self::Subject(process) => ServerProcesses::Kept(process.pid()),
+            (None, Traffic::Sink) => with(TcpMode::Sink),
+            (None, Traffic::Source) => with(TcpMode::Source),
+            (None, Traffic::Echo) => with(TcpMode::Echo),
         }
     }
 
-    /// What it counted so far.
-    pub(super) fn counts(&mut self) -> Result<ServerCounts, StreamsError> {
-        Ok(match self {
-            Self::Http(process) => of_http(&process.served()?),
-            Self::Tcp(process) => of_tcp(&process.served()?),
-            // It does not count; but that it is still there is worth knowing.
-            Self::Subject(process) => ServerCounts {
-                raw: as_json(&process.served()?),
-                ..ServerCounts::default()
+    fn serving<S: Server + 'static>(
+        plan: &S::Plan,
+        program: &Path,
+        side: &Side,
+        counts: fn(&S::Served) -> ServerCounts,
+    ) -> Result<Self, ChildError> {
+        let mut process = ServerProcess::<S>::start(program, side, plan)?;
+        Ok(Self {
+            processes: ServerProcesses {
+                first: process.pid(),
+                keeps: S::STARTS_PROCESSES,
             },
+            counts: Box::new(move || Ok(counts(&process.served()?))),
         })
     }
 }
 
 impl ServerProcesses {
-    /// Their CPU time, and who they are.
+    /// Their CPU time and process ids.
     pub(super) fn family(self) -> Result<Family, HostError> {
-        match self {
-            Self::Own(process) => Family::read(process),
-            Self::Kept(process) => Family::below(process),
+        match self.keeps {
+            true => Family::below(self.first),
+            false => Family::read(self.first),
         }
     }
 }

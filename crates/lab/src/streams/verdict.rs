@@ -1,334 +1,289 @@
-//! Who was the limit: a pure function of the report, so that it can be read and tested.
+//! Determines the limit: a pure function of the report.
 
-use super::account::{BUSY_IDLE_SHARE, idle_share};
-use super::document::{Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName};
+use super::document::{Protocol, Server, Step, StreamsReport};
 use super::metrics::{CLIENT_SHARE, LINEARITY, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
-use super::plan::{Sides, StreamsPlan};
+use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::document::TrialStatus;
-use crate::steps::Stepped;
+use crate::growth::buckets;
+use crate::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, percent};
 use corelane_measure::quantity::{self, or_missing};
 
-/// The share of requests whose failure for one reason makes that reason the limit though CPU time was left.
+/// Share of requests failed for one reason above which that reason is the limit, even with CPU time left.
 const MATERIAL_ERRORS: f64 = 0.001;
 
-/// What the report says about the limit of its main series; of any other, as long as that has no valid trial.
+/// The limit of the main series; of another series while the main series has no valid trial.
 pub(super) fn of_report(report: &StreamsReport) -> Limit {
     let main = report.main_series();
-    let limit = main.and_then(|series| series.steps.iter().rev().find_map(|step| step.limit.clone()));
-    let other = || report.steps.iter().rev().find_map(|step| step.limit.clone());
+    let limit = main.and_then(|series| series.0.iter().rev().find_map(|step| step.found.limit.clone()));
+    let other = || {
+        report
+            .steps
+            .iter()
+            .rev()
+            .find_map(|step| step.found.limit.clone())
+    };
     limit.or_else(other).unwrap_or_else(Limit::unknown)
 }
 
-/// What the verdict on a step rests on beside its numbers.
+/// Inputs of a step's verdict besides its numbers.
 #[derive(Debug)]
 struct Setting {
     protocol: Protocol,
     /// Requests or bytes followed a schedule.
     scheduled: bool,
-    /// The CPUs of both sides, where no CPU has both.
+    /// The CPUs of both sides, if they are disjoint.
     apart: Option<Sides>,
 }
 
-/// Who was the limit in one step; `None` as long as no trial told.
+/// The limit of one step; `None` without a valid trial.
 pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) -> Option<Limit> {
     let step = &report.steps[index];
     if step.summed.trials == 0 {
         return of_generator(report, index);
     }
     let setting = Setting {
-        protocol: report.protocol,
+        protocol: report.kind.protocol,
         scheduled: plan.request.rate.is_some(),
         apart: plan.sides_apart(&step.shape),
     };
     let (cause, because) = cause(step, &setting);
-    Some(Limit {
-        cause,
-        sentence: format!("{}; the limit was {because}.", growth(step, report.protocol)),
-        suspects: suspects(step, cause, lags(report, index)),
-    })
-}
-
-/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` where that is not so.
-fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
-    let step = &report.steps[index];
-    let own = report
-        .trials
-        .iter()
-        .map(|trial| &trial.tried)
-        .filter(|tried| tried.step == index);
-    let counted = || own.clone().filter(|tried| tried.status != TrialStatus::Spoilt);
-    if counted().any(|tried| tried.status != TrialStatus::GeneratorLimited) {
-        return None;
-    }
-    let why = counted().next_back()?.why.clone().unwrap_or_default();
-    Some(Limit {
-        cause: LimitCause::Generator,
-        sentence: format!(
-            "{} cannot be judged; the limit was the generator in every trial: {why}.",
-            who(step)
-        ),
-        suspects: vec![Suspect {
-            name: SuspectName::Client,
-            is_limit: true,
-            evidence: why,
-        }],
-    })
-}
-
-/// What the generator of the step's last valid trial says kept it from doing what it was told.
-fn lags(report: &StreamsReport, index: usize) -> Option<&str> {
-    report.valid_trials(index).last()?.limited_by.as_deref()
-}
-
-/// What the step is about.
-fn who(step: &Step) -> String {
-    match (step.shape.server, step.shape.buckets_active) {
-        (Server::Subject, 1) => "The subject on 1 CPU".to_owned(),
-        (Server::Subject, active) => format!("The subject on {active} CPUs"),
-        (_, 1) => "1 bucket".to_owned(),
-        (_, active) => format!("{active} buckets"),
-    }
-}
-
-/// How far the rate grew, in words.
-fn growth(step: &Step, protocol: Protocol) -> String {
-    let (who, active) = (who(step), step.shape.buckets_active);
-    let did = match protocol {
+    let rate = match setting.protocol {
         Protocol::Http => format!("answered {}", or_missing(REQUESTS.of(step), quantity::rate)),
         Protocol::Tcp => {
             let rate = or_missing(PAYLOAD.of(step), |rate| quantity::fixed(rate, 2));
             format!("carried {rate} Gb/s")
         }
     };
-    match LINEARITY.of(step) {
-        Some(linearity) if active > 1 => {
-            format!("{who} {did}, {:.2} times one's", linearity * active as f64)
-        }
-        _ => format!("{who} {did}"),
+    let did = format!("{} {rate}", who(step));
+    let growth = limit::growth(&did, LINEARITY.of(step), step.shape.buckets_active, "one's");
+    // Why the generator of the last valid trial missed its schedule.
+    let valid = report.valid_trials(index);
+    let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
+    Some(Limit {
+        cause,
+        sentence: format!("{growth}; the limit was {because}."),
+        suspects: suspects(step, cause, lags),
+        ..Limit::default()
+    })
+}
+
+/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` if that is not so.
+fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
+    let all = report.trials.iter().map(|trial| &trial.tried);
+    let mut own = all.filter(|tried| tried.step == index && tried.status != TrialStatus::Spoilt);
+    if own
+        .clone()
+        .any(|tried| tried.status != TrialStatus::GeneratorLimited)
+    {
+        return None;
+    }
+    let why = own.next_back()?.why.clone().unwrap_or_default();
+    let who = who(&report.steps[index]);
+    Some(Limit {
+        cause: LimitCause::Generator,
+        sentence: format!("{who} cannot be judged; the limit was the generator in every trial: {why}."),
+        suspects: vec![Suspect {
+            name: SuspectName::Client,
+            is_limit: true,
+            evidence: why,
+        }],
+        ..Limit::default()
+    })
+}
+
+/// The subject of the sentence.
+fn who(step: &Step) -> String {
+    match (step.shape.server, step.shape.buckets_active) {
+        (Server::Subject, 1) => "The subject on 1 CPU".to_owned(),
+        (Server::Subject, active) => format!("The subject on {active} CPUs"),
+        (_, active) => format!("{active} {}", buckets(active)),
     }
 }
 
-/// The kind of limit, and the words that complete «the limit was».
-fn cause(step: &Step, setting: &Setting) -> (LimitCause, String) {
-    if STEERING.of(step).is_some_and(|right| right < 1.0) {
-        let because = "steering: connections reached the wrong bucket, so the rates mean little";
-        return (LimitCause::Steering, because.to_owned());
-    }
-    if let Some(found) = exhausted(step) {
-        return found;
-    }
-    if let Some(found) = setting.apart.as_ref().and_then(|sides| server_busy(step, sides)) {
+/// The cause, and the words that complete "the limit was".
+fn cause(step: &Step, setting: &Setting) -> limit::Found {
+    let wrong = limit::steering(STEERING.of(step), "connections");
+    let server = || setting.apart.as_ref().and_then(|sides| server_busy(step, sides));
+    if let Some(found) = wrong.or_else(|| exhausted(step)).or_else(server) {
         return found;
     }
     let idle = step.idle_share();
-    if idle.is_some_and(|idle| idle < BUSY_IDLE_SHARE) {
-        return busy(step, idle.unwrap_or(0.0));
+    if let Some(idle) = idle.filter(|idle| *idle < BUSY_IDLE_SHARE) {
+        return busy(step, idle);
     }
-    let left = or_missing(idle, quantity::percent);
-    if idle.is_none() {
-        let because = "not to be told without the CPUs' times";
-        return (LimitCause::Unknown, because.to_owned());
-    }
-    // A schedule of which requests are missing, in a trial that counts, waited for answers.
-    let unsent = step.errors.get("unsent").copied().unwrap_or(0);
+    // In a valid trial, requests missing from the schedule waited for responses.
+    let unsent = step.found.errors.get("unsent").copied().unwrap_or(0);
     if setting.scheduled && !is_material(step, unsent) {
-        let because = format!("the rate asked for: {left} of CPU time was left");
-        return (LimitCause::OfferedRate, because);
+        return limit::asked_for(idle, LimitCause::OfferedRate, "the rate asked for");
     }
-    let waits = match setting.protocol {
-        Protocol::Http => "each waiting for its answer",
-        Protocol::Tcp => "each waiting for its peer to take more",
+    let connections = match setting.protocol {
+        Protocol::Http => "the number of connections, each waiting for its answer",
+        Protocol::Tcp => "the number of connections, each waiting for its peer to take more",
     };
-    let because = format!("the number of connections, {waits}: {left} of CPU time was left");
-    (LimitCause::Connections, because)
+    limit::asked_for(idle, LimitCause::Connections, connections)
 }
 
-/// The server, where it has CPUs of its own and those had nothing left.
-fn server_busy(step: &Step, sides: &Sides) -> Option<(LimitCause, String)> {
+/// The server limit, if the server has its own CPUs and they were busy.
+fn server_busy(step: &Step, sides: &Sides) -> Option<limit::Found> {
     let idle = idle_share(&sides.server, &step.cpu_shares).filter(|idle| *idle < BUSY_IDLE_SHARE)?;
-    let clients = or_missing(idle_share(&sides.clients, &step.cpu_shares), quantity::percent);
-    let because = format!(
-        "the server's CPUs: idle for {}, the clients' for {clients}",
-        quantity::percent(idle)
-    );
+    let clients = percent(idle_share(&sides.clients, &step.cpu_shares));
+    let server = quantity::percent(idle);
+    let because = format!("the server's CPUs: idle for {server}, the clients' for {clients}");
     Some((LimitCause::ServerCpu, because))
 }
 
-/// Whether it happened for more than a few.
+/// Whether the count is material.
 fn is_material(step: &Step, count: u64) -> bool {
     let served = (REQUESTS.of(step).unwrap_or(0.0)).max(step.shape.connections as f64);
     count as f64 > served * MATERIAL_ERRORS
 }
 
-/// What ran out, or overflowed, for more than a few.
-fn exhausted(step: &Step) -> Option<(LimitCause, String)> {
-    let material = |count: u64| is_material(step, count);
-    let error = |names: &[&str]| {
-        names
-            .iter()
-            .filter_map(|name| step.errors.get(*name))
-            .sum::<u64>()
+/// The resource that ran out or overflowed, if material.
+fn exhausted(step: &Step) -> Option<limit::Found> {
+    // Failed requests, and connections that never opened.
+    let errors = |names: &[&str]| {
+        let of = |name: &str| step.found.errors.get(name).copied().unwrap_or(0);
+        let both = names.iter().map(|name| of(name) + of(&format!("connect_{name}")));
+        both.sum::<u64>()
     };
-    let descriptors = error(&[
-        "no_descriptors",
-        "connect_no_descriptors",
-        "no_ports",
-        "connect_no_ports",
-    ]);
-    if material(descriptors) {
-        let because = format!(
-            "the client's descriptors and ports: {} times there was none",
-            quantity::count(descriptors)
-        );
-        return Some((LimitCause::Resources, because));
-    }
-    let memory = error(&["no_memory", "connect_no_memory"]) + kernel(step, "aborted_for_memory");
-    if material(memory) {
-        let because = format!("memory: the kernel had none {} times", quantity::count(memory));
-        return Some((LimitCause::Memory, because));
-    }
-    let refused = error(&[
-        "refused",
-        "connect_refused",
-        "connect_timeout",
-        "connect_connect_timeout",
-    ]);
-    let overflows = backlog(step);
-    (material(overflows) && material(refused)).then(|| {
-        let because = format!(
-            "the listener's backlog: it overflowed {} times",
-            quantity::count(overflows)
-        );
-        (LimitCause::ListenerBacklog, because)
-    })
+    let refused = errors(&["refused", "connect_timeout"]);
+    let overflows = if is_material(step, refused) {
+        backlog(step)
+    } else {
+        0
+    };
+    let causes = [
+        (
+            LimitCause::Resources,
+            errors(&["no_descriptors", "no_ports"]),
+            ("the client's descriptors and ports:", "times there was none"),
+        ),
+        (
+            LimitCause::Memory,
+            errors(&["no_memory"]) + kernel(step, &["aborted_for_memory"]),
+            ("memory: the kernel had none", "times"),
+        ),
+        (
+            LimitCause::ListenerBacklog,
+            overflows,
+            ("the listener's backlog: it overflowed", "times"),
+        ),
+    ];
+    let (cause, count, (what, times)) = causes
+        .into_iter()
+        .find(|(_, count, _)| is_material(step, *count))?;
+    Some((cause, format!("{what} {} {times}", quantity::count(count))))
 }
 
-/// Whose the CPU time was when none was left.
-fn busy(step: &Step, idle: f64) -> (LimitCause, String) {
-    let (server, client) = (
-        SERVER_SHARE.of(step).unwrap_or(0.0),
-        CLIENT_SHARE.of(step).unwrap_or(0.0),
-    );
+/// The main user of CPU time if none was left.
+fn busy(step: &Step, idle: f64) -> limit::Found {
+    let [server, client] = [SERVER_SHARE, CLIENT_SHARE].map(|share| share.of(step).unwrap_or(0.0));
     let softirq = step.softirq_share().unwrap_or(0.0);
     let others = (1.0 - server - client - idle).max(0.0);
-    let shares = format!(
-        "server {}, client {}, everything else {}, idle {}; {} in softirq",
-        quantity::percent(server),
-        quantity::percent(client),
-        quantity::percent(others),
-        quantity::percent(idle),
-        quantity::percent(softirq)
-    );
-    if softirq > 0.5 {
-        return (
-            LimitCause::KernelReceive,
-            format!("the kernel's receive path ({shares})"),
-        );
-    }
-    (LimitCause::SharedCpus, format!("CPU time ({shares})"))
+    let (cause, whose) = if softirq > 0.5 {
+        (LimitCause::KernelReceive, "the kernel's receive path")
+    } else {
+        (LimitCause::SharedCpus, "CPU time")
+    };
+    let [server, client, others, idle, softirq] =
+        [server, client, others, idle, softirq].map(quantity::percent);
+    let shares = format!("server {server}, client {client}, everything else {others}, idle {idle}");
+    (cause, format!("{whose} ({shares}; {softirq} in softirq)"))
 }
 
-/// Everyone who could have been it, with what was measured.
+/// All suspects with their measurements.
 fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> {
-    let percent = |share: Option<f64>| or_missing(share, quantity::percent);
-    let suspect = |name, causes: &[LimitCause], evidence| Suspect {
+    use LimitCause as C;
+    let count = |names: &[&str]| quantity::count(kernel(step, names));
+    let (client, server, softirq) = (
+        percent(CLIENT_SHARE.of(step)),
+        percent(SERVER_SHARE.of(step)),
+        percent(step.softirq_share()),
+    );
+    let requests = if REQUESTS.of(step).is_some() {
+        "requests or "
+    } else {
+        ""
+    };
+    let failed = quantity::count(failed(step));
+    let lags = lags.map(|lags| format!("; {lags}")).unwrap_or_default();
+    let dropped = count(&["backlog_drops", "receive_queue_drops", "input_queue_drops"]);
+    let (again, handshakes) = (count(&["segments_sent_again"]), count(&["handshakes_sent_again"]));
+    let refused = quantity::count(backlog(step));
+    let all: [(SuspectName, &[C], String); 5] = [
+        (
+            SuspectName::Client,
+            &[C::ClientCpu, C::SharedCpus, C::Resources],
+            format!("{client} of the CPUs' time; {failed} {requests}connections failed{lags}"),
+        ),
+        (
+            SuspectName::Server,
+            &[C::ServerCpu, C::SharedCpus],
+            format!("{server} of the CPUs' time"),
+        ),
+        (
+            SuspectName::KernelReceive,
+            &[C::KernelReceive],
+            format!("{softirq} of the CPUs' time in softirq; {dropped} segments dropped, {again} sent again"),
+        ),
+        (
+            SuspectName::ListenerBacklog,
+            &[C::ListenerBacklog],
+            format!("{refused} connections dropped at listeners, {handshakes} handshakes sent again"),
+        ),
+        (SuspectName::Memory, &[C::Memory], memory_evidence(step)),
+    ];
+    let suspect = |(name, causes, evidence): (SuspectName, &[C], String)| Suspect {
         name,
         is_limit: causes.contains(&cause),
         evidence,
     };
-    let failed = failed(step);
-    vec![
-        suspect(
-            SuspectName::Client,
-            &[
-                LimitCause::ClientCpu,
-                LimitCause::SharedCpus,
-                LimitCause::Resources,
-            ],
-            format!(
-                "{} of the CPUs' time; {} {}connections failed{}",
-                percent(CLIENT_SHARE.of(step)),
-                quantity::count(failed),
-                if REQUESTS.of(step).is_some() {
-                    "requests or "
-                } else {
-                    ""
-                },
-                lags.map(|lags| format!("; {lags}")).unwrap_or_default()
-            ),
-        ),
-        suspect(
-            SuspectName::Server,
-            &[LimitCause::ServerCpu, LimitCause::SharedCpus],
-            format!("{} of the CPUs' time", percent(SERVER_SHARE.of(step))),
-        ),
-        suspect(
-            SuspectName::KernelReceive,
-            &[LimitCause::KernelReceive],
-            format!(
-                "{} of the CPUs' time in softirq; {} segments dropped, {} sent again",
-                percent(step.softirq_share()),
-                quantity::count(
-                    kernel(step, "backlog_drops")
-                        + kernel(step, "receive_queue_drops")
-                        + kernel(step, "input_queue_drops")
-                ),
-                quantity::count(kernel(step, "segments_sent_again"))
-            ),
-        ),
-        suspect(
-            SuspectName::ListenerBacklog,
-            &[LimitCause::ListenerBacklog],
-            format!(
-                "{} connections dropped at listeners, {} handshakes sent again",
-                quantity::count(backlog(step)),
-                quantity::count(kernel(step, "handshakes_sent_again"))
-            ),
-        ),
-        suspect(SuspectName::Memory, &[LimitCause::Memory], memory_evidence(step)),
-    ]
+    all.map(suspect).into()
 }
 
-/// What is known of memory.
+/// Evidence about memory.
 fn memory_evidence(step: &Step) -> String {
-    let given_up = quantity::count(kernel(step, "aborted_for_memory"));
+    let given_up = quantity::count(kernel(step, &["aborted_for_memory"]));
     let mut evidence = format!("{given_up} connections given up for want of it");
-    let each = &step.memory_per_connection;
-    let bytes = |value: Option<f64>| or_missing(value, |value| quantity::bytes(value.round() as u64));
+    let each = &step.found.memory_per_connection;
     if each.client_user_bytes.or(each.kernel_bytes).is_some() {
+        let sides = [each.client_user_bytes, each.server_user_bytes, each.kernel_bytes];
+        let bytes = |value| or_missing(value, |value: f64| quantity::bytes(value.round() as u64));
+        let [client, server, kernel] = sides.map(bytes);
         evidence += &format!(
-            "; a connection took {} of the client, {} of the server, {} of the kernel",
-            bytes(each.client_user_bytes),
-            bytes(each.server_user_bytes),
-            bytes(each.kernel_bytes)
+            "; a connection took {client} of the client, {server} of the server, {kernel} of the kernel"
         );
     }
     evidence
 }
 
-/// Requests and connections that failed; those that were never made are none, nor are bytes.
+/// Failed requests and connections; requests never sent and bytes do not count.
 fn failed(step: &Step) -> u64 {
-    let not_made = ["unsent", "unfinished"];
-    let failed = step
-        .errors
-        .iter()
-        .filter(|(name, _)| !not_made.contains(&name.as_str()) && !name.starts_with("bytes_"));
+    let counts = |name: &str| !["unsent", "unfinished"].contains(&name) && !name.starts_with("bytes_");
+    let failed = step.found.errors.iter().filter(|(name, _)| counts(name));
     failed.map(|(_, count)| count).sum()
 }
 
-/// Connections that listeners could not take.
+/// Connections that listeners did not accept.
 fn backlog(step: &Step) -> u64 {
-    let of = |name: &str| step.kernel.get(&format!("server.{name}")).copied().unwrap_or(0);
+    let of = |name: &str| {
+        step.found
+            .kernel
+            .get(&format!("server.{name}"))
+            .copied()
+            .unwrap_or(0)
+    };
     // An overflow counts as a drop, too.
     of("listener_drops").max(of("accept_queue_overflows")) + of("handshake_queue_full")
 }
 
-/// One of the kernel's counters over both sides and the machine.
-fn kernel(step: &Step, name: &str) -> u64 {
-    let sides = ["server", "client", "machine"];
-    sides
-        .iter()
-        .filter_map(|side| step.kernel.get(&format!("{side}.{name}")))
+/// Some of the kernel's counters over both sides and the machine.
+fn kernel(step: &Step, names: &[&str]) -> u64 {
+    let counters = step.found.kernel.iter();
+    let is_named = |key: &str| key.split_once('.').is_some_and(|(_, name)| names.contains(&name));
+    counters
+        .filter(|(key, _)| is_named(key))
+        .map(|(_, count)| count)
         .sum()
 }
 
@@ -394,7 +349,7 @@ mod tests {
     #[test]
     fn a_schedule_that_waited_for_answers_was_limited_by_its_connections() {
         let mut waiting = step(0.4, 0.2);
-        waiting.errors.insert("unsent".to_owned(), 5_000);
+        waiting.found.errors.insert("unsent".to_owned(), 5_000);
         assert_eq!(cause(&waiting, &scheduled()).0, LimitCause::Connections);
     }
 
@@ -423,7 +378,7 @@ mod tests {
     fn what_ran_out_comes_before_busy_cpus_and_a_few_times_are_none() {
         let lacking = |name: &str, count: u64| {
             let mut step = step(0.01, 0.2);
-            step.errors.insert(name.to_owned(), count);
+            step.found.errors.insert(name.to_owned(), count);
             cause(&step, &closed()).0
         };
         assert_eq!(lacking("connect_no_descriptors", 100), LimitCause::Resources);
@@ -434,10 +389,13 @@ mod tests {
     #[test]
     fn a_full_backlog_is_the_limit_only_where_connections_were_refused_for_it() {
         let mut full = step(0.5, 0.1);
-        full.kernel
+        full.found
+            .kernel
             .insert("server.accept_queue_overflows".to_owned(), 500);
         assert_eq!(cause(&full, &closed()).0, LimitCause::Connections);
-        full.errors.insert("connect_connect_timeout".to_owned(), 500);
+        full.found
+            .errors
+            .insert("connect_connect_timeout".to_owned(), 500);
         assert_eq!(cause(&full, &closed()).0, LimitCause::ListenerBacklog);
         let suspects = suspects(&full, LimitCause::ListenerBacklog, Some("late"));
         let named: Vec<_> = suspects

@@ -139,7 +139,7 @@ fn text_from_outside_stays_text() {
     report.head.tool.name = hostile.to_owned();
     report.head.conditions.as_mut().unwrap().conditions[0].name = hostile.to_owned();
     report.plan = hostile.into();
-    report.steps[0].drops.insert(hostile.to_owned(), 1);
+    report.steps[0].found.drops.insert(hostile.to_owned(), 1);
     let html = page(&report);
     assert!(!html.contains("<script"), "{html}");
     check_nesting(&html);
@@ -164,7 +164,7 @@ proptest! {
         report.steps[0].summed.values.set(ANSWERED.name, number(rate));
         report.steps[0].summed.values.set(RATE.name, number(rate));
         report.steps[1].summed.values.set(CPU.name, number(cost));
-        report.steps[1].buckets_active = active;
+        report.steps[1].shape.buckets_active = active;
         let mut spread = *RATE.range(&report.steps[1]).unwrap();
         spread.maximum = rate;
         report.steps[1].summed.values.set("rate_spread", Some(Measured::Spread(spread)));

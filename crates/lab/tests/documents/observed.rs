@@ -65,9 +65,9 @@ fn observed_report() -> ScaleReport {
         ..Observed::default()
     };
     for step in &mut report.steps {
-        step.observed = Some(observed.clone());
+        step.found.observed = Some(observed.clone());
     }
-    report.lock_comparisons.push(LockComparison {
+    report.kind.lock_comparisons.push(LockComparison {
         placement: Placement::Crossed,
         buckets_active: 2,
         sentence: "sink waits more.".to_owned(),
@@ -126,13 +126,13 @@ fn what_could_not_be_had_is_told_once_though_every_step_lacks_it() {
         observed
             .unknown
             .insert("locks".to_owned(), "grant CAP_PERFMON".to_owned());
-        step.observed = Some(observed);
+        step.found.observed = Some(observed);
     }
     assert!(
         report
             .steps
             .iter()
-            .any(|step| step.model == Model::Reuseport && step.observed.is_some())
+            .any(|step| step.shape.model == Model::Reuseport && step.found.observed.is_some())
     );
     let line = "locks: grant CAP_PERFMON";
     assert_eq!(report.page().to_text().matches(line).count(), 1);

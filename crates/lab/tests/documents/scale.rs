@@ -1,10 +1,12 @@
 //! The document of `lab scale udp` and its text.
 
 use corelane_lab::document::{Document, TrialStatus};
-use corelane_lab::scale::document::{ScaleReport, Step, Trial, Unexplained};
+use corelane_lab::scale::document::{ScaleReport, Shape, Step, Trial, unexplained};
 use corelane_lab::scale::metrics::{ANSWERED, LINEARITY, SEEN};
 use corelane_lab::scale::{METRICS, Placement};
-use corelane_lab::steps::Tried;
+use corelane_lab::steps::Trial as _;
+use corelane_lab::tried::Tried;
+use corelane_measure::drops::Gap;
 use corelane_measure::metric::Value;
 use corelane_report::page::Rendered;
 use corelane_serve::udp::{Mode, Model};
@@ -115,7 +117,16 @@ fn every_null_of_a_step_has_its_reason() {
 
 #[test]
 fn a_document_comes_back_as_it_was_written() {
-    let report = super::support::report(4, 215_000.0);
+    let mut report = super::support::report(4, 215_000.0);
+    let memory = r#"{ "policy": "local", "buffers_policy": "local", "page_bytes": 4096,
+        "buffer_pages_by_node": { "0": 12, "1": 3 }, "unknown": null }"#;
+    for trial in &mut report.trials {
+        for bucket in &mut trial.per_bucket {
+            bucket.memory = Some(serde_json::from_str(memory).unwrap());
+        }
+    }
+    report.summarise();
+    assert!(report.steps[0].found.per_bucket[0].memory.is_some());
     let back = ScaleReport::from_json(&report.to_json().unwrap()).unwrap();
     assert!(back == report, "the document changed on its way");
     assert_eq!(back.page().to_text(), report.page().to_text());
@@ -147,7 +158,7 @@ fn a_trial_limited_by_the_generator_enters_no_number() {
     report.summarise();
     assert_eq!(report.steps[0].summed.generator_limited_trials, 1);
     assert_eq!(SEEN.of(&report.steps[0]), SEEN.of(&before));
-    assert_eq!(report.steps[0].drops, before.drops);
+    assert_eq!(report.steps[0].found.drops, before.found.drops);
     assert!(
         report
             .page()
@@ -175,7 +186,9 @@ fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
 fn linearity_compares_trials_of_one_round() {
     let shape = (Mode::Echo, Model::Exact, Placement::Aligned);
     let mut report = super::support::report(1, 1_000.0);
-    report.steps = vec![Step::new(shape, 2, vec![0]), Step::new(shape, 2, vec![0, 1])];
+    report.steps = [1, 2]
+        .map(|active| Step::new(Shape::plain(shape, active), 2, (0..active as u32).collect()))
+        .into();
     report.trials.clear();
     // The machine slows by half from the first round to the second; the two steps of each round agree.
     for (round, speed) in [(0, 1_000), (1, 500)] {
@@ -205,17 +218,17 @@ fn frames_missing_without_a_cause_are_said_to_be_so() {
         ("answer_buffers_full".to_owned(), 2),
         ("gremlins".to_owned(), 1),
     ]);
-    let open = Unexplained::of(&trial);
-    let expected = Unexplained {
-        generated_to_received: Some(0),
-        received_to_seen: Some(1),
-        seen_to_answered: Some(0),
-        answered_to_returned: Some(-1),
-    };
-    assert_eq!(open, expected);
+    let open = unexplained(&trial);
+    let expected = [
+        (Gap::GeneratedToReceived, Some(0)),
+        (Gap::ReceivedToSeen, Some(1)),
+        (Gap::SeenToAnswered, Some(0)),
+        (Gap::AnsweredToReturned, Some(-1)),
+    ];
+    assert_eq!(open, expected.into());
 
     let mut report = super::support::report(1, 1_000.0);
-    report.steps[0].unexplained = open;
+    report.steps[0].found.unexplained = open;
     let text = report.page().to_text();
     assert!(text.contains("some frames are missing without a cause"), "{text}");
     assert!(text.contains("NO CAUSE, answered to returned"), "{text}");
@@ -231,13 +244,13 @@ proptest! {
         report.limit.sentence = sentence;
         for (index, step) in report.steps.iter_mut().enumerate() {
             match (seed >> (index * 3)) & 7 {
-                0 => step.drops.clear(),
-                1 => step.per_bucket.clear(),
+                0 => step.found.drops.clear(),
+                1 => step.found.per_bucket.clear(),
                 2 => step.cpus.clear(),
                 3 => step.summed.values.set_number(ANSWERED.name, None),
                 4 => step.summed.values.set(SEEN.name, Some(Value::Number(f64::NAN))),
                 5 => step.summed.values.set_spread(&LINEARITY, None),
-                _ => step.buckets_active = 0,
+                _ => step.shape.buckets_active = 0,
             }
         }
         report.trials.truncate(cut);

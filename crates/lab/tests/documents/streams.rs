@@ -1,17 +1,19 @@
 //! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
 
 use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
+use corelane_lab::law::Scaling;
+use corelane_lab::limit::{Limit, LimitCause, Suspect, SuspectName};
 use corelane_lab::scale::Placement;
-use corelane_lab::steps::{Scaling, Tried};
+use corelane_lab::steps::Trial as _;
 use corelane_lab::streams::document::{
-    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Segments, Shape, Step, Suspect, SuspectName,
-    Trial,
+    ByteStreams, CacheGrowth, Connections, CpuUse, Memory, Segments, Shape, Step, Trial,
 };
 use corelane_lab::streams::metrics::{
     CLIENT_PER_REQUEST, LATENCY, LINEARITY, PAYLOAD, REQUESTS, SERVER_BYTES, SERVER_PER_KIB,
     SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
 use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
+use corelane_lab::tried::Tried;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use corelane_report::diff;
@@ -33,7 +35,7 @@ fn shape(server: Server, placement: Placement, connections: u64, buckets_active:
     }
 }
 
-/// A trial of `rate` requests a second on two seconds.
+/// A trial of `rate` requests per second on two seconds.
 fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
     let requests = (rate * 2.0) as u64;
     let mut latency = Histogram::new();
@@ -84,7 +86,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
     }
 }
 
-/// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests a second a bucket.
+/// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests/s per bucket.
 fn report(buckets: usize) -> StreamsReport {
     let mut steps = Vec::new();
     let mut trials = Vec::new();
@@ -120,21 +122,24 @@ fn report(buckets: usize) -> StreamsReport {
         },
         plan: json!({ "rounds": ROUNDS }),
         steering: json!({ "hash_fields": "4tuple" }),
-        protocol: Protocol::Http,
-        subject: None,
+        kind: ByteStreams {
+            protocol: Protocol::Http,
+            subject: None,
+            left_out: Vec::new(),
+        },
         steps,
         trials,
         scaling: Scaling::default(),
         limit: Limit {
             cause: LimitCause::SharedCpus,
             sentence: "4 buckets answered 400 k/s; the limit was CPU time.".to_owned(),
+            evidence: Vec::new(),
             suspects: vec![Suspect {
                 name: SuspectName::Server,
                 is_limit: true,
                 evidence: "took 40 % of the CPUs' time".to_owned(),
             }],
         },
-        left_out: Vec::new(),
     };
     report.summarise();
     report
@@ -159,14 +164,14 @@ fn steps_are_medians_of_their_own_trials() {
         "of four CPUs"
     );
     assert_eq!(STEERING.of(step), Some(1.0));
-    assert_eq!(step.errors["refused"], 3);
-    assert_eq!(step.kernel["server.overflows"], 9);
+    assert_eq!(step.found.errors["refused"], 3);
+    assert_eq!(step.found.kernel["server.overflows"], 9);
     assert_eq!(
-        step.memory_per_connection.client_user_bytes, None,
+        step.found.memory_per_connection.client_user_bytes, None,
         "64 connections are too few"
     );
     assert_eq!(
-        report.steps[8].memory_per_connection.server_user_bytes,
+        report.steps[8].found.memory_per_connection.server_user_bytes,
         Some(700.0)
     );
     let law = report.scaling.law.unwrap();
@@ -176,7 +181,7 @@ fn steps_are_medians_of_their_own_trials() {
 #[test]
 fn the_verdict_is_about_exact_steering_with_the_most_connections() {
     let report = report(2);
-    assert_eq!(report.judged_series().len(), 2);
+    assert_eq!(report.parted_series()[0].len(), 2);
     let main = report.main_series().unwrap();
     assert_eq!(
         (main.shape().server, main.shape().connections),
@@ -270,7 +275,7 @@ fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
 /// The same run, of bytes to the server in writes of 1 KiB.
 fn report_of_bytes(buckets: usize) -> StreamsReport {
     let mut report = report(buckets);
-    report.protocol = Protocol::Tcp;
+    report.kind.protocol = Protocol::Tcp;
     report.head.schema = Protocol::Tcp.schema().to_owned();
     for step in &mut report.steps {
         let shape = &mut step.shape;
@@ -302,7 +307,7 @@ fn bytes_are_judged_by_their_rate() {
     assert_eq!(SERVER_PER_KIB.of(step), Some(4000.0));
     assert_eq!(SERVER_BYTES.of(step), Some(256e6));
     assert_eq!(
-        step.segments,
+        step.found.segments,
         Some(Segments {
             sent_again: 3 * 1_234,
             out_of_order: 6,
@@ -339,7 +344,7 @@ fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_men
     assert!(!page.contains("latency, p99") && !page.contains("/request"));
 }
 
-/// A run in which trials failed or were the generator's doing, a shape could not be had, and a step has no trial.
+/// A run with failed and generator-limited trials, a shape that cannot run, and a step without trials.
 fn unlucky_report() -> StreamsReport {
     let mut report = report(2);
     report.trials.retain(|trial| trial.tried.step != 5);
@@ -347,7 +352,7 @@ fn unlucky_report() -> StreamsReport {
         report.trials[trial].tried.status = status;
         report.trials[trial].tried.why = Some("the server ended".to_owned());
     }
-    report.left_out = vec!["crossed clients: one CPU has no other".to_owned()];
+    report.kind.left_out = vec!["crossed clients: one CPU has no other".to_owned()];
     report.head.interrupted = true;
     report.summarise();
     report

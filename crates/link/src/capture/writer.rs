@@ -1,4 +1,4 @@
-//! Writes a capture file, in the format that its name asks for.
+//! Writes a capture file in the format of its file name.
 
 use crate::burst::FrameTime;
 use crate::error::LinkError;
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Bytes of the longest frame that is written whole: what tcpdump writes by default (`MAXIMUM_SNAPLEN` of libpcap).
 const SNAPLEN: u32 = 262_144;
 
-/// A capture file that is being written. Dropping it writes out what is buffered; [`CaptureWriter::flush`] also tells
-/// whether that worked.
+/// A capture file being written. Dropping it flushes the buffer; [`CaptureWriter::flush`] also returns whether that
+/// succeeded.
 pub struct CaptureWriter {
     path: PathBuf,
     format: Format,
@@ -31,8 +31,8 @@ enum Format {
 }
 
 impl CaptureWriter {
-    /// Makes a file, or empties one that is there, and writes its header: pcapng where its name ends so, else pcap with times
-    /// in nanoseconds.
+    /// Creates or truncates a file and writes its header: pcapng if its name ends so, otherwise pcap with times in
+    /// nanoseconds.
     ///
     /// # Errors
     /// When it cannot be made or written.

@@ -140,7 +140,7 @@ impl PacketLink {
             join_group(fd, options.fanout, group).map_err(failed("joining the fanout group"))?;
         }
         let transmit = TransmitRing::new(bytes(&receiving), &sending);
-        let mtu = device::mtu(device).map_err(failed("asking for the device's MTU"))?;
+        let mtu = device::mtu(device).map_err(failed("reading the device's MTU"))?;
         Ok(PacketLink {
             longest: transmit.longest().min(mtu + device::LINK_HEADER_BYTES),
             receive: ReceiveRing::new(&receiving),

@@ -35,7 +35,7 @@ pub(crate) fn index(device: &str) -> Result<u32, LinkError> {
     })
 }
 
-/// Receive queues of a device; none where its driver does not tell.
+/// Receive queues of a device; `None` if its driver does not report it.
 pub(crate) fn receive_queues(device: &str) -> Option<usize> {
     let mut channels = Channels {
         command: GET_CHANNELS,

@@ -60,7 +60,7 @@ impl Attachment {
             Some(libc::EOPNOTSUPP) => LinkError::Unsupported {
                 link: link.to_owned(),
                 what: "XDP in the driver",
-                hint: "ask for hook=generic, or use packet: instead of xdp:",
+                hint: "use hook=generic, or packet: instead of xdp:",
             },
             Some(libc::ERANGE | libc::EINVAL) => LinkError::Unsupported {
                 link: link.to_owned(),

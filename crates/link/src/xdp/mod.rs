@@ -25,15 +25,15 @@ use socket::XdpSocket;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Who copies.
+/// The copy mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// Nobody where the driver can, else the kernel.
+    /// Zero copy if the driver supports it, otherwise copy.
     #[default]
     Auto,
-    /// The kernel, once a frame (`XDP_COPY`).
+    /// The kernel copies, once per frame (`XDP_COPY`).
     Copy,
-    /// Nobody, or the device is refused (`XDP_ZEROCOPY`).
+    /// Zero copy only; otherwise opening fails (`XDP_ZEROCOPY`).
     ZeroCopy,
 }
 
@@ -48,12 +48,12 @@ impl Choice for XdpMode {
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpHook {
-    /// In the driver where it can, else behind it.
+    /// In the driver if supported, otherwise generic.
     #[default]
     Auto,
-    /// In the driver, or the device is refused.
+    /// In the driver only; otherwise opening fails.
     Native,
-    /// Behind the driver, which every device can; slow.
+    /// Generic, after the driver: works with every device; slow.
     Generic,
 }
 
@@ -65,16 +65,16 @@ impl Choice for XdpHook {
     ];
 }
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Clone, Copy, Debug)]
 pub struct XdpOptions {
-    /// Queues to open: all that the device has, or it is refused. None: as many as it has.
+    /// The number of queues, which must be all queues of the device. `None`: as many as it has.
     pub queues: Option<usize>,
-    /// Who copies.
+    /// The copy mode.
     pub mode: XdpMode,
     /// Where the program runs.
     pub hook: XdpHook,
-    /// Wake the kernel only when it asks for it (`XDP_USE_NEED_WAKEUP`), rather than at every burst.
+    /// Wake the kernel only when it requests it (`XDP_USE_NEED_WAKEUP`), rather than at every burst.
     pub need_wakeup: bool,
     /// The layout of frames in each direction.
     pub layout: FrameLayout,
@@ -109,7 +109,7 @@ pub struct XdpLink {
     tally: Tally,
 }
 
-/// Opens a device in the calling thread's network namespace: one link for each of its queues.
+/// Opens a device in the calling thread's network namespace: one link per queue.
 ///
 /// # Errors
 /// When there is no such device, it has another number of queues, has a program already, cannot do what is asked for, or a
@@ -133,7 +133,7 @@ pub fn open(device: &str, options: &XdpOptions) -> Result<Vec<XdpLink>, LinkErro
             std::io::Error::from_raw_os_error(libc::ENETDOWN),
         ));
     }
-    let mtu = device::mtu(device).map_err(|cause| on_use(&link, "asking for the device's MTU", cause))?;
+    let mtu = device::mtu(device).map_err(|cause| on_use(&link, "reading the device's MTU", cause))?;
     let mut sockets = Vec::with_capacity(present);
     for queue in 0..present {
         sockets.push(XdpSocket::open(

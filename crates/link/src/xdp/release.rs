@@ -1,21 +1,22 @@
-//! Queues and devices that somebody is just giving up.
+//! Retries for queues and devices that are still being released.
 //!
-//! The kernel takes a closed AF_XDP socket off its queue later, in a work queue that waits for the lock of all devices
-//! (`xp_put_pool` and `xp_release_deferred` of net/xdp/xsk_buff_pool.c), also after the socket's process has ended. And a
-//! child process between fork and exec has copies of all descriptors, those of sockets and programs too. Until then the
-//! kernel says `EBUSY`, as it does of a queue that is really in use: only time tells them apart.
+//! The kernel detaches a closed AF_XDP socket from its queue later, in a work queue that waits for the lock of all
+//! devices (`xp_put_pool` and `xp_release_deferred` of net/xdp/xsk_buff_pool.c), even after the socket's process has
+//! ended. A child process between fork and exec also holds copies of all descriptors, including sockets and programs.
+//! Until then the kernel returns `EBUSY`, the same as for a queue that is really in use: only waiting distinguishes the
+//! two.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait before what is in use is taken to stay so: on 2 CPUs with some 16 runnable threads, the longest of 1,176
+/// How long to retry before the queue counts as in use: on 2 CPUs with some 16 runnable threads, the longest of 1,176
 /// such waits was 0.11 s.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// The first pause between two tries, and the longest: each is twice the one before.
+/// The first and the longest pause between two tries; each is twice the previous one.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 
-/// Takes a step again while the kernel says that what it needs is in use, up to [`LONGEST_WAIT`].
+/// Retries a step while the kernel returns `EBUSY`, up to [`LONGEST_WAIT`].
 pub(super) fn wait_for_release<T>(mut step: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let started = Instant::now();
     let mut pause = PAUSES.0;

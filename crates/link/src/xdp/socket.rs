@@ -73,7 +73,7 @@ impl XdpSocket {
                 .map_err(failed("making a ring"))?;
         }
         let offsets: libc::xdp_mmap_offsets = calls::get(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
-            .map_err(failed("asking how the rings lie"))?;
+            .map_err(failed("reading the ring offsets"))?;
         let frames = layout.frames();
         let map = |at, offset: &libc::xdp_ring_offset, entry: usize| {
             Mapping::of_socket(fd, at, offset.desc as usize + frames * entry)
@@ -269,14 +269,14 @@ fn chunk(link: &str, layout: FrameLayout) -> Result<usize, LinkError> {
         return Err(LinkError::Stride {
             link: link.to_owned(),
             stride,
-            rule: "give 1792 to 4096, for a chunk of AF_XDP has 2048 bytes to a page, of which 256 are headroom",
+            rule: "use 1792 to 4096: an AF_XDP chunk has 2048 bytes to one page, of which 256 are headroom",
         });
     }
     if layout.headroom() + PROGRAM_HEADROOM + 64 > chunk {
         return Err(LinkError::Stride {
             link: link.to_owned(),
             stride,
-            rule: "the headroom, with the kernel's own 256 bytes, leaves nothing of it for a frame",
+            rule: "the headroom and the kernel's own 256 bytes leave no room for a frame",
         });
     }
     Ok(chunk)
@@ -325,7 +325,7 @@ fn bind_refused(link: &str, options: &XdpOptions, cause: io::Error) -> LinkError
             LinkError::Unsupported {
                 link: link.to_owned(),
                 what: "zero copy",
-                hint: "this driver copies; ask for mode=auto or mode=copy",
+                hint: "this driver copies; use mode=auto or mode=copy",
             }
         }
         _ => refused(link, "binding to the queue")(cause),

@@ -1,4 +1,4 @@
-//! Bodies: those of requests as bytes in memory that all workers share, and what those of answers must be.
+//! Bodies: request bodies, kept in memory shared by all workers, and the checks on response bodies.
 
 use super::plan::{PlannedBody, Promise};
 use crate::streams::StreamLoadError;
@@ -9,20 +9,20 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a generated body that are kept; longer ones repeat them. A multiple of the pattern's period.
+/// Bytes kept of a generated body; longer bodies repeat them. A multiple of the pattern's period.
 const BLOCK: usize = pattern::PERIOD * 17_000;
 
 /// The body of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Body {
-    /// What it consists of, once or as often as its length says.
+    /// The content, repeated up to the length of the body.
     block: Arc<[u8]>,
     length: u64,
     chunked: bool,
 }
 
 impl Body {
-    /// Reads or makes what the plan says; `None` for no body.
+    /// Reads or generates the planned body; `None` for no body.
     pub(super) fn load(planned: &PlannedBody, chunked: bool) -> Result<Option<Self>, StreamLoadError> {
         let block: Arc<[u8]> = match planned {
             PlannedBody::Nothing => return Ok(None),
@@ -39,7 +39,7 @@ impl Body {
                 (0..kept as u64).map(pattern::byte).collect()
             }
         };
-        // A file that has changed since the plan was made would no longer fit the head.
+        // If the file has changed since planning, Content-Length would be wrong.
         let length = planned.bytes().unwrap_or_default();
         if let PlannedBody::File { path, .. } = planned
             && block.len() as u64 != length
@@ -56,12 +56,12 @@ impl Body {
         }))
     }
 
-    /// Bytes without coding.
+    /// Body bytes without transfer coding.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Queues a piece from `offset` on, at most `most` bytes of it, and returns its length.
+    /// Queues up to `most` bytes from `offset` on; returns the number queued.
     pub(super) fn write(&self, offset: u64, most: usize, out: &mut impl Output) -> io::Result<usize> {
         let range = self.range(offset, most);
         let length = range.len();
@@ -75,7 +75,7 @@ impl Body {
         Ok(length)
     }
 
-    /// Queues what follows the last piece.
+    /// Queues the terminator after the last piece.
     pub(super) fn end(&self, out: &mut impl Output) -> io::Result<()> {
         if self.chunked {
             out.write(LAST_CHUNK)
@@ -84,7 +84,7 @@ impl Body {
         }
     }
 
-    /// Where in the block its bytes from `offset` on are, at most `most` of them.
+    /// The range in the block that holds up to `most` bytes from `offset` on.
     fn range(&self, offset: u64, most: usize) -> Range<usize> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let start = (offset % self.block.len().max(1) as u64) as usize;
@@ -95,7 +95,7 @@ impl Body {
         &self.block[self.range(offset, most)]
     }
 
-    /// Whether bytes found at an offset are its own.
+    /// Whether bytes at an offset match this body.
     fn matches(&self, mut offset: u64, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let own = self.at(offset, bytes.len());
@@ -110,7 +110,7 @@ impl Body {
 }
 
 impl Promise {
-    /// Whether bytes at an offset of an answer's body are as promised.
+    /// Whether bytes at an offset of a response body are as expected.
     pub(super) fn holds(self, offset: u64, bytes: &[u8], asked: Option<&Body>) -> bool {
         match self {
             Self::Anything => true,
@@ -121,7 +121,7 @@ impl Promise {
         }
     }
 
-    /// Whether an answer's body of that length is whole. An answer to HEAD has none.
+    /// Whether a response body of that length is complete. A response to HEAD has no body.
     pub(super) fn is_whole(self, length: u64, asked: Option<&Body>) -> bool {
         match self {
             Self::Anything => true,

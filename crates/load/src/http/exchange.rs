@@ -1,4 +1,4 @@
-//! One request over HTTP/1.1 and its answer: the request is written piece by piece, and the answer is read as it comes.
+//! One HTTP/1.1 request and its response. The request is written in pieces; the response is parsed as it arrives.
 
 use super::body::Body;
 use super::plan::Http;
@@ -13,65 +13,65 @@ use std::time::Duration;
 /// A reader this far ahead of its rate pauses.
 const AHEAD: Duration = Duration::from_millis(20);
 
-/// A slow client sends its request in pieces of this long.
+/// Interval between the pieces in which a slow client sends its request.
 const WRITE_STEP: Duration = Duration::from_millis(50);
 
-/// A request of which copies are held for each connection is sent in pieces of a TLS record (RFC 8446 5.1), as long as no
-/// more than this waits for the kernel.
+/// Requests that are copied per connection are sent in pieces of one TLS record (RFC 8446 5.1), while no more than this
+/// is queued in the kernel.
 const PIECE: usize = 16_384;
 const WINDOW: u64 = 256 << 10;
 
-/// A request and what has come of its answer.
+/// A request and the state of its response.
 #[derive(Debug, Default)]
 pub struct Exchange {
     parser: Parser,
-    /// When it was sent; before that, when sending began.
+    /// When it was sent; until then, when sending began.
     since: Time,
-    /// Bytes of the request that were queued, as long as some are left.
+    /// Request bytes queued so far, while some remain.
     written: Option<u64>,
-    /// Bytes of the answer's body so far.
+    /// Bytes of the response body so far.
     body: u64,
     request: u16,
-    /// The status of the answer; 0 before its head.
+    /// Status of the response; 0 before its head.
     status: u16,
     stage: Stage,
-    /// What is wrong with the answer, though it is well framed.
+    /// What is wrong with a well-framed response.
     verdict: Option<Failure>,
-    /// Whether the request says that it is the connection's last.
+    /// Whether the request is marked as the last on the connection.
     last: bool,
-    /// Whether the connection stays after the answer.
+    /// Whether the connection stays open after the response.
     keep: bool,
-    /// Whether it is given up as soon as its answer begins.
+    /// Whether to abort as soon as the response begins.
     aborts: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Stage {
-    /// Nothing has come back, and some of the request is not queued.
+    /// No response yet, and part of the request is not queued.
     #[default]
     Writing,
-    /// The head was sent; the body waits until the server asks for it.
+    /// The head was sent; the body waits for 100 Continue.
     AwaitingContinue,
-    /// The request was sent; nothing has come back.
+    /// The request was sent; no response yet.
     AwaitingHead,
-    /// The answer has begun.
+    /// The response has begun.
     Reading,
-    /// The answer has begun, and a slow reader receives nothing until the deadline.
+    /// The response has begun, and a slow reader receives nothing until the deadline.
     Held,
 }
 
-/// How far a request is after a piece of it was queued.
+/// Progress of a request after a piece was queued.
 enum Written {
     Part(usize),
-    /// The head is, and the body waits until the server asks for it.
+    /// The head is queued; the body waits for 100 Continue.
     Head,
     All,
 }
 
-/// What bytes did to the answer under way.
+/// Effect of received bytes on the response in progress.
 enum Progress {
     More,
-    /// The server wants the body (100 Continue).
+    /// The server requests the body (100 Continue).
     Continue,
     Complete,
     Malformed,
@@ -81,7 +81,7 @@ impl StreamProtocol for Http {
     const NAME: &'static str = "http";
     type Requests = Requests;
     type Exchange = Exchange;
-    /// The last head of an answer.
+    /// The last head of a response.
     type Shared = LastHead;
 
     fn prepare(&self) -> Result<Requests, StreamLoadError> {
@@ -176,7 +176,7 @@ impl StreamProtocol for Http {
         match exchange.stage {
             Stage::Writing => exchange.write_on(deadline, context),
             Stage::AwaitingContinue => {
-                // The body is sent all the same (RFC 9110 10.1.1).
+                // No 100 Continue in time: send the body anyway (RFC 9110 10.1.1).
                 exchange.stage = Stage::Writing;
                 context.counts.requests.continue_timeouts += 1;
                 exchange.write_on(deadline, context)
@@ -213,7 +213,7 @@ impl StreamProtocol for Http {
 }
 
 impl Exchange {
-    /// Queues the next bytes of a request: as many as a slow client does in one step, or as may wait for the kernel.
+    /// Queues the next bytes of a request: one step of a slow client, or as many as may be pending in the kernel.
     fn write(&mut self, deadline: &mut Time, context: &mut Context<'_, Http, impl Transport>) -> Step {
         let (now, terms) = (context.now, context.terms);
         let rate = terms.pool.behaviour.write_bytes_per_second;
@@ -246,7 +246,7 @@ impl Exchange {
                     self.stage = Stage::AwaitingContinue;
                     *deadline = now + terms.continue_timeout;
                 }
-                // The next piece is not due before this one would have gone at that rate.
+                // At that rate, the next piece is due only after this one has been sent.
                 (Written::Part(bytes), Some(rate)) => {
                     *deadline = now + Duration::from_secs_f64(bytes as f64 / rate as f64);
                 }
@@ -260,7 +260,7 @@ impl Exchange {
         }
     }
 
-    /// Goes on with a request of which some is left.
+    /// Continues a partly sent request.
     fn write_on(&mut self, deadline: &mut Time, context: &mut Context<'_, Http, impl Transport>) -> Step {
         if context.now >= self.since + context.terms.request_timeout {
             return Step::Failed(Failure::RequestTimeout);
@@ -268,7 +268,7 @@ impl Exchange {
         self.write(deadline, context)
     }
 
-    /// Queues the next piece of a request, at most so many bytes.
+    /// Queues the next piece of a request, up to a number of bytes.
     fn write_piece(
         &mut self,
         request: &Prepared,
@@ -299,7 +299,7 @@ impl Exchange {
         let written = before + piece as u64;
         self.written = Some(written);
         context.counts.bytes.sent += piece as u64;
-        // A body that is waited for begins after the wait, also where it is empty.
+        // A body that waits for 100 Continue begins after the wait, even if it is empty.
         if planned.expect_continue && before < head_bytes && written == head_bytes {
             return Ok(Written::Head);
         }
@@ -310,9 +310,9 @@ impl Exchange {
         Ok(Written::All)
     }
 
-    /// The answer has begun before the request was sent. After an answer instead of 100 Continue, or an error, what is left
-    /// of the request is not sent, and the connection closes, as the server might take the next request for it (RFC 9110
-    /// 10.1.1).
+    /// The response began before the request was fully sent. After a final status instead of 100 Continue, or an error,
+    /// the rest of the request is not sent and the connection closes, because the server might read the next request as
+    /// its remainder (RFC 9110 10.1.1).
     fn answered_early(&mut self, before: Stage, context: &mut Context<'_, Http, impl Transport>) {
         let (refused, waited) = (self.status >= 400, before == Stage::AwaitingContinue);
         context.counts.requests.sent += 1;
@@ -323,7 +323,7 @@ impl Exchange {
         }
     }
 
-    /// Reads bytes of the answer; leaves those behind 100 Continue.
+    /// Parses response bytes; stops after 100 Continue and leaves the rest.
     fn read(&mut self, rest: &mut &[u8], context: &mut Context<'_, Http, impl Transport>) -> Progress {
         let asked = context.terms.requests.request(self.request);
         loop {
@@ -359,7 +359,7 @@ impl Exchange {
                     if !asked.to_head {
                         self.check_length(context);
                     }
-                    // Requests are not pipelined: nothing can follow.
+                    // Requests are not pipelined, so no data may follow.
                     return if rest.is_empty() {
                         Progress::Complete
                     } else {
@@ -370,7 +370,7 @@ impl Exchange {
         }
     }
 
-    /// Compares the length of a complete answer with what was promised.
+    /// Checks the length of a complete response.
     fn check_length(&mut self, context: &Context<'_, Http, impl Transport>) {
         let asked = context.terms.requests.request(self.request);
         if !asked.planned.promise.is_whole(self.body, asked.body.as_ref()) {
@@ -378,7 +378,7 @@ impl Exchange {
         }
     }
 
-    /// Stops receiving for as long as a slow reader is ahead of its rate.
+    /// Pauses receiving while a slow reader is ahead of its rate.
     fn hold(&mut self, deadline: &mut Time, context: &Context<'_, Http, impl Transport>) -> Step {
         if let Some(rate) = context.terms.pool.behaviour.read_bytes_per_second
             && matches!(self.stage, Stage::Reading | Stage::Held)
@@ -396,7 +396,7 @@ impl Exchange {
     fn complete(&self) -> Step {
         Step::Complete {
             wrong: self.verdict,
-            // An answer that is complete before its request leaves the two sides at different places.
+            // A response that is complete before its request leaves the connection unsynchronised.
             stays: self.keep && self.written.is_none(),
         }
     }

@@ -1,8 +1,8 @@
-//! `load http`: HTTP/1.1 requests over any number of connections, closed loop or on a schedule, each request's fate counted
-//! by cause.
+//! `load http`: HTTP/1.1 requests over any number of connections, closed loop or on a schedule; the outcome of each
+//! request is counted by cause.
 //!
-//! In: an [`HttpPlan`], made from what a user asked for by [`HttpRequest::resolve`]. Out: a running [`HttpLoad`], and at its
-//! end an [`HttpLoaded`]. Connections are those of all protocols over streams (`streams`); `exchange` is one request.
+//! In: an [`HttpPlan`], resolved from the user's settings by [`HttpRequest::resolve`]. Out: a running [`HttpLoad`], and
+//! at its end an [`HttpLoaded`]. Connections are those of all stream protocols (`streams`); `exchange` is one request.
 
 mod body;
 mod exchange;
@@ -23,19 +23,19 @@ pub use resolve::{HttpRequest, OneRequest, PoolRequest};
 
 use crate::streams::{StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamsMerged};
 
-/// A generator of requests.
+/// An HTTP load generator.
 pub type HttpLoad = StreamLoad<Http>;
-/// What it is to do.
+/// The plan of an HTTP load generator.
 pub type HttpPlan = StreamPlan<Http>;
-/// What it asked and got.
+/// The results of one generator.
 pub type HttpLoaded = StreamLoaded<Http>;
-/// What several of them asked and got.
+/// The merged results of several generators.
 pub type HttpMerged = StreamsMerged;
-/// Why it could not be planned, started or finished.
+/// Why an HTTP load could not be planned, started or finished.
 pub type HttpLoadError = StreamLoadError;
 
 impl HttpLoaded {
-    /// Name and version of the document.
+    /// Name and version of the document format.
     pub const SCHEMA: &'static str = "corelane/loaded-http/1";
 }
 

@@ -1,38 +1,38 @@
-//! What is asked over HTTP: requests as bytes, and what their answers must be.
+//! HTTP plans: requests as bytes, and the expected responses.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a pool asks for over HTTP/1.1, and what it expects.
+/// The HTTP/1.1 requests of a pool, and the expected responses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Http {
-    /// What it asks for, each as often as its weight says.
+    /// Its requests, chosen by weight.
     pub requests: Vec<PlannedRequest>,
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
 }
 
-/// One thing to ask for.
+/// One planned request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRequest {
-    /// How often, beside the others of its pool.
+    /// Weight relative to the other requests of its pool.
     pub weight: f64,
-    /// `GET` and the like.
+    /// Method, such as `GET`.
     pub method: String,
     /// Path and query.
     pub target: String,
-    /// The head as it is sent, its empty line included.
+    /// The head as sent, including its empty line.
     pub head: String,
-    /// The same for the last request of a connection.
+    /// The head of the last request on a connection.
     pub last_head: String,
-    /// What follows the head.
+    /// The body.
     pub body: PlannedBody,
-    /// Whether the body goes in chunks.
+    /// Whether the body is sent chunked.
     pub chunked: bool,
-    /// Whether the body waits until the server has asked for it (`Expect: 100-continue`).
+    /// Whether the body waits for 100 Continue (`Expect: 100-continue`).
     #[serde(default)]
     pub expect_continue: bool,
-    /// What the body of the answer must be.
+    /// The expected response body.
     pub promise: Promise,
 }
 
@@ -40,21 +40,21 @@ pub struct PlannedRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedBody {
-    /// There is none.
+    /// No body.
     #[default]
     Nothing,
     /// This text.
     Text(String),
-    /// What a file holds when the run starts.
+    /// The content of a file at the start of the run.
     File {
         /// The file.
         path: PathBuf,
-        /// Its length when the plan was made.
+        /// Its length at planning time.
         bytes: u64,
     },
-    /// So many bytes of the pattern (`corelane_proto::http::pattern`).
+    /// Bytes of the pattern (`corelane_proto::http::pattern`).
     Generated {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
@@ -71,23 +71,23 @@ impl PlannedBody {
     }
 }
 
-/// What the body of an answer must be, beyond its framing.
+/// The expected body of a response, beyond its framing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Promise {
-    /// Anything.
+    /// Any body.
     #[default]
     Anything,
-    /// So many bytes of the pattern.
+    /// Bytes of the pattern.
     Pattern {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// The body of the request.
+    /// The body of the request, echoed.
     Echo,
 }
 
-/// Statuses from the first to the last.
+/// A range of status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusRange {
     /// The first.
@@ -97,7 +97,7 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// Reads `200,204,300-399`; `None` where that is no list of statuses.
+    /// Parses `200,204,300-399`; `None` if it is not a list of status codes.
     #[must_use]
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         let range = |part: &str| {

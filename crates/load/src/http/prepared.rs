@@ -1,24 +1,24 @@
-//! The requests of a pool as bytes, ready to be sent, and what their answers must be.
+//! The requests of a pool as bytes, ready to send, and the expected responses.
 
 use super::body::Body;
 use super::plan::{Http, PlannedRequest, StatusRange};
 use crate::streams::StreamLoadError;
 
-/// The requests of a pool as they are sent.
+/// The prepared requests of a pool.
 #[derive(Debug)]
 pub struct Requests {
     all: Vec<Prepared>,
     statuses: Vec<StatusRange>,
 }
 
-/// A request as it is sent.
+/// A prepared request.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) planned: PlannedRequest,
     pub(super) body: Option<Body>,
-    /// Whether the answer has no body.
+    /// Whether the response has no body.
     pub(super) to_head: bool,
-    /// The weights up to this one, as a part of all.
+    /// Cumulative weight up to this request, as a fraction of the total.
     cumulative: f64,
 }
 
@@ -43,7 +43,7 @@ impl Requests {
         })
     }
 
-    /// Which request comes next.
+    /// Chooses the next request.
     pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u16 {
         if self.all.len() == 1 {
             return 0;
@@ -57,7 +57,7 @@ impl Requests {
         &self.all[usize::from(index)]
     }
 
-    /// Whether a status is one that counts as success.
+    /// Whether a status counts as success.
     pub(super) fn expects(&self, status: u16) -> bool {
         let holds = |range: &StatusRange| (range.first..=range.last).contains(&status);
         self.statuses.iter().any(holds)

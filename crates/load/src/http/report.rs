@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of an HTTP run, and its metrics.
 
 use super::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
 use crate::report::{finish, number, percentile, times};
@@ -8,10 +8,10 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// The share of the run that workers may wait for their CPUs before that is reported.
+/// Share of the run above which time spent waiting for a CPU is reported.
 const WORTH_REPORTING: f64 = 0.01;
 
-/// Connections from which on their memory is reported: what fewer take is less than what the process itself does.
+/// Smallest number of connections for which memory is reported: for fewer, the memory of the process dominates.
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
 impl Measurement for HttpLoaded {
@@ -20,7 +20,7 @@ impl Measurement for HttpLoaded {
             "rate",
             "rate",
             Show::Prefixed,
-            "successful requests a second",
+            "successful requests per second",
             |run| Some(Sample::Number(run.requests_per_second)),
         ),
         Metric::lower("p50", "p50", Show::Nanoseconds, "median latency", |run| {
@@ -30,14 +30,14 @@ impl Measurement for HttpLoaded {
             "p99",
             "p99",
             Show::Nanoseconds,
-            "latency that 99 in 100 did not exceed",
+            "99th percentile latency",
             |run| percentile(run.counts.latency.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower(
             "failed",
             "failed",
             Show::Share,
-            "failed requests as a share of those begun",
+            "share of begun requests that failed",
             |run| {
                 let RequestCounts { begun, failed, .. } = run.counts.requests;
                 (begun > 0).then(|| Sample::Number(failed as f64 / begun as f64))
@@ -47,14 +47,14 @@ impl Measurement for HttpLoaded {
             "p90",
             "p90",
             Show::Nanoseconds,
-            "latency that nine in ten requests did not exceed",
+            "90th percentile latency",
             |run| percentile(run.counts.latency.as_ref(), |summary| summary.p90_ns),
         ),
         Metric::lower(
             "p999",
             "p99.9",
             Show::Nanoseconds,
-            "latency that 999 in 1,000 did not exceed",
+            "99.9th percentile latency",
             |run| percentile(run.counts.latency.as_ref(), |summary| summary.p999_ns),
         ),
         Metric::lower("max", "longest", Show::Nanoseconds, "longest latency", |run| {
@@ -67,21 +67,21 @@ impl Measurement for HttpLoaded {
             "lag_p99",
             "lag p99",
             Show::Nanoseconds,
-            "schedule lag that 99 in 100 requests did not exceed",
+            "99th percentile schedule lag",
             |run| percentile(run.counts.schedule_lag.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower(
             "handshake_p99",
             "handshake p99",
             Show::Nanoseconds,
-            "duration that 99 in 100 TLS handshakes did not exceed",
+            "99th percentile duration of TLS handshakes",
             |run| percentile(run.counts.handshake.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::higher(
             "resumed",
             "resumed",
             Show::Share,
-            "resumed TLS handshakes as a share of all",
+            "share of TLS handshakes resumed",
             |run| run.counts.tls.as_ref()?.resumed().map(Sample::Number),
         ),
         Metric::higher("ok", "ok", Show::Prefixed, "successful requests", |run| {
@@ -106,7 +106,7 @@ impl Measurement for HttpLoaded {
             "throughput",
             "received",
             Show::Bytes,
-            "bytes received a second",
+            "bytes received per second",
             |run| {
                 let rate = run.counts.bytes.received as f64 / run.running_s;
                 Some(Sample::Number(rate)).filter(|_| run.running_s > 0.0)
@@ -204,7 +204,7 @@ impl HttpLoaded {
         table
     }
 
-    /// Bytes, and what the generator took for them.
+    /// Bytes transferred, and the cost to the generator.
     fn cost(&self) -> Vec<String> {
         let client = &self.client;
         let [received, sent] = [self.counts.bytes.received, self.counts.bytes.sent].map(quantity::bytes);
@@ -214,14 +214,14 @@ impl HttpLoaded {
         let each = quantity::or_missing(client.requests_per_cpu_second, quantity::metric);
         let mut lines = vec![
             format!("received {received} ({rate}), sent {sent}"),
-            format!("client: {cpu} CPU seconds (user {user}, system {system}), {each} requests a CPU second"),
+            format!(
+                "client: {cpu} CPU seconds (user {user}, system {system}), {each} requests per CPU second"
+            ),
         ];
         let waited: f64 = self.workers.iter().map(|worker| worker.waited_for_cpu_s).sum();
         if waited > self.running_s * self.workers.len() as f64 * WORTH_REPORTING {
             let waited = quantity::duration(waited * 1e9);
-            lines.push(format!(
-                "client: workers were ready and waited {waited} in all while others had their CPUs"
-            ));
+            lines.push(format!("client: workers waited {waited} in total for busy CPUs"));
         }
         let counted =
             self.counts.connections.opened - self.counts.connections.opened_again >= MEMORY_REPORTED_FROM;
@@ -230,7 +230,7 @@ impl HttpLoaded {
         {
             let [resident, each] = [resident, each as u64].map(quantity::bytes);
             lines.push(format!(
-                "client memory: {resident} resident with the connections open, {each} a connection"
+                "client memory: {resident} resident with the connections open, {each} per connection"
             ));
         }
         lines

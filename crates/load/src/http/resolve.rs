@@ -1,4 +1,4 @@
-//! From what a user asked for to a plan: which worker connects from where, and what its requests are as bytes.
+//! Resolves the user's settings into a plan: the source addresses of each worker, and the requests as bytes.
 
 use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 use crate::pool::Pool;
@@ -17,80 +17,80 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// What a user asks of the HTTP generator.
+/// The user's settings of an HTTP load.
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
-    /// Clients.
+    /// Client pools.
     pub pools: Vec<PoolRequest>,
-    /// What they do when; nothing for all of them at once and for ever.
+    /// Phases of the run; if empty, all clients run until stopped.
     pub phases: Vec<PlannedPhase>,
-    /// Requests over all.
+    /// Limit on requests over all pools.
     pub requests: Option<u64>,
-    /// Who makes them.
+    /// How workers are placed.
     pub workers: WorkerRequest,
-    /// How long anything may take.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// The engine asked for.
+    /// The requested engine.
     pub engine: Option<EngineKind>,
-    /// From which node each worker's memory comes.
+    /// NUMA node of each worker's memory.
     pub memory: MemoryPolicy,
-    /// The longest that answers of a closed loop may gather, see [`GATHER`](streams::GATHER).
+    /// Longest time that responses of a closed loop are batched, see [`GATHER`](streams::GATHER).
     pub gather: Duration,
 }
 
-/// Clients that behave alike, as a user asks for them.
+/// The user's settings of a pool of identical clients.
 #[derive(Debug, Clone)]
 pub struct PoolRequest {
-    /// The name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Where to connect; nothing for the address of the first URL. Several share the connections.
+    /// Server addresses; if empty, the address of the first URL. Connections are spread over them.
     pub servers: Vec<SocketAddr>,
-    /// What to ask for.
+    /// Requests.
     pub requests: Vec<OneRequest>,
-    /// Connections in all.
+    /// Number of connections.
     pub connections: usize,
     /// When requests are made.
     pub model: Model,
-    /// Requests a connection serves before it is closed.
+    /// Requests per connection before it is closed.
     pub requests_a_connection: Option<u32>,
-    /// How the clients differ from the quickest.
+    /// How slow or impatient the clients are.
     pub behaviour: Behaviour,
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
     /// Source addresses; `None` leaves the choice to the routing table.
     pub sources: Option<Pool>,
-    /// How sources are chosen.
+    /// How sources are aligned with the server's steering.
     pub align: Align,
-    /// How far servers are believed whose URLs are https.
+    /// How the certificates of https servers are verified.
     pub tls: TlsSettings,
 }
 
-/// One request, as a user writes it.
+/// The user's settings of one request.
 #[derive(Debug, Clone)]
 pub struct OneRequest {
-    /// How often, beside the others.
+    /// Weight relative to the other requests.
     pub weight: f64,
-    /// Where and what.
+    /// The URL.
     pub url: Url,
-    /// `GET` and the like.
+    /// Method, such as `GET`.
     pub method: String,
-    /// Further fields.
+    /// Additional header fields.
     pub fields: Vec<(String, String)>,
     /// The body.
     pub body: PlannedBody,
-    /// Whether the body goes in chunks.
+    /// Whether the body is sent chunked.
     pub chunked: bool,
-    /// Whether the body waits until the server has asked for it (`Expect: 100-continue`).
+    /// Whether the body waits for 100 Continue (`Expect: 100-continue`).
     pub expect_continue: bool,
-    /// Whether the body of the answer is checked against what the target promises, as `serve http` does.
+    /// Whether the response body is checked against what `serve http` returns for the target.
     pub check: bool,
 }
 
 impl HttpRequest {
-    /// Decides everything.
+    /// Resolves the settings into a plan.
     ///
     /// # Errors
-    /// When a request cannot be written, a host has no address, or the sources do not suffice; see [`StreamLoadError`].
+    /// If a request is invalid, a host has no address, or the sources do not suffice; see [`StreamLoadError`].
     pub fn resolve(&self) -> Result<StreamPlan<Http>, StreamLoadError> {
         let mut pools = Vec::new();
         let mut asked = Vec::new();
@@ -121,7 +121,7 @@ impl HttpRequest {
 }
 
 impl PoolRequest {
-    /// The pool, once for each server address.
+    /// The pool, once per server address.
     fn resolve(&self) -> Result<Vec<PlannedPool<Http>>, StreamLoadError> {
         let mut servers = self.servers.clone();
         if servers.is_empty()
@@ -158,7 +158,7 @@ impl PoolRequest {
         Ok(planned.filter(|pool| pool.connections > 0).collect())
     }
 
-    /// How connections are encrypted: those of https, by the name that their first request has for the host.
+    /// TLS settings of an https pool; the name to verify comes from its first request.
     fn tls(&self) -> Result<Option<PlannedTls>, StreamLoadError> {
         let first = self.requests.first();
         let Some(first) = first.filter(|first| first.url.scheme == Scheme::Https) else {
@@ -174,7 +174,7 @@ impl PoolRequest {
 }
 
 impl OneRequest {
-    /// The host that is asked for: that of a field of this name, without its port, or the URL's.
+    /// The requested host: the `Host` field without its port, or the host of the URL.
     fn host_name(&self) -> String {
         let field = self
             .fields
@@ -224,8 +224,8 @@ impl OneRequest {
 }
 
 impl Promise {
-    /// What `serve http` promises for a target: `/size/64KiB`, `/chunks/10/1KiB`, `/echo`; with settings in the query,
-    /// which may say otherwise, nothing.
+    /// The body that `serve http` returns for a target: `/size/64KiB`, `/chunks/10/1KiB`, `/echo`. With query settings,
+    /// which may change it, any body.
     #[must_use]
     pub fn of(target: &str) -> Self {
         let Some((_, path)) = target.split_once('/').filter(|_| !target.contains('?')) else {

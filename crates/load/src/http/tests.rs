@@ -1,5 +1,5 @@
-//! The generator as it is, against scripted servers in a simulated network: over TLS whatever the pieces, with handshakes
-//! that come to nothing, and with bodies that wait to be asked for.
+//! The generator against scripted servers in a simulated network: TLS in arbitrary segments, failed handshakes, and
+//! bodies that wait for 100 Continue.
 
 use super::plan::{Http, PlannedBody, StatusRange};
 use super::resolve::{HttpRequest, OneRequest, PoolRequest};
@@ -23,13 +23,13 @@ use std::time::Duration;
 
 const SERVER: &str = "10.0.0.1:443";
 
-/// What a scripted server says to what it has heard so far and not answered.
+/// Response of a scripted server to the bytes received and not yet answered.
 enum Says {
     Nothing,
     Bytes(&'static str),
-    /// And ends its side.
+    /// Sends, then closes its side.
     Last(&'static str),
-    /// Ends the connection without a word of TLS.
+    /// Closes the connection without close_notify.
     Cut(&'static str),
 }
 
@@ -43,7 +43,7 @@ struct Server {
 }
 
 impl Server {
-    /// Serves until nothing has happened for a virtual minute.
+    /// Serves until nothing has happened for one virtual minute.
     fn serve(mut self, seat: Seat, listener: SimulatedListener, settings: &EngineSettings) {
         let mut engine = seat.engine(settings).unwrap();
         engine.ops().listen(listener).unwrap();
@@ -118,7 +118,7 @@ impl Handler for Server {
     }
 }
 
-/// One request of one connection, as a test changes it.
+/// One request on one connection, with the test's changes.
 fn request(url: &str) -> HttpRequest {
     HttpRequest {
         pools: vec![PoolRequest {
@@ -167,7 +167,7 @@ fn request(url: &str) -> HttpRequest {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Ran {
     requests: RequestCounts,
     outcome: Outcome<Http>,
@@ -182,14 +182,14 @@ impl Ran {
         self.counts().tls.as_ref().unwrap()
     }
 
-    /// Fates that there were, by name.
+    /// The failures that occurred, by name.
     fn failures(&self) -> Vec<(&'static str, u64)> {
         let occurred = self.requests.by_cause.occurred();
         occurred.map(|(failure, count)| (failure.name(), count)).collect()
     }
 }
 
-/// Runs the generator to its end, both sides receiving at most so many bytes at once.
+/// Runs the generator to its end; both sides receive at most this many bytes at a time.
 fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, piece: usize) -> Ran {
     let network = Network::new(NetworkSettings::default());
     let listener = network.listener(SERVER.parse().unwrap()).unwrap();
@@ -231,7 +231,7 @@ fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, pi
     })
 }
 
-/// Answers every request with `ok`.
+/// Sends `ok` to every request.
 fn ok(heard: &mut Vec<u8>) -> Says {
     if heard.ends_with(b"\r\n\r\n") {
         heard.clear();
@@ -297,7 +297,7 @@ fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
         };
         let head = heard.starts_with(b"P");
         if head {
-            // So that the next call knows that it has answered.
+            // Marks the request as answered for the next call.
             heard[0] = b'!';
             return Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
         }
@@ -366,7 +366,7 @@ fn only_an_end_by_the_servers_word_completes_an_answer_without_a_length() {
         let ran = run(&request, Some(server), script, 65_536);
         assert_eq!((ran.requests.ok, ran.failures()), (okay, failures));
     }
-    // Without TLS there is no other word than the end.
+    // Without TLS, end of stream is the only end marker.
     let ran = run(&request("http://server.example/"), None, cut, 65_536);
     assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
 }
@@ -405,7 +405,7 @@ fn handshakes_come_to_nothing_under_names_of_their_own() {
     }
 }
 
-/// A request whose body waits.
+/// A request whose body waits for 100 Continue.
 fn waiting(url: &str) -> HttpRequest {
     let mut request = request(url);
     let one = &mut request.pools[0].requests[0];
@@ -415,7 +415,7 @@ fn waiting(url: &str) -> HttpRequest {
     request
 }
 
-/// Whether all that was heard is the head, or body and all.
+/// Whether the bytes received are the complete head, or head and body.
 fn heard_of(heard: &[u8]) -> (bool, bool) {
     (heard.ends_with(b"\r\n\r\n"), heard.ends_with(b"\r\n\r\nbody"))
 }
@@ -462,7 +462,7 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    // What was continued, refused, sent unasked; connections opened; whether it took the second that is waited.
+    // Expected counts: continued, refused, sent unasked; connections opened; whether the one-second wait elapsed.
     for (script, expected, opened, takes) in [
         (asks as Script, [3, 0, 0], 1, false),
         (asks_and_answers as Script, [3, 0, 0], 1, false),

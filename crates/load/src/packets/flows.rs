@@ -1,7 +1,7 @@
-//! Which flow each packet is of: pools of addresses and ranges of ports enter, one flow after the other leaves.
+//! The flow of each packet: takes pools of addresses and port ranges, returns one flow after the other.
 //!
-//! Either every packet has addresses and ports of its own, drawn at random, or a fixed number of flows take turns; with a
-//! steering document those are chosen so that all buckets have the same number.
+//! Either every packet has random addresses and ports, or a fixed number of flows take turns. With a steering document,
+//! the fixed flows are spread evenly over all buckets.
 
 use super::plan::{FlowChoice, GeneratedPlan, PacketsError};
 use crate::pool::Pool;
@@ -9,11 +9,11 @@ use corelane_rss::{Steering, Tuple};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Draws for one flow of a bucket before it is given up: with 4,096 buckets a draw hits one that is wanted once in as many
-/// tries, and this many miss it once in e^24.
+/// Attempts to find a flow for a bucket before failing: with 4,096 buckets, one attempt in 4,096 hits a given bucket,
+/// and this many miss it with probability e^-24.
 const DRAWS_A_FLOW: usize = 100_000;
 
-/// Addresses and ports of a packet, of one family.
+/// Addresses and ports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub(super) source: u128,
@@ -22,7 +22,7 @@ pub struct Flow {
     pub(super) destination_port: u16,
 }
 
-/// Both pools and both ranges of ports.
+/// Both address pools and both port ranges.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     sources: Addresses,
@@ -73,12 +73,12 @@ impl Space {
     }
 }
 
-/// The flows of one stream, one a packet.
+/// The flows of one stream, one per packet.
 #[derive(Clone, Debug)]
 pub(super) enum Flows {
-    /// A new one each.
+    /// A random flow for each packet.
     Random(Box<Space>),
-    /// These in turn.
+    /// These flows in turn.
     Fixed(Vec<Flow>),
 }
 
@@ -121,7 +121,7 @@ impl Flows {
         }
     }
 
-    /// How many flows take turns; none: every packet has one of its own.
+    /// Number of flows that take turns; `None` if every packet has a random flow.
     pub(super) fn count(&self) -> Option<usize> {
         match self {
             Flows::Random(_) => None,
@@ -130,7 +130,7 @@ impl Flows {
     }
 }
 
-/// Ranges of addresses, any of which can be drawn at once.
+/// Address ranges that allow random draws in constant time.
 #[derive(Clone, Debug)]
 struct Addresses {
     /// First address and number of addresses.
@@ -176,8 +176,8 @@ impl Addresses {
     }
 }
 
-/// The first address of a prefix and how many it has. Every address of it counts, those of the network and of broadcast
-/// too: what a table is to be asked for is not what a host may be called.
+/// The first address of a prefix and its number of addresses. Network and broadcast addresses are included: they are
+/// valid lookup keys, even if not valid host addresses.
 fn range(prefix: &IpNet) -> (u128, u128) {
     let (first, bits) = match prefix {
         IpNet::V4(prefix) => (u128::from(u32::from(prefix.network())), 32),

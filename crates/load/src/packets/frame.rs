@@ -1,7 +1,9 @@
-//! Writes frames: flow, size and mark enter; Ethernet, IP, UDP and payload with right checksums leave, in the link's memory.
+//! Writes frames: takes flow, size and mark; writes Ethernet, IP, UDP and payload with correct checksums into the
+//! link's memory.
 //!
-//! What never changes of a size's frames is written once into a template; of each frame only addresses, ports, mark and the
-//! two checksums are new. A checksum is a sum (RFC 1071), so the template's part of it is computed once as well.
+//! The constant part of the frames of one size is written once, into a template. For each frame only addresses, ports,
+//! mark and the two checksums are written. A checksum is a sum (RFC 1071), so the template's contribution is also
+//! computed once.
 
 use super::flows::Flow;
 use corelane_proto::mark::{self, MARK_BYTES, Mark, Marker};
@@ -12,7 +14,7 @@ const IPV6: usize = 40;
 const UDP: usize = 8;
 /// `IPPROTO_UDP`.
 const PROTOCOL: u8 = 17;
-/// What hosts send with (`net.ipv4.ip_default_ttl`).
+/// Default of Linux (`net.ipv4.ip_default_ttl`).
 const TIME_TO_LIVE: u8 = 64;
 
 /// Writes frames of one family between two link addresses.
@@ -21,22 +23,22 @@ pub(super) struct Writer {
     is_ipv6: bool,
     /// Destination, then source.
     link_addresses: [[u8; 6]; 2],
-    /// By size; made when first needed.
+    /// By size; created on first use.
     templates: Vec<Option<Template>>,
 }
 
-/// The bytes of a size's frames, and what they add to the checksums.
+/// The bytes of the frames of one size, and their contribution to the checksums.
 #[derive(Debug)]
 struct Template {
     bytes: Vec<u8>,
     marker: Marker,
     /// Sum of the IPv4 header without addresses and checksum.
     header_sum: u64,
-    /// Sum of what UDP covers without addresses, ports and mark: lengths, protocol, fill.
+    /// Sum of the UDP checksum input without addresses, ports and mark: lengths, protocol, fill.
     datagram_sum: u64,
 }
 
-/// Bytes of the shortest frame of a family that has room for a mark, or is allowed at all.
+/// Length in bytes of the shortest valid frame of a family that has room for a mark.
 pub(super) fn shortest(is_ipv6: bool) -> usize {
     let network = if is_ipv6 { IPV6 } else { IPV4 };
     (ETHERNET + network + UDP + MARK_BYTES).max(super::sizes::SHORTEST)
@@ -51,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// Writes a frame of `size` bytes, at least [`shortest`], to the start of `buffer`, which is at least as long.
+    /// Writes a frame of `size` bytes, at least [`shortest`], to the start of `buffer`, which must be large enough.
     #[inline]
     pub(super) fn write(&mut self, buffer: &mut [u8], size: usize, flow: Flow, mark: Mark) {
         if self.templates.len() <= size {
@@ -76,7 +78,7 @@ impl Writer {
         let mark = template.marker.write(mark);
         frame[udp + UDP..udp + UDP + MARK_BYTES].copy_from_slice(&mark);
         let ports = u64::from(flow.source_port) + u64::from(flow.destination_port);
-        // 0 would say that there is none (RFC 768); its complement means the same sum.
+        // 0 would mean "no checksum" (RFC 768); its complement represents the same sum.
         let checksum = match !folded(template.datagram_sum + addresses_sum + ports + sum(&mark)) {
             0 => u16::MAX,
             checksum => checksum,
@@ -119,7 +121,7 @@ impl Template {
     }
 }
 
-/// Where both addresses stand, and their bytes: 8 of IPv4, 32 of IPv6.
+/// Offset of the addresses, and their length: 8 bytes for IPv4, 32 for IPv6.
 #[inline(always)]
 fn addresses(is_ipv6: bool, flow: Flow) -> (usize, [u8; 32]) {
     let mut bytes = [0; 32];
@@ -145,7 +147,7 @@ fn sum(bytes: &[u8]) -> u64 {
     whole + words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
-/// Carries added back in until none is left.
+/// Folds the carries into 16 bits.
 #[inline(always)]
 fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
@@ -183,7 +185,7 @@ mod tests {
             let mut frame = vec![0xee; size];
             let mut writer = Writer::new(is_ipv6, [2; 6], [4; 6]);
             writer.write(&mut frame, size, flow, mark);
-            // A second time, from the template that is there now.
+            // Again, now from the existing template.
             let mut again = vec![0x11; size];
             writer.write(&mut again, size, flow, mark);
             prop_assert_eq!(&again, &frame);

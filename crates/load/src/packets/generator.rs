@@ -1,5 +1,4 @@
-//! What sends on one queue of a link: frames made here or those of a capture, as fast as the link takes them or when they are
-//! due.
+//! Sender of one link queue: sends generated or captured frames, as fast as the link accepts them or when they are due.
 
 use super::flows::Flows;
 use super::frame::Writer;
@@ -11,23 +10,23 @@ use corelane_measure::histogram::Histogram;
 use corelane_proto::mark::Mark;
 use corelane_worker::Time;
 
-/// What was sent on one queue.
+/// Results of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     pub(super) frames: u64,
     pub(super) bytes: u64,
     pub(super) waits_for_room: u64,
     pub(super) unsent: u64,
-    /// How late frames left; empty without a schedule.
+    /// Schedule lag; empty without a schedule.
     pub(super) lag: Histogram,
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
 }
 
-/// Sends on one queue.
+/// The sender of one queue.
 pub(super) struct Sender {
     pub(super) source: Source,
-    /// Frames to send in all.
+    /// Total number of frames to send.
     pub(super) count: Option<u64>,
     pub(super) burst: usize,
     pub(super) sent: Sent,
@@ -41,16 +40,16 @@ pub(super) enum Source {
     Replay(Box<Replay>),
 }
 
-/// The frames of one stream, made here.
+/// The generated frames of one stream.
 pub(super) struct Stream {
     pub(super) number: u16,
     pub(super) flows: Flows,
     pub(super) sizes: Sizes,
-    /// No frame is shorter.
+    /// Length of the shortest frame.
     pub(super) shortest: usize,
     pub(super) writer: Writer,
     pub(super) draws: fastrand::Rng,
-    /// When frames are due; none: at once.
+    /// When frames are due; `None`: at once.
     pub(super) schedule: Option<Schedule>,
 }
 
@@ -65,7 +64,7 @@ impl Sender {
         }
     }
 
-    /// Whether all frames are sent that were asked for.
+    /// Whether all requested frames were sent.
     pub(super) fn is_done(&self) -> bool {
         self.left() == 0 || matches!(&self.source, Source::Replay(replay) if replay.is_done)
     }
@@ -74,7 +73,7 @@ impl Sender {
         self.count.map_or(u64::MAX, |count| count - self.sent.frames)
     }
 
-    /// Sends what is due, a burst at most, and returns how many frames that was.
+    /// Sends the frames that are due, at most one burst; returns their number.
     pub(super) fn turn<L: Link>(&mut self, link: &mut L) -> Result<usize, LinkError> {
         if let Source::Replay(replay) = &mut self.source {
             replay.refill(self.burst, link.longest(), self.sent.frames > 0)?;
@@ -134,7 +133,7 @@ impl Sender {
         }
     }
 
-    /// Notes what was due before the end and was not sent.
+    /// Records the frames that were due before the end and not sent.
     pub(super) fn end(&mut self, end: Time) {
         if let Source::Stream(stream) = &self.source
             && let Some(schedule) = &stream.schedule
@@ -145,7 +144,7 @@ impl Sender {
 }
 
 impl Stream {
-    /// How many frames to send now, up to `most`, with their due times in `due`.
+    /// The number of frames to send now, up to `most`; puts their due times into `due`.
     fn wanted(&self, now: Time, most: usize, due: &mut Vec<Time>) -> usize {
         let Some(schedule) = &self.schedule else {
             return most;
@@ -158,7 +157,7 @@ impl Stream {
         due.len()
     }
 
-    /// Writes frame `sequence`, which is due at `time`; its length.
+    /// Writes frame `sequence`, which is due at `time`; returns its length.
     fn write(&mut self, buffer: &mut [u8], sequence: u64, time: Time) -> usize {
         let size = self.sizes.of(sequence, &mut self.draws).max(self.shortest);
         let flow = self.flows.of(sequence, &mut self.draws);

@@ -1,4 +1,4 @@
-//! What a generator of packets sent: the document that `load packets` ends with.
+//! Results of a packet generator: the final document of `load packets`.
 
 use corelane_measure::histogram::Summary;
 use serde::{Deserialize, Serialize};
@@ -13,46 +13,46 @@ pub struct PacketsLoaded {
     pub link: String,
     /// Seconds from the first send to the last.
     pub sending_s: f64,
-    /// Frames that the link took.
+    /// Frames that the link accepted.
     pub sent: u64,
-    /// Bytes of them, without check sequence.
+    /// Bytes of these frames, without frame check sequence.
     pub sent_bytes: u64,
-    /// Frames a second; `None` when nothing was sent for a measurable time.
+    /// Frames per second; `None` if the duration was too short to measure.
     pub frames_per_s: Option<f64>,
-    /// Frames on the schedule that were not sent before the run ended.
+    /// Frames on the schedule that were not sent before the end of the run.
     pub unsent: u64,
-    /// Frames that did not go out, by reason: `oversized` (replayed and longer than the link takes), `refused` (by the
-    /// device, after the link took them).
+    /// Frames not sent, by reason: `oversized` (captured frame longer than the link allows), `refused` (by the device,
+    /// after the link accepted it).
     pub dropped: BTreeMap<String, u64>,
-    /// What befell the frames on their way out, by name, where the link has faults: `dropped`, `truncated`, `corrupted`,
-    /// `duplicated`, `reordered`, `delayed`, and `held` (held back still); none where it has none.
+    /// Frames affected by the link's faults while sending, by fault: `dropped`, `truncated`, `corrupted`, `duplicated`,
+    /// `reordered`, `delayed`, and `held` (still held back); `None` if the link has no faults.
     #[serde(default)]
     pub faults: Option<BTreeMap<String, u64>>,
-    /// Times that the link had no room and the generator tried again.
+    /// Times that the link was full and the generator retried.
     pub waits_for_room: u64,
-    /// Frames of the capture that were sent cut short, as they were captured; 0 where frames are made.
+    /// Captured frames sent truncated, as in the capture; 0 for generated frames.
     pub sent_cut_short: u64,
-    /// How late frames left behind their schedule; `None` without a schedule.
+    /// Schedule lag of frames; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
-    /// What kept the generator from doing what it was told, when something did.
+    /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
-    /// Each stream: a queue of the link.
+    /// Results by stream: one per queue of the link.
     pub streams: Vec<StreamLoaded>,
 }
 
-/// One stream's part.
+/// Results of one stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamLoaded {
-    /// Its number, which its marks carry; none of replayed frames.
+    /// Stream number in its marks; `None` for replayed frames.
     pub stream: Option<u16>,
     /// The queue.
     pub queue: String,
-    /// The CPU that it was sent from.
+    /// CPU of the worker.
     pub cpu: u32,
-    /// Flows that take turns; none where every packet has one of its own, or frames are replayed.
+    /// Flows that take turns; `None` if every packet has a random flow, or frames are replayed.
     pub flows: Option<usize>,
-    /// Frames that the link took.
+    /// Frames that the link accepted.
     pub sent: u64,
-    /// Bytes of them.
+    /// Bytes of these frames.
     pub sent_bytes: u64,
 }

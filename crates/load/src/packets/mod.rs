@@ -1,7 +1,7 @@
-//! `load packets`: frames on any link, made or replayed, each of which a receiver can account for.
+//! `load packets`: sends generated or captured frames on any link; a receiver accounts for each frame.
 //!
-//! In: a [`PacketsPlan`]. Out: a running [`PacketsLoad`], and at its end a [`PacketsLoaded`]. `flows` draws addresses and
-//! ports, `frame` writes frames, `generator` sends them on a worker's queues, `replay` sends a capture.
+//! In: a [`PacketsPlan`]. Out: a running [`PacketsLoad`], and at its end a [`PacketsLoaded`]. `flows` draws addresses
+//! and ports, `frame` writes frames, `generator` sends them on a worker's queues, `replay` sends a capture.
 
 mod flows;
 mod frame;

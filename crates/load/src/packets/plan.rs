@@ -1,4 +1,4 @@
-//! What a generator of packets is to do.
+//! Plan of a packet generator.
 
 use super::sizes::Sizes;
 use crate::pace::Pace;
@@ -10,34 +10,34 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// What a generator of packets is to do.
+/// The plan of a packet generator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PacketsPlan {
     /// The link's specification, such as `xdp:eth0`.
     pub link: String,
     /// What is sent.
     pub traffic: Traffic,
-    /// End after so many seconds; none: when the count is reached, or the capture ends.
+    /// Stop after this many seconds; `None`: when the count is reached, or the capture ends.
     pub duration_s: Option<f64>,
-    /// End after so many frames over all queues.
+    /// Stop after this many frames over all queues.
     pub count: Option<u64>,
-    /// Frames handed to the link at once.
+    /// Frames passed to the link per call.
     pub burst: usize,
-    /// CPUs of the workers, one each, no more than the link has queues.
+    /// CPUs of the workers, one per worker; no more than the link has queues.
     pub cpus: Vec<u32>,
 }
 
-/// What is sent.
+/// The frames to send.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Traffic {
-    /// Frames made here, with marks that a receiver accounts for.
+    /// Generated frames, with marks for the receiver.
     Generated(Box<GeneratedPlan>),
     /// The frames of a capture.
     Replayed(ReplayPlan),
 }
 
-/// Which frames are made, and when they are sent.
+/// The frames to generate, and when to send them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GeneratedPlan {
     /// Source addresses.
@@ -48,56 +48,56 @@ pub struct GeneratedPlan {
     pub source_ports: (u16, u16),
     /// First and last destination port.
     pub destination_ports: (u16, u16),
-    /// Which flow each packet is of.
+    /// The flow of each packet.
     pub flows: FlowChoice,
-    /// What flows are planned for: all its buckets alike.
+    /// Steering document whose buckets the flows are spread over evenly.
     pub steering: Option<Steering>,
-    /// Bytes of frames.
+    /// Frame sizes in bytes.
     pub sizes: Sizes,
-    /// When to send: a flood or a rate over all queues; packets are not answered, so there is no window.
+    /// When to send: a flood or a rate over all queues. Packets are not answered, so a window is invalid.
     pub pace: Pace,
-    /// Link address that frames go to.
+    /// Destination link address.
     pub destination_link: [u8; 6],
-    /// Link address that frames come from.
+    /// Source link address.
     pub source_link: [u8; 6],
-    /// Seed of all draws.
+    /// Seed of the random generator.
     pub seed: u64,
 }
 
-/// Which flow each packet is of.
+/// How the flow of each packet is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowChoice {
-    /// Addresses and ports drawn anew for each packet.
+    /// Random addresses and ports for each packet.
     Random,
-    /// So many flows, in turn.
+    /// A fixed number of flows, in turn.
     Fixed {
-        /// How many, of each stream.
+        /// Number of flows per stream.
         flows: usize,
     },
 }
 
-/// How a capture is sent.
+/// How to replay a capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReplayPlan {
-    /// The file.
+    /// The capture file.
     pub file: PathBuf,
-    /// How fast.
+    /// Replay speed.
     pub pace: ReplayPace,
-    /// How often.
+    /// Number of passes.
     pub times: u64,
 }
 
-/// How fast a capture is sent.
+/// Replay speed of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayPace {
-    /// So many times as fast as it was captured; 1: at its own pace.
+    /// A multiple of the captured speed; 1: as captured.
     Times {
         /// The factor, above 0.
         factor: f64,
     },
-    /// As fast as the link takes it.
+    /// As fast as the link accepts frames.
     Flood,
 }
 
@@ -105,28 +105,28 @@ pub enum ReplayPace {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PacketsError {
-    /// The link's specification is wrong.
+    /// Invalid link specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The link cannot be opened, or failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The capture that is to be sent cannot be opened.
+    /// The capture to send cannot be opened.
     #[error(transparent)]
     Replay(LinkError),
-    /// A capture that would be lost before it is sent.
+    /// The link would overwrite the capture to send.
     #[error("{} is the capture to send, and the link would write over it: give another file to one of them", .file.display())]
     Overwritten {
         /// The file.
         file: PathBuf,
     },
-    /// Faults that would befall nothing.
-    #[error("nothing is received here, so faults would befall nothing: add faults=sent")]
+    /// Receive faults on a link that does not receive.
+    #[error("nothing is received here, so faults have no effect: add faults=sent")]
     NothingReceived,
-    /// Addresses of two families.
+    /// Addresses of both families.
     #[error("addresses of IPv4 and IPv6: give sources and destinations of one family")]
     MixedFamilies,
-    /// A pool without an address.
+    /// A pool without addresses.
     #[error("a pool has no address")]
     EmptyPool,
     /// A bucket that no flow reaches.
@@ -137,28 +137,28 @@ pub enum PacketsError {
         /// The bucket.
         bucket: usize,
     },
-    /// Frames too short for what they must hold.
+    /// Frames too short for their content.
     #[error("frames of {bytes} bytes are too short here: {shortest} hold the headers and the mark")]
     Short {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: usize,
-        /// Bytes of the shortest.
+        /// Bytes of the shortest valid frame.
         shortest: usize,
     },
     /// Frames too long for the link.
     #[error("frames of {bytes} bytes are too long for {link}, which takes {longest} (its MTU or its stride)")]
     Long {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: usize,
         /// The link.
         link: String,
-        /// Bytes of the longest that it takes.
+        /// Bytes of the longest frame that it accepts.
         longest: usize,
     },
-    /// A window, where nothing is answered.
+    /// A window, although packets are not answered.
     #[error("packets are not answered: send them at a rate or as a flood")]
     Window,
-    /// A worker could not start or go on.
+    /// A worker could not start or continue.
     #[error(transparent)]
     Crew(CrewError),
 }
@@ -170,7 +170,7 @@ impl From<CrewError> for PacketsError {
 }
 
 impl PacketsPlan {
-    /// The link, as it is to be opened.
+    /// The link to open.
     pub(super) fn spec(&self) -> Result<LinkSpec, PacketsError> {
         let spec: LinkSpec = self.link.parse()?;
         match spec.faults {

@@ -1,4 +1,4 @@
-//! The frames of a capture, at their own pace, faster, slower or as a flood, as often as asked.
+//! Replays the frames of a capture: as captured, faster, slower or as a flood, in one or more passes.
 
 use super::plan::{PacketsError, ReplayPace, ReplayPlan};
 use corelane_link::LinkError;
@@ -9,23 +9,23 @@ use std::time::Duration;
 /// A frame that waits to be sent.
 #[derive(Debug)]
 struct Waiting {
-    /// Where it ends in the bytes of all.
+    /// End offset in `bytes`.
     end: usize,
-    /// When it was captured, in nanoseconds since the epoch.
+    /// Capture time, in nanoseconds since the epoch.
     captured: u64,
     cut_short: bool,
 }
 
-/// A capture that is being sent.
+/// A capture that is being replayed.
 pub(super) struct Replay {
     plan: ReplayPlan,
     reader: CaptureReader,
-    /// The bytes of frames that wait, one after the other.
+    /// The bytes of the waiting frames, concatenated.
     bytes: Vec<u8>,
     waiting: Vec<Waiting>,
-    /// How many of them are sent.
+    /// Number of frames sent.
     sent: usize,
-    /// When the first frame of this time through was sent, and the time that it was captured.
+    /// When the first frame of this pass was sent, and its capture time.
     origin: Option<(Time, u64)>,
     times_left: u64,
     pub(super) is_done: bool,
@@ -49,15 +49,15 @@ impl Replay {
         })
     }
 
-    /// The bytes of waiting frame `number`, counted from the first that is not sent.
+    /// The bytes of waiting frame `number`, counted from the first unsent one.
     pub(super) fn frame(&self, number: usize) -> &[u8] {
         let place = self.sent + number;
         let start = place.checked_sub(1).map_or(0, |before| self.waiting[before].end);
         &self.bytes[start..self.waiting[place].end]
     }
 
-    /// How many of the waiting frames to send now, up to `most`, with their due times in `due` where they have a pace. The
-    /// first one of a time through sets the clock.
+    /// The number of waiting frames to send now, up to `most`; puts their due times into `due` if replay is paced. The
+    /// first frame of a pass sets the clock.
     pub(super) fn wanted(&mut self, now: Time, most: usize, due: &mut Vec<Time>) -> usize {
         if let Some(first) = self.waiting.get(self.sent) {
             self.origin.get_or_insert((now, first.captured));
@@ -72,13 +72,13 @@ impl Replay {
         most
     }
 
-    /// When a waiting frame is due; `None` where there is none, or no pace.
+    /// When a waiting frame is due; `None` without frames or pacing.
     pub(super) fn due(&self, number: usize) -> Option<Time> {
         let ReplayPace::Times { factor } = self.plan.pace else {
             return None;
         };
         let (start, epoch) = self.origin?;
-        // A frame that was captured before the first one, as files from several queues have them, is due at once.
+        // A frame captured before the first one, which occurs in files from several queues, is due at once.
         let after = self
             .waiting
             .get(self.sent + number)?
@@ -87,14 +87,14 @@ impl Replay {
         Some(start + Duration::from_nanos((after as f64 / factor) as u64))
     }
 
-    /// So many of the waiting frames are sent.
+    /// Marks this many waiting frames as sent.
     pub(super) fn advance(&mut self, taken: usize) {
         let sent = &self.waiting[self.sent..self.sent + taken];
         self.cut_short += sent.iter().filter(|frame| frame.cut_short).count() as u64;
         self.sent += taken;
     }
 
-    /// Reads the next `burst` frames when all are sent, and starts over at the end while times are left.
+    /// Reads the next `burst` frames once all are sent; at the end of the file, starts the next pass if any are left.
     pub(super) fn refill(&mut self, burst: usize, longest: usize, has_sent: bool) -> Result<(), LinkError> {
         if self.sent < self.waiting.len() {
             return Ok(());
@@ -114,7 +114,7 @@ impl Replay {
                     });
                 }
                 None if !self.waiting.is_empty() => break,
-                // A file without a frame that fits would be read for ever.
+                // Otherwise a file without a frame that fits would be read forever.
                 None if self.times_left == 0 || !has_sent => {
                     self.is_done = true;
                     break;

@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of a packet run, and its metrics.
 
 use super::loaded::PacketsLoaded;
 use crate::report::{finish, number, percentile};
@@ -10,12 +10,16 @@ use corelane_report::text::counted;
 
 impl Measurement for PacketsLoaded {
     const METRICS: &'static [Metric<Self>] = &[
-        Metric::higher("rate", "rate", Show::PerSecond, "frames sent a second", |run| {
+        Metric::higher("rate", "rate", Show::PerSecond, "frames sent per second", |run| {
             run.frames_per_s.map(Sample::Number)
         }),
-        Metric::higher("sent", "sent", Show::Count, "frames that the link took", |run| {
-            number(run.sent)
-        }),
+        Metric::higher(
+            "sent",
+            "sent",
+            Show::Count,
+            "frames accepted by the link",
+            |run| number(run.sent),
+        ),
         Metric::lower(
             "unsent",
             "unsent",
@@ -23,32 +27,24 @@ impl Measurement for PacketsLoaded {
             "frames on the schedule that were not sent",
             |run| number(run.unsent),
         ),
-        Metric::lower(
-            "dropped",
-            "dropped",
-            Show::Count,
-            "frames that did not go out",
-            |run| number(run.dropped.values().sum()),
-        ),
+        Metric::lower("dropped", "dropped", Show::Count, "frames not sent", |run| {
+            number(run.dropped.values().sum())
+        }),
         Metric::higher(
             "bytes",
             "bytes",
             Show::Bytes,
-            "bytes of frames sent, without check sequence",
+            "bytes of frames sent, without frame check sequence",
             |run| number(run.sent_bytes),
         ),
-        Metric::lower(
-            "waits",
-            "waits",
-            Show::Count,
-            "times that the link had no room",
-            |run| number(run.waits_for_room),
-        ),
+        Metric::lower("waits", "waits", Show::Count, "times the link was full", |run| {
+            number(run.waits_for_room)
+        }),
         Metric::lower(
             "cut_short",
             "cut short",
             Show::Count,
-            "frames sent cut short, as captured",
+            "frames sent truncated, as captured",
             |run| number(run.sent_cut_short),
         ),
         Metric::lower(
@@ -62,14 +58,14 @@ impl Measurement for PacketsLoaded {
             "lag_p99",
             "lag p99",
             Show::Nanoseconds,
-            "schedule lag that 99 in 100 did not exceed",
+            "99th percentile schedule lag",
             |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower(
             "lag_max",
             "lag max",
             Show::Nanoseconds,
-            "longest schedule lag",
+            "maximum schedule lag",
             |run| percentile(run.schedule_lag.as_ref(), |summary| summary.max_ns),
         ),
     ];
@@ -91,7 +87,7 @@ impl Measurement for PacketsLoaded {
         let lag = self.schedule_lag.as_ref().map(|lag| {
             let [p50, p99, max] =
                 [lag.p50_ns, lag.p99_ns, lag.max_ns].map(|time| quantity::duration(time as f64));
-            format!("behind schedule: half no more than {p50}, 99 in 100 no more than {p99}, at most {max}")
+            format!("behind schedule: median {p50}, p99 {p99}, maximum {max}")
         });
         let counts = [
             ("on schedule, unsent".to_owned(), self.unsent),

@@ -1,4 +1,4 @@
-//! Runs a generator of packets: opens the link, gives each worker its queues, and puts together what they did.
+//! Runs a packet generator: opens the link, assigns queues to workers, and merges their results.
 
 use super::flows::{Flows, Space};
 use super::frame::{Writer, shortest};
@@ -20,18 +20,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Waits longer than this are slept; timers are exact to about 50 µs (`timer_slack_ns`, proc(5)).
+/// Longer waits sleep; timers are accurate to about 50 µs (`timer_slack_ns`, proc(5)).
 const SLEEP_OVER: Duration = Duration::from_micros(200);
-/// How often a link is checked while it sends.
+/// Interval between link checks while sending.
 const CHECK: Duration = Duration::from_millis(100);
-/// How long frames that the kernel has not taken yet may take to leave at the end.
+/// Time limit at the end for frames that the kernel has not sent yet.
 const DRAIN: Duration = Duration::from_millis(20);
-/// How soon frames that faults hold back are looked at.
+/// Polling interval for frames that faults hold back.
 const LOOK_AT_HELD: Duration = Duration::from_micros(300);
-/// How long frames that faults held back may find no room at the end.
+/// Time limit at the end for held frames that find the link full.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A generator that runs. Dropping it stops it.
+/// A running packet generator. Dropping it stops it.
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
@@ -39,7 +39,7 @@ pub struct PacketsLoad {
     crew: Crew<Vec<Outcome>>,
 }
 
-/// What one queue sent.
+/// Results of one queue.
 struct Outcome {
     queue: String,
     sender: Sender,
@@ -68,7 +68,7 @@ impl Generator for PacketsLoad {
         }
         let link = Opener::new(spec);
         let queues = link.open()?;
-        // A moment ahead, so that no stream is late before it begins.
+        // Slightly in the future, so that no stream starts late.
         let start = Time::now() + Duration::from_millis(1);
         let used = match plan.traffic {
             Traffic::Replayed(_) => 1,
@@ -128,14 +128,14 @@ impl PacketsLoad {
         self.plan.cpus.get(number).copied().unwrap_or(0)
     }
 
-    /// Frames sent until now.
+    /// Frames sent so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.iter().map(|sent| sent.get()).sum()
     }
 }
 
-/// What sends on queue `number` of `queues`.
+/// The sender of queue `number` of `queues`.
 fn sender(
     plan: &PacketsPlan,
     number: usize,
@@ -165,19 +165,19 @@ fn sender(
         sizes: generated.sizes,
         shortest,
         writer: Writer::new(is_ipv6, generated.destination_link, generated.source_link),
-        // Not those of the flows, and not those of another stream.
+        // Independent of the flows' draws, and of other streams.
         draws: fastrand::Rng::with_seed(!seed),
         schedule,
     };
-    // The first queues send what cannot be shared evenly.
+    // The first queues send the remainder.
     let count = plan
         .count
         .map(|count| count / queues as u64 + u64::from((number as u64) < count % queues as u64));
     Ok(Sender::new(Source::Stream(Box::new(stream)), count, plan.burst))
 }
 
-/// Refuses sizes that a mark does not fit in, or that the link does not take; gives the shortest that is sent. The short
-/// frames of the mix are made as long as they have to be.
+/// Rejects sizes that a mark does not fit in, or that the link does not accept; returns the length of the shortest
+/// frame. The short frames of IMIX are extended as necessary.
 fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, PacketsError> {
     let shortest = shortest(is_ipv6);
     let first = match sizes {
@@ -201,7 +201,7 @@ fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, Pac
     Ok(shortest)
 }
 
-/// What a worker runs: its queues in turn, until all is sent or the time is over.
+/// Main loop of a worker: serves its queues in turn until all frames are sent or time is up.
 fn run(
     mut share: Vec<(AnyLink, Sender)>,
     end: Time,
@@ -229,7 +229,7 @@ fn run(
         if frames == 0 {
             let due = share.iter().map(|(_, sender)| sender.next_due(now)).min();
             let due = due.unwrap_or(now).min(end);
-            // Frames that a fault holds back leave when they are due, not with the next one that is made.
+            // Frames held back by a fault leave when they are due, not with the next generated frame.
             let holds = share.iter().any(|(link, _)| held(link) > 0);
             let due = if holds { due.min(now + LOOK_AT_HELD) } else { due };
             if due.since(Time::now()) > SLEEP_OVER {
@@ -254,12 +254,12 @@ fn run(
         .collect()
 }
 
-/// Frames that faults hold back.
+/// Frames currently held back by faults.
 fn held(link: &AnyLink) -> u64 {
     link.injected().map_or(0, |injected| injected.held)
 }
 
-/// Lets what is on its way leave: first what faults hold back for up to `delay`, as long as it goes on leaving.
+/// Drains the link at the end: first the frames held back by faults, for up to `delay` while they keep leaving.
 fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
     let mut left = held(link);
     let mut patience = Time::now() + delay + PATIENCE;
@@ -280,7 +280,7 @@ fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
 }
 
 impl Outcome {
-    /// The number of its stream, and how many flows take turns in it.
+    /// Stream number, and number of flows that take turns in it.
     fn stream(&self) -> Option<(u16, Option<usize>)> {
         match &self.sender.source {
             Source::Stream(stream) => Some((stream.number, stream.flows.count())),
@@ -310,8 +310,8 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
     let waits_for_room = sum(|sent| sent.waits_for_room);
     let limited_by = match (unsent, waits_for_room) {
         (0, _) => None,
-        (_, 0) => Some("the generator's CPU: frames were due faster than it made them".to_owned()),
-        _ => Some("the link: it had no room when frames were due".to_owned()),
+        (_, 0) => Some("the generator's CPU: frames were due faster than it could generate them".to_owned()),
+        _ => Some("the link: it was full when frames were due".to_owned()),
     };
     let streams = outcomes.iter().map(|(cpu, outcome)| StreamLoaded {
         stream: outcome.stream().map(|(number, _)| number),

@@ -1,42 +1,42 @@
-//! Sizes of frames: one, a range, or IMIX; text enters, the size of each frame leaves.
+//! Frame sizes: one, a range, or IMIX. Parses text; returns the size of each frame.
 //!
-//! Sizes are bytes from the destination address on, without the frame check sequence: 60 to what the link takes.
+//! Sizes count bytes from the destination address on, without the frame check sequence: 60 up to the link's maximum.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The shortest frame of Ethernet, without its check sequence (IEEE 802.3: 64 bytes with it).
+/// The shortest Ethernet frame, without frame check sequence (IEEE 802.3: 64 bytes with it).
 pub const SHORTEST: usize = 60;
-/// The longest frame that any link takes: 64 KiB of packet and its header.
+/// The longest frame that any link accepts: 64 KiB of packet plus the header.
 const LONGEST: usize = 65_549;
 
-/// The sizes of frames that are sent.
+/// The sizes of the frames to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sizes {
-    /// All of one size.
+    /// One size.
     One {
         /// Bytes.
         bytes: usize,
     },
-    /// Any size from the first to the last, all as likely.
+    /// Random sizes in a range, all equally likely.
     Range {
         /// Bytes of the shortest.
         first: usize,
         /// Bytes of the longest.
         last: usize,
     },
-    /// Seven of 60 bytes, four of 590 and one of 1514, in turn: IP packets of 40, 576 and 1500 bytes, the mix that RFC 6985
-    /// (section 5) names as the usual one.
+    /// Seven frames of 60 bytes, four of 590 and one of 1514, in turn: IP packets of 40, 576 and 1500 bytes, the usual
+    /// mix according to RFC 6985 (section 5).
     Imix,
 }
 
-/// Text that gives no sizes.
+/// Invalid frame size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' is no frame size: give bytes from {SHORTEST} to {LONGEST} (without check sequence), FIRST-LAST, or imix"
+    "'{0}' is not a frame size: use bytes from {SHORTEST} to {LONGEST} (without check sequence), FIRST-LAST, or imix"
 )]
 pub struct SizesError(String);
 
@@ -56,7 +56,7 @@ impl Sizes {
         match self {
             Sizes::One { bytes } => bytes,
             Sizes::Range { first, last } => draws.usize(first..=last),
-            // In an order that spreads them, so that a short run has the mix too.
+            // Interleaved, so that a short run also has the mix.
             Sizes::Imix => [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 60, 590][(number % 12) as usize],
         }
     }

@@ -1,8 +1,8 @@
-//! Sources chosen by the target's hash: so that every bucket gets its share, or so that each worker's sockets land on the
-//! buckets that it is for.
+//! Sources chosen by the target's hash, so that every bucket gets its share, or so that each worker's sockets land on
+//! the buckets of that worker.
 //!
-//! Where the target hashes ports, the ports that land on a bucket are computed, not tried (`corelane_rss::plan`); where it
-//! hashes addresses alone, the addresses that do, each with all of its ports.
+//! If the target hashes ports, matching ports are computed, not searched for (`corelane_rss::plan`). If it hashes
+//! addresses only, matching addresses are chosen, each with all of its ports.
 
 use super::{
     FIRST_PORT, LAST_PORT, Lease, Ports, SOCKETS_AN_ADDRESS, Shared, SourceError, SourceRequest, Transport,
@@ -11,12 +11,12 @@ use super::{
 use corelane_rss::{Steering, plan};
 use std::net::IpAddr;
 
-/// What was found for the workers, and for how many sockets there was nothing.
+/// The leases found, and the number of sockets without a source.
 struct Found {
     /// The leases of each worker.
     leases: Vec<Vec<Lease>>,
     missing: usize,
-    /// Buckets that no source reaches at all.
+    /// Buckets that no source reaches.
     unreached: Vec<u16>,
 }
 
@@ -29,11 +29,11 @@ pub(super) fn plan(
 ) -> Result<Vec<Vec<Lease>>, SourceError> {
     let steering = workers.steering()?;
     let aims = workers.aims(request.align)?;
-    // How many sockets each bucket needs: from each worker its share, over the buckets that it aims at.
+    // Sockets required per bucket: each worker's share, spread over its target buckets.
     let mut wanted: Vec<Vec<usize>> = vec![vec![0; aims.len()]; steering.table.buckets()];
     for (worker, (aims, sockets)) in aims.iter().zip(shares(request.sockets, aims.len())).enumerate() {
         for (place, part) in shares(sockets, aims.len()).enumerate() {
-            // Whose turn it is to get one more differs by worker, so that no bucket gets them all.
+            // The bucket that gets one more differs by worker, so that the remainder is spread.
             wanted[usize::from(aims[(place + worker) % aims.len()])][worker] += part;
         }
     }
@@ -64,7 +64,7 @@ fn by_port(
     addresses: &[IpAddr],
     mut missing: Vec<Vec<usize>>,
 ) -> Result<Found, SourceError> {
-    // A connection that is opened again finds a port that does not rest.
+    // A reopened connection needs a port that is not in TIME_WAIT.
     let ports_a_socket = match transport {
         Transport::Udp => 1,
         Transport::Tcp => 2,
@@ -73,7 +73,7 @@ fn by_port(
     let unsatisfied = |wanted: &[usize]| wanted.iter().any(|wanted| *wanted > 0);
     let mut unreached: Vec<bool> = missing.iter().map(|wanted| unsatisfied(wanted)).collect();
     let buckets = unreached.iter().filter(|wanted| **wanted).count().max(1);
-    // Every address gives its share.
+    // Every address contributes its share.
     let share = request.sockets.div_ceil(addresses.len()).div_ceil(buckets).max(1);
     for address in addresses {
         if !missing.iter().any(|wanted| unsatisfied(wanted)) {
@@ -108,8 +108,8 @@ fn by_port(
     })
 }
 
-/// Leases of addresses that land on each bucket whatever their port. Connections have ports of their own, so that the plan
-/// says on which bucket each of them lands.
+/// Leases of addresses that land on each bucket regardless of port. Connections have ports of their own, so the plan
+/// records the bucket of each.
 fn by_address(
     request: &SourceRequest,
     steering: &Steering,
@@ -142,7 +142,7 @@ fn by_address(
     found
 }
 
-/// Where it is true.
+/// Indices of the set flags.
 fn places(flags: &[bool]) -> Vec<u16> {
     let places = flags.iter().zip(0..);
     places
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Connections of each (worker's CPU, bucket), as the steering itself sees the leased sources.
+    /// Connections of each (worker's CPU, bucket), computed by the steering itself from the leased sources.
     fn landed(
         workers: &[PlannedWorker],
         steering: &Steering,

@@ -1,8 +1,8 @@
-//! Sources of UDP sockets and of TCP connections: what is asked for and the workers enter; leases, one worker's each, leave.
-//! Workers never ask each other for a port.
+//! Sources of UDP sockets and TCP connections: takes a request and the workers, returns leases, each for one worker.
+//! Workers never request ports from each other at run time.
 //!
-//! A flow is named by both ends' addresses and ports, so one address has at most 64,512 flows to one server (ports 1,024 to
-//! 65,535). Beyond that more addresses are needed, and the plan says how many.
+//! A flow is identified by both ends' addresses and ports, so one address has at most 64,512 flows to one server (ports
+//! 1,024 to 65,535). Larger plans need more addresses; the error says how many.
 
 mod aligned;
 mod ports;
@@ -21,76 +21,76 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use thiserror::Error;
 
-/// The first port that is leased: those below are for privileged servers.
+/// The first leased port: lower ports are reserved for privileged servers.
 pub const FIRST_PORT: u16 = 1_024;
 
 /// The last port.
 pub const LAST_PORT: u16 = u16::MAX;
 
-/// Sockets of one address that explicit ports are planned for: what is left of its ports serves connections that are opened
-/// again, and replaces ports that others hold.
+/// Sockets per address planned with explicit ports. The remaining ports serve reopened connections, and replace ports
+/// that other sockets hold.
 pub const SOCKETS_AN_ADDRESS: usize = 60_000;
 
-/// Sockets of one address for which the kernel chooses ports well: its default range holds 28,232, and the search gets long
-/// as it fills.
+/// Sockets per address with ports chosen by the kernel: its default range has 28,232, and the search slows down as it
+/// fills.
 const MOST_KERNEL_PORTS: usize = 16_384;
 
-/// Addresses of a pool that are looked at: an IPv6 prefix holds more than anyone can try.
+/// Maximum number of pool addresses considered: an IPv6 prefix can hold more than can be tried.
 const MOST_ADDRESSES: usize = 1 << 20;
 
-/// How sources are chosen, with the target's steering in mind.
+/// How sources are aligned with the target's steering.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Align {
-    /// Left to the kernel, or planned without regard to the hash.
+    /// Chosen by the kernel, or planned regardless of the hash.
     #[default]
     Kernel,
     /// Every bucket of the target gets the same number of sockets.
     Even,
-    /// Each worker's sockets land on the buckets of its own CPU, or on the one bucket that it is for.
+    /// Each worker's sockets land on the buckets of its own CPU, or on its one bucket.
     Bucket,
 }
 
-/// What sources are for.
+/// What the sources are used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// Sockets that keep their ports. With [`Align::Bucket`] there is a worker for each bucket.
+    /// Sockets that keep their ports. With [`Align::Bucket`] there is one worker per bucket.
     Udp,
-    /// Connections that are opened again, from ports that may rest. With [`Align::Bucket`] a worker connects to all buckets
-    /// that are on its CPU.
+    /// Connections that are reopened, whose ports may be in TIME_WAIT. With [`Align::Bucket`] a worker connects to all
+    /// buckets on its CPU.
     Tcp,
 }
 
 /// One source address of one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// The address; unspecified leaves it to the routing table.
+    /// The address; unspecified: chosen by the routing table.
     pub address: IpAddr,
     /// Its ports.
     pub ports: Ports,
-    /// Connections or sockets open at a time.
+    /// Simultaneously open connections or sockets.
     pub connections: usize,
 }
 
-/// The source ports of a lease: at least as many as connections, the rest for opening again.
+/// The source ports of a lease: at least one per connection, the rest for reopening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ports {
-    /// The kernel chooses.
+    /// Chosen by the kernel.
     Kernel,
-    /// All from the first to the last.
+    /// A range.
     Range {
         /// The first.
         first: u16,
         /// The last.
         last: u16,
     },
-    /// Exactly these.
+    /// A list.
     Listed(Vec<u16>),
 }
 
 impl Lease {
-    /// The ports in order, 0 for one that the kernel chooses.
+    /// The ports in order; 0 for each port that the kernel chooses.
     pub(crate) fn into_ports(self) -> Box<dyn Iterator<Item = u16> + Send> {
         match self.ports {
             Ports::Kernel => Box::new(std::iter::repeat_n(0, self.connections)),
@@ -99,7 +99,7 @@ impl Lease {
         }
     }
 
-    /// Whether there are ports to take instead of those that others hold.
+    /// Whether there are spare ports to replace those that other sockets hold.
     pub(crate) fn has_spare_ports(&self) -> bool {
         let ports = match &self.ports {
             Ports::Kernel => return false,
@@ -110,20 +110,20 @@ impl Lease {
     }
 }
 
-/// What is asked of the sources of one target.
+/// Requirements on the sources of one target.
 #[derive(Debug, Clone)]
 pub struct SourceRequest {
-    /// Where the sockets are connected to.
+    /// The remote address.
     pub target: SocketAddr,
-    /// Source addresses; `None` leaves the choice to the routing table.
+    /// Source addresses; `None`: chosen by the routing table.
     pub pool: Option<Pool>,
-    /// How sources are chosen.
+    /// How sources are aligned.
     pub align: Align,
-    /// Sockets, or connections open at a time, over all workers.
+    /// Sockets, or simultaneously open connections, over all workers.
     pub sockets: usize,
 }
 
-/// Why there is no plan of sources.
+/// Why sources cannot be planned.
 #[derive(Debug, Error)]
 pub enum SourceError {
     /// A pool without addresses of the target's family.
@@ -140,14 +140,14 @@ pub enum SourceError {
          (a prefix that is routed here: `ip route add local 10.100.0.0/16 dev lo`)"
     )]
     Ports {
-        /// Sockets asked for.
+        /// Requested sockets.
         sockets: usize,
-        /// Addresses they need.
+        /// Addresses required.
         needed: usize,
-        /// Addresses there are.
+        /// Addresses available.
         addresses: usize,
     },
-    /// Alignment without knowing the target's steering.
+    /// Alignment without the target's steering document.
     #[error("--align needs the server's steering document: give its file with --steering")]
     NoSteering,
     /// Buckets that no source reaches.
@@ -162,21 +162,21 @@ pub enum SourceError {
         /// Buckets without a source.
         buckets: Vec<u16>,
     },
-    /// A worker whose CPU works for no bucket.
+    /// A worker whose CPU serves no bucket.
     #[error("no bucket of the server is on CPU {cpu}: give the CPUs of its steering document with --cpus")]
     NoBucketOnCpu {
         /// The CPU.
         cpu: u32,
     },
-    /// The route to the target.
+    /// No route to the target.
     #[error("no route to {target}: {error}")]
     Route {
         /// The target.
         target: SocketAddr,
-        /// What the kernel said.
+        /// The error of the kernel.
         error: io::Error,
     },
-    /// The ports cannot be planned.
+    /// Port planning failed.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
@@ -194,18 +194,18 @@ fn list(buckets: &[u16]) -> String {
 }
 
 impl SourceRequest {
-    /// The workers of a UDP generator with their leases; those that got none are left out.
+    /// The workers of a UDP generator with their leases; workers without sources are omitted.
     ///
     /// # Errors
-    /// When the sources do not suffice, or do not reach where they shall, see [`SourceError`].
+    /// If the sources do not suffice, or do not reach the required buckets, see [`SourceError`].
     pub fn udp(&self, workers: &WorkerRequest) -> Result<Vec<PlannedWorker>, SourceError> {
         self.plan(workers, Transport::Udp)
     }
 
-    /// The same of a TCP generator.
+    /// Like [`udp`](Self::udp), for a TCP generator.
     ///
     /// # Errors
-    /// As of [`udp`](Self::udp).
+    /// See [`udp`](Self::udp).
     pub fn tcp(&self, workers: &WorkerRequest) -> Result<Vec<PlannedWorker>, SourceError> {
         self.plan(workers, Transport::Tcp)
     }
@@ -226,7 +226,7 @@ impl SourceRequest {
         transport: Transport,
     ) -> Result<Vec<Vec<Lease>>, SourceError> {
         let kernel = self.align == Align::Kernel;
-        // With the ports left to the kernel, the address is left to the routing table.
+        // If the kernel chooses the ports, the routing table may choose the address.
         if kernel && self.pool.is_none() && self.sockets <= MOST_KERNEL_PORTS {
             return self.spread(&[unspecified(self.target.ip())], workers.count());
         }
@@ -244,7 +244,7 @@ impl SourceRequest {
     fn addresses(&self, most: usize) -> Result<Vec<IpAddr>, SourceError> {
         let target = self.target.ip();
         if let Some(pool) = &self.pool {
-            // On loopback a host may be its own client.
+            // On loopback a host may connect from the target address itself.
             let usable = pool
                 .addresses_like(target)
                 .filter(|address| *address != target || target.is_loopback());
@@ -255,7 +255,7 @@ impl SourceRequest {
             }
             return Ok(addresses);
         }
-        // Every address of 127.0.0.0/8 is this machine's: more of them cost nothing.
+        // All of 127.0.0.0/8 is local, so additional addresses are free.
         let needed = self.sockets.div_ceil(SOCKETS_AN_ADDRESS);
         if needed > 1 && matches!(target, IpAddr::V4(target) if target.is_loopback()) {
             let first = u32::from(Ipv4Addr::new(127, 1, 0, 1));
@@ -265,8 +265,7 @@ impl SourceRequest {
         route(self.target).map(|address| vec![address])
     }
 
-    /// Sockets in order over the addresses in order, so that every address has the same number of them, give or take one, and
-    /// few workers share one.
+    /// Distributes the sockets over the addresses in order, evenly to within one, so that few workers share an address.
     fn spread(&self, addresses: &[IpAddr], workers: usize) -> Result<Vec<Vec<Lease>>, SourceError> {
         let needed = self.sockets.div_ceil(SOCKETS_AN_ADDRESS);
         if needed > addresses.len() {
@@ -291,7 +290,7 @@ impl SourceRequest {
     }
 }
 
-/// Addresses from which several workers take sources in turn: each has the same number of sockets, give or take one.
+/// Addresses shared by several workers in turn; evenly loaded to within one socket.
 struct Shared {
     addresses: Vec<SharedAddress>,
     current: usize,
@@ -306,7 +305,7 @@ struct SharedAddress {
 }
 
 impl Shared {
-    /// Addresses for so many sockets; the kernel chooses their ports where it may and does it well.
+    /// Addresses for this many sockets; the kernel chooses their ports if allowed and efficient.
     fn new(addresses: &[IpAddr], sockets: usize, kernel: bool) -> Self {
         let shared = addresses.iter().zip(shares(sockets, addresses.len()));
         let shared = shared.map(|(address, sockets)| SharedAddress {
@@ -321,7 +320,7 @@ impl Shared {
         }
     }
 
-    /// The sources of so many more sockets, which are one worker's.
+    /// The sources of the next worker's sockets.
     fn take(&mut self, mut sockets: usize) -> Vec<Lease> {
         let mut leases = Vec::new();
         while sockets > 0 {
@@ -348,7 +347,7 @@ impl Shared {
 }
 
 impl SharedAddress {
-    /// The ports of the next sockets: as much more than these as all ports are than all sockets.
+    /// The ports of the next sockets: spare ports are distributed in proportion.
     fn range(&self, sockets: usize) -> Ports {
         let ports = usize::from(LAST_PORT - FIRST_PORT) + 1;
         let place = |socket: usize| usize::from(FIRST_PORT) + socket * ports / self.sockets;
@@ -366,7 +365,7 @@ fn unspecified(like: IpAddr) -> IpAddr {
     }
 }
 
-/// The address that the routing table chooses for packets to the target. Nothing is sent.
+/// The source address that the routing table selects for the target. Sends nothing.
 fn route(target: SocketAddr) -> Result<IpAddr, SourceError> {
     let local = || -> io::Result<SocketAddr> {
         let socket = UdpSocket::bind(SocketAddr::new(unspecified(target.ip()), 0))?;
@@ -404,7 +403,7 @@ mod tests {
         request.tcp(&workers)
     }
 
-    /// Every address and port that is leased, each at most once.
+    /// Every leased address and port; each at most once.
     fn leased(workers: &[PlannedWorker]) -> HashSet<(IpAddr, u16)> {
         let mut seen = HashSet::new();
         for lease in workers.iter().flat_map(|worker| &worker.leases) {

@@ -1,7 +1,8 @@
-//! The ports of one worker while it runs: which source the next connection takes, and when a port may be used again.
+//! The ports of one worker at run time: selects the source of the next connection, and tracks when a port may be
+//! reused.
 //!
-//! In: leases, ends of connections, the time. Out: sources. A port whose connection this side closed first rests in
-//! TIME_WAIT, and is not offered before that is over.
+//! In: leases, ends of connections, the time. Out: sources. A port whose connection this side closed first stays in
+//! TIME_WAIT and is not offered until that ends.
 
 use super::{Lease, Ports};
 use corelane_worker::Time;
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// How long Linux keeps an ended connection that this side closed first (`TCP_TIMEWAIT_LEN`).
+/// Duration of TIME_WAIT on Linux (`TCP_TIMEWAIT_LEN`).
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
 /// The source of one connection.
@@ -22,35 +23,35 @@ pub struct Source {
 /// The ports of one worker.
 pub struct PortPool {
     leases: Vec<Leased>,
-    /// Which lease is asked first.
+    /// The next lease to try.
     cursor: usize,
 }
 
 struct Leased {
     address: IpAddr,
-    /// Connections that may still be open at a time.
+    /// Further connections allowed at this time.
     room: usize,
-    /// None where the kernel chooses.
+    /// `None` if the kernel chooses.
     ports: Option<Explicit>,
 }
 
 struct Explicit {
     /// Ports never used.
     fresh: Box<dyn Iterator<Item = u16> + Send>,
-    /// Used ports that are free, the one freed first in front.
+    /// Used ports that are free, least recently freed first.
     free: VecDeque<u16>,
-    /// Used ports that rest, with when they are free.
+    /// Ports in TIME_WAIT, with the time at which they are free.
     resting: VecDeque<(Time, u16)>,
 }
 
-/// What became of a port.
+/// State of a port after its connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// The peer closed first, or the connection was reset or never opened: it is free at once.
+    /// The peer closed first, or the connection was reset or never opened: free at once.
     Free,
-    /// This side closed first.
+    /// This side closed first: in TIME_WAIT.
     Rests,
-    /// Somebody else holds it.
+    /// Another socket holds it.
     Taken,
 }
 
@@ -73,7 +74,7 @@ impl PortPool {
         }
     }
 
-    /// A source that no open connection has. `None` when all have, or rest.
+    /// A source without an open connection; `None` if all are in use or in TIME_WAIT.
     pub fn take(&mut self, now: Time) -> Option<Source> {
         for _ in 0..self.leases.len() {
             let lease = self.cursor;
@@ -95,14 +96,14 @@ impl PortPool {
         None
     }
 
-    /// Where to bind for this source; `None` leaves address and port to the kernel.
+    /// The address to bind for this source; `None`: address and port are chosen by the kernel.
     #[must_use]
     pub fn address(&self, source: Source) -> Option<SocketAddr> {
         let address = self.leases[source.lease as usize].address;
         (source.port != 0 || !address.is_unspecified()).then(|| SocketAddr::new(address, source.port))
     }
 
-    /// Gives a source back.
+    /// Releases a source.
     pub fn release(&mut self, source: Source, how: Release, now: Time) {
         let leased = &mut self.leases[source.lease as usize];
         leased.room += 1;
@@ -114,7 +115,7 @@ impl PortPool {
         }
     }
 
-    /// When the first resting port is free again.
+    /// When the first port leaves TIME_WAIT.
     #[must_use]
     pub fn next_free(&self) -> Option<Time> {
         let resting = |leased: &Leased| leased.ports.as_ref()?.resting.front().map(|(until, _)| *until);

@@ -1,23 +1,23 @@
-//! Which workers there are, on which CPUs, and at which buckets of the target each of them aims.
+//! The workers of a generator: their CPUs, and the buckets of the target that each serves.
 
 use super::{Align, Lease, SourceError};
 use corelane_rss::{HashFields, Steering};
 use serde::{Deserialize, Serialize};
 
-/// Descriptors that a worker needs beside its sockets: engine, waker, standard streams, and a margin.
+/// Descriptors that a worker requires besides its sockets: engine, waker, standard streams, and a margin.
 pub(crate) const OTHER_DESCRIPTORS: usize = 64;
 
-/// What is asked of the workers of a generator.
+/// Requirements on the workers of a generator.
 #[derive(Debug, Clone)]
 pub struct WorkerRequest {
     /// The target's steering document.
     pub steering: Option<Steering>,
-    /// The buckets to land on; `None` for all. Only sources that are aligned can choose.
+    /// The target buckets; `None` for all. Requires aligned sources.
     pub buckets: Option<Vec<u16>>,
-    /// One worker a CPU of this list, or, with a worker for each bucket, bucket *i*'s on the *i*-th; more workers share them
-    /// when descriptors demand it.
+    /// One worker per CPU of this list, or, with one worker per bucket, bucket *i* on the *i*-th CPU. If descriptors
+    /// run short, more workers share the CPUs.
     pub cpus: Vec<u32>,
-    /// Descriptors that one table may hold.
+    /// Maximum number of descriptors per table.
     pub descriptor_limit: usize,
 }
 
@@ -26,14 +26,14 @@ pub struct WorkerRequest {
 pub struct PlannedWorker {
     /// The CPU it is pinned to.
     pub cpu: u32,
-    /// The bucket that all of its sources land on at the target, when they were planned so.
+    /// The bucket that all of its sources land on, if so planned.
     pub bucket: Option<u16>,
-    /// Whether it takes a descriptor table of its own, because one table would not hold all sockets.
+    /// Whether it has its own descriptor table, because one table cannot hold all sockets.
     pub own_descriptors: bool,
     /// Its sources.
     pub leases: Vec<Lease>,
-    /// Under skew, each socket's share of the traffic of all workers, in the order of the leases and their ports. Empty where
-    /// all sockets are alike.
+    /// Under skew, each socket's share of the total traffic, in the order of the leases and their ports. Empty if all
+    /// shares are equal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
 }
@@ -47,8 +47,8 @@ impl PlannedWorker {
 }
 
 impl WorkerRequest {
-    /// The places of the workers for so many sockets: as many as asked for, or as descriptor tables are needed, in which case
-    /// each worker gets one of its own.
+    /// The places of the workers for this many sockets: as many as requested, or as many as there must be descriptor
+    /// tables, in which case each worker has its own.
     pub(crate) fn place(&self, sockets: usize, per_bucket: bool) -> Result<Workers<'_>, SourceError> {
         let places: Vec<(u32, Option<u16>)> = if per_bucket {
             let cpu = |bucket: u16| self.cpus[usize::from(bucket) % self.cpus.len()];
@@ -103,7 +103,7 @@ impl Workers<'_> {
         steering.is_some_and(|steering| steering.hash_fields == HashFields::TwoTuple)
     }
 
-    /// The buckets at which the sources of each worker aim.
+    /// The target buckets of each worker.
     pub(super) fn aims(&self, align: Align) -> Result<Vec<Vec<u16>>, SourceError> {
         let (steering, wanted) = (self.steering()?, self.request.wanted()?);
         let aims = |(cpu, own): &(u32, Option<u16>)| {
@@ -121,7 +121,7 @@ impl Workers<'_> {
         self.places.iter().map(aims).collect()
     }
 
-    /// The workers, without sources. Each has a bucket where it aims at one alone.
+    /// The workers, without sources. A worker with exactly one target bucket is assigned to it.
     pub(crate) fn planned(&self, align: Align) -> Result<Vec<PlannedWorker>, SourceError> {
         let aims = match align {
             Align::Bucket => self.aims(align)?,

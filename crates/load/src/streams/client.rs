@@ -1,5 +1,5 @@
-//! A connection in its worker: events of the engine go to its state machine, through its TLS session if it has one, and
-//! what the state machine wants is done: operations for the engine, counts, the next request.
+//! A connection in its worker: passes engine events to the connection's state machine, through its TLS session if any,
+//! and executes the results: engine operations, counts, the next request.
 
 use super::connection::{Connection, Input, Next, Outcome, Settled};
 use super::group::Group;
@@ -15,27 +15,31 @@ use corelane_worker::timers::{Timer, Wheel};
 use corelane_worker::tls::{Buffers, Encrypted};
 use std::time::Duration;
 
-/// How long a connection waits that could not be opened, before it tries again: a server that refuses is not to be met by
-/// as many attempts as the CPU can make.
+/// Delay before retrying a failed connect, so that a server that refuses is not flooded with attempts.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// The mean latency follows this many answers.
+/// Window of the moving mean latency, in answers.
 const MEAN_OVER: i64 = 64;
 
-/// A connection and what its worker keeps of it.
+/// A connection and the state its worker keeps for it.
 #[derive(Debug)]
 pub(crate) struct Slot<P: StreamProtocol> {
     pub(crate) id: Option<Id>,
-    /// Which of its worker's groups it belongs to.
+    /// Its group within the worker.
     pub(crate) group: u16,
     source: Option<Source>,
     timer: Option<Timer>,
-    /// When the timer fires; never without one.
+    /// When the timer fires; [`Time::NEVER`] if unset.
     fires: Time,
-    session: Option<Box<Session>>,
-    /// When the handshake of the session began.
-    handshake_began: Time,
+    /// Boxed with the time, as most connections are plain and have neither.
+    tls: Option<Box<TlsConnection>>,
     pub(crate) connection: Connection<P>,
+}
+
+#[derive(Debug)]
+struct TlsConnection {
+    session: Session,
+    handshake_began: Time,
 }
 
 impl<P: StreamProtocol> Slot<P> {
@@ -46,25 +50,24 @@ impl<P: StreamProtocol> Slot<P> {
             source: None,
             timer: None,
             fires: Time::NEVER,
-            session: None,
-            handshake_began: Time::default(),
+            tls: None,
             connection: Connection::new(),
         }
     }
 }
 
-/// How far the run is.
+/// State of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Connections are opened; no requests are made.
+    /// Connections are being opened; no requests yet.
     Opening,
-    /// Requests are made.
+    /// Requests are being made.
     Running,
-    /// No more requests are made; answers are waited for.
+    /// No new requests; pending answers are awaited.
     Draining,
 }
 
-/// What the connections of a worker share.
+/// State shared by the connections of a worker.
 pub(crate) struct Shared {
     pub(crate) stage: Stage,
     pub(crate) wheel: Wheel<u32>,
@@ -79,12 +82,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// What the connections of worker `place` share, before there is one.
+    /// The shared state of worker `place`, before any connection exists.
     pub(crate) fn new(place: usize, now: Time) -> Self {
         Self {
             stage: Stage::Opening,
             wheel: Wheel::new(now),
-            // Requests are drawn alike in every run; workers differ.
+            // The same seed in every run, but different for each worker.
             random: fastrand::Rng::with_seed(place as u64),
             opening: 0,
             open: 0,
@@ -95,7 +98,7 @@ impl Shared {
     }
 }
 
-/// One connection of a worker while something happens to it.
+/// One connection of a worker, while an event is handled.
 pub(crate) struct Client<'a, P: StreamProtocol> {
     pub(crate) ops: &'a mut Ops,
     pub(crate) now: Time,
@@ -106,15 +109,15 @@ pub(crate) struct Client<'a, P: StreamProtocol> {
 }
 
 impl<P: StreamProtocol> Client<'_, P> {
-    /// Something happened on the connection.
+    /// Handles an event of the connection.
     pub(crate) fn handle(&mut self, event: Event<'_>) {
         match event {
-            Event::Bytes(bytes) if self.slot.session.is_some() => self.decrypt(bytes),
+            Event::Bytes(bytes) if self.slot.tls.is_some() => self.decrypt(bytes),
             Event::Bytes(bytes) => self.step(Input::Bytes(bytes)),
             Event::Opened { .. } => self.connected(),
             Event::Drained => self.step(Input::Drained),
             Event::PeerClosed => {
-                let genuine = self.slot.session.as_deref().is_none_or(Session::has_ended);
+                let genuine = self.slot.tls.as_ref().is_none_or(|tls| tls.session.has_ended());
                 self.step(Input::PeerClosed { genuine });
             }
             Event::Closed(cause) => self.closed(cause),
@@ -122,8 +125,8 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// The timer has fired. Timers are lazy: one that fires too early is set again, so that a deadline that moves on with
-    /// every request costs nothing.
+    /// Handles a timer. Timers are lazy: one that fires too early is set again, so that moving the deadline with every
+    /// request is free.
     pub(crate) fn fired(&mut self) {
         (self.slot.timer, self.slot.fires) = (None, Time::NEVER);
         if self.slot.connection.deadline() > self.now {
@@ -148,16 +151,16 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.slot.fires = deadline;
     }
 
-    /// Has the state machine take what happens, and does what it wants.
+    /// Passes an event to the state machine, and executes the result.
     pub(crate) fn step(&mut self, input: Input<'_>) {
         let Some(id) = self.slot.id else { return };
         let mut plain = Plain { ops: self.ops, id };
         let (connection, group, now) = (&mut self.slot.connection, &mut *self.group, self.now);
-        let outcome = match (&mut self.slot.session, &mut group.encryption) {
-            (Some(session), Some(encryption)) => {
+        let outcome = match (&mut self.slot.tls, &mut group.encryption) {
+            (Some(tls), Some(encryption)) => {
                 let mut out = Encrypted {
                     plain,
-                    session,
+                    session: &mut tls.session,
                     outgoing: &mut self.shared.buffers.outgoing,
                     sent: &mut encryption.counts.bytes_sent,
                 };
@@ -188,7 +191,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.watch();
     }
 
-    /// Accounts for a request that has ended.
+    /// Records the outcome of a request.
     fn settle(&mut self, settled: Settled) {
         let counts = &mut self.group.tally.counts.requests;
         counts.unfinished -= 1;
@@ -216,7 +219,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.shared.stage == Stage::Running && self.group.may_ask(self.index)
     }
 
-    /// What an open connection does that has nothing under way.
+    /// Starts the next activity of an idle connection.
     pub(crate) fn rest(&mut self) {
         if self.group.terms.is_open_loop() {
             self.group.idle.push(self.index - self.group.members.start);
@@ -226,7 +229,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// Makes the next request after the time that the pool's clients think.
+    /// Makes the next request after the pool's think time.
     fn think(&mut self) {
         let think = self.group.terms.think;
         if think.is_zero() {
@@ -236,7 +239,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// Has the next request made, or a closed connection opened again, at `due`.
+    /// Schedules the next request, or the reopening of a closed connection, at `due`.
     fn wait(&mut self, due: Time) {
         if self.slot.connection.is_closed() {
             self.slot.connection.retry(due);
@@ -246,14 +249,15 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.watch();
     }
 
-    /// As [`wait`](Self::wait) for a connection that is at work anew, or whose last attempt failed.
+    /// Like [`wait`](Self::wait), for a connection that just became active, or whose last attempt failed.
     pub(crate) fn retry(&mut self, due: Time) {
         if self.shared.stage == Stage::Running && !P::IS_TRANSFER {
             self.wait(due);
         }
     }
 
-    /// The first request of a connection. Thinkers do not all wake at once: each first thinks a random part of its time.
+    /// Schedules the first request of a connection. Initial think times are randomised, so that clients do not start in
+    /// lockstep.
     pub(crate) fn first(&mut self) {
         if P::IS_TRANSFER {
             return self.step(Input::Drained);
@@ -269,8 +273,8 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// Begins a request that was due at `due`, on a connection that is opened first where it is closed. Where a schedule
-    /// decides, one that is closed is opened for the next request.
+    /// Begins a request that was due at `due`; opens the connection first if it is closed. In an open loop, a closed
+    /// connection is opened for the next request.
     pub(crate) fn begin(&mut self, due: Time) {
         if !self.may_ask() {
             return;
@@ -306,7 +310,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.step(Input::Ask(ask));
     }
 
-    /// Opens the connection, for a request that was due at `owed` where there is one; or finds that no source is left.
+    /// Opens the connection, for the request that was due at `owed` if any; fails if no source is left.
     pub(crate) fn connect(&mut self, owed: Option<Time>) {
         let ports = &mut self.group.ports;
         let Some(source) = ports.take(self.now) else {
@@ -327,7 +331,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.shared.of_slot[id.slot()] = self.index as u32;
     }
 
-    /// Counts a connection that could not be opened, against the request that waited for it where there is one.
+    /// Counts a failed connect, and fails the request that waited for it, if any.
     fn not_opened(&mut self, failure: Failure, had_request: bool) {
         self.group.tally.counts.connections.failed.count(failure);
         if had_request {
@@ -335,15 +339,17 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// The TCP connection is open. Without TLS it is of use at once.
+    /// The TCP connection is open. Without TLS it is ready.
     fn connected(&mut self) {
         let Some(encryption) = &mut self.group.encryption else {
             return self.opened();
         };
         match encryption.session() {
             Ok(session) => {
-                self.slot.session = Some(Box::new(session));
-                self.slot.handshake_began = self.now;
+                self.slot.tls = Some(Box::new(TlsConnection {
+                    session,
+                    handshake_began: self.now,
+                }));
                 let timeout = self.group.terms.connect_timeout;
                 self.slot.connection.begin_handshake(timeout);
                 self.watch();
@@ -381,16 +387,17 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// Takes what the server sent over TLS, at first nothing.
+    /// Processes bytes received over TLS; called with none at first.
     fn decrypt(&mut self, bytes: &[u8]) {
-        let (Some(id), Some(session), Some(encryption)) =
-            (self.slot.id, &mut self.slot.session, &mut self.group.encryption)
+        let (Some(id), Some(tls), Some(encryption)) =
+            (self.slot.id, &mut self.slot.tls, &mut self.group.encryption)
         else {
             return;
         };
         if self.slot.connection.has_failed_handshake() {
             return;
         }
+        let session = &mut tls.session;
         encryption.counts.bytes_received += bytes.len() as u64;
         let (mut failure, news) = match session.receive(bytes, &mut self.shared.buffers) {
             Ok(news) => (None, news),
@@ -398,7 +405,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         };
         if let Some(kind) = news.opened {
             encryption.counts.count_handshake(kind, session);
-            let took = self.now.since(self.slot.handshake_began);
+            let took = self.now.since(tls.handshake_began);
             self.group
                 .tally
                 .histograms
@@ -430,12 +437,12 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// The engine is done with the connection. In the run it is opened again, for the next request or to wait for one.
+    /// The engine has closed the connection. During the run it is reopened, for the next request or to wait for one.
     fn closed(&mut self, cause: Cause) {
         if P::IS_TRANSFER {
             self.step(Input::Left { lasted: false });
         }
-        (self.slot.id, self.slot.session) = (None, None);
+        (self.slot.id, self.slot.tls) = (None, None);
         let ended = self.slot.connection.closed(cause);
         let mut is_planned = false;
         if let Some(source) = self.slot.source.take() {
@@ -445,7 +452,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
         if !ended.was_open {
             self.shared.opening -= 1;
-            // A planned port that somebody else holds is none of the run's: the next one is as good.
+            // A planned port held by another socket is not a failure of the run: try the next one.
             if is_planned && ended.release == Release::Taken {
                 return self.connect(ended.request);
             }

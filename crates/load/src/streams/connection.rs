@@ -1,10 +1,10 @@
-//! One connection of the generator, as a state machine without I/O: from its opening to its end, whatever is said on it.
+//! One connection of the generator, as a state machine without I/O, from opening to end, for any protocol.
 //!
-//! In: requests to make, bytes, ends and passed deadlines, each with the time at which it came. Out: bytes into a
-//! [`Transport`](super::transport::Transport); an [`Outcome`], which says how the request under way was settled and what the
-//! owner does next; and the [`deadline`](Connection::deadline) by which the connection is to be looked at again.
+//! In: requests to make, bytes, ends and expired deadlines, each with its time. Out: bytes into a
+//! [`Transport`](super::transport::Transport); an [`Outcome`], which says how the current request was settled and what
+//! the owner does next; and the [`deadline`](Connection::deadline) at which the connection must be checked again.
 //!
-//! Sized for a million: no allocation but those of the protocol.
+//! Designed for a million connections: no allocations except those of the protocol.
 
 use super::protocol::{Ask, Context, Step, StreamProtocol};
 use super::transport::Transport;
@@ -14,16 +14,17 @@ use corelane_worker::Time;
 use corelane_worker::engine::Cause;
 use std::time::Duration;
 
-/// How long the server has to close a connection first, so that its port is free at once and TIME_WAIT is the server's.
+/// Time limit for the server to close a connection first, which frees the client's port at once and leaves TIME_WAIT on
+/// the server.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A connection, open or not.
+/// A connection, open or closed.
 #[derive(Debug)]
 pub(crate) struct Connection<P: StreamProtocol> {
-    /// The request and the answer under way, or the last ones.
+    /// The current request and answer, or the last ones.
     pub(crate) exchange: P::Exchange,
     state: State,
-    /// When something must have happened, or is to.
+    /// When something must have happened, or is to be done.
     deadline: Time,
     /// Requests answered since it was opened.
     served: u32,
@@ -31,37 +32,37 @@ pub(crate) struct Connection<P: StreamProtocol> {
 
 #[derive(Debug)]
 enum State {
-    /// There is none: not opened yet, or ended. It may be opened again at the deadline.
+    /// Not opened yet, or ended. It may be opened again at the deadline.
     Closed,
-    /// Being opened, its TLS handshake included. `failed` is set when the handshake has failed and the end is awaited.
+    /// Being opened, including the TLS handshake. `failed` is set when the handshake has failed and the end is awaited.
     Opening {
         began: Time,
-        /// When the request was due that waits for it.
+        /// When the waiting request was due.
         owed: Option<Time>,
         failed: Option<Failure>,
     },
-    /// Open, with nothing to do.
+    /// Open and idle.
     Idle,
     /// Open, and the next request is due at the deadline.
     Pausing,
-    /// A request is under way, which was due at this time.
+    /// A request is in progress, which was due at this time.
     Asking(Time),
-    /// Nothing more will be asked on it; the server may close first.
+    /// No further requests; the server may close first.
     Lingering,
-    /// Closed by this side, and the engine has not reported the end.
+    /// Closed by this side; the engine has not reported the end yet.
     Closing(Release),
 }
 
-/// What happens to a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input<'a> {
-    /// It makes a request.
+    /// Make a request.
     Ask(Ask),
-    /// What the server sent, in plain.
+    /// Bytes from the server, decrypted.
     Bytes(&'a [u8]),
-    /// The kernel has taken everything that was queued.
+    /// The kernel has accepted all queued bytes.
     Drained,
-    /// The server sends nothing more; see [`StreamProtocol::ended`] for `genuine`.
+    /// The server has closed its side; see [`StreamProtocol::ended`] for `genuine`.
     PeerClosed { genuine: bool },
     /// The deadline has passed.
     Expired,
@@ -69,16 +70,16 @@ pub(crate) enum Input<'a> {
     SessionFailed(Failure),
     /// The server has ended its TLS session; it closes the connection next.
     SessionEnded,
-    /// Of a transfer: the time to send is over.
+    /// Transfers only: the time to send is over.
     Finish,
-    /// Of a transfer: the connection has ended, or with `lasted` the run before it.
+    /// Transfers only: the connection has ended, or with `lasted` the run has.
     Left { lasted: bool },
 }
 
-/// What an event led to.
+/// The result of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// How the request under way ended, if it did.
+    /// The outcome of the current request, if it ended.
     pub(crate) settled: Option<Settled>,
     pub(crate) next: Next,
 }
@@ -86,29 +87,29 @@ pub(crate) struct Outcome {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// Answered as expected, so long after it was due.
+    /// Answered as expected, this long after it was due.
     Answered(Duration),
     Failed(Failure),
-    /// Given up, as it was to be.
+    /// Aborted on purpose.
     Aborted,
 }
 
 /// What the owner of a connection does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing, until something arrives or the deadline passes.
+    /// Wait for data or the deadline.
     Wait,
-    /// Receives nothing until the deadline.
+    /// Pause receiving until the deadline.
     Hold,
-    /// Receives again.
+    /// Resume receiving.
     Resume,
-    /// May make the next request.
+    /// The next request may be made.
     Ready,
-    /// Makes the request that was due at this time.
+    /// Make the request that was due at this time.
     Due(Time),
-    /// Closes it after what is queued.
+    /// Close after queued bytes are sent.
     Close,
-    /// Resets it, which leaves its port free at once.
+    /// Reset, which frees the port at once.
     Reset,
 }
 
@@ -118,13 +119,13 @@ impl From<Next> for Outcome {
     }
 }
 
-/// What has ended with a connection.
+/// The state of a connection at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) was_open: bool,
     /// What happens to its source port.
     pub(crate) release: Release,
-    /// Why it ended, for the request that was under way or waited for it.
+    /// Why it ended; recorded for the current or waiting request.
     pub(crate) failure: Failure,
     /// When that request was due; `None` without one.
     pub(crate) request: Option<Time>,
@@ -152,7 +153,7 @@ impl<P: StreamProtocol> Connection<P> {
         matches!(self.state, State::Idle)
     }
 
-    /// Whether its TCP connection is open, and its handshake complete.
+    /// Whether the connection is open and its handshake complete.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state, State::Closed | State::Opening { .. })
     }
@@ -162,12 +163,12 @@ impl<P: StreamProtocol> Connection<P> {
         self.is_open() && self.served == 0
     }
 
-    /// Whether its handshake has failed: what the server still sends is of no interest.
+    /// Whether its handshake has failed: further bytes are ignored.
     pub(crate) fn has_failed_handshake(&self) -> bool {
         matches!(self.state, State::Opening { failed: Some(_), .. })
     }
 
-    /// It is being opened from `now` on, for a request that was due at `owed` where there is one.
+    /// Opening begins at `now`, for the request that was due at `owed`, if any.
     pub(crate) fn open(&mut self, now: Time, owed: Option<Time>) {
         *self = Self::new();
         self.state = State::Opening {
@@ -177,14 +178,15 @@ impl<P: StreamProtocol> Connection<P> {
         };
     }
 
-    /// Its TLS handshake begins; it ends within `timeout` from the first attempt to open the connection.
+    /// The TLS handshake begins; it must end within `timeout` from the first connect attempt.
     pub(crate) fn begin_handshake(&mut self, timeout: Duration) {
         if let State::Opening { began, .. } = self.state {
             self.deadline = began + timeout;
         }
     }
 
-    /// It is open, and its handshake complete: when opening began, and when the request was due that waits for it.
+    /// The connection is open and its handshake complete; returns when opening began, and when the waiting request was
+    /// due.
     pub(crate) fn opened(&mut self) -> Option<(Time, Option<Time>)> {
         let State::Opening { began, owed, .. } = self.state else {
             return None;
@@ -198,17 +200,17 @@ impl<P: StreamProtocol> Connection<P> {
         Next::Ready
     }
 
-    /// Has an idle one make its next request at `due`.
+    /// Schedules the next request of an idle connection at `due`.
     pub(crate) fn pause(&mut self, due: Time) {
         (self.state, self.deadline) = (State::Pausing, due);
     }
 
-    /// Has a closed one opened again at `when`.
+    /// Schedules reopening of a closed connection at `when`.
     pub(crate) fn retry(&mut self, when: Time) {
         self.deadline = when;
     }
 
-    /// Takes what happens to it.
+    /// Handles an event.
     #[inline]
     pub(crate) fn take(&mut self, input: Input<'_>, context: &mut Context<'_, P, impl Transport>) -> Outcome {
         match input {
@@ -256,12 +258,12 @@ impl<P: StreamProtocol> Connection<P> {
                 context.counts.connections.unasked_bytes += 1;
                 self.reset(Settled::Failed(Failure::Malformed))
             }
-            // What still comes on a connection that is being closed is of no interest.
+            // Data on a connection that is being closed is ignored.
             _ => Next::Wait.into(),
         }
     }
 
-    /// Does what the exchange under way wants.
+    /// Applies the result of the current exchange.
     #[inline]
     fn follow(&mut self, step: Step, now: Time) -> Outcome {
         match step {
@@ -296,7 +298,7 @@ impl<P: StreamProtocol> Connection<P> {
         Next::Close
     }
 
-    /// Ends the request under way, and the connection with it.
+    /// Ends the current request and the connection.
     fn reset(&mut self, settled: Settled) -> Outcome {
         let asking = matches!(self.state, State::Asking(_));
         self.close(Release::Free);
@@ -306,7 +308,7 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    /// After a failed handshake the server, which got an alert, closes first.
+    /// After a failed handshake, an alert was sent, and the server closes first.
     fn session_failed(&mut self, failure: Failure, now: Time) -> Outcome {
         match &mut self.state {
             State::Opening { failed, .. } => {
@@ -342,7 +344,7 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    /// The end of what the server sends completes the answer under way, or it fails.
+    /// The end of the stream completes the current answer, or makes it fail.
     fn settle_end(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Option<Settled> {
         if !matches!(self.state, State::Asking(_)) {
             return None;
@@ -375,7 +377,7 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    /// The engine is done with it.
+    /// The engine has closed the connection.
     pub(crate) fn closed(&mut self, cause: Cause) -> Ended {
         self.deadline = Time::NEVER;
         let state = std::mem::replace(&mut self.state, State::Closed);

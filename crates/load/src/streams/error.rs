@@ -1,4 +1,4 @@
-//! Why a generator could not be planned, started or finished.
+//! Errors of generators over streams.
 
 use super::tls::TlsLoadError;
 use crate::sources::SourceError;
@@ -11,7 +11,7 @@ use thiserror::Error;
 /// Why a generator could not be planned, started or finished.
 #[derive(Debug, Error)]
 pub enum StreamLoadError {
-    /// A request that cannot be written.
+    /// An invalid request.
     #[error(transparent)]
     Request(#[from] OutgoingError),
     /// A body that cannot be read.
@@ -19,7 +19,7 @@ pub enum StreamLoadError {
     Body {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A host without an address.
@@ -27,19 +27,19 @@ pub enum StreamLoadError {
     Host {
         /// The name.
         host: String,
-        /// What the resolver said.
+        /// The error of the resolver.
         error: io::Error,
     },
-    /// There is no TLS.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsLoadError),
     /// The sources do not suffice.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// Nothing to do.
-    #[error("no client pool has a connection: give each at least one")]
+    /// No connections are planned.
+    #[error("no client pool has a connection: set at least one per pool")]
     NoConnections,
-    /// A worker could not be started, or ended early.
+    /// A worker could not start, or ended early.
     #[error(transparent)]
     Crew(#[from] CrewError),
 }

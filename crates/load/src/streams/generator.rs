@@ -1,8 +1,8 @@
-//! One worker of the generator: opens its connections, makes requests as each pool's model and the phases say, and waits for
-//! the last answers.
+//! One worker of the generator: opens its connections, makes requests according to pools and phases, and waits for the
+//! last answers.
 //!
-//! In: its part of the plan, the times of the phases, events of its engine, which go to the connections (`client.rs`). Out:
-//! at the end an [`Outcome`].
+//! In: its part of the plan, the phase times, and events of its engine, which are passed to the connections
+//! (`client.rs`). Out: at the end, an [`Outcome`].
 
 use super::client::{Client, Shared, Slot, Stage};
 use super::connection::Input;
@@ -21,29 +21,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Requests of a schedule that are begun before arrivals are looked at again.
+/// Scheduled requests begun before the next poll for received data.
 const BURST: usize = 64;
 
-/// Connections being opened at a time, over all workers, before the run: more of them would overflow the usual backlogs
-/// (`net.core.somaxconn` is 4,096), and a connection request that is dropped costs a second.
+/// Connections being opened at a time, over all workers, before the run: more would overflow common backlogs
+/// (`net.core.somaxconn` is 4,096), and a dropped SYN costs one second.
 const OPENING_AT_ONCE: usize = 1_024;
 
-/// How long a turn waits at most, so that a stop is noticed even where nothing else happens.
+/// Longest wait of a turn, so that a stop is noticed when idle.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
-/// Answers gather for this part of the mean latency: what they wait for each other is then a sixteenth of it on average.
+/// Answers are batched for this fraction of the mean latency; this adds a sixteenth of it on average.
 const GATHERING_PART: u32 = 8;
 
-/// To sleep for less would cost more than it spares.
+/// Shorter sleeps cost more than they save.
 const SHORTEST_GATHERING: Duration = Duration::from_micros(5);
 
-/// Answers to be expected in that time; a sleep that gathers fewer spares nothing.
+/// Minimum number of answers expected in that time; a sleep that batches fewer saves nothing.
 const FEWEST_GATHERED: u128 = 2;
 
-/// How often a ramp of connections is looked at.
+/// Interval between adjustments of a connection ramp.
 const RAMP_LOOK: Duration = Duration::from_millis(10);
 
-/// What anyone may read while a worker runs.
+/// Live counters of a worker, readable by any thread.
 #[derive(Debug, Default)]
 pub(crate) struct LiveCounters {
     pub(crate) open: Counter,
@@ -54,15 +54,15 @@ pub(crate) struct LiveCounters {
     pub(crate) received_bytes: Counter,
     /// Transfers that stand still.
     pub(crate) stalled: Counter,
-    /// 1 when no more requests are made, or the last bytes of all transfers have arrived.
+    /// 1 once no more requests are made, or the last bytes of all transfers have arrived.
     pub(crate) draining: Counter,
     pub(crate) shown: Showing<Shown>,
 }
 
-/// What all workers share.
+/// State shared by all workers.
 pub(crate) struct Common<P: StreamProtocol> {
     pub(crate) plan: StreamPlan<P>,
-    /// Of each pool.
+    /// By pool.
     pub(crate) terms: Vec<Arc<Terms<P>>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) phases: PhaseTimes,
@@ -71,34 +71,34 @@ pub(crate) struct Common<P: StreamProtocol> {
 /// One worker's generator.
 pub(crate) struct Generator<P: StreamProtocol> {
     common: Arc<Common<P>>,
-    /// The phase that runs.
+    /// The current phase.
     phase: usize,
-    /// What all workers publish, this one at its place.
+    /// Live counters of all workers; this one's at its place.
     lives: Arc<[CachePadded<LiveCounters>]>,
     /// This worker's place among all.
     place: usize,
     groups: Vec<Group<P>>,
     pub(crate) slots: Vec<Slot<P>>,
     shared: Shared,
-    /// The longest that answers may gather; zero with an open loop among the pools.
+    /// The longest batching time; zero if any pool is open loop.
     most_gathering: Duration,
     longest_gathering: Duration,
 }
 
-/// What one worker has to tell at its end.
+/// The results of one worker.
 pub(crate) struct Outcome<P: StreamProtocol> {
     pub(crate) groups: Vec<Group<P>>,
     pub(crate) running: Duration,
     /// CPU time while requests were made.
     pub(crate) usage: Usage,
-    /// How long the worker meanwhile was ready to run and others had its CPU.
+    /// Time that the worker was runnable meanwhile while other threads had its CPU.
     pub(crate) waited: Duration,
-    /// The longest that answers gathered.
+    /// The longest batching time.
     pub(crate) gathering: Duration,
 }
 
 impl<P: StreamProtocol> Generator<P> {
-    /// The generator of worker `place`, with no connection open.
+    /// The generator of worker `place`, without open connections.
     pub(crate) fn new(
         common: Arc<Common<P>>,
         place: usize,
@@ -130,7 +130,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// A connection, to have something happen to it.
+    /// A connection, to handle an event.
     fn client<'a>(&'a mut self, ops: &'a mut Ops, index: usize, now: Time) -> Client<'a, P> {
         let slot = &mut self.slots[index];
         Client {
@@ -163,7 +163,7 @@ impl<P: StreamProtocol> Generator<P> {
         self.phase < self.common.plan.phases.len() && !self.stopped() && self.groups.iter().any(more)
     }
 
-    /// Begins a phase that began at `since`: schedules start anew.
+    /// Enters a phase that began at `since`; schedules restart.
     fn enter(&mut self, phase: usize, since: Time) {
         self.phase = phase;
         let plan = &self.common.plan;
@@ -174,7 +174,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// Ends a phase: what its schedules did not get to is told, not made up for.
+    /// Leaves a phase: requests that its schedules did not issue are reported, not made up for.
     fn leave(&mut self, ended: Time) {
         for group in &mut self.groups {
             if let Some(schedule) = group.schedule.take() {
@@ -205,7 +205,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// When something is to be done next, whatever arrives.
+    /// When the next action is due, regardless of received data.
     fn next_due(&self, now: Time) -> Time {
         let scheduled = |group: &Group<P>| {
             let schedule = group
@@ -226,7 +226,7 @@ impl<P: StreamProtocol> Generator<P> {
         scheduled.min(self.shared.wheel.next_due()).min(phase).min(look)
     }
 
-    /// Begins what is due on the schedules, as far as there are connections.
+    /// Issues the due requests of the schedules while connections are available.
     fn follow_schedules(&mut self, ops: &mut Ops, now: Time) {
         for index in 0..self.groups.len() {
             for _ in 0..BURST {
@@ -254,7 +254,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// How long answers gather before they are taken.
+    /// How long answers are batched before they are processed.
     fn gathering(&self) -> Duration {
         let gathering = self.most_gathering.min(self.shared.mean_latency / GATHERING_PART);
         if gathering < SHORTEST_GATHERING {
@@ -274,7 +274,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// Waits until every answer has come, or too long.
+    /// Waits for all pending answers, up to a time limit.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         self.shared.stage = Stage::Draining;
         if P::IS_TRANSFER {
@@ -284,7 +284,7 @@ impl<P: StreamProtocol> Generator<P> {
             self.live().draining.set(1);
         }
         let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
-        // Who stops the run is given the answers under way; who stops this wait has waited enough.
+        // A stop during the run still waits for pending answers; a stop during this wait ends it.
         let stopped_before = self.stopped();
         while self.under_way() > 0 && engine.now() < give_up && (stopped_before || !self.stopped()) {
             let now = engine.now();
@@ -298,14 +298,14 @@ impl<P: StreamProtocol> Generator<P> {
         Ok(())
     }
 
-    /// Has every connection take the same.
+    /// Passes the same event to every connection.
     fn step_all(&mut self, ops: &mut Ops, now: Time, input: Input<'_>) {
         for index in 0..self.slots.len() {
             self.client(ops, index, now).step(input);
         }
     }
 
-    /// Takes stock at the end of the run: of connections that are open, and of encryption.
+    /// Records the final state at the end of the run: open connections and TLS.
     fn close_accounts(&mut self, ops: &mut Ops, now: Time) {
         if P::IS_TRANSFER {
             self.step_all(ops, now, Input::Left { lasted: true });
@@ -334,7 +334,7 @@ impl<P: StreamProtocol> Generator<P> {
         live.shown.show(|| self.shown());
     }
 
-    /// What one who watches sees.
+    /// The live data of this worker.
     fn shown(&self) -> Shown {
         let mut shown = Shown::default();
         for Group { tally, .. } in &self.groups {
@@ -353,7 +353,7 @@ impl<P: StreamProtocol> Generator<P> {
 impl<P: StreamProtocol> Job for Generator<P> {
     type Outcome = Outcome<P>;
 
-    /// Opens every connection, or finds out why not.
+    /// Opens all connections, or records why they cannot be opened.
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let at_once = (OPENING_AT_ONCE / self.common.plan.workers.len()).max(16);
         let mut next = 0;
@@ -370,8 +370,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
         Ok(())
     }
 
-    /// Makes requests from `start` until the phases' end or a stop, waits for the last answers, and tells what became of it
-    /// all.
+    /// Makes requests from `start` until the phases end or a stop, waits for the last answers, and returns the results.
     fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome<P>> {
         while engine.now() < start && !self.stopped() {
             engine.turn(start, &mut self)?;

@@ -1,4 +1,4 @@
-//! One worker's part of one pool: its terms, its schedule, its ports, its counts and histograms.
+//! One worker's part of one pool: its terms, schedule, ports, counts and histograms.
 
 use super::loaded::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
@@ -15,13 +15,13 @@ use std::time::Duration;
 /// One worker's part of one pool.
 pub(crate) struct Group<P: StreamProtocol> {
     pub(crate) terms: Arc<Terms<P>>,
-    /// How its connections are encrypted, where they are.
+    /// TLS of its connections, if any.
     pub(crate) encryption: Option<Box<Encryption>>,
     /// Its connections among the worker's.
     pub(crate) members: Range<usize>,
-    /// How many of them, the first ones, are at work: a ramp changes it.
+    /// Number of active connections (the first ones); changed by a ramp.
     active: usize,
-    /// Set when the run starts, in an open loop.
+    /// Set when an open-loop run starts.
     pub(crate) schedule: Option<Schedule>,
     /// Whether the schedule waits for a connection.
     pub(crate) starving: bool,
@@ -29,21 +29,21 @@ pub(crate) struct Group<P: StreamProtocol> {
     pub(crate) ports: PortPool,
     /// Requests that may still be begun.
     pub(crate) budget: u64,
-    /// `counts.requests.unfinished` are those under way.
+    /// `counts.requests.unfinished` are those in progress.
     pub(crate) tally: Tally,
     pub(crate) shared: P::Shared,
 }
 
-/// Connections that became idle, the one that rested longest in front. Those that ended meanwhile stay in it.
+/// Idle connections, longest idle first. Connections that have ended meanwhile stay in the queue.
 #[derive(Debug, Default)]
 pub(crate) struct IdleQueue {
     order: VecDeque<u32>,
-    /// Whether a connection is in the queue, by its place.
+    /// Whether a connection is in the queue, by index.
     listed: Vec<bool>,
 }
 
 impl IdleQueue {
-    /// Puts a connection at the end, unless it is in the queue.
+    /// Appends a connection, unless it is in the queue.
     pub(crate) fn push(&mut self, index: usize) {
         if self.listed.len() <= index {
             self.listed.resize(index + 1, false);
@@ -61,7 +61,7 @@ impl IdleQueue {
 }
 
 impl<P: StreamProtocol> Group<P> {
-    /// The part of `pool` that worker `place` of the plan has; its connections are the worker's from `first` on.
+    /// The part of `pool` for worker `place` of the plan; its connections start at index `first` of the worker.
     pub(crate) fn new(
         plan: &StreamPlan<P>,
         terms: &Arc<Terms<P>>,
@@ -90,7 +90,7 @@ impl<P: StreamProtocol> Group<P> {
         }
     }
 
-    /// Begins a phase: fixes the schedule of an open loop. Only workers with connections of this pool take turns.
+    /// Enters a phase: fixes the schedule of an open loop. Only workers with connections of this pool take turns.
     pub(crate) fn enter(
         &mut self,
         plan: &StreamPlan<P>,
@@ -118,7 +118,7 @@ impl<P: StreamProtocol> Group<P> {
         self.starving = false;
     }
 
-    /// Has so much of its connections at work; those that newly are.
+    /// Activates this share of its connections; returns the newly active ones.
     pub(crate) fn activate(&mut self, level: f64) -> Range<usize> {
         let before = self.active;
         self.active = if self.terms.is_open_loop() {
@@ -136,8 +136,7 @@ impl<P: StreamProtocol> Group<P> {
     }
 }
 
-/// This worker's part of a limited number of requests: as many as its part of the pool's connections, over all pools
-/// alike.
+/// This worker's part of a limited number of requests, in proportion to its connections of the pool.
 fn budget<P>(plan: &StreamPlan<P>, pool: usize, place: usize) -> u64 {
     let Some(requests) = plan.requests else {
         return u64::MAX;
@@ -150,7 +149,7 @@ fn budget<P>(plan: &StreamPlan<P>, pool: usize, place: usize) -> u64 {
         .take_while(|at| *at != (place, pool))
         .map(|(place, pool)| connections(place, pool))
         .sum();
-    // Cut at whole requests, so that the parts add up.
+    // Rounded at whole requests, so that the parts sum to the total.
     let cut =
         |connections: u64| (u128::from(requests) * u128::from(connections) / u128::from(all.max(1))) as u64;
     cut(before + connections(place, pool)) - cut(before)

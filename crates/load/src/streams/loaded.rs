@@ -1,4 +1,4 @@
-//! What a generator of requests asked and got: the document that it ends with; and several of them in one.
+//! Results of a generator over streams: the final document, and the merge of several.
 
 use super::plan::{PlannedPool, StreamPlan};
 use super::tls::TlsLoaded;
@@ -16,30 +16,31 @@ pub struct StreamLoaded<P> {
     pub model: String,
     /// The engine that ran.
     pub engine: String,
-    /// Why it is not the engine asked for.
+    /// Why it is not the requested engine.
     pub engine_reason: Option<String>,
-    /// Seconds it took to open the connections, before any request.
+    /// Seconds spent opening connections, before any request.
     pub opening_s: f64,
-    /// Seconds in which requests were made.
+    /// Seconds during which requests were made.
     pub running_s: f64,
     /// Over all pools.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Successful requests a second.
+    /// Successful requests per second.
     pub requests_per_second: f64,
-    /// What kept the generator from doing what it was told, when something did.
+    /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
-    /// The longest that answers of a closed loop gathered before they were taken, in microseconds; `None` where each was taken
-    /// as it came. Latencies include it.
+    /// Longest time that answers of a closed loop were batched before processing, in microseconds; `None` without
+    /// batching. Latencies include it.
     #[serde(default)]
     pub gather_us: Option<f64>,
-    /// Why the schedule was not kept though connections were free: the generator alone was in the way, and what was measured
-    /// is its own limit. `None` where it was kept, where a server kept every connection busy, and without a schedule.
+    /// Why the schedule was missed although connections were idle: the generator was the bottleneck, and the results
+    /// show its own limit. `None` if the schedule was kept, if the server kept every connection busy, or without a
+    /// schedule.
     #[serde(default)]
     pub behind_schedule: Option<String>,
-    /// What the reader should know to judge the figures.
+    /// Notes required to interpret the figures.
     pub notes: Vec<String>,
-    /// What the generator itself cost.
+    /// Resources used by the generator.
     pub client: ClientCost,
     /// Each phase.
     pub phases: Vec<PhaseLoaded>,
@@ -51,59 +52,59 @@ pub struct StreamLoaded<P> {
     pub plan: StreamPlan<P>,
 }
 
-/// What several generators asked and got together, that ran at the same time, on one machine or many.
+/// The merged results of several generators that ran at the same time, on one machine or several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamsMerged {
     /// `corelane/merged-NAME/1`, such as `corelane/merged-http/1`.
     pub schema: String,
-    /// Documents that went into it.
+    /// Number of merged documents.
     pub documents: usize,
     /// Over all.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Successful requests a second, as if all had run at the same time.
+    /// Successful requests per second, as if all had run at the same time.
     pub requests_per_second: f64,
-    /// What limited each generator that was limited.
+    /// The limit of each generator that was limited.
     pub limited_by: Vec<String>,
-    /// Pools of one name and target together.
+    /// Pools, merged by name and target.
     pub pools: Vec<PoolLoaded>,
 }
 
-/// What was counted and timed, of one worker's part of a pool or of a whole pool.
+/// Counts and times of a pool, or of one worker's part of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// The counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The times, which [`counts`](Self::counts) summarises.
+    /// The histograms that [`counts`](Self::counts) summarises.
     #[serde(flatten)]
     pub histograms: Histograms,
 }
 
-/// What was counted, and the summaries of what was timed. Those of a worker's part are made with the whole.
+/// Counts, and summaries of times. Summaries of a worker's part are only computed for the whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Connections by fate.
+    /// Connections by outcome.
     pub connections: ConnectionCounts,
-    /// Requests by fate.
+    /// Requests by outcome.
     pub requests: RequestCounts,
     /// Bytes on connections.
     pub bytes: StreamBytes,
-    /// From the intended start of a request to the end of its answer, successful ones only; `None` when there are none.
+    /// From the intended start of a request to the end of its answer, for successful requests; `None` without any.
     pub latency: Option<Summary>,
-    /// How long connections took to open, TLS handshakes included.
+    /// Time to open connections, including TLS handshakes.
     pub connect: Option<Summary>,
-    /// How long TLS handshakes took; `None` without TLS.
+    /// Time of TLS handshakes; `None` without TLS.
     #[serde(default)]
     pub handshake: Option<Summary>,
-    /// What became of TLS, over all pools that use it; `None` where none does.
+    /// TLS statistics over all pools that use it; `None` without TLS.
     #[serde(default)]
     pub tls: Option<TlsLoaded>,
-    /// How late requests were sent behind their schedule, for whatever reason; `None` without a schedule.
+    /// How late requests were sent behind their schedule, for any reason; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
 }
 
-/// What was timed, whole, as HdrHistograms in V2 form; `null` in documents where nothing was.
+/// Complete histograms, as HdrHistogram V2; `null` if empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histograms {
     /// Of [`Counts::latency`].
@@ -120,7 +121,7 @@ pub struct Histograms {
     pub schedule_lag: Histogram,
 }
 
-/// A histogram in documents, which have none where nothing was recorded.
+/// Serialises a histogram; `None` if empty.
 mod recorded {
     use super::{Deserialize, Histogram, Serialize};
     use serde::{Deserializer, Serializer};
@@ -134,14 +135,14 @@ mod recorded {
     }
 }
 
-/// One phase, as it was seen from outside every few milliseconds.
+/// One phase, sampled from outside every few milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseLoaded {
     /// Its name.
     pub name: String,
-    /// Seconds from the start of the run to its beginning.
+    /// Seconds from the start of the run to the start of the phase.
     pub began_s: f64,
-    /// Seconds from the start of the run to its end.
+    /// Seconds from the start of the run to the end of the phase.
     pub ended_s: f64,
     /// Successful requests in it.
     pub ok: u64,
@@ -149,127 +150,127 @@ pub struct PhaseLoaded {
     pub failed: u64,
 }
 
-/// One pool's part.
+/// Results of one pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolLoaded {
     /// Its name.
     pub name: String,
-    /// The server that it asks.
+    /// The address of its server.
     pub target: SocketAddr,
     /// `closed` or `open`.
     pub model: String,
-    /// What was counted and timed of it.
+    /// Its counts and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// Requests by fate: `begun` is `ok`, `failed`, `aborted` and `unfinished` together.
+/// Requests by outcome: `begun` is the sum of `ok`, `failed`, `aborted` and `unfinished`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCounts {
-    /// Taken from the schedule, or begun by a connection.
+    /// Issued by the schedule, or begun by a connection.
     pub begun: u64,
-    /// Written to a connection: what the server can have seen.
+    /// Written to a connection: upper bound of what the server received.
     pub sent: u64,
-    /// Answered in full, with an expected status and the promised body.
+    /// Answered completely, with an expected status and body.
     pub ok: u64,
-    /// All others that ended, each counted below by cause.
+    /// Failed; also counted below by cause.
     pub failed: u64,
-    /// By cause.
+    /// Failures by cause.
     #[serde(flatten)]
     pub by_cause: Failures,
-    /// Given up by the client itself as their answer began, as their pool asks for.
+    /// Aborted by the client when their answer began, as configured in their pool.
     pub aborted: u64,
-    /// Begun, and neither answered nor failed when the run ended.
+    /// Begun, and neither answered nor failed at the end of the run.
     pub unfinished: u64,
-    /// Due on the schedule, and never begun.
+    /// Due on the schedule, but never begun.
     pub unsent: u64,
     /// Begun late because every connection was busy.
     pub waited_for_connection: u64,
-    /// Bodies that were sent because the server asked for them (100 Continue).
+    /// Bodies sent after 100 Continue.
     #[serde(default)]
     pub continued: u64,
-    /// Bodies that were not sent because the answer came first.
+    /// Bodies not sent because the final answer came first.
     #[serde(default)]
     pub body_refused: u64,
-    /// Bodies that were sent although the server had not asked for them in time.
+    /// Bodies sent without 100 Continue, after the timeout.
     #[serde(default)]
     pub continue_timeouts: u64,
 }
 
-/// Connections by fate.
+/// Connections by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionCounts {
-    /// Asked for.
+    /// Requested.
     pub asked: u64,
-    /// Opened, the first time or again.
+    /// Opened, including reopened ones.
     pub opened: u64,
     /// Of those, opened after the run began.
     pub opened_again: u64,
-    /// Open when the run ended.
+    /// Open at the end of the run.
     pub open_at_end: u64,
-    /// Of those, connections on which no request was ever answered.
+    /// Of those, connections without any answered request.
     #[serde(default)]
     pub open_unanswered: u64,
-    /// Closed by the server in good order.
+    /// Closed by the server normally.
     pub closed_by_server: u64,
     /// Reset by the server.
     pub reset_by_server: u64,
-    /// Ended because bytes came that nobody asked for.
+    /// Closed because of unexpected bytes.
     pub unasked_bytes: u64,
-    /// Attempts that failed, by cause.
+    /// Failed attempts, by cause.
     pub failed: Failures,
 }
 
-/// Bytes on connections, TCP headers left out; with TLS in plain.
+/// Bytes on connections, without TCP headers; plaintext with TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamBytes {
     /// Sent.
     pub sent: u64,
-    /// Received, heads and chunk lines included.
+    /// Received, including heads and chunk framing.
     pub received: u64,
-    /// Of those, bodies.
+    /// Of those, body bytes.
     pub body: u64,
 }
 
-/// What the generator itself cost.
+/// Resources used by the generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientCost {
     /// CPU seconds of all workers while requests were made.
     pub cpu_s: f64,
-    /// Of those, in user code.
+    /// Of those, in user mode.
     pub user_s: f64,
     /// Of those, in the kernel.
     pub system_s: f64,
-    /// Successful requests a CPU second of the client.
+    /// Successful requests per CPU second of the client.
     pub requests_per_cpu_second: Option<f64>,
     /// Resident bytes of this process before connections were opened.
     pub resident_before_bytes: Option<u64>,
-    /// Resident bytes with all of them open.
+    /// Resident bytes with all connections open.
     pub resident_open_bytes: Option<u64>,
-    /// The difference, by connection that was open.
+    /// The difference per open connection.
     pub bytes_a_connection: Option<f64>,
 }
 
-/// One worker's part.
+/// Results of one worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkerLoaded {
     /// The CPU it ran on.
     pub cpu: u32,
-    /// The bucket that its connections land on, where they were planned so.
+    /// The bucket that its connections land on, if so planned.
     pub bucket: Option<u16>,
-    /// Connections leased to it.
+    /// Number of its connections.
     pub connections: u64,
-    /// Its requests that were answered as expected.
+    /// Its successful requests.
     pub ok: u64,
     /// CPU seconds.
     pub cpu_s: f64,
-    /// Seconds that it was ready to run while others had its CPU; 0 where the kernel does not tell.
+    /// Seconds that it was runnable while other threads had its CPU; 0 if the kernel does not report it.
     #[serde(default)]
     pub waited_for_cpu_s: f64,
 }
 
 impl PoolLoaded {
-    /// What was counted and timed of a planned pool.
+    /// The counts and times of a planned pool.
     pub(crate) fn new<P>(planned: &PlannedPool<P>, tally: Tally) -> Self {
         Self {
             name: planned.name.clone(),
@@ -281,7 +282,7 @@ impl PoolLoaded {
 }
 
 impl StreamsMerged {
-    /// These documents as one.
+    /// Merges documents.
     #[must_use]
     pub fn of<P>(documents: &[StreamLoaded<P>]) -> Self {
         let mut pools: Vec<PoolLoaded> = Vec::new();
@@ -293,7 +294,7 @@ impl StreamsMerged {
             }
         }
         let mut counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
-        // What pools of earlier versions leave out.
+        // Fields missing in documents of earlier versions.
         let (mut open, mut unanswered) = (0, 0);
         for document in documents {
             open += document.counts.connections.open_at_end;
@@ -319,7 +320,7 @@ impl StreamsMerged {
 }
 
 impl Tally {
-    /// All of them in one, with summaries.
+    /// Merges all parts, with summaries.
     #[must_use]
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::default();

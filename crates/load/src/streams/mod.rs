@@ -1,7 +1,7 @@
-//! Generators over streams: connections that are opened, used, watched and closed alike whatever is said on them.
+//! Generators over streams: opens, uses, monitors and closes connections, independent of the protocol.
 //!
-//! In: a [`StreamPlan`]: pools of connections, each with a [`StreamProtocol`], a pace, sources, and plain or encrypted. Out: a
-//! running [`StreamLoad`], and at its end what was counted and timed ([`StreamLoaded`], or what a protocol makes of the
+//! In: a [`StreamPlan`]: pools of connections, each with a [`StreamProtocol`], a pace, sources, and optional TLS. Out:
+//! a running [`StreamLoad`], and at its end counts and times ([`StreamLoaded`], or what a protocol derives from the
 //! [`Outcome`]s).
 
 mod client;

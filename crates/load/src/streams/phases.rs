@@ -1,18 +1,18 @@
-//! When each phase begins: known in advance where phases end by time, decided during the run where they end by counts.
+//! When each phase begins: known in advance if phases end by time, decided during the run if they end by counts.
 //!
-//! One thread decides, every worker reads: a time that is not known yet is [`Time::NEVER`].
+//! One thread decides, every worker reads; a time not known yet is [`Time::NEVER`].
 
 use super::plan::{PlannedPhase, Until};
 use corelane_worker::Time;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The beginnings of the phases, and the end of the last one.
+/// The start times of the phases, and the end of the last one.
 #[derive(Debug)]
 pub(crate) struct PhaseTimes(Vec<AtomicU64>);
 
 impl PhaseTimes {
-    /// Times for so many phases, none known.
+    /// Times for this many phases, all unknown.
     pub(crate) fn new(phases: usize) -> Self {
         Self(
             (0..=phases)
@@ -21,7 +21,7 @@ impl PhaseTimes {
         )
     }
 
-    /// When a phase begins; after the last one, the end.
+    /// When a phase begins; for the index after the last phase, when the run ends.
     pub(crate) fn began(&self, phase: usize) -> Time {
         self.0.get(phase).map_or(Time::NEVER, |time| {
             Time::from_nanoseconds(time.load(Ordering::Relaxed))
@@ -33,7 +33,7 @@ impl PhaseTimes {
         self.began(self.0.len() - 1)
     }
 
-    /// Has a phase begin, and those after it as far as their durations say.
+    /// Starts a phase; also fixes the start of later phases as far as durations are known.
     pub(crate) fn begin(&self, phase: usize, at: Time, phases: &[PlannedPhase]) {
         let mut at = at;
         for (place, time) in self.0.iter().enumerate().skip(phase) {
@@ -45,7 +45,7 @@ impl PhaseTimes {
 }
 
 impl PlannedPhase {
-    /// All clients at work until something of this.
+    /// One phase with all clients active until one of these limits is reached.
     #[must_use]
     pub fn hold(until: Until) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl PlannedPhase {
         }
     }
 
-    /// How much of each pool is at work so long after its beginning, 0 to 1.
+    /// Fraction of each pool that is active at this time after the start of the phase, 0 to 1.
     pub(crate) fn level(&self, elapsed: Duration) -> f64 {
         let level = match self.until.duration_s {
             Some(duration) if duration > 0.0 => {

@@ -1,5 +1,5 @@
-//! What a generator over streams is to do: serialisable, with every source leased to one worker, so that workers never ask
-//! each other.
+//! The plan of a generator over streams: serialisable, with every source leased to one worker, so that workers need no
+//! coordination.
 
 use super::error::StreamLoadError;
 use super::tls::PlannedTls;
@@ -14,81 +14,81 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A run over streams, fully decided.
+/// A fully resolved run over streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamPlan<P> {
-    /// Who asks for what; each counts for itself.
+    /// Client pools; each is counted separately.
     pub pools: Vec<PlannedPool<P>>,
-    /// What the pools do when, one phase after the other.
+    /// Phases, one after the other.
     pub phases: Vec<PlannedPhase>,
-    /// Requests over all phases, pools and workers; `None` for as many as there is time for.
+    /// Limit on requests over all phases, pools and workers; `None` for no limit.
     pub requests: Option<u64>,
-    /// How long anything may take.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// The engine asked for; `None` probes and chooses.
+    /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
-    /// From which node each worker's memory comes.
+    /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// The longest that answers of a closed loop may gather before they are taken, in microseconds; 0 to take each as it
-    /// comes. See [`GATHER`].
+    /// The longest time that answers of a closed loop are batched before processing, in microseconds; 0 for no
+    /// batching. See [`GATHER`].
     #[serde(default)]
     pub gather_us: u32,
-    /// Who connects from where.
+    /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }
 
-/// The longest that answers of a closed loop gather by default. They gather for an eighth of the mean latency, which a
-/// queue of connections makes long, and no longer than this: so one sleep serves several answers, and not every answer
-/// wakes the generator. An answer is told up to that much late. Open loops never gather.
+/// Default limit on batching the answers of a closed loop. Answers are batched for an eighth of the mean latency, which
+/// grows with the queue of connections, and at most for this time: one sleep then serves several answers, instead of
+/// one wakeup per answer. An answer is processed up to this much late. Open loops never batch.
 pub const GATHER: Duration = Duration::from_micros(50);
 
-/// Clients that behave alike.
+/// A pool of identical clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPool<P> {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Where its connections go.
+    /// The server address.
     pub target: SocketAddr,
-    /// How its connections are encrypted; `None` for plain ones.
+    /// TLS settings; `None` for plaintext.
     #[serde(default)]
     pub tls: Option<PlannedTls>,
     /// When its requests are made.
     pub model: Model,
-    /// Its connections, over all workers.
+    /// Number of connections over all workers.
     pub connections: usize,
-    /// Requests a connection serves before it is closed; `None` for as many as the server likes.
+    /// Requests per connection before it is closed; `None` for no limit.
     pub requests_a_connection: Option<u32>,
-    /// How its clients differ from the quickest there are.
+    /// How slow or impatient its clients are.
     pub behaviour: Behaviour,
-    /// What is said on its connections.
+    /// The protocol of its connections.
     #[serde(flatten)]
     pub protocol: P,
 }
 
-/// How clients differ from the quickest and most patient there are.
+/// How slow or impatient clients are; by default as fast as possible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Behaviour {
-    /// Bytes a second that a connection takes of an answer.
+    /// Bytes per second at which a connection reads an answer.
     pub read_bytes_per_second: Option<u64>,
-    /// Bytes a second that a connection gives of a request.
+    /// Bytes per second at which a connection writes a request.
     pub write_bytes_per_second: Option<u64>,
-    /// The share of requests that are given up as soon as their answer begins.
+    /// Share of requests that are aborted when their answer begins.
     pub abort_share: f64,
     /// Seconds before the first request of a connection.
     pub first_pause_s: f64,
 }
 
-/// A part of a run: how much of each pool is at work, and what ends it.
+/// A phase of a run: the active share of each pool, and the end condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPhase {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// The share of connections (closed loop) or of the rate (open loop) at its beginning.
+    /// Share of connections (closed loop) or of the rate (open loop) at its beginning.
     pub from: f64,
-    /// The same at the end of its duration.
+    /// Share at the end of its duration.
     pub to: f64,
-    /// What ends it.
+    /// End condition.
     pub until: Until,
 }
 
@@ -96,20 +96,21 @@ pub struct PlannedPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
-    /// Closed loop: each connection asks, waits for the answer, thinks, and asks again. A slow server is asked less.
+    /// Closed loop: each connection sends a request, waits for the answer, thinks, and repeats. A slow server gets
+    /// fewer requests.
     Closed {
-        /// Seconds from an answer to the next request.
+        /// Think time in seconds between an answer and the next request.
         think_s: f64,
     },
-    /// Open loop: so many requests a second over all workers, at times fixed in advance.
+    /// Open loop: a rate over all workers, at times fixed in advance.
     Open {
-        /// Requests a second.
+        /// Requests per second.
         per_second: f64,
     },
 }
 
 impl Model {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -119,34 +120,34 @@ impl Model {
     }
 }
 
-/// When a phase ends: at the first of these that is met, and on request.
+/// When a phase ends: at the first limit reached, or on request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Until {
-    /// After so many seconds.
+    /// After this many seconds.
     pub duration_s: Option<f64>,
-    /// After about so many successful requests in it, over all workers: they are counted every few milliseconds.
+    /// After about this many successful requests in the phase, over all workers; sampled every few milliseconds.
     pub requests: Option<u64>,
-    /// After about so many failed ones.
+    /// After about this many failed requests.
     pub failures: Option<u64>,
 }
 
-/// How long anything may take, seconds.
+/// Timeouts in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// From the first attempt to open a connection to its being open, its TLS handshake included.
+    /// From the first connect attempt to an open connection, including the TLS handshake.
     pub connect_s: f64,
-    /// From the head of a request to sending its body though the server has not asked for it.
+    /// From the head of a request to sending its body without 100 Continue.
     #[serde(default = "one_second")]
     pub continue_s: f64,
     /// From sending a request to the first byte of its answer.
     pub first_byte_s: f64,
     /// From sending a request to the end of its answer.
     pub request_s: f64,
-    /// From the end of the requests to giving up on answers that are still missing.
+    /// From the end of the requests to discarding answers that are still missing.
     pub drain_s: f64,
 }
 
-/// What curl waits as well (`EXPECT_100_TIMEOUT`).
+/// The same as curl (`EXPECT_100_TIMEOUT`).
 const fn one_second() -> f64 {
     1.0
 }
@@ -156,15 +157,15 @@ const fn one_second() -> f64 {
 pub struct PlannedWorker {
     /// The CPU it is pinned to.
     pub cpu: u32,
-    /// The bucket that all of its connections land on at the target, when they were planned so.
+    /// The bucket that all of its connections land on, if so planned.
     pub bucket: Option<u16>,
-    /// Whether it takes a descriptor table of its own, because one table would not hold all connections.
+    /// Whether it has its own descriptor table, because one table cannot hold all connections.
     pub own_descriptors: bool,
     /// Its part of each pool, in the order of the pools.
     pub shares: Vec<Share>,
 }
 
-/// One worker's part of one pool.
+/// One worker's part of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Its sources.
@@ -187,12 +188,12 @@ impl PlannedWorker {
     }
 }
 
-/// The smallest piece that a slow reader takes: a page.
+/// The smallest read of a slow reader: one page.
 const SMALLEST_PIECE: usize = 4_096;
 
 impl<P> StreamPlan<P> {
-    /// The settings of every worker's engine. Slow readers take small pieces, a fiftieth of a second's at a time: what was
-    /// received is taken, and could not be left in the kernel to fill the window.
+    /// The engine settings of every worker. Slow readers receive small pieces, 1/50 s at a time, because received data
+    /// is consumed and cannot be left in the kernel to fill the window.
     #[must_use]
     pub fn engine_settings(&self) -> EngineSettings {
         let usual = EngineSettings::default();
@@ -208,8 +209,8 @@ impl<P> StreamPlan<P> {
         }
     }
 
-    /// The engine: the one asked for; else io_uring where answers gather and the kernel can do that, epoll everywhere else.
-    /// An open loop is less late on epoll (journal, 2026-11-22-http-speed).
+    /// The engine: the requested one; else io_uring if answers are batched and the kernel supports it, otherwise epoll.
+    /// An open loop has less lag on epoll (journal, 2026-11-22-http-speed).
     #[must_use]
     pub fn choose_engine(&self) -> Chosen {
         let slow = |pool: &PlannedPool<P>| pool.behaviour.read_bytes_per_second.is_some();
@@ -221,14 +222,14 @@ impl<P> StreamPlan<P> {
         }
     }
 
-    /// Whether answers may gather.
+    /// Whether answers may be batched.
     #[must_use]
     pub fn gathers(&self) -> bool {
         let closed = |pool: &PlannedPool<P>| matches!(pool.model, Model::Closed { .. });
         self.gather_us > 0 && self.pools.iter().all(closed)
     }
 
-    /// What the run needs of this machine, as it is now.
+    /// The requirements of the run on this machine, in its present state.
     #[must_use]
     pub fn needs(&self) -> Needs {
         let encrypted = self.pools.iter().filter(|pool| pool.tls.is_some());
@@ -250,8 +251,8 @@ impl<P> StreamPlan<P> {
     }
 }
 
-/// The workers of a plan with these pools, each with its part of each pool, connected from the pool's addresses as aligned;
-/// those that got none are left out.
+/// The workers of a plan, each with its part of each pool, connected from the pool's addresses as aligned; workers
+/// without connections are omitted.
 pub(crate) fn lease<P>(
     pools: &[PlannedPool<P>],
     sources: &[(&Option<Pool>, Align)],

@@ -1,5 +1,5 @@
-//! What the connections of a generator say: the seam between when, from where and how connections are opened, used and
-//! closed, and a protocol.
+//! Interface between the connection handling of a generator (when, from where and how connections are opened, used and
+//! closed) and a protocol.
 
 use super::error::StreamLoadError;
 use super::loaded::Counts;
@@ -15,37 +15,37 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A protocol over streams: on each connection one request after the other, each with its answer; or one transfer. The value
-/// is a pool's part of the plan; every worker reads what it [prepares](Self::prepare).
+/// A protocol over streams: either sequential requests, each with its answer, or one transfer per connection. The value
+/// is a pool's part of the plan; every worker reads what [`prepare`](Self::prepare) returns.
 ///
-/// The methods take the exchange under way on a connection. `deadline` is when [`expired`](Self::expired) is called, which
-/// they move; they are called for no connection without an exchange.
+/// The methods operate on the current exchange of a connection and are not called without one. They move `deadline`, at
+/// which [`expired`](Self::expired) is called.
 pub trait StreamProtocol:
     Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// Its name between processes; the document of its generator is `corelane/loaded-NAME/1`.
+    /// Name used between processes; the generator's document is `corelane/loaded-NAME/1`.
     const NAME: &'static str;
 
-    /// Whether the one exchange of a connection is a transfer that lasts as long as the run: it begins as the connection opens,
-    /// [`drained`](Self::drained) starts it, and a connection that ends is not opened again.
+    /// Whether the only exchange of a connection is a transfer that lasts as long as the run: it begins when the
+    /// connection opens, [`drained`](Self::drained) starts it, and an ended connection is not reopened.
     const IS_TRANSFER: bool = false;
 
-    /// The requests of a pool as they are sent, and what their answers must be.
+    /// The prepared requests of a pool, and the expected answers.
     type Requests: fmt::Debug + Send + Sync;
 
-    /// What a connection keeps: the request and the answer under way.
+    /// Per-connection state: the current request and answer.
     type Exchange: Default + fmt::Debug + Send;
 
-    /// What the connections of one worker's part of a pool share.
+    /// State shared by the connections of one worker's part of a pool.
     type Shared: Default + Send;
 
-    /// Makes what the connections send.
+    /// Prepares the requests.
     ///
     /// # Errors
-    /// When a file that is to be sent cannot be read.
+    /// If a file to send cannot be read.
     fn prepare(&self) -> Result<Self::Requests, StreamLoadError>;
 
-    /// Which request comes next.
+    /// Chooses the next request.
     fn choose(_requests: &Self::Requests, _random: &mut fastrand::Rng) -> u16 {
         0
     }
@@ -58,7 +58,7 @@ pub trait StreamProtocol:
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step;
 
-    /// Takes what the server sent.
+    /// Processes bytes from the server.
     fn receive(
         exchange: &mut Self::Exchange,
         bytes: &[u8],
@@ -66,7 +66,7 @@ pub trait StreamProtocol:
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step;
 
-    /// The kernel has taken everything that was queued.
+    /// The kernel has accepted all queued bytes.
     fn drained(
         _: &mut Self::Exchange,
         _deadline: &mut Time,
@@ -75,103 +75,103 @@ pub trait StreamProtocol:
         Step::Wait
     }
 
-    /// The deadline has passed; `deadline` still says when it was.
+    /// The deadline has passed; `deadline` still holds its time.
     fn expired(
         exchange: &mut Self::Exchange,
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step;
 
-    /// The server sends nothing more, and the connection closes: what that means for the answer. `genuine` says that the end
-    /// is the server's word: without TLS always, with it only what was encrypted (RFC 9112 9.8).
+    /// The server has closed its side and the connection closes; returns the effect on the answer. `genuine`: the end
+    /// is authentic; always true without TLS, with TLS only after close_notify (RFC 9112 9.8).
     fn ended(_: &mut Self::Exchange, _genuine: bool, _: &mut Context<'_, Self, impl Transport>) -> Step {
         Step::Failed(Failure::ClosedEarly)
     }
 
-    /// Of a transfer: the time to send is over.
+    /// Transfers only: the time to send is over.
     fn finish(_: &mut Self::Exchange, _deadline: &mut Time, _: &mut Context<'_, Self, impl Transport>) {}
 
-    /// Of a transfer: the connection has ended, or with `lasted` the run before it.
+    /// Transfers only: the connection has ended, or with `lasted` the run has.
     fn left(_: &mut Self::Exchange, _lasted: bool, _: &mut Context<'_, Self, impl Transport>) {}
 
-    /// Of a transfer: connections that stand still.
+    /// Transfers only: number of stalled connections.
     fn stalled(_: &Self::Shared) -> u64 {
         0
     }
 }
 
-/// The request that a connection is to make.
+/// A request to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// When it was meant to be made.
+    /// Its intended start.
     pub due: Time,
-    /// Which of the pool's requests.
+    /// Index among the pool's requests.
     pub request: u16,
-    /// Whether it is given up as soon as its answer begins.
+    /// Whether it is aborted when its answer begins.
     pub aborts: bool,
-    /// Whether it is the connection's last.
+    /// Whether it is the last on the connection.
     pub last: bool,
 }
 
-/// What an exchange works with while it handles one event.
+/// The context of an exchange while it handles one event.
 pub struct Context<'a, P: StreamProtocol, O> {
     /// The time of the event.
     pub now: Time,
-    /// What the pool asks for and expects.
+    /// The requests and expected answers of the pool.
     pub terms: &'a Terms<P>,
-    /// What is counted of this worker's part of the pool.
+    /// The counts of this worker's part of the pool.
     pub counts: &'a mut Counts,
-    /// Where bytes are written.
+    /// The output.
     pub out: &'a mut O,
-    /// What the connections share.
+    /// State shared by the connections.
     pub shared: &'a mut P::Shared,
 }
 
-/// What an exchange wants after an event.
+/// The result of an exchange after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, until something arrives or the deadline passes.
+    /// Wait for data or the deadline.
     Wait,
-    /// To receive nothing until the deadline.
+    /// Pause receiving until the deadline.
     Hold,
-    /// To receive again.
+    /// Resume receiving.
     Resume,
     /// The answer is complete.
     Complete {
-        /// What is wrong with it, though it is well framed.
+        /// The error, if a well-framed answer is wrong.
         wrong: Option<Failure>,
         /// Whether the connection may make another request.
         stays: bool,
     },
-    /// The request has failed, and the connection with it.
+    /// The request and the connection have failed.
     Failed(Failure),
-    /// The request was given up, as it was to be; the connection is reset.
+    /// The request was aborted on purpose; the connection is reset.
     Aborted,
 }
 
-/// What the connections of one pool ask for and expect: the same for all workers, and throughout a run.
+/// The terms of one pool: the same for all workers, and constant during a run.
 #[derive(Debug)]
 pub struct Terms<P: StreamProtocol> {
     /// The pool as planned.
     pub pool: PlannedPool<P>,
-    /// What its connections send.
+    /// Its prepared requests.
     pub requests: P::Requests,
-    /// From an answer to the next request of a connection.
+    /// Think time between an answer and the next request.
     pub(crate) think: Duration,
     pub(crate) requests_a_connection: u32,
     pub(crate) connect_timeout: Duration,
-    /// From the head of a request to sending its body unasked.
+    /// From the head of a request to sending its body without 100 Continue.
     pub continue_timeout: Duration,
     /// From sending a request to the first byte of its answer.
     pub first_byte_timeout: Duration,
     /// From sending a request to the end of its answer.
     pub request_timeout: Duration,
-    /// How its connections are encrypted, where they are.
+    /// TLS of its connections, if any.
     pub(crate) tls: Option<TlsPool>,
 }
 
 impl<P: StreamProtocol> Terms<P> {
-    /// The terms of each pool of a plan: reads bodies, certificates and the system's authorities (these once).
+    /// The terms of each pool of a plan; reads bodies, certificates and the system's certificate authorities (once).
     pub(crate) fn of_plan(plan: &StreamPlan<P>) -> Result<Vec<Arc<Self>>, StreamLoadError> {
         let mut system = None;
         let pools = plan.pools.iter();

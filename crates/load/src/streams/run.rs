@@ -1,5 +1,5 @@
-//! A running generator over streams: starts its workers, has them open their connections, starts the requests together, reports
-//! their progress, and adds up what they found.
+//! A running generator over streams: starts its workers, opens their connections, starts the requests together, reports
+//! progress, and sums the results.
 
 use super::error::StreamLoadError;
 use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
@@ -18,10 +18,10 @@ use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the counts that may end a phase are looked at.
+/// Interval between checks of the counts that may end a phase.
 const PHASE_LOOK: Duration = Duration::from_millis(5);
 
-/// A generator that is running. Dropping it ends it.
+/// A running generator. Dropping it stops it.
 pub struct StreamLoad<P: StreamProtocol> {
     common: Arc<Common<P>>,
     engine: Chosen,
@@ -31,18 +31,18 @@ pub struct StreamLoad<P: StreamProtocol> {
     resident_open: Option<u64>,
     began: Instant,
     opening: Option<Duration>,
-    /// The phase that is watched, and the counts at its beginning.
+    /// The phase being monitored, and the counts at its beginning.
     phase: Option<(usize, StreamProgress)>,
     phases: Vec<PhaseLoaded>,
 }
 
-/// What was done so far.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamProgress {
     /// Whether connections are still being opened.
     pub opening: bool,
-    /// Whether no more requests are made: last answers are waited for, and connections closed. Of transfers, whether their last
-    /// bytes have arrived.
+    /// Whether no more requests are made: last answers are awaited, and connections closed. For transfers: whether
+    /// their last bytes have arrived.
     pub draining: bool,
     /// Connections that are open.
     pub open: u64,
@@ -56,7 +56,7 @@ pub struct StreamProgress {
     pub sent_bytes: u64,
     /// Bytes received.
     pub received_bytes: u64,
-    /// Transfers that stand still.
+    /// Stalled transfers.
     pub stalled: u64,
 }
 
@@ -149,24 +149,24 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
 }
 
 impl<P: StreamProtocol> StreamLoad<P> {
-    /// Waits for the end: what each worker found.
+    /// Waits for the end; returns the outcome of each worker.
     pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError> {
         while !self.wait(Duration::from_secs(1)) {}
         self.end_phase(Time::now().min(self.common.phases.end()));
         Ok(self.crew.finish()?)
     }
 
-    /// How long it took to open the connections, so far.
+    /// Time spent opening connections so far.
     pub(crate) fn opening(&self) -> Duration {
         self.opening.unwrap_or_else(|| self.began.elapsed())
     }
 
-    /// The engine that runs.
+    /// The engine in use.
     pub(crate) fn engine(&self) -> &Chosen {
         &self.engine
     }
 
-    /// What happened so far, over all workers.
+    /// Progress over all workers.
     #[must_use]
     pub fn progress(&self) -> StreamProgress {
         let mut sum = StreamProgress {
@@ -186,15 +186,15 @@ impl<P: StreamProtocol> StreamLoad<P> {
         sum
     }
 
-    /// What only the workers know, as of the last time that this was asked: for one who watches. Times are latencies, or of
-    /// transfers those that connections took to open.
+    /// Live data of the workers, as of the previous call. Times are latencies, or for transfers the times to open
+    /// connections.
     #[must_use]
     pub fn seen(&self) -> Seen {
         Seen::sum(self.lives.iter().map(|live| live.shown.look()))
     }
 
-    /// The phase that runs, by its place among those of the plan; and the time left of the run, or of this phase where no
-    /// more is known.
+    /// The index of the current phase in the plan; and the time left of the run, or of this phase if the former is
+    /// unknown.
     #[must_use]
     pub fn phase(&self) -> Option<(usize, Option<Duration>)> {
         let (phase, _) = self.phase?;
@@ -209,20 +209,20 @@ impl<P: StreamProtocol> StreamLoad<P> {
         Some((phase, (end < Time::NEVER).then(|| end.since(Time::now()))))
     }
 
-    /// The plan that runs.
+    /// The plan of the run.
     #[must_use]
     pub fn plan(&self) -> &StreamPlan<P> {
         &self.common.plan
     }
 
-    /// Whether the phase that runs may be ended by counts.
+    /// Whether the current phase may end by counts.
     fn watches_counts(&self) -> bool {
         let phases = &self.common.plan.phases;
         let phase = self.phase.and_then(|(phase, _)| phases.get(phase));
         phase.is_some_and(|phase| phase.until.requests.is_some() || phase.until.failures.is_some())
     }
 
-    /// Notes when a phase has ended, and ends it when its counts are reached.
+    /// Detects the end of a phase, and ends it when its counts are reached.
     fn watch_phases(&mut self, now: Time) {
         let Some((phase, before)) = self.phase else {
             return;
@@ -245,7 +245,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
         }
     }
 
-    /// Notes what the phase that runs came to.
+    /// Records the results of the current phase.
     fn end_phase(&mut self, ended: Time) {
         let Some((phase, before)) = self.phase else {
             return;
@@ -263,12 +263,12 @@ impl<P: StreamProtocol> StreamLoad<P> {
         }
     }
 
-    /// All connections are open, or cannot be: the requests begin.
+    /// All connections are open or have failed: requests begin.
     fn begin(&mut self) {
         self.opening = Some(self.began.elapsed());
         self.resident_open = usage::resident_bytes();
         if self.progress().open == 0 {
-            // Nothing could be measured: the report says why.
+            // Nothing can be measured; the report states the reason.
             self.stop();
         }
         let (phases, plan) = (&self.common.phases, &self.common.plan);

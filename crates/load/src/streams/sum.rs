@@ -1,4 +1,4 @@
-//! What all workers found, added up: outcomes in, the document out, with what limited the generator.
+//! Merges the outcomes of all workers into the document, and determines what limited the generator.
 
 use super::generator::Outcome;
 use super::loaded::{
@@ -13,14 +13,14 @@ use corelane_measure::quantity;
 use corelane_worker::engine::Chosen;
 use std::time::Duration;
 
-/// The share of requests that a schedule may lose before the generator alone is called the limit: its last instant always has
-/// a few.
+/// Share of unsent scheduled requests above which the generator is reported as the limit: the last instant always has a
+/// few.
 const MOST_UNSENT: f64 = 0.001;
 
-/// The share of requests that may wait for a connection before the connections are called the limit.
+/// Share of requests waiting for a connection above which the number of connections is reported as the limit.
 const MOST_WAITING: f64 = 0.01;
 
-/// What a run knows beside its workers' outcomes.
+/// Data of a run other than the outcomes of its workers.
 pub(crate) struct Run<'a, P> {
     pub(crate) plan: &'a StreamPlan<P>,
     pub(crate) engine: &'a Chosen,
@@ -72,7 +72,7 @@ impl<P: StreamProtocol> Run<'_, P> {
         }
     }
 
-    /// How late requests left, where the workers' CPUs do not explain it.
+    /// How late requests left, if contention for the workers' CPUs does not explain it.
     fn late(&self, lag: Option<Summary>, outcomes: &[Outcome<P>]) -> Option<String> {
         let late = late("requests", lag, self.plan.workers.iter().map(|worker| worker.cpu))?;
         let waited: Duration = outcomes.iter().map(|outcome| outcome.waited).sum();
@@ -80,7 +80,7 @@ impl<P: StreamProtocol> Run<'_, P> {
             late
         } else {
             let waited = quantity::duration(waited.as_nanos() as f64);
-            format!("{late}; workers waited {waited} for CPUs that others had")
+            format!("{late}; workers waited {waited} for busy CPUs")
         })
     }
 
@@ -119,7 +119,7 @@ impl<P: StreamProtocol> Run<'_, P> {
     }
 }
 
-/// What is to be known of latencies of answers that gathered.
+/// The note on latencies that include batching.
 fn gathered(gathering: Duration) -> String {
     format!(
         "answers gathered for up to {} before they were taken, which latencies include (--gather)",
@@ -149,7 +149,7 @@ fn waited(requests: &RequestCounts) -> bool {
     requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING
 }
 
-/// Says how many requests were not sent, where that is more than a share of them.
+/// Reports the number of unsent requests if it exceeds a share of all.
 fn unsent(requests: &RequestCounts, most: f64) -> Option<String> {
     (requests.unsent as f64 > requests.begun as f64 * most).then(|| {
         format!(

@@ -1,20 +1,20 @@
-//! Where the bytes of one connection go: to the engine as they are, or through its TLS session.
+//! Output of one connection: directly to the engine, or through its TLS session.
 
 use corelane_worker::engine::{Id, Ops, Output, Plain};
 use corelane_worker::tls::{Encrypted, Side};
 
-/// Where the bytes of one connection go, plain or encrypted.
+/// Output of one connection, plain or encrypted.
 pub trait Transport: Output {
-    /// The connection in its engine; `None` where there is none.
+    /// The connection in its engine; `None` if encrypted or without an engine.
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {
         None
     }
 }
+
+impl<S: Side> Transport for Encrypted<'_, S> {}
 
 impl Transport for Plain<'_> {
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {
         Some((self.ops, self.id))
     }
 }
-
-impl<S: Side> Transport for Encrypted<'_, S> {}

@@ -1,4 +1,4 @@
-//! What a TCP generator moved, and what stood in its way: the document that `load tcp` ends with.
+//! Results of a TCP generator: the final document of `load tcp`.
 
 use super::plan::TcpPlan;
 use crate::failure::Failures;
@@ -13,39 +13,39 @@ pub struct TcpLoaded {
     pub schema: String,
     /// The engine that ran.
     pub engine: String,
-    /// Why it is not the engine asked for.
+    /// Why it is not the requested engine.
     pub engine_reason: Option<String>,
-    /// Seconds it took to open the connections.
+    /// Seconds spent opening connections.
     pub opening_s: f64,
-    /// Seconds in which bytes were moved; where it was waited for the last of them, until it had arrived.
+    /// Seconds during which bytes were moved; when draining, until the last byte had arrived.
     pub running_s: f64,
-    /// What all workers counted together.
+    /// Sum over all workers.
     pub total: TcpCounts,
-    /// 10^9 bits a second that this end sent.
+    /// Gbit/s sent by this end.
     pub sent_gbit_per_second: f64,
-    /// 10^9 bits a second that it received.
+    /// Gbit/s received by this end.
     pub received_gbit_per_second: f64,
-    /// 10^9 bits sent and received a CPU second of this end.
+    /// Gbit sent and received per CPU second of this end.
     pub gbit_per_cpu_second: Option<f64>,
     /// CPU seconds of all workers while bytes were moved.
     pub cpu_s: f64,
-    /// How long connections took to open.
+    /// Time to open connections.
     pub connect: Option<Summary>,
-    /// The same whole, as an HdrHistogram in V2 form.
+    /// The complete histogram, as HdrHistogram V2.
     pub connect_histogram: Option<Histogram>,
-    /// How late it was looked what a rate allows.
+    /// Lag of the timer that enforces a rate.
     #[serde(default)]
     pub schedule_lag: Option<Summary>,
-    /// The same whole, as an HdrHistogram in V2 form.
+    /// The complete histogram, as HdrHistogram V2.
     #[serde(default)]
     pub schedule_lag_histogram: Option<Histogram>,
-    /// Bytes a second of the connections that were open to the end, both ways together.
+    /// Bytes per second of the connections that were open until the end, both directions summed.
     pub rates: Option<Rates>,
-    /// Connections that stood still, those that did so longest first; `total.stalls` counts all.
+    /// Stalled connections, longest stalls first; `total.stalls` counts all.
     pub stalled: Vec<Stall>,
-    /// What kept the generator from doing what it was told, when something did.
+    /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
-    /// Why a rate was not kept though the generator alone was in the way. `None` where it was kept, and without a rate.
+    /// Why a rate was missed because of the generator itself. `None` if it was kept, and without a rate.
     #[serde(default)]
     pub behind_schedule: Option<String>,
     /// Each worker.
@@ -54,67 +54,67 @@ pub struct TcpLoaded {
     pub plan: TcpPlan,
 }
 
-/// How evenly connections fared, bytes a second.
+/// Distribution of the rates of connections, in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Connections.
     pub connections: u64,
-    /// The slowest.
+    /// Minimum.
     pub min: f64,
-    /// One in ten was no faster.
+    /// 10th percentile.
     pub p10: f64,
-    /// Half were no faster.
+    /// Median.
     pub median: f64,
-    /// Nine in ten were no faster.
+    /// 90th percentile.
     pub p90: f64,
-    /// The fastest.
+    /// Maximum.
     pub max: f64,
 }
 
 /// A connection that made no progress for a while.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// This end.
+    /// Local address.
     pub local: Option<SocketAddr>,
-    /// The other end.
+    /// Remote address.
     pub peer: SocketAddr,
-    /// Seconds from the start of the run to when it stood still.
+    /// Seconds from the start of the run to the start of the stall.
     pub since_s: f64,
-    /// How long it did; until the end of the run if it never went on.
+    /// Duration of the stall in seconds; until the end of the run if it did not end.
     pub for_s: f64,
-    /// Whether it went on.
+    /// Whether the stall ended.
     pub ended: bool,
-    /// Bytes that it had moved by then, both ways.
+    /// Bytes moved before the stall, both directions summed.
     pub bytes: u64,
 }
 
-/// What is counted.
+/// Counters of a run or worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpCounts {
-    /// Connections asked for.
+    /// Connections requested.
     pub asked: u64,
     /// Connections opened.
     pub opened: u64,
     /// Connections open when the run ended.
     pub open_at_end: u64,
-    /// Connections that the server had not ended when waiting for that was over: bytes of theirs may be on their way.
+    /// Connections that the server had not closed when draining timed out: some of their bytes may be in flight.
     #[serde(default)]
     pub undrained: u64,
     /// Connections that could not be opened, by cause.
     pub not_opened: Failures,
-    /// Connections that ended before the run did, by cause.
+    /// Connections that ended before the run, by cause.
     pub broken: Failures,
-    /// Bytes that the kernel took.
+    /// Bytes accepted by the kernel for sending.
     pub sent_bytes: u64,
     /// Bytes received.
     pub received_bytes: u64,
-    /// How often a connection stood still.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Connections that stand still at the end.
+    /// Connections stalled at the end.
     pub stalled_at_end: u64,
-    /// Segments sent again (`TCP_INFO`), of connections that were open to the end.
+    /// Retransmitted segments (`TCP_INFO`), of connections that were open until the end.
     pub retransmitted: u64,
-    /// Segments that came out of order (`TCP_INFO`), of the same.
+    /// Segments received out of order (`TCP_INFO`), of the same connections.
     pub out_of_order: u64,
 }
 
@@ -136,17 +136,17 @@ impl TcpCounts {
     }
 }
 
-/// One worker's part.
+/// Results of one worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpWorkerLoaded {
     /// The CPU it ran on.
     pub cpu: u32,
-    /// The bucket that its connections land on, where they were planned so.
+    /// The bucket that its connections land on, if so planned.
     pub bucket: Option<u16>,
-    /// What it counted.
+    /// Its counters.
     pub counts: TcpCounts,
     /// CPU seconds.
     pub cpu_s: f64,
-    /// 10^9 bits a second, both ways together.
+    /// Gbit/s, both directions summed.
     pub gbit_per_second: f64,
 }

@@ -1,5 +1,5 @@
-//! `load tcp`: n workers by m connections that write, read or both, as fast as they can or at a rate; who makes no progress
-//! is named.
+//! `load tcp`: n workers with m connections each that write, read or both, at full speed or at a rate; reports stalled
+//! connections individually.
 //!
 //! In: a [`TcpPlan`]. Out: a running [`TcpLoad`], and at its end a [`TcpLoaded`].
 

@@ -1,4 +1,4 @@
-//! What a TCP generator is to do, and how that is made from what a user asked for.
+//! The plan of a TCP generator, and how it is made from the user's settings.
 
 use crate::needs::Needs;
 use crate::sources::PlannedWorker;
@@ -11,15 +11,15 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Which way bytes go.
+/// Direction of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// To the server.
     Write,
-    /// From the server, which must send unasked.
+    /// From the server, which must send unsolicited.
     Read,
-    /// Both at once: what is written, or as much, comes back.
+    /// Both at the same time: the server echoes, or sends as much.
     Both,
 }
 
@@ -31,9 +31,9 @@ impl Direction {
     }
 }
 
-/// A word that names no direction.
+/// Invalid direction.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no direction: give write, read or both")]
+#[error("'{0}' is not a direction: use write, read or both")]
 pub struct UnknownDirection(String);
 
 impl FromStr for Direction {
@@ -56,46 +56,46 @@ impl fmt::Display for Direction {
     }
 }
 
-/// What is handed to the kernel at once, unless told otherwise: enough that the size costs nothing. Also the most.
+/// Default and maximum size of a write: large enough that the cost per call does not matter.
 pub const WRITE_BYTES: u32 = 1 << 20;
 
 const fn write_bytes() -> u32 {
     WRITE_BYTES
 }
 
-/// A TCP generator's run, fully decided.
+/// A fully resolved run of a TCP generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpPlan {
-    /// Where the connections go.
+    /// The server address.
     pub target: SocketAddr,
-    /// Which way bytes go.
+    /// Direction of transfer.
     pub direction: Direction,
-    /// Bytes of each write, at most [`WRITE_BYTES`]; the next one follows when the kernel took them all.
+    /// Bytes per write, at most [`WRITE_BYTES`]; the next write follows once the kernel has accepted all of them.
     #[serde(default = "write_bytes")]
     pub write_bytes: u32,
-    /// Bytes a second that each connection writes; `None` for as many as it can.
+    /// Bytes per second that each connection writes; `None` for no limit.
     pub write_bytes_per_second: Option<u64>,
-    /// How long connections are at work, seconds.
+    /// Duration of the transfers in seconds.
     pub duration_s: f64,
-    /// Seconds that are waited at most, after that, until everything that either end sent has arrived and the server has
-    /// ended each connection; `None` for not waiting.
+    /// Maximum drain time in seconds: waits until everything that either end sent has arrived and the server has closed
+    /// each connection; `None` for no draining.
     #[serde(default)]
     pub drain_s: Option<f64>,
-    /// Without progress for so long a connection stands still, seconds.
+    /// Seconds without progress after which a connection counts as stalled.
     pub stall_s: f64,
-    /// For opening a connection, seconds.
+    /// Timeout for opening a connection, in seconds.
     pub connect_timeout_s: f64,
-    /// The engine asked for; `None` probes and chooses.
+    /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
-    /// From which node each worker's memory comes.
+    /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// Who connects from where.
+    /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }
 
 impl TcpPlan {
-    /// What the run needs of this machine, as it is now.
+    /// The requirements of the run on this machine, in its present state.
     #[must_use]
     pub fn needs(&self) -> Needs {
         Needs::of_workers(&self.workers, self.target)

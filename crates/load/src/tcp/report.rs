@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
 use crate::report::{finish, number, percentile};
@@ -8,7 +8,7 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// Stalled connections listed in the report; the JSON document has more.
+/// Maximum number of stalled connections in the report; the JSON document has more.
 const STALLS_SHOWN: usize = 8;
 
 fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
@@ -18,41 +18,33 @@ fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
 
 impl Measurement for TcpLoaded {
     const METRICS: &'static [Metric<Self>] = &[
-        Metric::<Self>::higher(
-            "sent_gbit",
-            "sent",
-            Show::Fixed(3),
-            "10^9 bits sent a second",
-            |run| Some(Sample::Number(run.sent_gbit_per_second)),
-        )
+        Metric::<Self>::higher("sent_gbit", "sent", Show::Fixed(3), "Gbit/s sent", |run| {
+            Some(Sample::Number(run.sent_gbit_per_second))
+        })
         .unit("Gbit/s"),
         Metric::<Self>::higher(
             "received_gbit",
             "received",
             Show::Fixed(3),
-            "10^9 bits received a second",
+            "Gbit/s received",
             |run| Some(Sample::Number(run.received_gbit_per_second)),
         )
         .unit("Gbit/s"),
-        Metric::lower(
-            "stalls",
-            "stalls",
-            Show::Count,
-            "times that a connection stood still",
-            |run| number(run.total.stalls),
-        ),
+        Metric::lower("stalls", "stalls", Show::Count, "stalls of connections", |run| {
+            number(run.total.stalls)
+        }),
         Metric::lower(
             "failed",
             "failed",
             Show::Share,
-            "connections not opened or broken, as a share of those asked for",
+            "share of requested connections not opened or broken",
             |run| failed(&run.total),
         ),
         Metric::higher(
             "gbit_per_cpu_s",
             "per CPU",
             Show::Fixed(2),
-            "10^9 bits a CPU second of this end",
+            "Gbit per CPU second of this end",
             |run| run.gbit_per_cpu_second.map(Sample::Number),
         ),
         Metric::higher("opened", "opened", Show::Count, "connections opened", |run| {
@@ -69,40 +61,44 @@ impl Measurement for TcpLoaded {
             "stalled",
             "stalled",
             Show::Count,
-            "connections that stood still at the end",
+            "connections stalled at the end",
             |run| number(run.total.stalled_at_end),
         ),
         Metric::lower(
             "undrained",
             "undrained",
             Show::Count,
-            "connections that the server did not end in time",
+            "connections that the server did not close in time",
             |run| number(run.total.undrained),
         ),
         Metric::lower(
             "retransmitted",
             "sent again",
             Show::Count,
-            "segments sent again",
+            "segments retransmitted",
             |run| number(run.total.retransmitted),
         ),
         Metric::lower(
             "out_of_order",
             "disorder",
             Show::Count,
-            "segments that came out of order",
+            "segments received out of order",
             |run| number(run.total.out_of_order),
         ),
         Metric::higher(
             "slowest",
             "slowest",
             Show::Bytes,
-            "bytes a second of the slowest connection",
+            "bytes per second of the slowest connection",
             |run| run.rates.map(|rates| Sample::Number(rates.min)),
         ),
-        Metric::higher("sent", "sent", Show::Bytes, "bytes that the kernel took", |run| {
-            number(run.total.sent_bytes)
-        }),
+        Metric::higher(
+            "sent",
+            "sent",
+            Show::Bytes,
+            "bytes accepted by the kernel",
+            |run| number(run.total.sent_bytes),
+        ),
         Metric::higher("received", "received", Show::Bytes, "bytes received", |run| {
             number(run.total.received_bytes)
         }),
@@ -110,14 +106,14 @@ impl Measurement for TcpLoaded {
             "connect_p99",
             "opening p99",
             Show::Nanoseconds,
-            "time to open that 99 in 100 connections did not exceed",
+            "99th percentile time to open a connection",
             |run| percentile(run.connect.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower(
             "lag_p99",
             "lag p99",
             Show::Nanoseconds,
-            "schedule lag that 99 in 100 did not exceed",
+            "99th percentile schedule lag",
             |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
         ),
     ];
@@ -147,7 +143,7 @@ impl Measurement for TcpLoaded {
 }
 
 impl TcpLoaded {
-    /// How many connections moved how much.
+    /// Number of connections, and bytes moved.
     fn moved(&self) -> Vec<String> {
         let total = &self.total;
         let [opened, asked] = [total.opened, total.asked].map(quantity::count);
@@ -163,12 +159,12 @@ impl TcpLoaded {
         )];
         lines.extend(self.engine_reason.as_ref().map(|reason| format!("({reason})")));
         lines.push(format!(
-            "sent {sent} ({sending} Gbit/s), received {received} ({receiving} Gbit/s), {cost} Gbit a CPU second"
+            "sent {sent} ({sending} Gbit/s), received {received} ({receiving} Gbit/s), {cost} Gbit per CPU second"
         ));
         lines
     }
 
-    /// What stood in the way, and how evenly connections fared.
+    /// Errors and stalls, and the distribution of rates over connections.
     fn troubles(&self) -> Vec<String> {
         let total = &self.total;
         let counts = [
@@ -179,7 +175,7 @@ impl TcpLoaded {
         ];
         let [stalls, at_end, again, disorder] = counts.map(quantity::count);
         let mut lines = vec![format!(
-            "stalls {stalls} ({at_end} at the end), segments sent again {again}, out of order {disorder}"
+            "stalls {stalls} ({at_end} at the end), retransmitted segments {again}, out of order {disorder}"
         )];
         if total.undrained > 0 {
             let undrained = quantity::count(total.undrained);
@@ -194,7 +190,7 @@ impl TcpLoaded {
         lines.extend(self.rates.map(|rates| {
             let [slowest, median, fastest] =
                 [rates.min, rates.median, rates.max].map(|rate| quantity::bytes(rate as u64));
-            format!("bytes a second a connection: slowest {slowest}, median {median}, fastest {fastest}")
+            format!("bytes/s per connection: slowest {slowest}, median {median}, fastest {fastest}")
         }));
         lines
     }

@@ -1,4 +1,4 @@
-//! The running TCP generator, and what its workers found, added up.
+//! The running TCP generator, and the sum of its workers' results.
 
 use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
@@ -12,10 +12,10 @@ use crate::streams::{
 use crate::{Generator, Moment, Needs};
 use std::time::Duration;
 
-/// Stalls that the document names.
+/// Maximum number of stalls listed in the document.
 const STALLS_NAMED: usize = 256;
 
-/// A TCP generator that is running. Dropping it ends it.
+/// A running TCP generator. Dropping it stops it.
 pub struct TcpLoad {
     plan: TcpPlan,
     load: StreamLoad<Bytes>,
@@ -57,20 +57,19 @@ impl Generator for TcpLoad {
 }
 
 impl TcpLoad {
-    /// What happened so far, over all workers.
+    /// Progress over all workers.
     #[must_use]
     pub fn progress(&self) -> StreamProgress {
         self.load.progress()
     }
 
-    /// What only the workers know, as of the last time that this was asked: for one who watches. Its times are those that
-    /// connections took to open.
+    /// Live data of the workers, as of the previous call. Its times are those to open connections.
     #[must_use]
     pub fn seen(&self) -> Seen {
         self.load.seen()
     }
 
-    /// The time left in which bytes are moved; `None` before they are.
+    /// The time left for transfers; `None` before they start.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         match self.load.phase() {
@@ -79,7 +78,7 @@ impl TcpLoad {
         }
     }
 
-    /// The plan that runs.
+    /// The plan of the run.
     #[must_use]
     pub fn plan(&self) -> &TcpPlan {
         &self.plan
@@ -141,7 +140,7 @@ impl TcpLoad {
 }
 
 impl TcpPlan {
-    /// The same as a plan over streams: one pool, and one phase.
+    /// The plan as a stream plan: one pool and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
         let pool = PlannedPool {
             name: "main".to_owned(),
@@ -190,7 +189,7 @@ impl TcpPlan {
 }
 
 impl TcpCounts {
-    /// What one worker counted; `drained` says that the last bytes were waited for.
+    /// The counters of one worker; `drained`: draining was requested.
     fn of(outcome: &Outcome<Bytes>, drained: bool) -> Self {
         let (tally, shared) = (&outcome.groups[0].tally.counts, &outcome.groups[0].shared);
         Self {
@@ -210,7 +209,7 @@ impl TcpCounts {
     }
 }
 
-/// The stalls of a worker; those that did not end lasted to the end of the run.
+/// The stalls of a worker; unfinished ones lasted until the end of the run.
 fn stalls(shared: &Transfers, running_s: f64) -> impl Iterator<Item = super::Stall> {
     shared.stalls.iter().map(move |stall| super::Stall {
         for_s: if stall.ended {
@@ -222,7 +221,7 @@ fn stalls(shared: &Transfers, running_s: f64) -> impl Iterator<Item = super::Sta
     })
 }
 
-/// How evenly connections fared; nothing where there was none.
+/// Distribution of rates over connections; `None` without connections.
 fn spread(mut rates: Vec<f64>) -> Option<Rates> {
     rates.sort_by(f64::total_cmp);
     let at = |share: f64| {

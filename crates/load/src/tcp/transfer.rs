@@ -1,5 +1,5 @@
-//! Bytes in one or both directions for as long as a run lasts: what each connection writes when, whether it makes progress, and
-//! when the last bytes have arrived.
+//! Transfers in one or both directions for the length of a run: when each connection writes, whether it makes progress,
+//! and when the last bytes have arrived.
 
 use super::loaded::Stall;
 use super::plan::{Direction, WRITE_BYTES};
@@ -11,45 +11,46 @@ use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Bytes that a rate may have queued on a connection: a peer that takes less than its rate is not made up for.
+/// Maximum backlog of a rate on a connection: if the peer reads more slowly than the rate, the deficit is not made up
+/// for.
 const MOST_QUEUED: u64 = WRITE_BYTES as u64;
 
-/// What is written: zeros, as the measure is how many.
+/// Data to write; zeros, because only the amount matters.
 static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; WRITE_BYTES as usize].into());
 
-/// How often a connection is looked at: for progress, and for what a rate allows.
+/// Interval between checks of a connection: progress, and the allowance of a rate.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a look may take of the time, for each connection of the run: with more than 10,000, looks are rarer, so that looking at
-/// a million leaves time for moving bytes.
+/// Time budget per connection for checks: above 10,000 connections the interval grows, so that checking a million
+/// leaves time for transfers.
 const LOOK_A_CONNECTION: Duration = Duration::from_micros(2);
 
-/// Stalls that one worker names; all are counted.
+/// Maximum number of stalls listed per worker; all are counted.
 const STALLS_NAMED: usize = 64;
 
-/// The bytes that connections move.
+/// The protocol of `load tcp`: bytes without structure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Bytes {
     pub(super) direction: Direction,
-    /// Of each write.
+    /// Bytes per write.
     pub(super) write_bytes: u32,
-    /// Of each connection; `None` for as many as it can.
+    /// Bytes per second per connection; `None` for no limit.
     pub(super) write_bytes_per_second: Option<u64>,
-    /// Without progress for so long a connection stands still.
+    /// Time without progress after which a connection counts as stalled.
     pub(super) stall: Duration,
-    /// Whether the last bytes are waited for.
+    /// Whether to wait for the last bytes at the end.
     pub(super) drains: bool,
 }
 
-/// One connection's transfer.
+/// The transfer of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Transfer {
-    /// Bytes handed to the engine.
+    /// Bytes passed to the engine.
     handed: u64,
-    /// Of those, bytes that the kernel has taken, as far as they are counted.
+    /// Of those, bytes accepted by the kernel, as of the last count.
     sent: u64,
     received: u64,
-    /// Bytes moved when it was last looked at, and when it last made progress.
+    /// Bytes moved at the last check, and when progress was last made.
     seen: u64,
     progress: Time,
     is_stalled: bool,
@@ -57,27 +58,27 @@ pub(crate) struct Transfer {
     is_finishing: bool,
 }
 
-/// What the transfers of a worker came to.
+/// Results of a worker's transfers.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
-    /// When the first began to write.
+    /// When the first connection began to write.
     start: Option<Time>,
-    /// When the last bytes arrived that are known of.
+    /// When the last known bytes arrived.
     arrived: Option<Time>,
-    /// How late looks were that a rate asks for.
+    /// Lag of checks that enforce a rate.
     pub(super) lag: Histogram,
     pub(super) stalls: Vec<Stall>,
     pub(super) stall_count: u64,
-    /// Connections that stand still.
+    /// Stalled connections.
     pub(super) stalled: u64,
-    /// Bytes that each connection moved that was open to the end.
+    /// Bytes moved by each connection that was open until the end.
     pub(super) moved: Vec<u64>,
     pub(super) retransmitted: u64,
     pub(super) out_of_order: u64,
 }
 
 impl Transfers {
-    /// From the first byte to the last that arrived.
+    /// From the first byte sent to the last one received.
     pub(super) fn running(&self) -> Duration {
         let times = self.start.zip(self.arrived);
         times.map_or(Duration::ZERO, |(start, arrived)| arrived.since(start))
@@ -150,7 +151,8 @@ impl StreamProtocol for Bytes {
         }
     }
 
-    /// The server has ended its side: at the end everything has arrived, there and here; before, nothing more is expected of it.
+    /// The server has closed its side: at the end, everything has arrived at both ends; earlier, nothing more is
+    /// expected.
     fn ended(
         transfer: &mut Transfer,
         _genuine: bool,
@@ -161,7 +163,7 @@ impl StreamProtocol for Bytes {
             return Step::Failed(Failure::ClosedEarly);
         }
         if context.terms.pool.protocol.direction == Direction::Write {
-            // The server has taken the last of them.
+            // The server has received the last byte.
             context.shared.arrived = Some(context.now);
         }
         transfer.last(context);
@@ -171,8 +173,8 @@ impl StreamProtocol for Bytes {
         }
     }
 
-    /// Ends this side, so that the server ends its own once everything has arrived. What the kernel has not taken is not sent
-    /// any more.
+    /// Closes this side, so that the server closes its own once everything has arrived. Bytes not yet accepted by the
+    /// kernel are discarded.
     fn finish(transfer: &mut Transfer, deadline: &mut Time, context: &mut Context<'_, Self, impl Transport>) {
         transfer.look(context);
         (transfer.is_finishing, *deadline) = (true, Time::NEVER);
@@ -199,7 +201,7 @@ impl StreamProtocol for Bytes {
 }
 
 impl Transfer {
-    /// Writes the next piece, or what its rate has allowed by now.
+    /// Writes the next piece, or as much as the rate allows by now.
     fn write(&mut self, context: &mut Context<'_, Bytes, impl Transport>) -> Step {
         let bytes = &context.terms.pool.protocol;
         let Some(start) = context
@@ -236,7 +238,7 @@ impl Transfer {
         Step::Wait
     }
 
-    /// Counts what the kernel has taken; all bytes moved, both ways.
+    /// Counts the bytes accepted by the kernel; returns all bytes moved, both directions summed.
     fn count(&mut self, context: &mut Context<'_, Bytes, impl Transport>) -> u64 {
         let sent = self.handed - context.out.queued().min(self.handed);
         context.counts.bytes.sent += sent - self.sent;
@@ -244,11 +246,11 @@ impl Transfer {
         sent + self.received
     }
 
-    /// Looks whether it has made progress.
+    /// Checks for progress.
     fn look(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
         let moved = self.count(context);
         let bytes = &context.terms.pool.protocol;
-        // A writer that its rate holds back does not stand still.
+        // A writer limited by its rate is not stalled.
         let waits = context.out.queued() > 0 || !bytes.direction.writes();
         if moved != self.seen || !waits {
             (self.seen, self.progress) = (moved, context.now);
@@ -298,7 +300,7 @@ impl Transfer {
         self.count(context);
     }
 
-    /// The connection was open to the end: what it moved, and what the kernel reports of it.
+    /// The connection was open until the end: records its bytes and `TCP_INFO`.
     fn last(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
         let moved = self.count(context);
         context.shared.moved.push(moved);
@@ -310,7 +312,7 @@ impl Transfer {
     }
 }
 
-/// From one look at a connection to the next.
+/// Interval between checks of a connection.
 fn look_interval(context: &Context<'_, Bytes, impl Transport>) -> Duration {
     let all = u32::try_from(context.terms.pool.connections).unwrap_or(u32::MAX);
     LOOK.max(LOOK_A_CONNECTION.saturating_mul(all))

@@ -1,6 +1,6 @@
-//! One source socket of the generator: what it has sent, what came back, and how much of it is outstanding.
+//! One source socket of the generator: datagrams sent, returned and outstanding.
 //!
-//! Sized for a million: about 100 bytes, no allocation, beside what a protocol keeps.
+//! Designed for a million sockets: about 100 bytes, no allocation, besides protocol state.
 
 use corelane_proto::probe::{Arrival, Sequence};
 use corelane_worker::engine::Id;
@@ -9,16 +9,16 @@ use corelane_worker::engine::Id;
 #[derive(Debug, Clone)]
 pub(super) struct Flow<S> {
     pub(super) id: Id,
-    /// Index of the lease that it belongs to, within its worker.
+    /// Index of its lease within the worker.
     pub(super) lease: u32,
-    /// Datagrams sent, and so the next sequence number.
+    /// Datagrams sent; equals the next sequence number.
     pub(super) sent: u32,
-    /// Sequence numbers before this one are settled: answered, overtaken by an answer, or given up.
+    /// Sequence numbers before this one are settled: answered, overtaken by an answer, or timed out.
     settled: u32,
-    /// `settled` when the flow was last looked at for stalling.
+    /// `settled` at the last stall check.
     settled_then: u32,
     returned: Sequence,
-    /// What the protocol keeps.
+    /// Protocol state.
     pub(super) kept: S,
 }
 
@@ -40,8 +40,8 @@ impl<S: Default> Flow<S> {
         self.sent.wrapping_sub(self.settled)
     }
 
-    /// Takes in an answer. What it overtook no longer holds the window: it is late or lost, and is counted as whichever
-    /// it turns out to be.
+    /// Processes an answer. Datagrams that it overtook leave the window: they are late or lost, and counted
+    /// accordingly.
     pub(super) fn arrive(&mut self, sequence: u32) -> Arrival {
         let arrival = self.returned.arrive(sequence, self.sent);
         if arrival == Arrival::InOrder && self.returned.end().wrapping_sub(self.settled) <= self.outstanding()
@@ -51,7 +51,7 @@ impl<S: Default> Flow<S> {
         arrival
     }
 
-    /// Gives up what has been outstanding since the last look without any progress.
+    /// Settles everything outstanding if there was no progress since the last check.
     pub(super) fn give_up_if_stalled(&mut self) {
         if self.settled == self.settled_then {
             self.settled = self.sent;

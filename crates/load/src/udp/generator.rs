@@ -1,6 +1,7 @@
-//! What one worker of the generator does: sends as its pace says, takes in answers, and counts the outcome of each request.
+//! One worker of the generator: sends according to its pace, receives answers, and counts the outcome of each request.
 //!
-//! In: a lease of sources, a start time, events of its engine. Out: requests of its protocol through the engine; at the end an [`Outcome`].
+//! In: a lease of sources, a start time, events of its engine. Out: protocol requests through the engine; at the end an
+//! [`Outcome`].
 
 use super::flow::Flow;
 use super::loaded::Counts;
@@ -22,35 +23,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Datagrams that one socket sends before the next one's turn, when nothing else paces it: one `sendmmsg`, and at most one
+/// Datagrams sent by one socket before the next one's turn if nothing else paces it: one `sendmmsg`, and at most one
 /// `UDP_SEGMENT` send (`UDP_MAX_SEGMENTS` is 64 in older kernels).
 const BURST: u32 = 64;
 
-/// How long a turn waits while the kernel does not take what is queued.
+/// Wait of a turn while the kernel does not accept queued datagrams.
 const QUEUE_LOOK: Duration = Duration::from_millis(1);
 
-/// What anyone may read while a worker runs.
+/// Live counters of a worker, readable by any thread.
 #[derive(Debug, Default)]
 pub(super) struct LiveCounters {
     pub(super) sent: Counter,
     pub(super) returned: Counter,
-    /// 1 once nothing more will be sent.
+    /// 1 once sending has ended.
     pub(super) sending_ended: Counter,
     pub(super) shown: Showing<Shown>,
 }
 
-/// What all workers publish, each at its place.
+/// Live counters of all workers, by place.
 pub(super) type Lives = Arc<[CachePadded<LiveCounters>]>;
 
 /// One worker's generator.
 pub(super) struct Generator<P: DatagramProtocol> {
     pub(super) plan: Arc<UdpPlan<P>>,
-    /// The plan's, in memory of this worker.
+    /// A copy of the plan's protocol in this worker's memory.
     protocol: P,
     stop: Arc<AtomicBool>,
-    /// What all workers publish, this one at its place.
+    /// Live counters of all workers; this one's at its place.
     lives: Lives,
-    /// This worker's place among all, which its share of the schedule depends on.
+    /// This worker's place, which determines its share of the schedule.
     place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
     /// Flow of each engine slot.
@@ -60,13 +61,13 @@ pub(super) struct Generator<P: DatagramProtocol> {
     tally: Tally,
     /// Datagrams sent and not settled, over all flows.
     pub(super) outstanding: u64,
-    /// Whose turn it is.
+    /// The next flow to send.
     cursor: usize,
     /// Flows whose window could not be filled because the arena was full.
     starved: Vec<u32>,
 }
 
-/// What one worker counts and times, and reports at its end.
+/// Counts and times of one worker, reported at its end.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) counts: Counts,
@@ -96,7 +97,7 @@ impl<P: DatagramProtocol> Generator<P> {
         }
     }
 
-    /// Has a socket of a lease send, too.
+    /// Adds a socket of a lease to the senders.
     pub(super) fn add(&mut self, id: Id, lease: usize) {
         self.flow_of_slot
             .resize(self.flow_of_slot.len().max(id.slot() + 1), 0);
@@ -106,7 +107,7 @@ impl<P: DatagramProtocol> Generator<P> {
         self.tally.leases.resize(leases, (0, 0));
     }
 
-    /// Sends from `start` until the plan's end or a stop, waits for the last answers, and takes stock.
+    /// Sends from `start` until the plan's end or a stop, waits for the last answers, and returns the results.
     fn send_all<E: Engine>(&mut self, engine: &mut E, start: Time) -> io::Result<()> {
         while engine.now() < start && !self.stopped() {
             engine.turn(start, self)?;
@@ -206,7 +207,7 @@ impl<P: DatagramProtocol> Generator<P> {
         per_second: f64,
     ) -> io::Result<()> {
         let (place, workers) = (self.place, self.plan.workers.len());
-        // Under skew a worker has its own even spacing; its place keeps all from starting in one burst.
+        // Under skew each worker is evenly spaced by itself; its place prevents all from starting in one burst.
         let own = mix.as_ref().map_or(1.0, |mix| mix.share() * workers as f64);
         let mut schedule = Schedule::new(start, per_second * own, place, workers);
         while self.goes_on(engine.now(), end) {
@@ -235,7 +236,7 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    /// Lets the kernel take what is queued: all of it, or what it takes within the loss timeout.
+    /// Flushes the queues until the kernel has accepted everything or the loss timeout expires.
     fn empty_queues<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let give_up = engine.now() + self.plan.loss_timeout();
         while self.queued(engine.ops()) > 0 && engine.now() < give_up {
@@ -245,19 +246,19 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    /// Datagrams handed to the engine that the kernel has neither taken nor refused.
+    /// Datagrams passed to the engine that the kernel has neither accepted nor refused.
     fn queued(&self, ops: &Ops) -> u64 {
         let counters = ops.counters();
         self.issued() - counters.sent - counters.send_failed.total()
     }
 
-    /// Waits until everything has come back, or nothing has for the loss timeout.
+    /// Waits until all answers have arrived, or none has for the loss timeout.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let mut returned = self.tally.counts.returned;
         let mut give_up = engine.now() + self.plan.loss_timeout();
         let sent = engine.ops().counters().sent;
         while self.tally.counts.returned < sent {
-            // Who was kept from its CPU until then looks once more.
+            // After the deadline, poll once more, in case the thread was off its CPU until then.
             let is_last = engine.now() >= give_up;
             engine.turn(give_up, self)?;
             if self.tally.counts.returned > returned {
@@ -271,7 +272,7 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    /// Datagrams handed to the engine.
+    /// Datagrams passed to the engine.
     fn issued(&self) -> u64 {
         self.tally.leases.iter().map(|(sent, _)| sent).sum()
     }
@@ -281,7 +282,7 @@ impl<P: DatagramProtocol> Generator<P> {
         self.cursor = if next < self.flows.len() { next } else { 0 };
     }
 
-    /// Gives up what a flow has outstanding since the last look without any progress.
+    /// Settles everything outstanding on a flow without progress since the last check.
     pub(super) fn give_up_if_stalled(&mut self, flow: usize) {
         let flow = &mut self.flows[flow];
         let before = flow.outstanding();
@@ -289,7 +290,7 @@ impl<P: DatagramProtocol> Generator<P> {
         self.outstanding -= u64::from(before - flow.outstanding());
     }
 
-    /// Hands one request with the intended send time `due` to the engine; says whether there was room and budget.
+    /// Passes one request with intended send time `due` to the engine; returns whether there was room and budget.
     pub(super) fn send(&mut self, ops: &mut Ops, flow: usize, due: Time) -> bool {
         let (flow, protocol) = (&mut self.flows[flow], &self.protocol);
         let (kept, number) = (&mut flow.kept, flow.sent);
@@ -365,7 +366,7 @@ impl<P: DatagramProtocol> Generator<P> {
     }
 }
 
-/// The causes that occurred, with their counts.
+/// The non-zero causes, with their counts.
 fn by_cause(failures: &FailureCounts) -> BTreeMap<String, u64> {
     let occurred = failures.by_cause().into_iter().filter(|(_, count)| *count > 0);
     occurred.map(|(cause, count)| (cause.to_owned(), count)).collect()
@@ -389,7 +390,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
 
     fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally> {
         let sent = self.send_all(engine, start);
-        // Also when it failed: the others may wait for it.
+        // Set even on failure, because other workers may wait for it.
         self.lives[self.place].sending_ended.set(1);
         sent.map(|()| self.tally)
     }
@@ -412,7 +413,7 @@ impl<P: DatagramProtocol> Handler for Generator<P> {
     }
 }
 
-/// Opens a lease's sockets, connected to the target.
+/// Opens the sockets of a lease, connected to the target.
 fn open_sockets(
     lease: &Lease,
     target: SocketAddr,

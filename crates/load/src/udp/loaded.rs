@@ -1,4 +1,4 @@
-//! What a UDP generator sent and got back: the document that `load udp` ends with.
+//! Results of a UDP generator: the final document of `load udp`.
 
 use crate::account::add_named;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -12,25 +12,25 @@ use std::net::{IpAddr, SocketAddr};
 pub struct UdpLoaded {
     /// `corelane/loaded-udp/1`.
     pub schema: String,
-    /// Where it sent.
+    /// The target address.
     pub target: SocketAddr,
     /// The engine that ran.
     pub engine: String,
-    /// Why it is not the engine asked for, or the faster one.
+    /// Why it is not the requested engine, or not the fastest one.
     pub engine_reason: Option<String>,
     /// Seconds from the first intended send to the last.
     pub sending_s: f64,
-    /// Sockets.
+    /// Number of sockets.
     pub sockets: usize,
-    /// What all workers counted together.
+    /// Sum over all workers.
     pub total: Counts,
-    /// Round trips from the intended send time; `None` when no answer came.
+    /// Round trips from the intended send time; `None` without answers.
     pub round_trip: Option<Summary>,
-    /// The same whole, as an HdrHistogram in V2 form.
+    /// The complete histogram, as HdrHistogram V2.
     pub round_trip_histogram: Option<Histogram>,
-    /// How late datagrams left behind their schedule; `None` without a schedule.
+    /// Schedule lag of datagrams; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
-    /// What kept the generator from doing what it was told, when something did.
+    /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
     /// Each worker.
     pub workers: Vec<WorkerLoaded>,
@@ -38,33 +38,33 @@ pub struct UdpLoaded {
     pub sources: Vec<SourceLoaded>,
 }
 
-/// Datagrams by fate.
+/// Datagrams by outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Datagrams that the kernel took.
+    /// Datagrams accepted by the kernel.
     pub sent: u64,
-    /// Payload bytes of them.
+    /// Payload bytes of these datagrams.
     pub sent_bytes: u64,
-    /// Answers that came back intact for the first time.
+    /// Intact answers, duplicates excluded.
     pub returned: u64,
-    /// Sent and not returned; 0 when no answers were expected.
+    /// Sent and not returned; 0 if no answers were expected.
     pub lost: u64,
-    /// Answers that came again.
+    /// Duplicate answers.
     pub duplicated: u64,
-    /// Answers overtaken by a later one (counted in `returned` too).
+    /// Answers overtaken by a later one (also counted in `returned`).
     pub reordered: u64,
-    /// Answers that fail their check, or that were never asked for.
+    /// Answers that fail their check, or match no request.
     pub corrupted: u64,
-    /// Answers that are not what was asked for, by what they say; counted in `returned` too.
+    /// Intact answers with unexpected content, by what they say; also counted in `returned`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
-    /// Answers too far behind to be told from duplicates.
+    /// Answers too far behind to be distinguished from duplicates.
     pub too_late: u64,
-    /// Datagrams on the schedule that were not sent before the run ended.
+    /// Datagrams on the schedule that were not sent before the end of the run.
     pub unsent: u64,
-    /// Datagrams that the kernel refused, by cause.
+    /// Datagrams refused by the kernel, by cause.
     pub refused: BTreeMap<String, u64>,
-    /// Errors that the network sent back (ICMP), by cause; the datagrams that they are about count as sent.
+    /// ICMP errors received, by cause; the datagrams concerned count as sent.
     #[serde(default)]
     pub network_errors: BTreeMap<String, u64>,
 }
@@ -87,7 +87,7 @@ impl Counts {
     }
 }
 
-/// One worker's part.
+/// Results of one worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerLoaded {
     /// The CPU it ran on.
@@ -96,22 +96,22 @@ pub struct WorkerLoaded {
     pub bucket: Option<u16>,
     /// Its counts.
     pub counts: Counts,
-    /// Where its memory lies; `None` in reports of versions that did not ask.
+    /// NUMA placement of its memory; `None` in documents of versions that did not record it.
     #[serde(default)]
     pub memory: Option<WorkerMemory>,
 }
 
-/// One source address's part.
+/// Results of one source address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLoaded {
     /// The address.
     pub address: IpAddr,
     /// The bucket it was planned for.
     pub bucket: Option<u16>,
-    /// Sockets on it.
+    /// Number of its sockets.
     pub sockets: usize,
-    /// Datagrams queued to be sent from it.
+    /// Datagrams queued for sending from it.
     pub sent: u64,
-    /// Answers returned for the first time.
+    /// Answers, duplicates excluded.
     pub returned: u64,
 }

@@ -1,11 +1,11 @@
-//! Sending under skew: every flow sends its share of the traffic, whatever becomes of it.
+//! Sending under skew: every flow sends its share of the traffic, regardless of answers.
 //!
-//! A generator that sends as fast as answers come would not: each of its workers would keep its own bucket busy, and the
-//! shares would be those of the buckets' speeds. So the workers keep step. Each looks how far the others have come for their
-//! share, and does not run ahead of the slowest. The rate of all is then the highest at which the mix holds, and CPUs of
-//! small buckets idle, as they would under real traffic of that mix.
+//! Sending as fast as answers arrive would distort the shares: each worker would keep its own bucket busy, and the
+//! shares would follow the speeds of the buckets. So the workers stay in step: each compares its progress, relative to
+//! its share, with the others, and does not run ahead of the slowest. The total rate is then the highest at which the
+//! mix holds, and CPUs of small buckets idle, as under real traffic of that mix.
 //!
-//! In: the plan's weights, and what the other workers publish. Out: datagrams, through the generator.
+//! In: the plan's weights, and the live counters of the other workers. Out: datagrams, through the generator.
 
 use super::generator::{Generator, Lives};
 use super::plan::UdpPlan;
@@ -18,17 +18,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far a worker may run ahead of the slowest, in datagrams of all workers together: a few time slices of the scheduler
-/// (3 ms) at some hundred thousand a second. More would blur the mix of a short run.
+/// How far a worker may run ahead of the slowest, in datagrams of all workers together: a few time slices of the
+/// scheduler (3 ms) at some hundred thousand per second. More would distort the mix of a short run.
 const LEAD: f64 = 2_048.0;
 
-/// How long a worker that is ahead waits before it looks again: some ten datagrams of the slowest.
+/// How long a worker that is ahead waits before the next check: about ten datagrams of the slowest.
 const LEAD_LOOK: Duration = Duration::from_micros(50);
 
-/// Datagrams queued between two passes of the engine.
+/// Maximum number of datagrams queued between two passes of the engine.
 const MOST_QUEUED: u32 = 256;
 
-/// Unanswered datagrams of one flow: answers that come all at once fit a socket's default receive buffer of 212,992 bytes,
+/// Unanswered datagrams per flow: a burst of that many answers fits a socket's default receive buffer of 212,992 bytes,
 /// which holds about 160 of the posts' 510 bytes (1,280 bytes of memory each).
 const LARGEST_WINDOW: u32 = 128;
 
@@ -36,24 +36,24 @@ const LARGEST_WINDOW: u32 = 128;
 pub(super) struct Mix {
     pub(super) turns: Turns,
     place: usize,
-    /// Each worker's share of everything.
+    /// Each worker's share of the total.
     shares: Vec<f64>,
     lives: Lives,
     issued: u64,
 }
 
-/// Why a worker queues no more for now.
+/// Why a worker queues no more datagrams for now.
 enum Pause {
     /// Enough for one pass, or the arena is full.
     Enough,
-    /// Too much is unanswered.
+    /// Too many datagrams are unanswered.
     Window,
     /// It is ahead of the others.
     Ahead,
 }
 
 impl Mix {
-    /// The part of worker `place`; `None` where all flows are alike.
+    /// The part of worker `place`; `None` if all flows have equal shares.
     pub(super) fn new<P>(plan: &UdpPlan<P>, place: usize, lives: &Lives) -> Option<Self> {
         let weights = &plan.workers.get(place)?.weights;
         let share = |worker: &PlannedWorker| worker.weights.iter().sum();
@@ -66,7 +66,7 @@ impl Mix {
         })
     }
 
-    /// This worker's share of everything.
+    /// This worker's share of the total.
     pub(super) fn share(&self) -> f64 {
         self.shares[self.place]
     }
@@ -83,8 +83,8 @@ impl Mix {
 }
 
 impl<P: DatagramProtocol> Generator<P> {
-    /// Sends as flows take turns, until `end`: as fast as the slowest worker can, and with a window no more than that
-    /// unanswered, in all flows of this worker together.
+    /// Sends from the flows in turn until `end`, as fast as the slowest worker can; with a window, at most that many
+    /// datagrams are unanswered over all flows of this worker.
     pub(super) fn keep_mix<E: Engine>(
         &mut self,
         engine: &mut E,

@@ -1,4 +1,4 @@
-//! `load udp`: datagrams from any number of sockets, flooded, windowed or on a schedule, each one accounted for.
+//! `load udp`: datagrams from any number of sockets, flooded, windowed or on a schedule; each one is accounted for.
 //!
 //! In: a [`UdpPlan`]. Out: a running [`UdpLoad`], and at its end a [`UdpLoaded`].
 

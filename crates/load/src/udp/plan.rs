@@ -1,5 +1,5 @@
-//! What a UDP generator is to do: serialisable, with every source leased to one worker, so that workers never ask each
-//! other.
+//! The plan of a UDP generator: serialisable, with every source leased to one worker, so that workers need no
+//! coordination.
 
 use crate::needs::Needs;
 use crate::pace::Pace;
@@ -15,58 +15,58 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A UDP generator's run, fully decided.
+/// A fully resolved run of a UDP generator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UdpPlan<P = Probes> {
-    /// Where to send.
+    /// The target address.
     pub target: SocketAddr,
-    /// What is sent.
+    /// The protocol of its datagrams.
     #[serde(flatten)]
     pub protocol: P,
     /// When to send.
     pub pace: Pace,
     /// When to stop.
     pub until: Until,
-    /// Whether the target answers. Without answers nothing is waited for, and nothing is called lost.
+    /// Whether the target answers. If not, nothing is awaited, and nothing counts as lost.
     pub answers: bool,
-    /// How long without any answer before what is outstanding counts as lost, seconds.
+    /// Seconds without any answer after which outstanding datagrams count as lost.
     pub loss_timeout_s: f64,
-    /// The engine asked for; `None` probes and chooses.
+    /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
-    /// Datagrams moved at once; 1 is one `sendto` and one `recvfrom` a datagram.
+    /// Datagrams per system call; 1 means one `sendto` and one `recvfrom` per datagram.
     pub batch: usize,
     /// Send runs of datagrams as one `UDP_SEGMENT` send.
     pub coalesce: bool,
     /// Receive `UDP_GRO` super-datagrams.
     pub gro: bool,
-    /// From which node each worker's memory comes.
+    /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// From which node the buffers of datagrams come, where that is to differ.
+    /// NUMA node of the datagram buffers, if different.
     #[serde(default)]
     pub buffer_memory: Option<MemoryPolicy>,
-    /// How the flows share the traffic; the workers' weights say it socket by socket.
+    /// How traffic is shared among flows; the workers' weights give the share of each socket.
     #[serde(default)]
     pub skew: Skew,
-    /// Who sends from where.
+    /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }
 
-/// When a run ends: at the first of these that is met, and on request.
+/// When a run ends: at the first limit reached, and on request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Until {
-    /// After so many seconds.
+    /// After this many seconds.
     pub duration_s: Option<f64>,
-    /// After so many datagrams over all workers.
+    /// After this many datagrams over all workers.
     pub datagrams: Option<u64>,
 }
 
-/// Seconds without an answer after which what is outstanding counts as lost, unless asked otherwise: far above any round trip
-/// inside a machine or a building.
+/// Default seconds without an answer after which outstanding datagrams count as lost: far above any round trip inside a
+/// machine or a building.
 const LOSS_TIMEOUT_S: f64 = 0.2;
 
 impl<P> UdpPlan<P> {
-    /// A flood of requests that are answered, until it is stopped, sent as engines do by default.
+    /// A flood of answered requests until stopped, with default engine settings.
     #[must_use]
     pub fn new(target: SocketAddr, protocol: P, workers: Vec<PlannedWorker>) -> Self {
         let usual = EngineSettings::default();
@@ -88,7 +88,7 @@ impl<P> UdpPlan<P> {
         }
     }
 
-    /// The same, each socket with its share of the traffic.
+    /// The same plan, with a share of the traffic for each socket.
     #[must_use]
     pub fn skewed(mut self, skew: Skew) -> Self {
         self.skew = skew;
@@ -96,7 +96,7 @@ impl<P> UdpPlan<P> {
         self
     }
 
-    /// The engine settings that this plan asks for.
+    /// The engine settings of this plan.
     #[must_use]
     pub fn engine_settings(&self) -> EngineSettings {
         EngineSettings {
@@ -108,7 +108,7 @@ impl<P> UdpPlan<P> {
         }
     }
 
-    /// What the run needs of this machine, as it is now.
+    /// The requirements of the run on this machine, in its present state.
     #[must_use]
     pub fn needs(&self) -> Needs {
         Needs::of_workers(&self.workers, self.target)
@@ -132,7 +132,7 @@ impl<P> UdpPlan<P> {
             0.0 => 1.0 / self.workers.len() as f64,
             share => share,
         };
-        // Rounded so that the shares of all workers are all there is.
+        // Rounded so that the shares of all workers sum to the total.
         let until = |workers: usize| match workers {
             last if last == self.workers.len() => all,
             workers => (all as f64 * self.workers[..workers].iter().map(share).sum::<f64>()).round() as u64,
@@ -150,27 +150,27 @@ impl<P> UdpPlan<P> {
 /// Why a generator could not be planned, started or finished.
 #[derive(Debug, Error)]
 pub enum UdpLoadError {
-    /// A payload size that no probe can have.
+    /// Invalid payload size.
     #[error(transparent)]
     Payload(#[from] SizeError),
     /// The sources do not suffice.
     #[error(transparent)]
     Sources(#[from] SourceError),
-    /// A source that could not be had.
+    /// A source that cannot be bound.
     #[error("source {from}: {error}{}", hint(.error))]
     Source {
         /// The address and port.
         from: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A worker could not start or go on.
+    /// A worker could not start or continue.
     #[error(transparent)]
     Crew(CrewError),
 }
 
 impl From<CrewError> for UdpLoadError {
-    /// What a worker found out about its sources is an error of the plan.
+    /// Source errors detected by a worker are errors of the plan.
     fn from(error: CrewError) -> Self {
         error.downcast().unwrap_or_else(Self::Crew)
     }

@@ -1,4 +1,4 @@
-//! What the datagrams of a generator say: the seam between when and from where they are sent, and a protocol.
+//! Interface between the sending of datagrams (when and from where) and a protocol.
 
 use corelane_proto::probe::{Probe, SizeError, Stamp};
 use corelane_worker::Time;
@@ -6,39 +6,40 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A protocol of requests and answers, each one datagram. It is part of the plan, and every worker has a copy.
+/// A protocol of requests and answers of one datagram each. It is part of the plan, and every worker has a copy.
 pub trait DatagramProtocol:
     Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// The name of the generator's document is `corelane/loaded-NAME/1`.
+    /// The name in `corelane/loaded-NAME/1`, the format of the generator's document.
     const NAME: &'static str;
 
-    /// What is kept of each socket to find the request that an answer is to; nothing where answers repeat all that is needed.
+    /// Per-socket state to match answers with requests; `()` if answers repeat everything required.
     type Sent: Clone + fmt::Debug + Default + Send;
 
     /// Bytes of each request.
     fn request_bytes(&self) -> usize;
 
-    /// Writes request `number` of a socket into `request`, which has [`request_bytes`](Self::request_bytes) bytes. Numbers
-    /// begin at 0 and wrap. The intended send time is `due`. A request that the engine has no room for is written again.
+    /// Writes request `number` of a socket into `request`, which is [`request_bytes`](Self::request_bytes) bytes long.
+    /// Numbers begin at 0 and wrap. `due` is the intended send time. A request that does not fit the engine's buffers
+    /// is written again later.
     fn write(&self, sent: &mut Self::Sent, request: &mut [u8], number: u32, due: Time);
 
-    /// Reads what came back to a socket; `None` where it is damaged or no answer.
+    /// Parses a datagram received on a socket; `None` if it is damaged or not an answer.
     fn read(&self, sent: &Self::Sent, answer: &[u8]) -> Option<Answer>;
 }
 
-/// What an intact answer says.
+/// The content of an intact answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The number of its request.
     pub number: u32,
-    /// When that was to be sent.
+    /// The intended send time of the request.
     pub due: Time,
-    /// Why it is not what was asked for, where it is not.
+    /// Why the content is not as expected, if so.
     pub error: Option<&'static str>,
 }
 
-/// Payloads of one size that a server sends back as they are (`corelane_proto::probe`).
+/// Payloads of constant size that the server echoes (`corelane_proto::probe`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "ProbeSize", try_from = "ProbeSize")]
 pub struct Probes(Stamp);
@@ -52,7 +53,7 @@ impl Probes {
     /// Probes of `payload_bytes` bytes of UDP payload.
     ///
     /// # Errors
-    /// When that is under 16 or over 65,507.
+    /// If `payload_bytes` is below 16 or above 65,507.
     pub fn new(payload_bytes: usize) -> Result<Self, SizeError> {
         Stamp::new(payload_bytes).map(Self)
     }

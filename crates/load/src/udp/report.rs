@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
 use crate::report::{finish, number, percentile, times};
@@ -8,7 +8,7 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// Source addresses listed in the report; the JSON document has them all.
+/// Maximum number of source addresses in the report; the JSON document has all.
 const SOURCES_SHOWN: usize = 16;
 
 impl UdpLoaded {
@@ -80,28 +80,28 @@ impl Measurement for UdpLoaded {
             "rate",
             "rate",
             Show::PerSecond,
-            "datagrams sent a second",
+            "datagrams sent per second",
             |run| Some(Sample::Number(run.per_second(run.total.sent))),
         ),
         Metric::higher(
             "return_rate",
             "returned",
             Show::PerSecond,
-            "answers a second",
+            "answers per second",
             |run| Some(Sample::Number(run.per_second(run.total.returned))),
         ),
         Metric::lower(
             "lost",
             "lost",
             Show::Share,
-            "datagrams not answered, as a share of those sent",
+            "share of sent datagrams not answered",
             |run| (run.total.sent > 0).then(|| Sample::Number(run.total.lost as f64 / run.total.sent as f64)),
         ),
         Metric::lower(
             "p99",
             "p99",
             Show::Nanoseconds,
-            "round trip that 99 in 100 did not exceed",
+            "99th percentile round trip",
             |run| percentile(run.round_trip.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower("p50", "p50", Show::Nanoseconds, "median round trip", |run| {
@@ -111,45 +111,45 @@ impl Measurement for UdpLoaded {
             "p90",
             "p90",
             Show::Nanoseconds,
-            "round trip that nine in ten did not exceed",
+            "90th percentile round trip",
             |run| percentile(run.round_trip.as_ref(), |summary| summary.p90_ns),
         ),
         Metric::lower(
             "p999",
             "p99.9",
             Show::Nanoseconds,
-            "round trip that 999 in 1,000 did not exceed",
+            "99.9th percentile round trip",
             |run| percentile(run.round_trip.as_ref(), |summary| summary.p999_ns),
         ),
-        Metric::lower("max", "longest", Show::Nanoseconds, "longest round trip", |run| {
+        Metric::lower("max", "longest", Show::Nanoseconds, "maximum round trip", |run| {
             percentile(run.round_trip.as_ref(), |summary| summary.max_ns)
         }),
         Metric::lower(
             "lag_p99",
             "lag p99",
             Show::Nanoseconds,
-            "schedule lag that 99 in 100 did not exceed",
+            "99th percentile schedule lag",
             |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::higher(
             "sent",
             "sent",
             Show::Count,
-            "datagrams that the kernel took",
+            "datagrams accepted by the kernel",
             |run| number(run.total.sent),
         ),
         Metric::higher(
             "returned",
             "returned",
             Show::Count,
-            "answers, each counted once",
+            "answers, duplicates excluded",
             |run| number(run.total.returned),
         ),
         Metric::lower(
             "duplicated",
             "duplicated",
             Show::Count,
-            "answers that came again",
+            "duplicate answers",
             |run| number(run.total.duplicated),
         ),
         Metric::lower(
@@ -177,7 +177,7 @@ impl Measurement for UdpLoaded {
             "refused",
             "refused",
             Show::Count,
-            "datagrams that the kernel refused",
+            "datagrams refused by the kernel",
             |run| number(run.total.refused.values().sum()),
         ),
         Metric::new(

@@ -1,4 +1,4 @@
-//! The running UDP generator: starts its workers together, tells their progress, and adds up what they found.
+//! The running UDP generator: starts its workers together, reports progress, and sums the results.
 
 use super::generator::{Generator as WorkerGenerator, Lives, Tally};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
@@ -17,25 +17,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A UDP generator that is running. Dropping it ends it.
+/// A running UDP generator. Dropping it stops it.
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
-    /// What each worker publishes.
+    /// Live counters of each worker.
     lives: Lives,
     crew: Crew<Tally>,
-    /// Of each worker, where its memory is.
+    /// Memory placement of each worker.
     ready: Vec<ReadyCell>,
-    /// When the sending begins.
+    /// When sending begins.
     start: Time,
 }
 
-/// Datagrams so far.
+/// Progress in datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Taken by the kernel.
+    /// Accepted by the kernel.
     pub sent: u64,
-    /// Returned intact for the first time.
+    /// Returned intact, duplicates excluded.
     pub returned: u64,
 }
 
@@ -92,7 +92,7 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
 }
 
 impl<P: DatagramProtocol> UdpLoad<P> {
-    /// Datagrams so far, over all workers.
+    /// Progress over all workers.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.lives.iter().fold(Progress::default(), |sum, live| Progress {
@@ -101,26 +101,26 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         })
     }
 
-    /// What only the workers know, as of the last time that this was asked: for one who watches.
+    /// Live data of the workers, as of the previous call.
     #[must_use]
     pub fn seen(&self) -> Seen {
         Seen::sum(self.lives.iter().map(|live| live.shown.look()))
     }
 
-    /// The time left in which datagrams are sent, where time ends it.
+    /// The time left for sending, if limited by time.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         let duration = Duration::from_secs_f64(self.plan.until.duration_s?);
         (!self.sending_ended()).then(|| (self.start + duration).since(Time::now()))
     }
 
-    /// Whether every worker has sent its last datagram; answers may still be waited for.
+    /// Whether every worker has sent its last datagram; answers may still be pending.
     #[must_use]
     pub fn sending_ended(&self) -> bool {
         self.lives.iter().all(|live| live.sending_ended.get() == 1)
     }
 
-    /// Where the memory of a worker is.
+    /// Memory placement of a worker.
     fn memory(&self, place: usize) -> Option<WorkerMemory> {
         let ready = self.ready[place].get()?;
         Some(ready.buffers.told(self.plan.memory, self.plan.buffer_memory))

@@ -1,5 +1,5 @@
-//! The generator as it is, against an echo server in a simulated network: every datagram's fate is told right, under loss,
-//! duplication and reordering, and a schedule is kept to the nanosecond.
+//! The generator against an echo server in a simulated network: the outcome of every datagram is counted correctly
+//! under loss, duplication and reordering, and a schedule is kept to the nanosecond.
 
 use super::generator::{Generator, LiveCounters, Tally};
 use super::plan::{UdpPlan, Until};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const SERVER: &str = "10.0.0.1:8080";
 
-/// Echoes what arrives, and damages every `damage`-th answer (0: none); ends when nothing came for a second.
+/// Echoes datagrams and damages every `damage`-th answer (0: none); ends after one second without datagrams.
 fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
     engine
@@ -52,7 +52,7 @@ fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Tall
     run_with_weights(settings, pace, until, damage, &[])
 }
 
-/// The same, the sockets sending in proportion to their weights.
+/// The same, with sockets that send in proportion to their weights.
 fn run_with_weights(
     settings: NetworkSettings,
     pace: Pace,
@@ -139,7 +139,7 @@ fn a_schedule_is_kept_to_the_nanosecond_under_a_virtual_clock() {
     assert_eq!(outcome.schedule_lag.summary().unwrap().max_ns, 0);
     let delay = NetworkSettings::default().delay.as_nanos() as u64;
     let shortest = outcome.round_trip.summary().unwrap().min_ns;
-    // The histogram keeps three digits.
+    // The histogram has three significant digits.
     assert!(
         shortest.abs_diff(2 * delay) * 1000 <= 2 * delay,
         "{shortest} ns, not twice {delay}"

@@ -1,23 +1,23 @@
-//! How the flows of a generator share its traffic: names as documents and flags spell them.
+//! Traffic skew among the flows of a generator: names used in documents and flags.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// How the flows of a step share its traffic. Written `none`, `elephant:0.5`, `zipf:1.1`.
+/// How traffic is shared among flows. Written `none`, `elephant:0.5`, `zipf:1.1`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Skew {
-    /// All alike.
+    /// Equal shares.
     #[default]
     None,
-    /// One flow has a share of everything; the others have the rest, and are alike.
+    /// One flow has the given share of the traffic; the others share the rest equally.
     Elephant {
         /// Above 0 and below 1.
         share: f64,
     },
-    /// The *k*-th largest flow is in proportion to *k* to the power of minus the exponent.
+    /// The share of the *k*-th largest flow is proportional to *k* to the power of minus the exponent.
     Zipf {
         /// Above 0, at most [`Skew::LARGEST_EXPONENT`].
         exponent: f64,
@@ -25,10 +25,10 @@ pub enum Skew {
 }
 
 impl Skew {
-    /// The largest exponent taken: beyond it all flows but a few get nothing.
+    /// The largest accepted exponent: beyond it, all but a few flows get nothing.
     pub const LARGEST_EXPONENT: f64 = 10.0;
 
-    /// The shares of `flows` flows, largest first, which together are 1; `None` where all flows are alike.
+    /// The shares of `flows` flows, largest first, which sum to 1; `None` for equal shares.
     #[must_use]
     pub fn shares(self, flows: usize) -> Option<Vec<f64>> {
         let weights: Vec<f64> = match self {
@@ -46,10 +46,10 @@ impl Skew {
     }
 }
 
-/// Text that is no skew.
+/// Invalid skew.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' is no skew: write none, elephant:0.5 (a share above 0 and below 1) or zipf:1.1 (an exponent above 0, at most 10)"
+    "'{0}' is not a skew: write none, elephant:0.5 (a share above 0 and below 1) or zipf:1.1 (an exponent above 0, at most 10)"
 )]
 pub struct UnknownSkew(String);
 

@@ -1,16 +1,16 @@
-//! Who sends how much under skew: the shares of a [`Skew`] are dealt to the sockets of a plan, and each worker takes turns
-//! among its own by them.
+//! Shares under skew: the shares of a [`Skew`] are dealt to the sockets of a plan, and each worker schedules its own
+//! sockets by them.
 //!
-//! In: the planned workers. Out: a weight a socket, and at run time whose turn it is.
+//! In: the planned workers. Out: a weight per socket, and at run time the next socket to send.
 
 use crate::sources::PlannedWorker;
 use crate::udp::Skew;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Gives every socket its share of the traffic: the largest to the first socket of the first worker, the next to the first
-/// of the second worker, and so on round the workers. Dealt like that, no worker gets more than it must: what is left of the
-/// imbalance is the skew's own.
+/// Assigns every socket its share of the traffic: the largest to the first socket of the first worker, the next to the
+/// first of the second worker, and so on, round-robin. This minimises the imbalance between workers; the remainder is
+/// inherent in the skew.
 pub(super) fn deal(skew: Skew, workers: &mut [PlannedWorker]) {
     let sockets: Vec<usize> = workers.iter().map(PlannedWorker::sockets).collect();
     let Some(shares) = skew.shares(sockets.iter().sum()) else {
@@ -26,20 +26,20 @@ pub(super) fn deal(skew: Skew, workers: &mut [PlannedWorker]) {
     }
 }
 
-/// Whose turn it is among the sockets of one worker: each comes up in proportion to its weight, evenly spaced.
+/// Scheduler of the sockets of one worker: each is selected in proportion to its weight, evenly spaced.
 #[derive(Debug, Clone)]
 pub(super) struct Turns {
-    /// The next turn of each socket, in steps of its stride; the smallest comes first.
+    /// The next turn of each socket, in units of stride; the smallest comes first.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     strides: Vec<u64>,
 }
 
-/// The stride of a socket that has all the worker's traffic: fine enough for weights down to one in 2^32, and far from
+/// The stride of a socket that has all the worker's traffic: fine enough for weights down to 1 in 2^32, and far from
 /// overflow after 2^32 turns of a socket.
 const FINEST_STRIDE: f64 = 65_536.0;
 
 impl Turns {
-    /// The turns of sockets with these weights, none of which may be 0.
+    /// The scheduler of sockets with these weights, which must not be 0.
     pub(super) fn new(weights: &[f64]) -> Self {
         let sum: f64 = weights.iter().sum();
         let strides: Vec<u64> = weights
@@ -56,7 +56,7 @@ impl Turns {
         }
     }
 
-    /// The socket whose turn it is.
+    /// The socket to send next.
     pub(super) fn current(&self) -> usize {
         self.next
             .peek()

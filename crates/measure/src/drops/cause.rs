@@ -1,4 +1,4 @@
-//! Where a frame can end, in one spelling.
+//! The causes of lost frames and their names.
 //!
 //! In: nothing; this is vocabulary. Out: the names that documents use as keys (`full_buffers`), the words that people
 //! read (`dropped due to full socket buffers`), and between which two of the five places of counting each cause lies.
@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Between which two of the five places a frame went missing.
+/// The two of the five counting places between which a frame was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
@@ -53,7 +53,7 @@ pub enum Side {
 /// Starts the names of what the client's side dropped.
 const CLIENT_PREFIX: &str = "client_";
 
-/// Why a frame ended before its next place.
+/// The cause of a lost frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// A sender's device had no room to transmit it.
@@ -72,7 +72,7 @@ pub enum Cause {
     BadChecksum,
     /// No socket on the port.
     NoSocket,
-    /// Broadcast or multicast that nobody had joined.
+    /// Broadcast or multicast without a subscriber.
     Broadcast,
     /// The socket's receive buffer was full.
     FullBuffers,
@@ -80,7 +80,7 @@ pub enum Cause {
     MailboxFull,
     /// UDP's share of memory was used up.
     Memory,
-    /// In error without a closer name.
+    /// Another error.
     OtherErrors,
     /// Still in a socket's buffer when counting ended.
     StillQueued,
@@ -132,7 +132,7 @@ impl Cause {
         }
     }
 
-    /// What people read; for UDP's own, the words of `netstat -sp udp`.
+    /// The text in reports; for UDP's own causes, that of `netstat -sp udp`.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -170,7 +170,7 @@ impl Cause {
         }
     }
 
-    /// The cause and side of a document's key; `None` for a key of another version.
+    /// The cause and side of a document's key; `None` for an unknown key.
     #[must_use]
     pub fn of_key(key: &str) -> Option<(Self, Side)> {
         let (name, side) = match key.strip_prefix(CLIENT_PREFIX) {
@@ -182,7 +182,7 @@ impl Cause {
     }
 }
 
-/// What people read for a document's key; the key itself, spaced, when it is of another version.
+/// The text for a document's key; for an unknown key, the key itself with spaces.
 #[must_use]
 pub fn label(key: &str) -> String {
     match Cause::of_key(key) {

@@ -7,12 +7,12 @@
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a word is no quantity: the word, what is wrong with it and what would be right.
+/// A parse error: the word, the error, and the accepted forms.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct QuantityError(String);
 
-/// A rate a second: `1.5M`, `250k`, `1.5M/s`, `0.5`. The prefixes are `k`, `M` and `G`.
+/// A rate per second: `1.5M`, `250k`, `1.5M/s`, `0.5`. The prefixes are `k`, `M` and `G`.
 ///
 /// # Errors
 /// When the word is no number, or has another unit.
@@ -150,7 +150,7 @@ impl Kind {
         self.whole(decimal, multiplier, word)
     }
 
-    /// A number and one unit that take up the whole of `text`; errors quote `word`.
+    /// Parses all of `text` as a number and one unit; errors quote `word`.
     fn single(&self, text: &str, word: &str) -> Result<(Decimal, u64), QuantityError> {
         let (decimal, unit) = self.number(text, word)?;
         Ok((decimal, self.multiplier(unit.trim(), word)?))

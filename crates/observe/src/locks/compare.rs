@@ -1,18 +1,18 @@
-//! Two runs beside each other: which waits more, for what, and whether the socket's receive lock is what it waits for, as
-//! it was on FreeBSD.
+//! Compares the lock waits of two runs: which waits more, for which locks, and whether for the socket's receive lock,
+//! as on FreeBSD.
 
 use super::report::{LockReport, SpinCoverage};
 use super::sites::percent_of_time;
 
-/// Below this share of the CPUs' time, in percent, waiting is not worth a reader's: a measurement repeats no better.
+/// Below this share of the CPUs' time, in percent, waiting is within the repeatability of a measurement.
 const WORTH_NAMING_PERCENT: f64 = 0.1;
 
 /// Why Linux may lack the contention that the post "Receive side scaling: testing UDP throughput" found.
 const HELD_WITH_SOFTIRQ_OFF: &str = "Linux holds it with softirqs off, so that the receive path cannot interrupt the reader \
                                      that holds it: only another CPU could wait";
 
-/// Says which of an echo and a sink run waits more for locks, for which, and what the socket's receive lock has to do with
-/// it. The post found the sink worse: its reader is back at the lock sooner.
+/// States which of an echo and a sink run waits more for locks, for which, and the part of the socket's receive lock.
+/// The post found the sink worse: its reader returns to the lock sooner.
 #[must_use]
 pub fn compare(echo: &LockReport, sink: &LockReport) -> String {
     format!("{}; {}.", which_waits_more(echo, sink), receive_lock(echo, sink))
@@ -57,7 +57,7 @@ fn receive_lock(echo: &LockReport, sink: &LockReport) -> String {
     let limit = if all_reported {
         ""
     } else {
-        ", as far as this kernel tells of such waits"
+        ", as far as this kernel reports such waits"
     };
     format!("nobody waited for the socket's receive lock{limit}: {HELD_WITH_SOFTIRQ_OFF}")
 }
@@ -116,7 +116,7 @@ mod tests {
         );
         quiet.spin_coverage = SpinCoverage::NoneSeen;
         assert!(
-            compare(&quiet, &quiet).contains("as far as this kernel tells"),
+            compare(&quiet, &quiet).contains("as far as this kernel reports"),
             "{text}"
         );
     }

@@ -1,12 +1,12 @@
-//! Which kernel locks were waited for, where and how long: the table of FreeBSD's `LOCK_PROFILING`, from the tracepoints
+//! Kernel lock waits by place and duration: the table of FreeBSD's `LOCK_PROFILING`, from the tracepoints
 //! `lock:contention_begin` and `lock:contention_end`.
 //!
 //! What enters: CPUs, and processes if only theirs and the softirqs' waits are meant, from [`LockWatch::start`] to
 //! [`LockWatch::finish`]. What leaves: a [`LockReport`]; two of them, of an echo and of a sink run, [`compare`] in one
 //! sentence.
 //!
-//! The tracepoints speak of waiting only. An acquisition that did not wait is not counted, and how long a lock was held is
-//! not known: those columns are null, with the reason.
+//! The tracepoints report only waiting. An acquisition without a wait is not counted, and hold times are unknown: those
+//! columns are null, with the reason.
 
 mod compare;
 mod pairs;
@@ -26,15 +26,15 @@ use sink::LockSink;
 pub use compare::compare;
 pub use report::{LockReport, LockSite, SpinCoverage};
 
-/// The deepest call chain taken of a waiter. Up to six functions of the lock itself stand before the one that wanted it
-/// (a read-write semaphore); the rest tells who called that.
+/// The maximum depth of a waiter's call chain. Up to six functions of the lock itself precede the one that requested it
+/// (a read-write semaphore); the rest shows its callers.
 const CHAIN_DEPTH: u16 = 16;
 
-/// The memory each CPU's records wait in: at 200 bytes a wait, 100,000 waits a second and reading 20 times a second, a
-/// quarter of it is used.
+/// The ring memory per CPU: at 200 bytes per wait, 100,000 waits per second and 20 readings per second, a quarter of it
+/// is used.
 const RING_BYTES: usize = 4 << 20;
 
-/// A watch that is under way. Dropped, it stops within a moment and what it saw is lost.
+/// A running watch. If dropped, it stops shortly afterwards and its data is lost.
 pub struct LockWatch {
     recorder: Recorder<LockSink>,
     cpus: Vec<u32>,
@@ -73,7 +73,7 @@ impl LockWatch {
         })
     }
 
-    /// Stops watching and names where the waiting was.
+    /// Stops watching and returns the report.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! From records to waits: each end of waiting is joined with its begin.
+//! Joins each end of waiting with its begin.
 //!
-//! Records come from one ring a CPU and tracepoint. They are put in the order of time first, because a thread may begin to
-//! wait on one CPU and end on another.
+//! Each CPU and tracepoint has one ring. Records are sorted by time first, because a thread may begin to wait on one
+//! CPU and end on another.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// and interrupts may stretch that. Far longer than any interrupt should take.
 const DISORDER_NS: u64 = 10_000_000;
 
-/// What one hit of a tracepoint tells.
+/// The data of one tracepoint hit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub time_ns: u64,
@@ -20,7 +20,7 @@ pub(super) struct Record {
     pub begun: Option<Begun>,
 }
 
-/// Who waits. The idle task is a different one on each CPU, all with thread 0.
+/// The waiter. Each CPU has its own idle task, all with thread 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Waiter {
     Thread(u32),
@@ -36,7 +36,7 @@ pub(super) struct Begun {
     pub in_softirq: bool,
 }
 
-/// Where was waited, for what kind of lock.
+/// The place of a wait and the kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     /// The number of the call chain.
@@ -45,7 +45,7 @@ pub(super) struct Place {
     pub flags: u64,
 }
 
-/// Takes records, keeps sums.
+/// Joins records and keeps sums.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     unordered: Vec<Record>,
@@ -57,7 +57,7 @@ pub(super) struct Waits {
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     pub sums: HashMap<Place, Sum>,
-    /// Waits of those who are not watched.
+    /// Waits of threads that are not watched.
     pub elsewhere: Sum,
 }
 
@@ -97,7 +97,7 @@ impl Waits {
         for record in self.unordered.drain(..complete) {
             let key = (record.waiter, record.lock);
             match record.begun {
-                // A mutex begins twice when it gives up spinning and sleeps: the wait began with the first.
+                // A mutex begins twice when it stops spinning and sleeps: the wait began with the first.
                 Some(begun) => {
                     self.waiting.entry(key).or_insert(begun);
                 }

@@ -13,8 +13,8 @@ pub struct LockReport {
     pub elapsed_ns: u64,
     /// Waits that began and ended while watched, of the watched processes and of softirqs.
     pub waits: u64,
-    /// How long they took together, in nanoseconds. Waits of several CPUs overlap: at most `elapsed_ns` a CPU for locks
-    /// that spin, more for those that sleep.
+    /// The total wait, in nanoseconds. Waits of several CPUs overlap: at most `elapsed_ns` per CPU for locks that spin,
+    /// more for those that sleep.
     pub wait_total_ns: u64,
     /// The same as a share of the watched CPUs' time, in percent. More than 100 where many threads slept at once.
     pub wait_percent: f64,
@@ -24,16 +24,16 @@ pub struct LockReport {
     pub receive_lock_percent: f64,
     /// Which waits for spin locks this kernel reports.
     pub spin_coverage: SpinCoverage,
-    /// Waits of other processes on these CPUs: in no row.
+    /// Waits of other processes on these CPUs; not included in the rows.
     pub elsewhere_waits: u64,
-    /// Records that found no room: their waits are missing.
+    /// Records lost because a ring was full: their waits are missing.
     pub lost_records: u64,
-    /// Where the waiting was, the longest in total first. A caller may keep only the first rows.
+    /// The waits by place, the longest total first. A caller may keep only the first rows.
     pub rows: Vec<LockSite>,
     /// Why a column is null: field name to reason.
     #[serde(default)]
     pub unknown: BTreeMap<String, String>,
-    /// What a reader should know besides.
+    /// Further notes for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub struct LockSite {
     pub total_ns: Option<u64>,
     /// All waits together, in nanoseconds.
     pub wait_total_ns: u64,
-    /// Acquisitions that had to wait. FreeBSD's column of this name counts those that had not to, too.
+    /// Acquisitions that had to wait. FreeBSD's column of this name also counts those that did not.
     pub count: u64,
     /// Those that waited in softirq: on the receive path, as a rule.
     pub count_in_softirq: u64,

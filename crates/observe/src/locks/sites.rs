@@ -8,7 +8,7 @@ use crate::perf::{frames, lost_note};
 use crate::symbols::{KernelSymbols, Symbol, most_first};
 
 /// Why the columns of holding times are empty.
-const HOLDING_UNKNOWN: &str = "lock:contention_begin and lock:contention_end tell of waiting only; how long a lock is held \
+const HOLDING_UNKNOWN: &str = "lock:contention_begin and lock:contention_end report waiting only; how long a lock is held \
                                is known to a kernel built with CONFIG_LOCK_STAT";
 
 /// The queue of spin locks without and with paravirtualisation (`kernel/locking/qspinlock.c`).
@@ -83,7 +83,7 @@ pub(super) fn percent_of_time(waited_ns: u64, elapsed_ns: u64, cpus: &[u32]) -> 
     }
 }
 
-/// What a call chain tells.
+/// The data derived from a call chain.
 #[derive(Debug)]
 struct Site {
     function: Symbol,
@@ -149,12 +149,12 @@ fn notes(kernel: &KernelSymbols, coverage: SpinCoverage) -> Vec<String> {
     let of_spinning = match coverage {
         SpinCoverage::Every => None,
         SpinCoverage::FromSecondWaiter => Some(
-            "this kernel tells of waits for a spin lock from the second simultaneous waiter on; the first one's are in no \
+            "this kernel reports waits for a spin lock from the second simultaneous waiter on; the first one's are in no \
              sum",
         ),
         SpinCoverage::NoneSeen => Some(
             "no wait for a spin lock was seen: there was none, or never two waiters at once, or this kernel takes spin \
-             locks without the queue that tells of waits (a virtual machine without paravirtual spin locks)",
+             locks without the queue that reports waits (a virtual machine without paravirtual spin locks)",
         ),
     };
     let hidden = kernel.hidden_because().map(str::to_owned);

@@ -60,7 +60,7 @@ pub(crate) fn record<S: Sink>(
 
 /// What a reader should know where a collector could not keep up.
 pub(crate) fn lost_note(lost: u64, what: &str) -> Option<String> {
-    (lost > 0).then(|| format!("{lost} {what} found no room and are in no table"))
+    (lost > 0).then(|| format!("{lost} {what} were dropped by full rings and are in no table"))
 }
 
 /// The CPUs this thread may use that are not measured; `None` when there is none, or when that cannot be known.

@@ -22,8 +22,8 @@ use fold::Folder;
 
 pub use table::{CallerShare, FunctionShare, FunctionTable};
 
-/// Samples a second and CPU: a prime, so that nothing periodic stays in step with them. Less than 1 % of a CPU in a virtual
-/// machine.
+/// Samples per second per CPU: a prime, so that nothing periodic stays in step with them. Less than 1 % of a CPU in a
+/// virtual machine.
 const FREQUENCY_HZ: u32 = 997;
 
 /// The memory each CPU's samples wait in: what `kernel.perf_event_mlock_kb` (516) lets everybody map, and more than a second
@@ -39,7 +39,7 @@ pub struct Processes {
     pub generator: u32,
 }
 
-/// Sampling that is under way. Dropped, it stops within a moment and what it took is lost.
+/// Running sampling. If dropped, it stops shortly afterwards and its data is lost.
 pub struct Profiler {
     recorder: Recorder<Folder>,
     processes: [ProcessSymbols; 2],
@@ -62,13 +62,13 @@ pub enum SampledEvent {
 pub struct Profile {
     /// What made the samples.
     pub event: SampledEvent,
-    /// Samples a second and CPU, as asked for.
+    /// Requested samples per second per CPU.
     pub frequency_hz: u32,
     /// From the first sample to the last, in nanoseconds.
     pub elapsed_ns: u64,
     /// Samples taken.
     pub samples: u64,
-    /// Samples that found no room; in none of the tables.
+    /// Samples lost because a ring was full; in none of the tables.
     pub lost_samples: u64,
     /// Samples of the idle task.
     pub idle_samples: u64,

@@ -100,7 +100,7 @@ impl KernelSymbols {
     /// Whether `address` is in a function that takes or waits for locks.
     ///
     /// The kernel keeps spin locks in the section `.spinlock.text` and everything that sleeps, mutexes and semaphores
-    /// among it, in `.sched.text`; perf tells them the same way (`machine__is_lock_function` in
+    /// among it, in `.sched.text`; perf detects them the same way (`machine__is_lock_function` in
     /// `tools/perf/util/machine.c`).
     pub(crate) fn is_lock_function(&self, address: u64) -> bool {
         // The tracepoint itself stands at the inner end of the chain where the compiler did not inline it.

@@ -58,7 +58,7 @@ pub(crate) struct SymbolTable<Name> {
 #[derive(Clone, Debug)]
 struct Entry<Name> {
     start: u64,
-    /// `None` where the source does not tell: the function reaches to the next.
+    /// `None` if the source does not report it: the function extends to the next one.
     size: Option<u64>,
     name: Name,
 }

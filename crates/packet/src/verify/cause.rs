@@ -1,31 +1,31 @@
-//! Why a frame came by another queue than its hash names: the answers that there are.
+//! Causes for a frame on another queue than its hash selects.
 
 use super::Dialect;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Why frames are likely misplaced.
+/// Likely cause of misplaced frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
-    /// The device hashed fragments with what it took for ports, or did not hash them.
+    /// The device hashed payload of fragments as ports, or did not hash them.
     Fragment,
-    /// The device hashed the packet inside a tunnel.
+    /// The device hashed the inner packet of a tunnel.
     Tunnel,
-    /// The device hashed other fields of the packet: addresses where the rule has ports too, or the other way round, or
-    /// the addresses of the other headers.
+    /// The device hashed other fields of the packet: addresses only instead of addresses and ports, or the reverse, or
+    /// the addresses of other headers.
     Fields,
-    /// The device did not hash the frame and gave it to its first queue.
+    /// The device did not hash the frame and delivered it to its first queue.
     NotHashed,
-    /// The device hashes in another dialect.
+    /// The device uses another dialect.
     Dialect(Dialect),
-    /// The device's hash is none that is known of the packet: another key, most likely.
+    /// The device's hash matches no known variant: most likely it uses another key.
     OtherHash,
-    /// All flows of an entry came by one other queue: the table is not the one given, or was changed.
+    /// All flows of an entry arrived on one other queue: the table differs from the given one, or was changed.
     ChangedTable,
-    /// Flows of one entry came by different queues: something steers flow by flow.
+    /// Flows of one entry arrived on different queues: a rule steers single flows.
     FlowRule,
-    /// The hash names the entry, the frame came by another queue, and too little was seen to distinguish a changed table from a
-    /// rule for the flow.
+    /// The hash is as expected, the frame arrived on another queue, and there are too few flows to distinguish a
+    /// changed table from a flow rule.
     TableOrFlowRule,
 }
 
@@ -36,7 +36,7 @@ impl Cause {
         self.facts().0
     }
 
-    /// The name, what it means and what to look at.
+    /// The name, the meaning, and what to check.
     fn facts(self) -> (&'static str, &'static str) {
         match self {
             Cause::Fragment => (
@@ -64,13 +64,13 @@ impl Cause {
             ),
             Cause::TableOrFlowRule => (
                 "table-or-flow-rule",
-                "another table, or a rule for the flow: one flow an entry is too few to tell",
+                "another table, or a rule for the flow: one flow per entry is too few",
             ),
         }
     }
 }
 
-/// What it means and what to look at.
+/// The meaning, and what to check.
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, meaning) = self.facts();

@@ -1,24 +1,23 @@
-//! Hashes that devices make of the same key and bytes in other ways than the rule: a key and a tuple's bytes enter, the
-//! dialect's hash leaves.
+//! Dialects: variants of the Toeplitz hash that some devices compute from the same key and bytes.
 
 use corelane_rss::audit::Family;
 use corelane_rss::infer::{Relation, Transform};
 use corelane_rss::{HashInput, Key, Toeplitz};
 
-/// A way of hashing that some device has in place of plain Toeplitz.
+/// A variant of the Toeplitz hash that some device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dialect {
     /// The key's bytes in reverse order.
     ReversedKey,
-    /// The sum starts from ones, not zeros.
+    /// The initial value is all ones instead of zero.
     InitialOnes,
-    /// Both: what older ENA devices do.
+    /// Reversed key bytes and an initial value of all ones (older ENA devices).
     ReversedKeyInitialOnes,
-    /// The key moved by one byte, a zero byte first: virtio_net of some kernels hands it over so.
+    /// The key shifted by one byte, with a leading zero byte (virtio_net of some kernels).
     ShiftedKey,
-    /// Each address and port replaced by both ends' exclusive or (`symmetric-xor` of ethtool).
+    /// Each address and port replaced by the XOR of both ends (`symmetric-xor` of ethtool).
     SymmetricXor,
-    /// The first of each pair replaced by both ends' or, the second by their exclusive or (`symmetric-or-xor`).
+    /// The first of each pair replaced by the OR of both ends, the second by their XOR (`symmetric-or-xor`).
     SymmetricOrXor,
 }
 
@@ -39,12 +38,12 @@ impl Dialect {
         self.facts().0
     }
 
-    /// The name, how key and input are changed, and what is added to the sum.
+    /// The name, the transformation of key and input, and the value added to the hash.
     fn facts(self) -> (&'static str, Relation, Transform, u32) {
         use {Relation as R, Transform as T};
         match self {
             Dialect::ReversedKey => ("reversed-key", R::BytesReversed, T::Plain, 0),
-            // A start value is added to the sum, and stays what it is added to.
+            // An initial value is XORed into the hash unchanged.
             Dialect::InitialOnes => ("initial-ones", R::Same, T::Plain, u32::MAX),
             Dialect::ReversedKeyInitialOnes => {
                 ("reversed-key-initial-ones", R::BytesReversed, T::Plain, u32::MAX)
@@ -116,7 +115,7 @@ mod tests {
         let reversed = oracle::toeplitz(&Key::from_bytes(&reversed).unwrap(), &INPUT);
         assert_eq!(dialects.hash(Dialect::ReversedKey, &INPUT), reversed);
         assert_eq!(dialects.hash(Dialect::ReversedKeyInitialOnes, &INPUT), !reversed);
-        // A key moved by a byte hashes what the plain key hashes of bytes moved the other way, but for the first byte.
+        // Except for the first byte, shifting the key by a byte is the same as shifting the input the other way.
         let moved = oracle::toeplitz(&Key::VERIFICATION, &INPUT[1..]);
         let mut without_first = INPUT;
         without_first[0] = 0;

@@ -1,27 +1,27 @@
-//! What each entry of the indirection table saw: frames enter with their entry and what was observed; counts, and whether
-//! a misplacement speaks of the table or of single flows, leave.
+//! Counts frames per entry of the indirection table, and decides whether misplaced frames indicate another table or a
+//! rule for single flows.
 
 use super::{Cause, Observed, Queue};
 use corelane_rss::Bucket;
 
-/// One account an entry.
+/// One account per entry.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    /// Frames by entry: all that there is to say where nothing is observed.
+    /// Frames by entry, for frames without observed hash or queue.
     seen: Vec<u64>,
     pub entries: Vec<Entry>,
-    /// Was a hash, was a queue observed of any frame?
+    /// Whether a hash, and whether a queue, was observed for any frame.
     pub hashes: bool,
     pub queues: bool,
 }
 
-/// The account of one entry. Moments are numbers of frames.
+/// The account of one entry. Times are frame numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub right_hashes: u64,
     pub right: Span,
     pub misplaced: u64,
-    /// Of the misplaced, those whose hash no device gave otherwise.
+    /// Misplaced frames for which no device reported a different hash.
     wrong: Span,
     wrong_queue: Option<Queue>,
     wrong_hash: u32,
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     several_wrong_flows: bool,
 }
 
-/// Frames of one kind: how many, and when the first and the last came.
+/// Number of frames of one kind, and when the first and the last arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub count: u64,
@@ -47,7 +47,7 @@ impl Span {
         self.last = now;
     }
 
-    /// Did all of these come before all of the others, or after?
+    /// Whether all of these arrived before all of the others, or after them.
     fn apart_from(&self, other: &Span) -> bool {
         self.last < other.first || other.last < self.first
     }
@@ -63,13 +63,13 @@ impl Ledger {
         }
     }
 
-    /// Enters a frame of which nothing was observed.
+    /// Counts a frame without observed hash or queue.
     #[inline]
     pub fn see(&mut self, entry: usize) {
         self.seen[entry] += 1;
     }
 
-    /// Enters the frame of this number, whose hash by the rule falls on `entry` and `bucket`.
+    /// Counts the frame with this number, whose expected hash selects `entry` and `bucket`.
     #[inline]
     pub fn enter(&mut self, entry: usize, hash: u32, bucket: Bucket, observed: Observed, now: u64) {
         self.see(entry);
@@ -91,7 +91,7 @@ impl Ledger {
         }
     }
 
-    /// What every entry saw, in order: all frames, and the account of those of which something was observed.
+    /// For each entry, in order: all frames, and the account of those with an observed hash or queue.
     pub fn entries(&self) -> impl Iterator<Item = (u64, &Entry)> {
         self.seen.iter().copied().zip(&self.entries)
     }
@@ -109,10 +109,10 @@ impl Entry {
         self.wrong.enter(now);
     }
 
-    /// Why frames of this entry that were hashed as the rule says came by another queue.
+    /// Why frames of this entry arrived on another queue although their hash was as expected.
     ///
-    /// A table moves all flows of an entry to one queue, at once. A rule for flows (ntuple, aRFS, flow director) moves some
-    /// and leaves others.
+    /// Another table moves all flows of an entry to one queue at once. A flow rule (ntuple, aRFS, flow director) moves
+    /// only some of them.
     pub fn cause(&self) -> Cause {
         let together = self.right.count == 0 || self.right.apart_from(&self.wrong);
         match (together && !self.several_wrong_queues, self.several_wrong_flows) {

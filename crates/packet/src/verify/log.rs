@@ -1,7 +1,7 @@
-//! Logs of hashes and queues: a line enters, what it says of one frame leaves.
+//! Parses logs of hashes and queues, one frame per line.
 //!
-//! A line holds a hash and a queue, separated by blanks, tabs or a comma; what follows is ignored. The hash is hexadecimal
-//! after `0x`, otherwise decimal. Empty lines and those that start with `#` say nothing.
+//! A line holds a hash and a queue, separated by blanks, tabs or a comma; the rest is ignored. The hash is hexadecimal
+//! after `0x`, otherwise decimal. Empty lines and lines that start with `#` are skipped.
 
 use super::Queue;
 use thiserror::Error;
@@ -11,11 +11,11 @@ use thiserror::Error;
 pub struct Pair {
     /// The hash that the device computed.
     pub hash: u32,
-    /// The queue that the frame came by.
+    /// The queue on which the frame arrived.
     pub queue: Queue,
 }
 
-/// What a line says, if anything; `number` is the line's, counted from one, for the error.
+/// Parses a line; `None` for an empty line or a comment. `number` is the line number, from one, for the error.
 pub fn pair(number: usize, line: &str) -> Result<Option<Pair>, LogError> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -47,20 +47,20 @@ pub fn pair(number: usize, line: &str) -> Result<Option<Pair>, LogError> {
     Ok(Some(Pair { hash, queue }))
 }
 
-/// The pairs of a whole log, in order, an error in place of each line that is none.
+/// The pairs of a whole log, in order, with an error for each invalid line.
 pub fn pairs(text: &str) -> impl Iterator<Item = Result<Pair, LogError>> + '_ {
     (1..)
         .zip(text.lines())
         .filter_map(|(number, line)| pair(number, line).transpose())
 }
 
-/// Why a line is no pair.
+/// An invalid line of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {number}: {what}")]
 pub struct LogError {
-    /// The line, counted from one.
+    /// Line number, from one.
     pub number: usize,
-    /// What is wrong with it, and what to give.
+    /// The problem, and the expected form.
     pub what: String,
 }
 

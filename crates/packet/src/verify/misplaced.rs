@@ -1,23 +1,23 @@
-//! Misplaced frames by flow: a key and what is known of its first frame enter; rows and what fits them leave.
+//! Groups misplaced frames into rows, by flow.
 
 use super::Queue;
 use super::suspects::Suspects;
 use corelane_rss::Tuple;
 use std::collections::HashMap;
 
-/// Rows kept: more would be no answer to read, memory must have a bound, and looking up what is not kept should not leave a
-/// CPU's own cache.
+/// Maximum number of rows. It bounds memory, keeps the report readable, and keeps failed lookups within a CPU's private
+/// cache.
 const ROWS: usize = 16_384;
 
 /// What the frames of a row have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// The hash by the rule.
+    /// The expected hash.
     pub hash: u32,
     pub actual: Queue,
-    /// The hash by the device.
+    /// The hash that the device reported.
     pub reported: Option<u32>,
-    /// What tells apart flows that the rule hashes alike: the hash of what else a device could have taken.
+    /// Distinguishes flows with the same expected hash: the hash of the other fields that a device could have used.
     pub detail: u32,
 }
 
@@ -32,16 +32,16 @@ pub(super) struct Row {
 /// The rows, and the frames of each.
 #[derive(Debug, Default)]
 pub(super) struct Misplaced {
-    /// In the order in which their first frames came, and the frames of each.
+    /// In the order of their first frames, with the number of frames of each.
     pub rows: Vec<(Key, Row, u64)>,
-    /// Where the row of a key stands.
+    /// Index of the row of a key.
     places: HashMap<Key, u32>,
-    /// Frames that no row was left for.
+    /// Frames that found no free row.
     pub left_off: u64,
 }
 
 impl Misplaced {
-    /// Counts a frame; `first` is asked of the first of its kind.
+    /// Counts a frame; `first` is called for the first one of its row.
     pub fn count(&mut self, key: Key, first: impl FnOnce() -> Row) {
         if let Some(place) = self.places.get(&key) {
             let (_, _, frames) = &mut self.rows[*place as usize];

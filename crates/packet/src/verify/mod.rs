@@ -1,9 +1,10 @@
-//! Did frames come where their hash says? Frames with what a device said of them, or a log of hashes and queues, enter
-//! one by one; the [`Report`] leaves: what each bucket saw, what was misplaced, and why that is likely.
+//! Verifies that frames arrived on the queue that their hash selects. The input is frames with the hash and queue that
+//! a device reported, or a log of hashes and queues. The [`Report`] gives the frames of each bucket, the misplaced
+//! frames, and the likely causes.
 //!
-//! The rule is the device's own: key, enabled hash types and indirection table. It was by hashing again in software, frame
-//! by frame, that a network interface was caught delivering to the wrong ring ("UDP RSS update: ixgbe(4) turned out to
-//! have issues.."). Memory is bounded, whatever enters.
+//! The rule is the device's configuration: key, enabled hash types and indirection table. Recomputing the hash of every
+//! frame in software once revealed a network interface that delivered to the wrong ring ("UDP RSS update: ixgbe(4)
+//! turned out to have issues.."). Memory use is bounded for any input.
 
 mod cause;
 mod dialect;
@@ -31,14 +32,13 @@ use serde::Serialize;
 use std::fmt;
 use suspects::{Examiner, Suspects};
 
-/// A receive ring of a device, counted from zero. The indirection table's bucket of a number is served by the queue of
-/// that number.
+/// A receive ring of a device, counted from zero. Bucket `n` of the indirection table is served by queue `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Queue(pub u16);
 
 impl Queue {
-    /// Is this the queue of `bucket`?
+    /// Whether this is the queue of `bucket`.
     #[must_use]
     #[inline]
     pub fn serves(self, bucket: Bucket) -> bool {
@@ -52,21 +52,21 @@ impl fmt::Display for Queue {
     }
 }
 
-/// How a device is set to steer.
+/// RSS configuration of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The key of its hash.
+    /// The hash key.
     pub key: Key,
-    /// Which types it hashes.
+    /// The enabled hash types.
     pub hash_types: HashTypes,
-    /// From hash to bucket, which is the queue of that number.
+    /// The indirection table; the bucket number is the queue number.
     pub table: IndirectionTable,
 }
 
 impl Rule {
-    /// The rule of a device of this many queues as drivers set it up: the verification suite's key, 128 entries that name
-    /// the queues in turn (82599 datasheet, 7.1.2.8), addresses hashed and ports of TCP. What is left to assume of a log
-    /// that says nothing of its device.
+    /// The default configuration of a device with this many queues: the key of the verification suite, 128 entries that
+    /// name the queues in turn (82599 datasheet, 7.1.2.8), hashed addresses, and ports for TCP. Used for a log without
+    /// information about its device.
     pub fn of_queues(queues: u16) -> Result<Rule, TableError> {
         const ENTRIES: usize = 128;
         Ok(Rule {
@@ -87,19 +87,19 @@ impl From<&Steering> for Rule {
     }
 }
 
-/// What was seen of one frame beside its bytes. Whatever is missing is not judged.
+/// Observations about one frame besides its bytes. Missing values are not verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The hash that the device reported.
     pub hash: Option<u32>,
-    /// The queue that the frame came by.
+    /// The queue on which the frame arrived.
     pub queue: Option<Queue>,
-    /// A number that the sender counts up a frame within the flow, from the payload for instance, for telling late frames;
-    /// TCP has its own.
+    /// A sequence number that the sender increments per frame of the flow, for example from the payload. It is used to
+    /// detect late frames; TCP has its own.
     pub sequence: Option<u32>,
 }
 
-/// Compares frames with a rule, one by one.
+/// Compares frames with a rule.
 #[derive(Debug)]
 pub struct Verifier {
     hash_types: HashTypes,
@@ -113,7 +113,7 @@ pub struct Verifier {
     counts: Counts,
 }
 
-/// Frames, by how far they could be judged.
+/// Frames, by how far they could be verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     frames: u64,
@@ -122,7 +122,7 @@ pub(crate) struct Counts {
 }
 
 impl Verifier {
-    /// A verifier of this rule that has seen nothing.
+    /// A new verifier of this rule.
     #[must_use]
     pub fn new(rule: &Rule) -> Verifier {
         Verifier {
@@ -138,11 +138,11 @@ impl Verifier {
         }
     }
 
-    /// Takes an Ethernet frame. One that carries no IP, or that no enabled hash type fits, is counted and not judged.
+    /// Verifies an Ethernet frame. A frame without IP, or to which no enabled hash type applies, is only counted.
     pub fn frame(&mut self, frame: &[u8], observed: Observed) {
         self.counts.frames += 1;
         match Dissection::of_plain_v4(frame) {
-            // Apart from the rest, so that all that is known of such frames is known to the compiler.
+            // Separate, so that the compiler can specialise the code for such frames.
             Some(dissection) => self.dissected(dissection, observed),
             None => self.any_frame(frame, observed),
         }
@@ -168,7 +168,7 @@ impl Verifier {
             self.pending.push(&input, step, &self.toeplitz, take);
             return;
         }
-        // What was put aside came before.
+        // The queued frames arrived earlier.
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
             let take = taking(&self.table, &mut self.ledger, &mut self.order);
@@ -177,7 +177,7 @@ impl Verifier {
         self.judge(&dissection, &input, step, observed);
     }
 
-    /// Compares a frame with what was observed of it.
+    /// Compares a frame with its observations.
     #[inline(always)]
     fn judge(&mut self, dissection: &Dissection, input: &RssInput, step: Step, observed: Observed) {
         let hash = self.toeplitz.hash_input(input.as_bytes());
@@ -188,7 +188,7 @@ impl Verifier {
         }
     }
 
-    /// Looks for what misplaced a frame, of which a log says no more than hash and queue.
+    /// Searches for the cause of a misplaced frame of which only hash and queue are known.
     #[cold]
     fn examine(&mut self, hash: u32, observed: Observed, packet: Option<(&Dissection, &RssInput)>) {
         let (table, examiner) = (&self.table, &self.examiner);
@@ -210,7 +210,7 @@ impl Verifier {
         });
     }
 
-    /// Takes a hash that a device computed and the queue that the frame came by; the hash is taken as right.
+    /// Verifies the queue of a frame by the hash that the device computed; the hash is assumed to be correct.
     pub fn pair(&mut self, hash: u32, queue: Queue) {
         self.counts.frames += 1;
         let observed = Observed {
@@ -222,7 +222,7 @@ impl Verifier {
         }
     }
 
-    /// What was found so far.
+    /// The report so far.
     #[must_use]
     pub fn report(&self) -> Report {
         let (mut ledger, mut order) = (self.ledger.clone(), self.order.clone());
@@ -237,8 +237,8 @@ impl Verifier {
         )
     }
 
-    /// The hash that the packet would have if it were no fragment: what it has in common with the whole packets of its flow.
-    /// A later fragment has not.
+    /// The hash that the packet would have if it were not fragmented: the same as the other packets of its flow. A
+    /// later fragment has none.
     #[inline(always)]
     fn whole_hash(&self, dissection: &Dissection, hash: u32) -> u32 {
         if !dissection.is_part() {
@@ -248,7 +248,7 @@ impl Verifier {
         whole.map_or(hash, |input| self.toeplitz.hash_input(input.as_bytes()))
     }
 
-    /// Enters a frame in the ledger, and says whether it is done with: not misplaced.
+    /// Enters a frame in the ledger; returns true if it is not misplaced.
     #[inline]
     fn settle(&mut self, hash: u32, observed: Observed) -> bool {
         let entry = self.table.entry(hash);
@@ -259,7 +259,7 @@ impl Verifier {
     }
 }
 
-/// Enters batches of frames of which nothing was observed.
+/// Enters batches of frames without observed hash or queue.
 fn taking(table: &IndirectionTable, ledger: &mut Ledger, order: &mut Order) -> impl Take {
     |hashes, steps| {
         for hash in hashes {

@@ -1,5 +1,5 @@
-//! Reordering within flows: steps enter; how many frames came late, and how many came by another queue than the one
-//! before them in their flow, leaves.
+//! Detects reordering within flows: counts frames that arrived late, and frames on another queue than the previous
+//! frame of their flow.
 
 use super::Queue;
 use crate::bytes::{array, number32};
@@ -8,36 +8,36 @@ use crate::layout::Marks;
 use crate::protocol::IpProtocol;
 use serde::Serialize;
 
-/// Flows remembered at a time, a power of two. Each has one place, where a newer flow displaces an older. At 24 bytes a
-/// flow they stay within a CPU's own cache.
+/// Flows tracked at a time, a power of two. Each flow has one slot, and a newer flow displaces an older one. At 24
+/// bytes per flow they fit into a CPU's private cache.
 const FLOWS: usize = 1 << 12;
 
-/// Order within flows, as far as it could be followed.
+/// Order within flows, as far as it could be tracked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reordering {
-    /// Frames whose place in their flow is known: data segments of TCP, and frames given a sequence number.
+    /// Frames whose position in their flow is known: data segments of TCP, and frames given a sequence number.
     pub followed: u64,
-    /// Frames that came after frames sent later: they filled a hole left earlier in their flow (RFC 4737, section 3). A
-    /// segment that TCP sent again because it was lost before fills a hole too.
+    /// Frames that arrived after frames sent later: they filled a gap in their flow (RFC 4737, section 3). A
+    /// retransmitted TCP segment fills a gap too.
     pub late: u64,
-    /// Frames that came by another queue than the frame before them in their flow: what makes reordering possible.
+    /// Frames that arrived on another queue than the previous frame of their flow, which makes reordering possible.
     pub queue_changes: u64,
-    /// Flows forgotten to remember others: what they would have shown later is not counted.
+    /// Flows evicted to track others; reordering across an eviction is not counted.
     pub forgotten: u64,
 }
 
-/// What one packet says of its flow.
+/// Position of one packet in its flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Step {
     /// Both ports as on the wire, or zero.
     ports: u32,
-    /// Where it starts in its flow, and how many numbers it takes up; zero where that is not known.
+    /// First sequence number, and how many numbers the packet occupies; zero if unknown.
     start: u32,
     length: u32,
 }
 
 impl Step {
-    /// The step of a packet; of TCP, data has numbers of its own.
+    /// The step of a packet; TCP segments with data carry their own sequence numbers.
     #[inline(always)]
     pub fn of(dissection: &Dissection, sequence: Option<u32>) -> Step {
         let plain = dissection.has(Marks::PLAIN);
@@ -55,27 +55,27 @@ impl Step {
         Step { ports, start, length }
     }
 
-    /// Is there nothing to follow?
+    /// Whether there is nothing to track.
     #[inline(always)]
     pub fn is_none(&self) -> bool {
         self.length == 0
     }
 }
 
-/// The flows being followed.
+/// The tracked flows.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     flows: Box<[Flow]>,
     pub reordering: Reordering,
 }
 
-/// One flow. A tag of zero is that of no flow.
+/// One slot. A tag of zero marks it empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     tag: u32,
-    /// Where the flow goes on after all that came.
+    /// The next expected sequence number.
     next: Option<u32>,
-    /// The latest hole: from and up to.
+    /// The latest gap: start and end.
     hole: (u32, u32),
     queue: Option<Queue>,
 }
@@ -90,14 +90,14 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Takes a step of the flow that has this hash and the ports of the step: two flows have both in common once in 2^32.
+    /// Records a step. Hash and ports identify the flow: two flows share both with a probability of 2^-32.
     #[inline(always)]
     pub fn take(&mut self, hash: u32, step: Step, queue: Option<Queue>) {
         if queue.is_none() && step.is_none() {
             return;
         }
-        // The golden ratio's digits: odd, and as many ones as zeros. The upper bits of a product depend on all bits of its
-        // factors.
+        // The golden ratio's digits: odd, with as many ones as zeros. The upper bits of a product depend on all bits of
+        // its factors.
         let mixed = u64::from(hash ^ step.ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let tag = hash.rotate_left(16) ^ step.ports | 1;
         let flow = &mut self.flows[(mixed >> (u64::BITS - FLOWS.trailing_zeros())) as usize];
@@ -120,8 +120,8 @@ impl Order {
 }
 
 impl Flow {
-    /// Takes `length` numbers from `start` on, and says whether they came late. Numbers wrap around (RFC 9293, section
-    /// 3.4).
+    /// Records `length` numbers from `start` on, and returns whether they arrived late. Numbers wrap around (RFC 9293,
+    /// section 3.4).
     fn follow(&mut self, start: u32, length: u32) -> bool {
         let end = start.wrapping_add(length);
         let Some(next) = self.next else {
@@ -146,7 +146,7 @@ impl Flow {
     }
 }
 
-/// Does the number `a` come before `b`, the shorter way around?
+/// Whether `a` precedes `b` in serial number arithmetic.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

@@ -1,21 +1,19 @@
-//! Frames of which no hash and no queue was observed, put aside until there are enough of them to hash at once: a batch
-//! takes a fraction of the time of its frames one by one. Inputs enter, and the steps of flows that are followed; hashes
-//! leave, and the steps with theirs.
+//! Queues frames without observed hash or queue until they fill a batch: hashing a batch takes a fraction of the time
+//! of hashing its frames one by one.
 
 use super::order::Step;
 use crate::rss_input::RssInput;
 use corelane_rss::Toeplitz;
 
-/// Inputs hashed at once: wide instructions take sixteen or more at a time.
+/// Inputs hashed at once: wide instructions process sixteen or more at a time.
 const BATCH: usize = 64;
 
-/// What becomes of a batch: it gets the hash of every frame; and of the frames that are followed, in order, which it is and
-/// its step.
+/// Callback for a batch: receives the hash of every frame and, for each tracked frame in order, its index and step.
 pub(super) trait Take: FnMut(&[u32], &[(u32, Step)]) {}
 
 impl<F: FnMut(&[u32], &[(u32, Step)])> Take for F {}
 
-/// Inputs put aside, by their length.
+/// Queued inputs, by length.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     v4: Batch<8>,
@@ -36,7 +34,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Puts an input aside, and the step that its frame is in its flow; when that makes a batch, `take` gets it.
+    /// Queues an input with the step of its frame. When the batch is full, passes it to `take`.
     #[inline(always)]
     pub fn push(&mut self, input: &RssInput, step: Step, toeplitz: &Toeplitz, take: impl Take) {
         let bytes = input.as_bytes();
@@ -51,13 +49,13 @@ impl Pending {
         }
     }
 
-    /// Is nothing put aside?
+    /// Whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.v4.count + self.v4_ports.count + self.v6.count + self.v6_ports.count == 0
     }
 
-    /// Gives `take` what is still put aside, which stays so.
+    /// Passes the queued inputs to `take` and keeps them queued.
     pub fn each(&self, toeplitz: &Toeplitz, mut take: impl Take) {
         self.v4.hashed(toeplitz, &mut take);
         self.v4_ports.hashed(toeplitz, &mut take);
@@ -69,10 +67,10 @@ impl Pending {
 /// Inputs of one length.
 #[derive(Clone, Debug)]
 struct Batch<const N: usize> {
-    /// The first `count` are taken; below [`BATCH`].
+    /// The first `count` are in use; below [`BATCH`].
     inputs: [[u8; N]; BATCH],
     count: usize,
-    /// The first `followed` are taken; at most `count`.
+    /// The first `followed` are in use; at most `count`.
     steps: [(u32, Step); BATCH],
     followed: usize,
 }

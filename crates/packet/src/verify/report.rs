@@ -1,4 +1,4 @@
-//! The verdict: accounts of entries and rows of misplaced frames enter; a report a bucket, with causes, leaves.
+//! The report: accounts of entries and rows of misplaced frames, combined per bucket, with causes.
 
 use super::ledger::Ledger;
 use super::misplaced::{Misplaced, Row};
@@ -9,16 +9,16 @@ use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-/// What was found. Numbers are frames unless said otherwise.
+/// Result of a verification. Numbers count frames unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// All that entered.
+    /// All frames.
     pub frames: u64,
-    /// Without IP, or damaged.
+    /// Frames without IP, or damaged.
     pub refused: u64,
-    /// Of no enabled hash type: a device gives them to its default queue.
+    /// Frames of no enabled hash type, which a device delivers to its default queue.
     pub not_hashed: u64,
-    /// Came by another queue than their hash names.
+    /// Frames on another queue than their hash selects.
     pub misplaced: u64,
     /// By bucket, in order.
     pub buckets: Vec<BucketReport>,
@@ -26,30 +26,30 @@ pub struct Report {
     pub causes: Vec<CauseCount>,
     /// Misplaced flows, most frames first; at most 16,384.
     pub misplacements: Vec<Misplacement>,
-    /// Misplaced frames of flows past those, of unknown cause.
+    /// Misplaced frames of further flows, with unknown cause.
     pub misplacements_left_off: u64,
     /// Order within flows.
     pub reordering: Reordering,
 }
 
-/// What became of the frames whose hash names one bucket.
+/// Frames whose hash selects one bucket.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketReport {
     /// The bucket, and the number of its queue.
     pub bucket: Bucket,
-    /// Frames whose hash names it.
+    /// Frames whose hash selects it.
     pub seen: u64,
-    /// Of them, those with the hash that the rule gives; unknown where no device reported hashes.
+    /// Of these, frames with the expected hash; unknown if no hashes were reported.
     pub right_hash: Option<u64>,
-    /// Those that came by its queue; unknown where no queue was observed.
+    /// Of these, frames that arrived on its queue; unknown if no queues were observed.
     pub right_queue: Option<u64>,
-    /// Those that came by another.
+    /// Of these, frames that arrived on another queue.
     pub misplaced: u64,
-    /// Why, most frames first.
+    /// Causes, most frames first.
     pub causes: Vec<CauseCount>,
 }
 
-/// How many misplaced frames have a cause.
+/// Number of misplaced frames with one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CauseCount {
     /// The likely cause.
@@ -58,30 +58,30 @@ pub struct CauseCount {
     pub frames: u64,
 }
 
-/// Misplaced frames of one hash that came by one queue.
+/// Misplaced frames with one hash that arrived on one queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Misplacement {
-    /// The hash by the rule.
+    /// The expected hash.
     #[serde(serialize_with = "hexadecimal")]
     pub hash: u32,
-    /// The hash that the device reported, where it did.
+    /// The hash that the device reported, if any.
     #[serde(serialize_with = "optional_hexadecimal")]
     pub reported_hash: Option<u32>,
-    /// The bucket, and so the queue, that the hash names.
+    /// The bucket (and queue) that the hash selects.
     pub expected: Bucket,
-    /// The queue that the frames came by.
+    /// The queue on which the frames arrived.
     pub actual: Queue,
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
-    /// Why, likely.
+    /// Likely cause.
     pub cause: Cause,
-    /// The flows that have the hash, as far as known; at most eight.
+    /// The known flows with this hash; at most eight.
     #[serde(serialize_with = "flows")]
     pub flows: Vec<Tuple>,
 }
 
 impl Misplacement {
-    /// Names at most so many more flows.
+    /// Number of flows that may still be named.
     fn name(&mut self, flows: impl IntoIterator<Item = Tuple>, most: usize) {
         let new = flows.into_iter().filter(|flow| !self.flows.contains(flow));
         let new: Vec<_> = new.take(most).collect();
@@ -89,7 +89,7 @@ impl Misplacement {
     }
 }
 
-/// Flows named for one hash: a pool of 2^32 addresses has about one a hash, so who looks for one flow has it among them.
+/// Flows named per hash. A pool of 2^32 addresses has about one flow per hash, so a searched flow is among them.
 const FLOWS_NAMED: usize = 8;
 
 impl Report {
@@ -124,8 +124,8 @@ impl Report {
         }
     }
 
-    /// Names the flows of misplaced hashes out of `flows`, hashed over these fields: what a log of hashes does not say. Of
-    /// each hash at most eight are named.
+    /// Searches `flows`, hashed over these fields, for the flows of misplaced hashes, which a log of hashes does not
+    /// contain. At most eight are named per hash.
     pub fn name_flows(
         &mut self,
         toeplitz: &Toeplitz,
@@ -151,7 +151,7 @@ impl Report {
     }
 }
 
-/// One misplacement for all that differ in their flows only; those of most frames first.
+/// Merges misplacements that differ only in their flows; most frames first.
 fn merged(rows: impl Iterator<Item = Misplacement>) -> Vec<Misplacement> {
     let mut by_hash: BTreeMap<_, Misplacement> = BTreeMap::new();
     for row in rows {
@@ -171,8 +171,8 @@ fn merged(rows: impl Iterator<Item = Misplacement>) -> Vec<Misplacement> {
     merged
 }
 
-/// Of the alternatives to the rule, those that explain frames whose hash nobody reported: they fit nearly all such flows
-/// that have them, and too many to do so by chance.
+/// The alternatives that explain frames without reported hash: those that fit nearly all flows to which they apply, and
+/// too many for a coincidence.
 fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) -> Vec<usize> {
     let mut counts = [(0_u32, 0_u32); ALTERNATIVES.len()];
     for suspects in suspects.filter(|suspects| !suspects.certain) {
@@ -181,12 +181,12 @@ fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) ->
             *fitting += u32::from(suspects.fits(alternative));
         }
     }
-    // A hash that has nothing to do with the frame names the queue that it came by once in so many times.
+    // An unrelated hash selects the observed queue with a probability of one in this many.
     let queues = table.buckets() as f64;
     let mut likely: Vec<usize> = (0..counts.len())
         .filter(|alternative| {
             let (having, fitting) = counts[*alternative];
-            // At most one in twenty otherwise, and a chance below one in a thousand.
+            // At most one in twenty does not fit, and the probability of a coincidence is below one in a thousand.
             f64::from(fitting) >= 0.95 * f64::from(having)
                 && f64::from(fitting) * queues.ln() >= 1000_f64.ln()
         })
@@ -195,7 +195,7 @@ fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) ->
     likely
 }
 
-/// The cause of a row: a hash of something else where that fits, otherwise what the entry's account says.
+/// The cause of a row: a matching alternative, otherwise the cause by the account of the entry.
 fn cause(row: &Row, likely: &[usize], ledger: &Ledger) -> Cause {
     if row.suspects.certain {
         let fitting = (0..ALTERNATIVES.len()).find(|alternative| row.suspects.fits(*alternative));

@@ -1,5 +1,5 @@
-//! What else a device could have hashed of a frame: the frame and what was observed enter; which of the alternatives there
-//! are, and which of them fit, leave.
+//! Tests alternatives to the rule: what else a device could have hashed of a frame, and which of these explain the
+//! observations.
 
 use super::dialect::Dialects;
 use super::{Cause, Dialect, Observed, Queue};
@@ -9,7 +9,7 @@ use crate::rss_input::{HashTypes, RssInput};
 use crate::tunnel;
 use corelane_rss::{IndirectionTable, Key, Toeplitz};
 
-/// Alternatives, the likelier first: what a frame's own shape suggests before what a device as a whole may do.
+/// Alternatives, the likelier first: those specific to the frame, then those of the whole device.
 pub(super) const ALTERNATIVES: [Cause; 10] = [
     Cause::Fragment,
     Cause::Tunnel,
@@ -23,31 +23,31 @@ pub(super) const ALTERNATIVES: [Cause; 10] = [
     Cause::Dialect(Dialect::ALL[5]),
 ];
 
-/// Of the alternatives, those that a frame has and those that fit what was observed, one bit each.
+/// The alternatives that apply to a frame and those that fit the observations, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suspects {
-    /// The alternative would hash the frame otherwise.
+    /// The alternative gives the frame another hash.
     applicable: u16,
-    /// And so it would have come as it did.
+    /// That hash explains the observation.
     fitting: u16,
-    /// The device reported a hash: what fits is no chance.
+    /// The device reported a hash, so a fit is no coincidence.
     pub certain: bool,
 }
 
 impl Suspects {
-    /// The hash is right, only the queue is not.
+    /// The hash is as expected, the queue is not.
     pub const NONE: Suspects = Suspects {
         applicable: 0,
         fitting: 0,
         certain: false,
     };
 
-    /// Does the frame have this alternative?
+    /// Whether this alternative applies to the frame.
     pub fn has(self, alternative: usize) -> bool {
         self.applicable >> alternative & 1 == 1
     }
 
-    /// Does this alternative fit?
+    /// Whether this alternative fits.
     pub fn fits(self, alternative: usize) -> bool {
         self.fitting >> alternative & 1 == 1
     }
@@ -68,8 +68,8 @@ impl Examiner {
         }
     }
 
-    /// Tells apart frames that the rule hashes alike and that a device which looks further does not: by the packet inside a
-    /// tunnel, otherwise by what stands where ports do.
+    /// Distinguishes frames with the same expected hash that a device may hash differently: by the inner packet of a
+    /// tunnel, otherwise by the bytes in the place of the ports.
     pub fn detail(&self, dissection: &Dissection) -> u32 {
         let inside =
             tunnel::inner(dissection).and_then(|inner| inner.dissection.rss_input(HashTypes::FOUR_TUPLE));
@@ -80,7 +80,7 @@ impl Examiner {
         number32(dissection.frame(), at).unwrap_or(0)
     }
 
-    /// Tries every alternative on a frame that was not hashed as the rule says, or of whose hash nothing is known.
+    /// Tries every alternative on a frame with an unexpected or unknown hash.
     pub fn examine(
         &self,
         dissection: &Dissection,
@@ -98,7 +98,7 @@ impl Examiner {
             certain: observed.hash.is_some(),
             ..Suspects::NONE
         };
-        // Devices report zero for a frame without hash, and give it to their first queue.
+        // Devices report zero for a frame without hash, and deliver it to their first queue.
         let not_hashed = observed
             .hash
             .map_or(observed.queue == Some(Queue(0)), |hash| hash == 0);
@@ -106,12 +106,12 @@ impl Examiner {
         let as_whole = part && any_fits(&with_whatever_stands_for_ports(dissection));
         let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection));
         let others = other_fields(dissection, input);
-        // Whether there is such an alternative, and whether it fits, in the order of the list.
+        // For each alternative in the order of the list: whether it applies, and whether it fits.
         let of_frame = [
             (part, as_whole || not_hashed),
             (!inside.is_empty(), any_fits(&inside)),
             (!others.is_empty(), any_fits(&others)),
-            // By its queue alone such a frame cannot be told from one whose entry names the first queue.
+            // By its queue alone, such a frame cannot be distinguished from one whose entry names the first queue.
             (!part && suspects.certain, not_hashed),
         ];
         let dialects =
@@ -124,7 +124,7 @@ impl Examiner {
     }
 }
 
-/// What a device hashes that takes no notice of fragments: a first one's ports, a later one's data.
+/// The input of a device that ignores fragmentation: the ports of a first fragment, the data of a later one.
 fn with_whatever_stands_for_ports(dissection: &Dissection) -> Vec<Vec<u8>> {
     let at = dissection.transport_offset();
     let ports = dissection.frame().get(at..at + 4);
@@ -135,11 +135,11 @@ fn with_whatever_stands_for_ports(dissection: &Dissection) -> Vec<Vec<u8>> {
     }
 }
 
-/// The inputs of the packet that are not the rule's: other fields, or the addresses of other headers.
+/// The inputs of the packet other than the expected one: other fields, or the addresses of other headers.
 fn other_fields(dissection: &Dissection, input: &RssInput) -> Vec<Vec<u8>> {
     let mut others = inputs(dissection);
     if let (Some(ports), Some(addresses)) = (dissection.ports(), dissection.rss_input(HashTypes::TWO_TUPLE)) {
-        // Also where the types have no ports: of SCTP, and behind an authentication header.
+        // Also for packets whose types have no ports: SCTP, and those with an authentication header.
         let ports = [ports.source, ports.destination].map(u16::to_be_bytes).concat();
         others.push([addresses.as_bytes(), &ports].concat());
     }

@@ -1,10 +1,10 @@
-//! Answers as bytes: a status and fields in, a head out, appended to a buffer of the caller's.
+//! Writes response heads: appends status line and fields to a buffer of the caller.
 
 use super::response::Version;
 
-/// Begins a head: the status line. Its version is ours whatever the request's was (RFC 9110 6.2).
+/// Begins a head with the status line. Its version is always HTTP/1.1, whatever the request's version (RFC 9110 6.2).
 pub fn begin(into: &mut Vec<u8>, status: u16) {
-    // What almost every answer says, in one piece.
+    // Fast path for the most common status.
     if status == 200 {
         into.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         return;
@@ -16,7 +16,7 @@ pub fn begin(into: &mut Vec<u8>, status: u16) {
     into.extend_from_slice(b"\r\n");
 }
 
-/// Adds a field. The caller answers for name and value holding no line end.
+/// Adds a field. The caller must ensure that name and value contain no line end.
 pub fn field(into: &mut Vec<u8>, name: &str, value: &[u8]) {
     into.extend_from_slice(name.as_bytes());
     into.extend_from_slice(b": ");
@@ -32,7 +32,7 @@ pub fn number(into: &mut Vec<u8>, name: &str, value: u64) {
     into.extend_from_slice(b"\r\n");
 }
 
-/// Adds what the connection is to become, where that is not what the request's version means by itself.
+/// Adds the `Connection` field, if the default of the request's version does not apply.
 pub fn connection(into: &mut Vec<u8>, request: Version, stays: bool) {
     match (request, stays) {
         (Version::Http11, true) | (Version::Http10, false) => {}
@@ -46,13 +46,13 @@ pub fn end(into: &mut Vec<u8>) {
     into.extend_from_slice(b"\r\n");
 }
 
-/// Whether answers of this status have neither a body nor a length (RFC 9110 8.6, 15.3.5).
+/// Whether responses of this status have neither body nor length (RFC 9110 8.6, 15.3.5).
 #[must_use]
 pub fn is_bodyless(status: u16) -> bool {
     status < 200 || status == 204
 }
 
-/// The phrase of a status of the IANA registry; empty for others.
+/// The reason phrase of a status in the IANA registry; empty for others.
 #[must_use]
 pub fn reason(status: u16) -> &'static str {
     match status {

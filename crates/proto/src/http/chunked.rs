@@ -1,32 +1,33 @@
-//! `chunked`: the transfer coding of bodies whose length is not known in advance (RFC 9112 7.1), both ways.
+//! `chunked`: the transfer coding of bodies whose length is not known in advance (RFC 9112 7.1), encoding and decoding.
 //!
-//! In: the bytes of a coded body in any split. Out: slices of the body and its end; trailers are checked and passed over.
-//! The decoder holds no bytes: 24 bytes a connection. The other way, [`size_line`], [`CHUNK_END`] and [`LAST_CHUNK`] are
-//! what goes around the data.
+//! In: the bytes of a coded body, in any segments. Out: slices of the body and its end; trailers are validated and
+//! discarded. The decoder buffers nothing: 24 bytes per connection. For encoding, [`size_line`], [`CHUNK_END`] and
+//! [`LAST_CHUNK`] frame the data.
 
 use super::field;
 use thiserror::Error;
 
-/// What follows the data of each chunk.
+/// Follows the data of each chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// The end of a body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Bytes of extensions that one chunk may carry: nobody uses them, and without a bound a body of one byte a chunk could
-/// hide any amount of work (CVE-2023-39326).
+/// Maximum bytes of extensions per chunk: they are unused in practice, and without a limit a body of one-byte chunks
+/// could cause any amount of work (CVE-2023-39326).
 const EXTENSION_BYTES: u16 = 256;
 
-/// Bytes that all trailers of a body may take.
+/// Maximum bytes of all trailers of a body.
 const TRAILER_BYTES: u16 = 8_192;
 
-/// The line before a chunk of `length` bytes, a hexadecimal number; empty chunks end a body, so 0 is not for this.
+/// The line before a chunk of `length` bytes, in hexadecimal; `length` must not be 0, because an empty chunk ends the
+/// body.
 #[must_use]
 pub fn size_line(length: u64) -> impl AsRef<[u8]> {
     format!("{length:x}\r\n").into_bytes()
 }
 
-/// What a coded body consists of.
+/// An element of a coded body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
     /// The next bytes of the body, at least one.
@@ -35,26 +36,26 @@ pub enum Item<'a> {
     End,
 }
 
-/// Why bytes are no chunked body.
+/// Why a chunked body is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ChunkedError {
-    /// A chunk size that is no hexadecimal number.
-    #[error("a chunk's size is no hexadecimal number")]
+    /// A chunk size that is not a hexadecimal number.
+    #[error("a chunk's size is not a hexadecimal number")]
     Size,
     /// A chunk size over 64 bits.
     #[error("a chunk's size does not fit 64 bits")]
     SizeTooLarge,
-    /// A line that ends with LF alone, or a CR that no LF follows.
+    /// A line that ends with LF only, or a CR without LF.
     #[error("a chunk line does not end with CR LF")]
     LineEnd,
-    /// The data of a chunk is longer than its size said.
+    /// The data of a chunk is longer than its size.
     #[error("a chunk's data is not followed by CR LF")]
     DataEnd,
     /// Too many bytes of chunk extensions, or control characters in them.
     #[error("a chunk extension has control characters or over {EXTENSION_BYTES} bytes")]
     Extension,
-    /// A trailer that is no field, or trailers that are too large.
-    #[error("a trailer is no field, or trailers take over {TRAILER_BYTES} bytes")]
+    /// A trailer that is not a field, or trailers that are too large.
+    #[error("a trailer is not a field, or trailers take over {TRAILER_BYTES} bytes")]
     Trailer,
 }
 
@@ -76,10 +77,10 @@ enum State {
     Ended,
 }
 
-/// Takes a coded body apart.
+/// Decoder of the chunked coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoder {
-    /// The size read so far, then the data still to come.
+    /// While reading a size, the size so far; then, the remaining data bytes.
     left: u64,
     /// Bytes of the extension or of all trailers so far.
     extra: u16,
@@ -103,11 +104,11 @@ impl Decoder {
         }
     }
 
-    /// Takes in bytes: how many were used, and what they amount to. With `None` all were used and more are needed; after
-    /// [`Item::End`] none is used any more.
+    /// Decodes bytes: returns the number used, and the resulting item. With `None`, all were used and more are needed;
+    /// after [`Item::End`] no more are used.
     ///
     /// # Errors
-    /// When the bytes are no chunked body; the decoder must not be fed after that.
+    /// If the body is invalid; do not feed the decoder after that.
     pub fn feed<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), ChunkedError> {
         let mut used = 0;
         while let Some(byte) = input.get(used).copied() {
@@ -130,7 +131,7 @@ impl Decoder {
         Ok((used, item))
     }
 
-    /// What one byte outside the data leads to.
+    /// Processes one byte outside the data.
     fn step(&mut self, byte: u8) -> Result<State, ChunkedError> {
         match (self.state, byte) {
             (State::SizeStart, _) => {
@@ -170,7 +171,7 @@ impl Decoder {
         match byte {
             b'\r' => Ok(State::SizeLineFeed),
             b'\n' => Err(ChunkedError::LineEnd),
-            // Space before the semicolon is bad whitespace, which RFC 9112 7.1.1 has recipients take.
+            // Space before the semicolon is bad whitespace, which recipients must accept (RFC 9112 7.1.1).
             b';' | b' ' | b'\t' => {
                 self.extra = 0;
                 Ok(State::Extension)
@@ -206,20 +207,20 @@ impl Decoder {
     }
 }
 
-/// Takes the body of one request or answer off what arrives.
+/// Reads the body of one request or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyReader {
-    /// So many bytes are still to come.
+    /// Remaining bytes.
     Length(u64),
-    /// Chunks are.
+    /// Chunked coding.
     Chunked(Decoder),
 }
 
 impl BodyReader {
-    /// Takes in bytes: how many were used, and what they amount to, as [`Decoder::feed`] does.
+    /// Reads bytes: returns the number used, and the resulting item, like [`Decoder::feed`].
     ///
     /// # Errors
-    /// When the bytes are no chunked body.
+    /// If a chunked body is invalid.
     pub fn feed<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), ChunkedError> {
         match self {
             Self::Chunked(decoder) => decoder.feed(input),

@@ -1,4 +1,4 @@
-//! Dates as HTTP spells them (RFC 9110 5.6.7): seconds since 1970 in, `Sun, 06 Nov 1994 08:49:37 GMT` out, and back.
+//! HTTP dates (RFC 9110 5.6.7): converts seconds since 1970 to `Sun, 06 Nov 1994 08:49:37 GMT`, and back.
 
 use std::fmt::Display;
 use time::{Date, Month, OffsetDateTime};
@@ -10,14 +10,14 @@ const MONTHS: [&str; 12] = [
 /// The last second of the year 9999.
 const LAST: u64 = 253_402_300_799;
 
-/// The date of a moment, seconds since 1970-01-01 00:00 UTC; 29 bytes, as the year is 9999 at most.
+/// Formats a time in seconds since 1970-01-01 00:00 UTC; 29 bytes, because the year is limited to 9999.
 #[must_use]
 pub fn write(seconds: u64) -> String {
     let day = moment(seconds).weekday().to_string();
     format!("{}, {} GMT", &day[..3], day_and_time(seconds, ' ', ' '))
 }
 
-/// The date of a moment as access logs spell it: `06/Nov/1994:08:49:37 +0000`.
+/// Formats a time as in access logs: `06/Nov/1994:08:49:37 +0000`.
 #[must_use]
 pub fn write_log(seconds: u64) -> String {
     format!("{} +0000", day_and_time(seconds, '/', ':'))
@@ -38,7 +38,7 @@ fn moment(seconds: u64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(seconds.min(LAST) as i64).expect("a year up to 9999")
 }
 
-/// The moment of a date in the preferred form or in one of the two obsolete ones, none of which may be before 1970.
+/// Parses a date in the preferred form or in one of the two obsolete ones; dates before 1970 are rejected.
 #[must_use]
 pub fn read(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
@@ -54,7 +54,8 @@ pub fn read(text: &[u8]) -> Option<u64> {
     let month = MONTHS.iter().position(|name| *name == month)? as u8 + 1;
     let year = match (year.len(), digits(year)?) {
         (4, year) => year,
-        // Two digits are of this century unless that lies far ahead (RFC 9110 5.6.7); before 1970 is not of interest here.
+        // Two-digit years are in this century unless that is far in the future (RFC 9110 5.6.7); before 1970 is
+        // irrelevant here.
         (2, year) if year < 70 => 2_000 + year,
         (2, year) => 1_900 + year,
         _ => return None,

@@ -1,14 +1,14 @@
-//! Field lines, `name: value`, as RFC 9110 5.1 and 5.5 spell them: one line without its line end in, name and value out.
+//! Field lines, `name: value` (RFC 9110 5.1 and 5.5): takes one line without its line end, returns name and value.
 
 use thiserror::Error;
 
-/// What a byte may be part of.
+/// Character classes of a byte.
 const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
 const AUTHORITY: u8 = 4;
 
-/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5); those of a
-/// host and a port (RFC 3986 3.2.2).
+/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5); host
+/// and port characters (RFC 3986 3.2.2).
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0;
@@ -35,24 +35,24 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// Why a line is no field.
+/// Why a field line is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FieldError {
-    /// The line starts with space or tab: it continues the line before, which RFC 9112 5.2 takes back.
+    /// The line starts with space or tab: line folding, which RFC 9112 5.2 has deprecated.
     #[error("a field line is continued on the next (obs-fold)")]
     Folded,
-    /// No name, a character that names cannot have, a space before the colon (RFC 9112 5.1), or no colon.
+    /// No name, an invalid character in the name, a space before the colon (RFC 9112 5.1), or no colon.
     #[error("a field has no valid name before its colon")]
     Name,
-    /// A control character in the value, a bare CR among them.
+    /// A control character in the value, such as a bare CR.
     #[error("a field's value has a control character")]
     Value,
 }
 
-/// Splits one line into name and value, spaces and tabs around the value taken off.
+/// Splits a line into name and value, without spaces and tabs around the value.
 ///
 /// # Errors
-/// When the line is no field, see [`FieldError`].
+/// If the line is invalid, see [`FieldError`].
 pub fn split(line: &[u8]) -> Result<(&[u8], &[u8]), FieldError> {
     if matches!(line.first(), Some(b' ' | b'\t')) {
         return Err(FieldError::Folded);
@@ -68,19 +68,19 @@ pub fn split(line: &[u8]) -> Result<(&[u8], &[u8]), FieldError> {
     }
 }
 
-/// Whether names and methods may hold this byte.
+/// Whether names and methods may contain this byte.
 #[must_use]
 pub fn is_token_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
 }
 
-/// Whether this is a token: at least one byte, each allowed in one.
+/// Whether this is a token: at least one byte, all of them token characters.
 #[must_use]
 pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| is_token_byte(*byte))
 }
 
-/// Whether values and reason phrases may hold these bytes: no control character but tab.
+/// Whether values and reason phrases may contain these bytes: no control characters except tab.
 #[must_use]
 pub fn is_text(text: &[u8]) -> bool {
     let mut words = text.chunks_exact(8);
@@ -91,7 +91,7 @@ pub fn is_text(text: &[u8]) -> bool {
     plain && words.remainder().iter().all(|byte| is_text_byte(*byte))
 }
 
-/// Whether a list of tokens, as `Connection` has one, names `token` (RFC 9110 5.6.1), whatever its case.
+/// Whether a list of tokens, such as `Connection`, contains `token` (RFC 9110 5.6.1), ignoring case.
 #[must_use]
 pub fn lists(value: &[u8], token: &[u8]) -> bool {
     value
@@ -99,7 +99,7 @@ pub fn lists(value: &[u8], token: &[u8]) -> bool {
         .any(|member| trim(member).eq_ignore_ascii_case(token))
 }
 
-/// Whether this may name a host, and a port (RFC 3986 3.2.2): no user, no path, no space.
+/// Whether this is a valid host with optional port (RFC 3986 3.2.2): no user, no path, no space.
 pub(super) fn is_authority(text: &[u8]) -> bool {
     !text.is_empty()
         && text
@@ -107,7 +107,7 @@ pub(super) fn is_authority(text: &[u8]) -> bool {
             .all(|byte| CLASSES[usize::from(*byte)] & AUTHORITY != 0)
 }
 
-/// A length: digits alone, and a number of 63 bits at most: more than any body, and safe to add to.
+/// Parses a length: digits only, at most 63 bits: larger than any body, and safe to add to.
 pub(super) fn length(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -118,7 +118,7 @@ pub(super) fn length(text: &[u8]) -> Option<u64> {
     i64::try_from(length).ok().map(|_| length)
 }
 
-/// Takes spaces and tabs off both ends.
+/// Strips spaces and tabs from both ends.
 #[must_use]
 pub fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
@@ -134,8 +134,8 @@ fn is_text_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & VALUE != 0
 }
 
-/// Whether any of eight bytes is under 0x20 or is 0x7f: eight at a time, as most values have none. A byte over such a
-/// one may be taken for one too (the borrow runs upwards), so a hit is looked at again byte by byte.
+/// Whether any of eight bytes is below 0x20 or is 0x7f; a fast check, because most values have none. A byte above such
+/// a byte may be a false positive (the borrow propagates upwards), so the caller rechecks byte by byte.
 fn may_hold_control(word: u64) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;

@@ -1,7 +1,7 @@
 //! `http`: HTTP/1.1 as state machines over byte slices (RFC 9110, RFC 9112).
 //!
-//! In: bytes in any split. Out: heads, body slices, ends, or a named error; and requests as bytes. Framing is strict: what
-//! RFC 9112 calls an error, or leaves open in a way that two readers could frame differently, is refused.
+//! In: bytes in any segments. Out: heads, body slices, ends, or a named error; and requests as bytes. Framing is
+//! strict: errors according to RFC 9112, and anything that two readers could frame differently, are rejected.
 
 pub mod answer;
 pub mod chunked;

@@ -1,51 +1,52 @@
-//! Requests as they go onto the wire: method, target, host, fields and body in; bytes out, written once and sent many times.
+//! Writes requests: takes method, target, host, fields and body framing; returns bytes, written once and sent many
+//! times.
 //!
-//! What would let one request pass for two is refused: line ends and controls in any part, framing fields that contradict
-//! the body.
+//! Input that could turn one request into two is rejected: line ends and control characters in any part, and framing
+//! fields that contradict the body.
 
 use super::field;
 use super::request::Framing;
 use thiserror::Error;
 
-/// A request but for the bytes of its body.
+/// A request without its body bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// `GET` and the like.
+    /// Method, such as `GET`.
     pub method: &'a str,
     /// Path and query.
     pub target: &'a str,
-    /// The value of `Host`, for which a field of that name in `fields` stands in when given.
+    /// The value of `Host`, unless `fields` has a field of that name.
     pub host: &'a str,
-    /// Further fields, in order.
+    /// Additional fields, in order.
     pub fields: &'a [(String, String)],
-    /// Its body's framing.
+    /// Framing of the body.
     pub body: Framing,
-    /// Whether the connection may stay open after the answer.
+    /// Whether the connection may stay open after the response.
     pub keep_alive: bool,
 }
 
-/// Why a request cannot be written.
+/// Why a request is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OutgoingError {
-    /// A method that is no token.
-    #[error("'{0}' is no method: write a token such as GET")]
+    /// A method that is not a token.
+    #[error("'{0}' is not a method: write a token such as GET")]
     Method(String),
-    /// A target that a request line cannot carry.
-    #[error("'{0}' is no request target: it starts with / and has no spaces or controls")]
+    /// A target that is not allowed in a request line.
+    #[error("'{0}' is not a request target: it starts with / and has no spaces or controls")]
     Target(String),
-    /// A field that is none.
-    #[error("'{0}' is no header: write Name: value, without line ends")]
+    /// An invalid field.
+    #[error("'{0}' is not a header: write Name: value, without line ends")]
     Field(String),
-    /// A field that says how the body is framed.
+    /// A field that specifies framing, which is derived from the body.
     #[error("{0} follows from the body: leave it out")]
     Framing(String),
 }
 
 impl Request<'_> {
-    /// The bytes of the head, its empty line included.
+    /// The bytes of the head, including its empty line.
     ///
     /// # Errors
-    /// When a part of it would break the head, see [`OutgoingError`].
+    /// If a part of it would break the head, see [`OutgoingError`].
     pub fn head(&self) -> Result<Vec<u8>, OutgoingError> {
         if !field::is_token(self.method.as_bytes()) {
             return Err(OutgoingError::Method(self.method.to_owned()));

@@ -1,24 +1,25 @@
-//! The pattern of bodies that are made on demand: what a server of objects promises, and what its client checks.
+//! The pattern of generated bodies, which a server of objects sends and its client checks.
 //!
-//! In: an offset within a body. Out: the byte there, or whether bytes are those of the pattern. The period is a prime, so
-//! that what is out of place by any power of two is seen.
+//! In: an offset in a body. Out: the byte at that offset, or whether bytes match the pattern. The period is a prime, so
+//! that data displaced by any power of two is detected.
 
 use std::sync::LazyLock;
 
-/// The pattern repeats after so many bytes.
+/// The period of the pattern in bytes.
 pub const PERIOD: usize = 61;
 
-/// Bytes of the pattern in one piece: some hundred pieces a gigabyte, in the second-level cache. A multiple of the period.
+/// Bytes of the pattern in one piece: a few hundred pieces per gigabyte, small enough for the second-level cache. A
+/// multiple of the period.
 pub const BLOCK: usize = PERIOD * 4_096;
 
-/// The byte at an offset of a body: digits and letters.
+/// The byte at an offset of a body: a digit or letter.
 #[must_use]
 pub fn byte(offset: u64) -> u8 {
     const CHARACTERS: &[u8; PERIOD] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY";
     CHARACTERS[(offset % PERIOD as u64) as usize]
 }
 
-/// Whether bytes found at an offset of a body are those of the pattern.
+/// Whether bytes at an offset of a body match the pattern.
 #[must_use]
 pub fn matches(mut offset: u64, bytes: &[u8]) -> bool {
     bytes.chunks(BLOCK).all(|part| {
@@ -28,7 +29,7 @@ pub fn matches(mut offset: u64, bytes: &[u8]) -> bool {
     })
 }
 
-/// At most `length` bytes of the pattern from an offset on, at most one block of it.
+/// Up to `length` bytes of the pattern from an offset on, at most one block.
 #[must_use]
 pub fn piece(offset: u64, length: u64) -> &'static [u8] {
     let phase = (offset % PERIOD as u64) as usize;
@@ -37,7 +38,7 @@ pub fn piece(offset: u64, length: u64) -> &'static [u8] {
     &repeated[phase..phase + length]
 }
 
-/// The pattern as often as a block needs it at any phase.
+/// The pattern repeated, so that a block is available at any phase.
 static REPEATED: LazyLock<Box<[u8]>> = LazyLock::new(|| (0..(BLOCK + PERIOD) as u64).map(byte).collect());
 
 #[cfg(test)]

@@ -1,47 +1,48 @@
-//! Which part of a file a request is for: its conditions and ranges (RFC 9110 13 and 14), and what the file is, in; a
-//! [`Selected`] out.
+//! Selects the part of a file to send: takes the conditions and ranges of a request (RFC 9110 13 and 14) and the file's
+//! metadata, returns a [`Selected`].
 
 use super::request::Head;
 use super::{date, field};
 use std::ops::Range;
 
-/// What is known of a file.
+/// Metadata of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Representation {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Its strong entity tag, with its quotes.
+    /// Strong entity tag, including quotes.
     pub tag: String,
-    /// When it was changed, in seconds since 1970.
+    /// Time of the last modification, in seconds since 1970.
     pub modified: u64,
 }
 
-/// What is to be answered.
+/// The response to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selected {
-    /// 200 with all of it.
+    /// 200 with the whole file.
     Whole,
     /// 206 with these bytes.
     Part(Range<u64>),
-    /// 304: the client has it.
+    /// 304: the client's copy is current.
     NotModified,
-    /// 412: it is not what the client means.
+    /// 412: a precondition failed.
     PreconditionFailed,
-    /// 416: there are no such bytes.
+    /// 416: the range is outside the file.
     Unsatisfiable,
 }
 
-/// Decides by the fields of a GET or HEAD request, in the order of RFC 9110 13.2.2.
+/// Evaluates the fields of a GET or HEAD request, in the order of RFC 9110 13.2.2.
 ///
-/// Of several ranges the whole is sent, as RFC 9110 14.2 lets a server do: a client that asks for overlapping or many
-/// small ranges is to cost no more than others.
+/// For several ranges, the whole file is sent (allowed by RFC 9110 14.2), so that overlapping or many small ranges have
+/// no additional cost.
 #[must_use]
 pub fn select(head: &Head<'_>, file: &Representation) -> Selected {
     let changed_since = |name| {
         let moment = date::read(head.field(name)?)?;
         Some(file.modified > moment)
     };
-    // A tag may be weak where only equal content matters. Our tags hold no comma, so that a list may be split at each of them.
+    // Weak tags suffice if only equivalent content matters. Our tags contain no comma, so that a list can be split at
+    // commas.
     let lists_tag = |tags: &[u8], weak: bool| {
         let is_tag = |member: &[u8]| {
             let member = field::trim(member);
@@ -66,7 +67,7 @@ pub fn select(head: &Head<'_>, file: &Representation) -> Selected {
     }
     let range = head.field("Range").filter(|_| head.method == b"GET");
     let same = head.field("If-Range").is_none_or(|value| {
-        // A date counts only as an exact match; a weak tag never (RFC 9110 13.1.5).
+        // A date must match exactly; a weak tag never matches (RFC 9110 13.1.5).
         value == file.tag.as_bytes() || date::read(value) == Some(file.modified)
     });
     match range.and_then(|range| range_of(range, file.length)) {
@@ -76,8 +77,8 @@ pub fn select(head: &Head<'_>, file: &Representation) -> Selected {
     }
 }
 
-/// The bytes that a range names of so many; empty where there are none. `None` of what is not understood, or of several: the
-/// field is as good as not there.
+/// The bytes selected by a range of a file of this length; empty if there are none. `None` if the field is invalid or
+/// has several ranges: it is then ignored.
 fn range_of(value: &[u8], length: u64) -> Option<Range<u64>> {
     let (unit, set) = std::str::from_utf8(value).ok()?.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -85,7 +86,7 @@ fn range_of(value: &[u8], length: u64) -> Option<Range<u64>> {
     }
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // More than any length is as good as the largest.
+        // A number that overflows is clamped to the largest.
         digits.then(|| text.parse().unwrap_or(u64::MAX))
     };
     match set.trim().split_once('-')? {

@@ -1,54 +1,54 @@
-//! `http` and `https` URLs as RFC 9110 4.2 has them: text in; scheme, host, port and target out. Nothing is resolved.
+//! `http` and `https` URLs (RFC 9110 4.2): parses text; returns scheme, host, port and target. Does not resolve names.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Which of the two schemes.
+/// Scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Plain, port 80 by default.
+    /// Without TLS, port 80 by default.
     Http,
-    /// Over TLS, port 443 by default.
+    /// With TLS, port 443 by default.
     Https,
 }
 
-/// An address of something to request.
+/// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Url {
-    /// Plain or over TLS.
+    /// Scheme.
     pub scheme: Scheme,
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     pub host: String,
-    /// The port, written or the scheme's own.
+    /// The port, explicit or the scheme's default.
     pub port: u16,
-    /// Path and query, as they go into the request line: starts with `/`.
+    /// Path and query for the request line; starts with `/`.
     pub target: String,
 }
 
-/// Why text is no URL that can be requested.
+/// Why a URL is invalid or cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// Another scheme, or none.
+    /// Unsupported scheme, or none.
     #[error("'{0}' does not start with http:// or https://: write http://127.0.0.1:8080/")]
     Scheme(String),
-    /// User names and passwords (RFC 9110 4.2.4).
+    /// User name or password (RFC 9110 4.2.4).
     #[error("a URL with a user name or password: give them as a header")]
     User,
-    /// No host, or none that can be one.
-    #[error("'{0}' is no host: write a name, 127.0.0.1 or [::1]")]
+    /// Missing or invalid host.
+    #[error("'{0}' is not a host: write a name, 127.0.0.1 or [::1]")]
     Host(String),
-    /// No port number.
-    #[error("'{0}' is no port: write a number from 1 to 65535")]
+    /// Invalid port number.
+    #[error("'{0}' is not a port: write a number from 1 to 65535")]
     Port(String),
-    /// Characters that a request line cannot carry.
+    /// Characters that are not allowed in a request line.
     #[error("the path or query has spaces, control or non-ASCII characters: write them as %20 and the like")]
     Target,
 }
 
 impl Url {
-    /// The value of the `Host` field: the port is left out where it is the scheme's own.
+    /// The value of the `Host` field: without the port if it is the scheme's default.
     #[must_use]
     pub fn authority(&self) -> String {
         let host = match self.host.parse::<Ipv6Addr>() {
@@ -62,7 +62,7 @@ impl Url {
         }
     }
 
-    /// The host, where it is an address and needs no resolving.
+    /// The host, if it is an address and needs no resolving.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
@@ -70,7 +70,7 @@ impl Url {
 }
 
 impl Scheme {
-    /// The port of URLs that name none.
+    /// The default port of the scheme.
     #[must_use]
     pub const fn port(self) -> u16 {
         match self {
@@ -89,7 +89,7 @@ impl FromStr for Url {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
             _ => return Err(UrlError::Scheme(text.to_owned())),
         };
-        // A fragment is for whoever shows the answer, and is never sent.
+        // A fragment is only used by the client, and never sent.
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
@@ -205,12 +205,12 @@ mod tests {
             ("ftp://a/", "does not start with http"),
             ("127.0.0.1:8080", "does not start with http"),
             ("http://user:secret@a/", "user name"),
-            ("http:///path", "is no host"),
-            ("http://[::1/", "is no host"),
-            ("http://a b/", "is no host"),
-            ("http://a:0/", "is no port"),
-            ("http://a:+80/", "is no port"),
-            ("http://a:99999/", "is no port"),
+            ("http:///path", "is not a host"),
+            ("http://[::1/", "is not a host"),
+            ("http://a b/", "is not a host"),
+            ("http://a:0/", "is not a port"),
+            ("http://a:+80/", "is not a port"),
+            ("http://a:99999/", "is not a port"),
             ("http://a/x y", "%20"),
             ("http://a/x\r\nHost: b", "%20"),
         ];

@@ -1,4 +1,4 @@
-//! Scales and their ticks: from numbers to places on a drawing.
+//! Scales and their ticks: map numbers to positions on a drawing.
 
 /// A linear scale from 0 to a round maximum.
 pub struct Linear {
@@ -31,7 +31,7 @@ impl Linear {
         }
     }
 
-    /// Where a value lies, from 0 to 1; what is outside is put on the edge.
+    /// The position of a value, from 0 to 1; values outside are clamped.
     pub fn place(&self, value: f64) -> f64 {
         (value / self.maximum).clamp(0.0, 1.0)
     }
@@ -68,7 +68,7 @@ impl Decades {
             .collect()
     }
 
-    /// Where a value lies, from 0 to 1; what is outside is put on the edge.
+    /// The position of a value, from 0 to 1; values outside are clamped.
     pub fn place(&self, value: f64) -> f64 {
         let span = f64::from(self.highest - self.lowest);
         ((value.max(f64::MIN_POSITIVE).log10() - f64::from(self.lowest)) / span).clamp(0.0, 1.0)

@@ -1,4 +1,4 @@
-//! HTML that cannot be ill-formed: text is escaped when it becomes [`Markup`], and elements are closed as they are made.
+//! Well-formed HTML by construction: text is escaped when it becomes [`Markup`], and every element is closed.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub struct Markup(String);
 
 impl Markup {
-    /// HTML that this crate wrote itself: a style sheet. It must not hold anything from outside.
+    /// Trusted HTML of this crate, such as a style sheet. It must not contain external data.
     pub fn trusted(html: &'static str) -> Self {
         Self(html.to_owned())
     }

@@ -19,7 +19,7 @@ const BOTTOM: f64 = 40.0;
 pub struct Tick {
     /// From 0 to 1.
     pub place: f64,
-    /// What is written there.
+    /// The label.
     pub label: String,
 }
 
@@ -31,7 +31,7 @@ pub struct Point {
     pub y: f64,
     /// The lowest and highest of what the point is the median of.
     pub range: Option<(f64, f64)>,
-    /// What a pointer over it shows.
+    /// Tooltip.
     pub tip: String,
 }
 
@@ -58,7 +58,7 @@ pub struct Column {
 /// A whole plot.
 #[derive(Default)]
 pub struct Plot {
-    /// What the plot shows, for those who cannot see it.
+    /// Description for screen readers.
     pub description: String,
     /// Written under the x axis.
     pub x_title: String,
@@ -149,7 +149,7 @@ fn segment(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
     )
 }
 
-/// A drawing of this size, and what it shows, for those who cannot see it.
+/// A drawing of this size with a description for screen readers.
 pub(super) fn drawing((width, height): (f64, f64), description: &str, contents: Markup) -> Markup {
     let view = format!("0 0 {} {}", number(width), number(height));
     let attributes = [

@@ -1,8 +1,8 @@
-//! What stands above the figures of a page: key numbers, and what to bear in mind.
+//! The top of a page: key numbers and caveats.
 
 use super::markup::{Markup, classed, element, plain};
 
-/// A box of what to read the numbers with, or nothing.
+/// A box of caveats; empty without any.
 #[must_use]
 pub fn bear_in_mind(lines: Vec<Markup>) -> Markup {
     if lines.is_empty() {

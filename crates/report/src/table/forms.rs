@@ -36,7 +36,7 @@ impl Table {
         text
     }
 
-    /// The table as CSV (RFC 4180), with a line of names: numbers in full, nothing where a number is missing.
+    /// The table as CSV (RFC 4180) with a header line: numbers at full precision, missing numbers empty.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let quote = |text: &str| match text.contains([',', '"', '\n']) {
@@ -57,8 +57,8 @@ impl Table {
         line(self.columns.iter().map(name).collect()) + &rows.collect::<String>()
     }
 
-    /// The table for a page, without silent columns. Every number is a `<data>` element whose `value` is the number in
-    /// full, so that what is read and what is written can be held against each other.
+    /// The table for a page, without empty columns. Every number is a `<data>` element whose `value` is the number at
+    /// full precision.
     #[must_use]
     pub fn to_html(&self) -> Markup {
         let table = self.clone().without_silent_columns();
@@ -99,7 +99,7 @@ impl Cell {
     }
 }
 
-/// Letters up to which a cell stays on one line: more of them leave no room for the numbers on a phone.
+/// Longest cell, in letters, that is not wrapped: longer cells leave no room for the numbers on a phone.
 const LONGEST_UNBROKEN: usize = 20;
 
 fn header_cell(column: &Column) -> Markup {
@@ -127,7 +127,7 @@ fn body_cell((index, (cell, column)): (usize, (&Cell, &Column))) -> Markup {
     }
 }
 
-/// A table that scrolls by itself where the screen is narrower; focusable, so that keys scroll it too.
+/// A table that scrolls on a narrower screen; focusable, so that keys scroll it too.
 fn scrolled(parts: Markup) -> Markup {
     let attributes = [
         ("class", "scroll"),

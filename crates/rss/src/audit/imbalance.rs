@@ -1,40 +1,40 @@
-//! How evenly flows fall: hashes enter; what each bucket gets, and whether chance explains it, leaves.
+//! Measures how evenly hashes are spread over buckets, and whether chance explains the imbalance.
 
 use crate::table::{Bucket, IndirectionTable};
 use serde::Serialize;
 
-/// How flows fell on the buckets of a table.
+/// Distribution of flows over the buckets of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Imbalance {
     /// Flows counted.
     pub flows: u64,
     /// By bucket.
     pub buckets: Vec<BucketShare>,
-    /// The fullest bucket's flows over the mean of all that have entries.
+    /// Flows of the fullest bucket, divided by the mean over all buckets that have entries.
     pub fullest_over_mean: f64,
-    /// How many standard deviations the bucket furthest above its share is above it, as drawing buckets at random would
-    /// spread; above [`Imbalance::SUSPICIOUS`] the key and these flows do not go together.
+    /// Largest excess of a bucket over its share, in standard deviations of a random distribution. Above
+    /// [`Imbalance::SUSPICIOUS`] the key is unsuitable for these flows.
     pub worst_deviations: f64,
 }
 
 impl Imbalance {
-    /// Chance brings one of a thousand buckets this far above its share less than once in 3,000 tries.
+    /// By chance, one of a thousand buckets exceeds its share this much less than once in 3,000 tries.
     pub const SUSPICIOUS: f64 = 5.0;
 }
 
 /// One bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BucketShare {
-    /// Which.
+    /// The bucket.
     pub bucket: Bucket,
-    /// Flows that fell on it.
+    /// Number of its flows.
     pub flows: u64,
-    /// Flows that its share of the table's entries would make.
+    /// Expected number of flows, by its share of the table's entries.
     pub expected: f64,
 }
 
-/// Counts hashes of flows by the bucket that `table` gives them, each flow once. Entries as a whole may be uneven on
-/// purpose: a bucket's share is that of its entries.
+/// Counts the hashes of flows by bucket, each flow once. The table itself may be uneven on purpose, so the expected
+/// share of a bucket is its share of the entries.
 #[must_use]
 pub fn imbalance(table: &IndirectionTable, hashes: impl IntoIterator<Item = u32>) -> Imbalance {
     let mut counts = vec![0_u64; table.buckets()];

@@ -1,9 +1,9 @@
-//! Is a key any good? A key, the hashed fields and an indirection table enter; what the hash can and cannot tell apart
-//! under them, and what is wrong with that, leaves.
+//! Audits a key for given hashed fields and an indirection table: which packets the hash can distinguish, and what is
+//! wrong with the key.
 //!
-//! The Toeplitz hash is linear over GF(2), so most of it can be said exactly, without traffic: which bits of a packet reach
-//! which bits of the hash is a matrix made of windows of the key, and its rank says how many hashes there are.
-//! [`imbalance`] is the part that needs flows.
+//! The Toeplitz hash is linear over GF(2), so most properties are computed exactly, without traffic. A matrix of
+//! windows of the key maps the bits of a packet to the bits of the hash, and its rank gives the number of different
+//! hashes. Only [`imbalance`] needs flows.
 
 mod imbalance;
 mod rank;
@@ -18,39 +18,39 @@ use crate::key::Key;
 use crate::table::IndirectionTable;
 use serde::Serialize;
 
-/// What is known of a key. Ranks and periods are in bits.
+/// Properties of a key. Ranks and periods are in bits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Audit {
     /// The key.
     pub key: Key,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: usize,
     /// The share of ones among its bits; about one half in a random key.
     pub ones: f64,
-    /// Shannon's entropy of its bytes, in bits a byte.
+    /// Shannon entropy of its bytes, in bits per byte.
     pub entropy_bits_per_byte: f64,
-    /// The most that a key of this length can have: all bytes different.
+    /// Maximum entropy of a key of this length: all bytes different.
     pub entropy_possible: f64,
-    /// The shortest distance at which all bits that are hashed with repeat, where there is one.
+    /// The shortest period of the key bits that are used, if any.
     pub period: Option<usize>,
-    /// Where the key was published, for those that everyone knows.
+    /// Where the key was published, if it is well known.
     pub published: Option<&'static str>,
-    /// Bits of the hash that differ independently: 32 in a key worth its name.
+    /// Number of independent bits of the hash: 32 for a good key.
     pub hash_rank: usize,
     /// Low bits of the hash that the table uses.
     pub table_bits: u32,
-    /// What each field of the packet contributes to those.
+    /// The contribution of each field of the packet to those bits.
     pub fields: Vec<FieldRank>,
-    /// Do both directions of a flow have one hash? By family.
+    /// Whether both directions of an IPv4 flow have the same hash.
     pub symmetric_ipv4: bool,
-    /// As of IPv4.
+    /// Whether both directions of an IPv6 flow have the same hash.
     pub symmetric_ipv6: bool,
-    /// What is wrong, the worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Finding>,
 }
 
 impl Audit {
-    /// Is nothing found that makes the key unfit?
+    /// Whether there is no finding that makes the key unfit.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.findings
@@ -59,27 +59,27 @@ impl Audit {
     }
 }
 
-/// One thing found.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is, and what to do.
+    /// The problem, and what to do.
     pub what: String,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The key should not be used.
     Failure,
-    /// Worth knowing.
+    /// For information.
     Note,
 }
 
-/// Audits `key` for hashing these fields into `table`. A key `meant_symmetric` is allowed the loss of hash bits that comes
-/// with it, and fails when it is not symmetric.
+/// Audits `key` for hashing these fields into `table`. With `meant_symmetric`, the loss of hash bits that symmetry
+/// implies is accepted, and a key that is not symmetric fails.
 #[must_use]
 pub fn audit(key: &Key, fields: HashFields, table: &IndirectionTable, meant_symmetric: bool) -> Audit {
     let table_bits = table.period().len().ilog2();
@@ -102,11 +102,11 @@ pub fn audit(key: &Key, fields: HashFields, table: &IndirectionTable, meant_symm
     audit
 }
 
-/// Ones beyond six standard deviations from one half: a random key of 320 bits is there once in 500 million.
+/// Ones beyond six standard deviations from one half: one in 500 million random keys of 320 bits is outside.
 const ONES_DEVIATIONS: f64 = 6.0;
 
-/// A key of 40 random bytes has 5.2 of 5.32 bits of entropy a byte, and less than 4.5 never (the byte values would have to
-/// repeat nearly thirty times).
+/// A key of 40 random bytes has 5.2 of 5.32 bits of entropy per byte, and practically never less than 4.5 (that takes
+/// nearly thirty repeated byte values).
 const ENTROPY_SHARE: f64 = 0.85;
 
 fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
@@ -129,7 +129,7 @@ fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     }
     let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
     if entropy < ENTROPY_SHARE * possible && !meant_symmetric {
-        let what = format!("{entropy:.2} bits of entropy a byte of {possible:.2} possible");
+        let what = format!("{entropy:.2} bits of entropy per byte, {possible:.2} possible");
         findings.push(finding(false, what));
     }
     match (meant_symmetric, audit.symmetric_ipv4 || audit.symmetric_ipv6) {
@@ -158,7 +158,7 @@ fn finding(note: bool, what: impl Into<String>) -> Finding {
     }
 }
 
-/// What the whole hash lacks. A symmetric key for 4-tuples of both families cannot do better than 16 bits, each repeated.
+/// Findings about the whole hash. A symmetric key for 4-tuples of both families has at most 16 independent bits.
 fn hash_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     let excused = |bits: usize| meant_symmetric && bits >= 16;
     let rank = audit.hash_rank;
@@ -180,7 +180,7 @@ fn hash_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     of_rank.into_iter().chain(of_period).collect()
 }
 
-/// Bits of a key that hash a tuple: an IPv6 4-tuple of 36 bytes takes windows that end at bit 319.
+/// Bits of a key that hash a tuple: the windows of an IPv6 4-tuple of 36 bytes end at bit 319.
 const HASHED_BITS: usize = 320;
 
 /// The bit of a key at a position, from the most significant bit of its first byte on; zero past its end.
@@ -212,7 +212,7 @@ fn entropy(bytes: &[u8]) -> f64 {
     shares.map(|share| -share * share.log2()).sum()
 }
 
-/// Names keys that stand in datasheets, drivers and papers.
+/// Returns the source of keys published in datasheets, drivers and papers.
 fn published(key: &Key) -> Option<&'static str> {
     let bytes = key.as_bytes();
     if bytes.starts_with(Key::VERIFICATION.as_bytes()) {
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_key_that_leaves_the_table_alone_is_found_out_by_its_rank() {
-        // Every window over the ports ends in zeros, so the low bits of the hash do not see them.
+        // Every window over the ports ends in zeros, so the ports do not affect the low bits of the hash.
         let mut bytes = Key::VERIFICATION.as_bytes().to_vec();
         bytes[11..16].fill(0);
         let audit = audit(

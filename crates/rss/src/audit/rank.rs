@@ -1,4 +1,4 @@
-//! How many hashes there are: a key and fields enter, ranks over GF(2) leave.
+//! Ranks over GF(2) of a key and fields, which give the number of different hashes.
 
 use super::symmetry::Family;
 use crate::hash::HashFields;
@@ -6,34 +6,35 @@ use crate::key::Key;
 use serde::Serialize;
 use std::ops::Range;
 
-/// What the bits of one field of the packet do to the low bits of the hash.
+/// Effect of one field of the packet on the low bits of the hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldRank {
     /// The packet's family.
     pub family: Family,
-    /// Which field, or which part of it.
+    /// The field, or the part of it.
     pub field: &'static str,
     /// Bits of the field.
     pub input_bits: usize,
-    /// Entries that the field alone reaches are 2 to the power of this.
+    /// Rank: the field alone reaches 2^rank entries.
     pub rank: usize,
-    /// The highest rank that so many bits of input and of the hash allow.
+    /// The highest possible rank for this number of input and hash bits.
     pub possible: usize,
-    /// So few bits of input that random keys often miss the possible rank too.
+    /// Whether there are so few input bits that random keys often miss the possible rank too.
     pub minor: bool,
 }
 
-/// Bits of input beyond those of the table from which on a random matrix misses full rank less than once in 100.
+/// With this many input bits more than table bits, a random matrix misses full rank less than once in 100.
 const SPARE_BITS: usize = 7;
 
-/// The rank of the whole hash over all fields: how many of its 32 bits are independent. Of two families the lower.
+/// The rank of the whole hash over all fields: how many of its 32 bits are independent. For two families, the lower
+/// rank.
 #[must_use]
 pub fn hash_rank(key: &Key, fields: HashFields) -> usize {
     let rank = |family: Family| rank((0..family.input_bits(fields)).map(|bit| key.window(bit)));
     Family::ALL.map(rank).into_iter().min().unwrap_or(0)
 }
 
-/// What each field does to the low `table_bits` bits.
+/// The effect of each field on the low `table_bits` bits.
 pub(super) fn fields(key: &Key, fields: HashFields, table_bits: u32) -> Vec<FieldRank> {
     let mask = (1_u64 << table_bits) as u32 - 1;
     let mut ranks = Vec::new();
@@ -54,7 +55,7 @@ pub(super) fn fields(key: &Key, fields: HashFields, table_bits: u32) -> Vec<Fiel
     ranks
 }
 
-/// Fields whose bits vary between flows, and where they stand in the input.
+/// Fields whose bits vary between flows, and their position in the input.
 fn fields_of(family: Family, fields: HashFields) -> Vec<(&'static str, Range<usize>)> {
     let address = family.address_bits();
     let mut list = vec![
@@ -72,7 +73,7 @@ fn fields_of(family: Family, fields: HashFields) -> Vec<(&'static str, Range<usi
 
 /// The rank of these vectors over GF(2).
 fn rank(vectors: impl Iterator<Item = u32>) -> usize {
-    // The reduced vector whose highest bit is each bit, where there is one.
+    // For each bit, the reduced vector with that highest bit, if any.
     let mut pivots = [0_u32; 32];
     let mut rank = 0;
     for mut vector in vectors {

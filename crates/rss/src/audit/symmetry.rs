@@ -1,5 +1,4 @@
-//! Do both directions of a flow have one hash? A key, a family and fields enter; the answer, and keys for which it is yes,
-//! leave.
+//! Symmetric keys, under which both directions of a flow have the same hash: a test, and a generator.
 
 use crate::hash::HashFields;
 use crate::key::Key;
@@ -49,14 +48,14 @@ impl fmt::Display for Family {
     }
 }
 
-/// Does a flow's answer always have the flow's hash? Since the hash is linear, exactly if every bit of the source has the
-/// window of its match in the destination.
+/// Whether both directions of a flow always have the same hash. Because the hash is linear, this holds exactly if every
+/// source bit and the corresponding destination bit have equal windows.
 #[must_use]
 pub fn symmetric(key: &Key, family: Family, fields: HashFields) -> bool {
     matches(family, fields).all(|(one, other)| key.window(one) == key.window(other))
 }
 
-/// The bits of the input that a flow and its answer exchange.
+/// The pairs of input bits that are swapped between the two directions.
 fn matches(family: Family, fields: HashFields) -> impl Iterator<Item = (usize, usize)> {
     let address = family.address_bits();
     let ports = match fields {
@@ -68,11 +67,11 @@ fn matches(family: Family, fields: HashFields) -> impl Iterator<Item = (usize, u
 }
 
 impl Key {
-    /// A key of 40 bytes, symmetric for these families and fields and otherwise what `fill` makes up: bits of the key that
-    /// must be equal are drawn once.
+    /// A key of 40 bytes, symmetric for these families and fields and otherwise filled by `fill`: key bits that must be
+    /// equal are drawn once.
     ///
-    /// Little is left to draw: 128 bits for 2-tuples of IPv6, 32 for those of IPv4, and hardly more than 16 for 4-tuples,
-    /// where the key repeats every 16 bits and so does the hash.
+    /// Few bits are free: 128 for IPv6 2-tuples, 32 for IPv4 2-tuples, and hardly more than 16 for 4-tuples. There the
+    /// key repeats every 16 bits, and so does the hash.
     pub fn random_symmetric(
         families: &[Family],
         fields: HashFields,
@@ -81,7 +80,7 @@ impl Key {
         const BITS: usize = 8 * Key::MINIMUM;
         const WINDOW: usize = 32;
         let drawn = Key::random(fill);
-        // The first of the bits that a bit must equal; itself where it is free.
+        // The first of the bits that a bit must equal; itself if it is free.
         let mut first: Vec<usize> = (0..BITS).collect();
         for (one, other) in families.iter().flat_map(|family| matches(*family, fields)) {
             for at in 0..WINDOW {
@@ -141,8 +140,8 @@ mod tests {
     #[test]
     fn as_much_is_drawn_as_the_symmetry_leaves_free() {
         let free = |families: &[Family], fields| {
-            // A key drawn with one bit set has that bit and all that must equal it: every free bit makes a key of its own.
-            // Windows of IPv6 addresses end at bit 286.
+            // A key drawn with one bit set has that bit and all bits that must equal it: every free bit gives another
+            // key. Windows of IPv6 addresses end at bit 286.
             let keys = (0..320_usize).map(|bit| {
                 Key::random_symmetric(families, fields, &mut |bytes| {
                     bytes.fill(0);

@@ -1,5 +1,4 @@
-//! Which entry is in which bucket, with what follows from it kept up to date: the loads of the buckets and their entries
-//! in order of load.
+//! Assignment of entries to buckets, with the load of each bucket and its entries in order of load.
 
 use std::cmp::Reverse;
 
@@ -12,8 +11,8 @@ pub(super) struct Assignment<'a> {
     pub(super) bucket_of: Vec<usize>,
     /// By bucket, the sum over its entries.
     pub(super) bucket_loads: Vec<u64>,
-    /// By bucket, its entries that have load, ascending by load, then by number. Entries without load weigh nothing and
-    /// never need to move.
+    /// By bucket, its entries that have load, ascending by load, then by number. Entries without load never need to
+    /// move.
     pub(super) loaded: Vec<Vec<usize>>,
 }
 
@@ -47,7 +46,7 @@ impl<'a> Assignment<'a> {
         self.bucket_loads.iter().copied().max().unwrap_or(0)
     }
 
-    /// The first bucket that holds so much.
+    /// The first bucket with this load.
     pub(super) fn bucket_of_load(&self, load: u64) -> usize {
         let mut loads = self.bucket_loads.iter();
         loads.position(|held| *held == load).unwrap_or(0)
@@ -66,21 +65,21 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Where an entry stands, or would stand, in its bucket's order.
+    /// Position of an entry in its bucket's order, or the position it would have.
     fn position(&self, bucket: usize, entry: usize) -> usize {
         let key = (self.entry_loads[entry], entry);
         self.loaded[bucket].partition_point(|&other| (self.entry_loads[other], other) < key)
     }
 }
 
-/// These entries, largest first, of equals the first.
+/// Sorts these entries, largest first; equal ones by number.
 pub(super) fn largest_first(entries: impl IntoIterator<Item = usize>, loads: &[u64]) -> Vec<usize> {
     let mut order: Vec<usize> = entries.into_iter().collect();
     order.sort_unstable_by_key(|&entry| (Reverse(loads[entry]), entry));
     order
 }
 
-/// The fullest bucket that takes `load` more and stays within `level`, the first of equals.
+/// The fullest bucket that stays within `level` with `load` more; the first of equal ones.
 pub(super) fn tightest_bucket(bucket_loads: &[u64], load: u64, level: u64) -> Option<usize> {
     let room = level.checked_sub(load)?;
     let fits = bucket_loads.iter().enumerate().filter(|(_, held)| **held <= room);

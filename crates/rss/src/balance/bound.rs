@@ -1,13 +1,13 @@
-//! What no rebalancing can beat: a lower bound of the fullest bucket, and one of the moves to a level.
+//! Lower bounds for any rebalancing: of the fullest bucket, and of the number of moves to a level.
 
 use super::assignment::Assignment;
 use super::leaving;
 
-/// No assignment of these loads to so many buckets has a fullest bucket below this.
+/// Lower bound of the fullest bucket, for any assignment of these loads to this many buckets.
 ///
-/// The mean holds because the buckets hold the total. The rest is the pigeonhole principle: of the `k * buckets + 1`
-/// largest entries some bucket holds `k + 1`, which weigh at least as much as the `k + 1` smallest of them; for `k = 0`
-/// that is the largest entry. And no load is anything but a multiple of what divides all.
+/// The mean is a bound because the buckets hold the total. The pigeonhole principle gives others: of the `k * buckets +
+/// 1` largest entries some bucket holds `k + 1`, with at least the load of the `k + 1` smallest of them; for `k = 0`
+/// that is the largest entry. The bound is rounded up to a multiple of the common divisor of all loads.
 pub(super) fn fullest(entry_loads: &[u64], buckets: usize) -> u64 {
     let mut loads = entry_loads.to_vec();
     loads.sort_unstable_by(|one, other| other.cmp(one));
@@ -23,7 +23,7 @@ pub(super) fn fullest(entry_loads: &[u64], buckets: usize) -> u64 {
     crowded.fold(mean, u64::max).next_multiple_of(divisor)
 }
 
-/// The greatest (Euclid).
+/// The greatest common divisor (Euclid).
 fn common_divisor(one: u64, other: u64) -> u64 {
     if other == 0 {
         one
@@ -32,8 +32,8 @@ fn common_divisor(one: u64, other: u64) -> u64 {
     }
 }
 
-/// No fewer moves bring every bucket of `present` to `level`: each bucket above it must give up at least as many entries
-/// as its largest take to fall to the level.
+/// Lower bound of the moves that bring every bucket of `present` to `level`: from each bucket above the level, the
+/// number of its largest entries that must leave.
 pub(super) fn moves(present: &Assignment<'_>, level: u64) -> usize {
     (0..present.buckets())
         .map(|bucket| leaving::fewest(present, bucket, level))

@@ -1,19 +1,20 @@
-//! Few moves: a level enters, and an assignment that meets it with few entries away from where they were leaves.
+//! Finds an assignment that meets a level with few moves.
 
 use super::assignment::{Assignment, largest_first, tightest_bucket};
 use super::{leaving, level};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// How many more entries than must may be taken out of a full bucket: several light ones fit where one heavy does not.
+/// How many entries more than necessary may be moved out of a full bucket: several light ones may fit where one heavy
+/// one does not.
 const MOST_MORE: usize = 2;
 
 /// An assignment whose buckets all meet `level`, with few entries in other buckets than in `present`.
 ///
-/// `best` meets the level. Three ways are tried: entries are taken out of full buckets, as few as possible or a few more,
-/// and packed where there is room; the present assignment descends to the level; and `best` takes the present names of
-/// its buckets. Each is relieved of moves that it does not need, and the one with the fewest left wins, of equals the most
-/// level.
+/// `best` meets the level. Three methods are tried. First, as few entries as possible or a few more are moved out of
+/// full buckets and packed into free room. Second, the present assignment descends to the level. Third, the buckets of
+/// `best` are renamed to match the present ones. Unneeded moves are then undone. The result with the fewest moves wins;
+/// among equals, the most level one.
 pub(super) fn moves<'a>(present: &Assignment<'a>, best: Assignment<'a>, level: u64) -> Assignment<'a> {
     if present.fullest() <= level {
         return present.clone();
@@ -40,8 +41,8 @@ fn moved(present: &Assignment<'_>, after: &Assignment<'_>) -> Vec<usize> {
         .collect()
 }
 
-/// Takes as few entries as possible, and `more`, out of every bucket above the level, then packs them, largest first, each into the
-/// bucket that it fills best; `None` when one fits nowhere.
+/// Moves as few entries as possible, plus `more`, out of every bucket above the level. Then packs them, largest first,
+/// each into the bucket that it fills best; `None` if one fits nowhere.
 fn repacked<'a>(present: &Assignment<'a>, level: u64, more: usize) -> Option<Assignment<'a>> {
     let buckets = 0..present.buckets();
     let leaving = buckets.flat_map(|bucket| leaving::lightest(present, bucket, level, more));
@@ -59,7 +60,7 @@ fn repacked<'a>(present: &Assignment<'a>, level: u64, more: usize) -> Option<Ass
     Some(Assignment::new(present.entry_loads, bucket_of, present.buckets()))
 }
 
-/// `best` with its buckets renamed: the bucket that shares most entries with a present one takes its name, and so on.
+/// `best` with its buckets renamed: the bucket that shares most entries with a present one gets its name, and so on.
 fn renamed<'a>(present: &Assignment<'a>, best: &Assignment<'a>) -> Assignment<'a> {
     let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for bucket in 0..best.buckets() {
@@ -86,8 +87,8 @@ fn renamed<'a>(present: &Assignment<'a>, best: &Assignment<'a>) -> Assignment<'a
     Assignment::new(present.entry_loads, bucket_of, present.buckets())
 }
 
-/// Takes moves back until none can be: an entry returns where it was if there is room, or if another entry that was moved
-/// there makes room by going on. Every success leaves one moved entry fewer at least, so this ends.
+/// Undoes moves while possible: an entry returns to its old bucket if there is room, or if another entry that was moved
+/// there can move elsewhere. Every success reduces the number of moved entries, so this terminates.
 fn take_back(present: &Assignment<'_>, after: &mut Assignment<'_>, level: u64) {
     loop {
         let away = largest_first(moved(present, after), present.entry_loads);
@@ -106,7 +107,8 @@ fn take_back(present: &Assignment<'_>, after: &mut Assignment<'_>, level: u64) {
     }
 }
 
-/// Brings `entry` back in exchange for one that was moved to its bucket, which goes home or where it fills best.
+/// Moves `entry` back in exchange for an entry that was moved to its bucket; that one returns to its old bucket or goes
+/// where it fills best.
 fn exchange(present: &Assignment<'_>, after: &mut Assignment<'_>, entry: usize, level: u64) {
     let (home, away) = (present.bucket_of[entry], after.bucket_of[entry]);
     after.move_entry(entry, home);

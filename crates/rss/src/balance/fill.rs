@@ -1,5 +1,5 @@
-//! Buckets filled one after the other to a level, each as exactly as can be: what finds a low level when every bucket has
-//! room for a handful of entries, and exchanges of one entry for another are too coarse.
+//! Fills buckets one after the other to a level, each as exactly as possible. This finds a low level if every bucket
+//! has room for only a few entries, so that exchanging single entries is too coarse.
 
 use super::assignment::{Assignment, largest_first};
 
@@ -9,11 +9,11 @@ const SETS_OF_A_BUCKET: usize = 10_000;
 /// Sets of entries tried for one level, about ten milliseconds of work: with many buckets, fewer are tried for each.
 const SETS_OF_A_LEVEL: usize = 1_000_000;
 
-/// Levels tried, evenly from the lowest wanted to the one that is had. A lower level may do where a higher one does not,
-/// so that halving the range would miss some.
+/// Levels tried, evenly spaced from the lowest wanted one to the current one. A lower level may succeed where a higher
+/// one fails, so bisection would miss some.
 const LEVELS: u64 = 16;
 
-/// An assignment with a lower fullest bucket than `best`, if one was found; one below `enough` is not looked for.
+/// An assignment with a lower fullest bucket than `best`, if one was found; the search stops at `enough`.
 pub(super) fn below<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>> {
     let range = best.fullest().saturating_sub(enough);
     let levels = (0..LEVELS).map(|step| enough + (range as u128 * step as u128 / LEVELS as u128) as u64);
@@ -24,8 +24,8 @@ pub(super) fn below<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment
 
 /// Fills every bucket to at most `level`; `None` when entries are left over.
 ///
-/// Each bucket takes the largest entry left, and then the set of others that leaves least room (J. N. D. Gupta and
-/// J. C. Ho, "A new heuristic algorithm for the one-dimensional bin-packing problem", 1999: minimum bin slack).
+/// Each bucket gets the largest remaining entry, and then the set of others that leaves the least room (J. N. D. Gupta
+/// and J. C. Ho, "A new heuristic algorithm for the one-dimensional bin-packing problem", 1999: minimum bin slack).
 fn filled<'a>(best: &Assignment<'a>, level: u64) -> Option<Assignment<'a>> {
     let loads = best.entry_loads;
     let mut bucket_of = best.bucket_of.to_vec();
@@ -59,14 +59,14 @@ fn filled<'a>(best: &Assignment<'a>, level: u64) -> Option<Assignment<'a>> {
 
 /// The search for the set that fills a bucket best.
 struct Filling<'a> {
-    /// Of the entries to choose from, largest first.
+    /// Loads of the entries to choose from, largest first.
     loads: &'a [u64],
-    /// Places of those chosen so far, ascending.
+    /// Indices of those chosen so far, ascending.
     chosen: Vec<usize>,
-    /// The set that leaves least room, and the room that it leaves.
+    /// The set that leaves the least room, and that room.
     best: Vec<usize>,
     least_room: u64,
-    /// Sets that may still be tried.
+    /// Remaining number of sets to try.
     left: usize,
 }
 
@@ -77,7 +77,7 @@ impl Filling<'_> {
             self.least_room = room;
             self.best.clone_from(&self.chosen);
         }
-        // What is too large now stays too large: the loads descend.
+        // Loads descend, so an entry that is too large now stays too large.
         let first = from + self.loads[from..].partition_point(|load| *load > room);
         for at in first..self.loads.len() {
             if self.least_room == 0 || self.left == 0 {

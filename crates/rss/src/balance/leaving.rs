@@ -1,11 +1,12 @@
-//! Which entries leave a bucket that holds too much: few first, then light.
+//! Selects the entries to move out of a bucket above the level: as few as possible, then as light as possible.
 
 use super::assignment::Assignment;
 
-/// Sets of entries tried for one bucket: all pairs and triples of forty, and a corner of the larger sets.
+/// Sets of entries tried for one bucket: enough for all pairs and triples of forty entries, and for some of the larger
+/// sets.
 const SETS: u32 = 10_000;
 
-/// The fewest entries that must leave a bucket so that it meets the level: as many as of its largest.
+/// The minimum number of entries that must leave a bucket so that it meets the level, counted on its largest entries.
 pub(super) fn fewest(present: &Assignment<'_>, bucket: usize, level: u64) -> usize {
     let mut held = present.bucket_loads[bucket];
     let mut leaving = 0;
@@ -19,8 +20,8 @@ pub(super) fn fewest(present: &Assignment<'_>, bucket: usize, level: u64) -> usi
     leaving
 }
 
-/// As many entries as must leave and `more`, and of such sets the lightest that was found: it is the easiest to place.
-/// None when the bucket meets the level.
+/// The lightest set found of the minimum number of entries plus `more`: it is the easiest to place. None if the bucket
+/// meets the level.
 pub(super) fn lightest(present: &Assignment<'_>, bucket: usize, level: u64, more: usize) -> Vec<usize> {
     let excess = present.bucket_loads[bucket].saturating_sub(level);
     if excess == 0 {
@@ -43,11 +44,11 @@ pub(super) fn lightest(present: &Assignment<'_>, bucket: usize, level: u64, more
 struct Search {
     /// Of the bucket's entries, ascending.
     loads: Vec<u64>,
-    /// What a set must weigh.
+    /// The minimum load of a set.
     excess: u64,
-    /// Places of the entries chosen so far.
+    /// Indices of the entries chosen so far.
     chosen: Vec<usize>,
-    /// The lightest set, and what it weighs.
+    /// The lightest set, and its load.
     best: Vec<usize>,
     least_weight: u64,
     /// Sets that may still be tried.
@@ -55,7 +56,7 @@ struct Search {
 }
 
 impl Search {
-    /// Chooses `count` more entries from before place `end`, where those chosen so far weigh `weight`.
+    /// Chooses `count` more entries from before index `end`; those chosen so far have the load `weight`.
     fn choose(&mut self, end: usize, count: usize, weight: u64) {
         if self.left == 0 || self.least_weight == self.excess {
             return;

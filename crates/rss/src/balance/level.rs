@@ -1,21 +1,22 @@
-//! The lowest fullest bucket that can be found: descent by moves and exchanges, from scratch and from the present.
+//! Searches for the lowest fullest bucket: descent by moves and exchanges, from scratch and from the present
+//! assignment.
 
 use super::assignment::{self, Assignment};
 use super::{fill, search};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A fullest bucket this close to the bound, one part in so many, is as good as at it: loads are not known more exactly.
+/// A fullest bucket within one part in this many of the bound counts as optimal: loads are not known more exactly.
 const PARTS_OF_BOUND: u64 = 1000;
 
-/// Given an assignment, looks for one with a lower fullest bucket, down to a load that is low enough.
+/// A search for an assignment with a lower fullest bucket than the given one, down to a sufficient load.
 type Way<'a> = fn(&Assignment<'a>, u64) -> Option<Assignment<'a>>;
 
-/// A level that can be reached, no further above the lowest that was found than `tolerance`, and an assignment that
-/// reaches it, whose moves are not counted yet.
+/// A reachable level, at most `tolerance` above the lowest one found, and an assignment that reaches it, regardless of
+/// the number of moves.
 ///
-/// Descent alone is enough where buckets have many entries. Where it stops short, the other ways are tried: a complete
-/// search when there are few entries in all, and exact filling, which is best when there are few a bucket.
+/// Descent alone suffices if buckets have many entries. If it stops short, two other methods are tried: a complete
+/// search if there are few entries in total, and exact filling, which is best with few entries per bucket.
 pub(super) fn reach<'a>(present: &Assignment<'a>, bound: u64, tolerance: f64) -> (u64, Assignment<'a>) {
     let tolerated = |load: u64| load.saturating_add((load as f64 * tolerance) as u64);
     let mut best = present.clone();
@@ -44,8 +45,8 @@ fn from_scratch<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>
     Some(scratch)
 }
 
-/// Every entry, largest first, to the bucket that is emptiest then: at most a third above the lowest (R. L. Graham,
-/// "Bounds on multiprocessing timing anomalies", 1969), and mostly much closer.
+/// Assigns every entry, largest first, to the emptiest bucket. The result is at most a third above the optimum (R. L.
+/// Graham, "Bounds on multiprocessing timing anomalies", 1969), and usually much closer.
 fn largest_first<'a>(present: &Assignment<'a>) -> Assignment<'a> {
     let loads = present.entry_loads;
     let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> = (0..present.buckets())
@@ -61,14 +62,14 @@ fn largest_first<'a>(present: &Assignment<'a>) -> Assignment<'a> {
     Assignment::new(loads, bucket_of, present.buckets())
 }
 
-/// Steps of a descent for each entry. Descents end by themselves, since every step makes the loads more even, but nobody
-/// has shown that they end soon.
+/// Maximum steps of a descent per entry. A descent terminates because every step makes the loads more even, but there
+/// is no known bound on its length.
 const STEPS_PER_ENTRY: usize = 8;
 
-/// Relieves the fullest bucket, again and again, until it is at most `level` or no step helps.
+/// Repeatedly reduces the fullest bucket until it is at most `level` or no step helps.
 ///
-/// A step moves one entry to another bucket or exchanges two. One that brings both buckets to the level is taken first,
-/// because it ends the work on them; then the one with the most gain a move.
+/// A step moves one entry to another bucket or exchanges two. A step that brings both buckets to the level is
+/// preferred, because it ends the work on them; then the one with the largest gain per move.
 pub(super) fn descend(assignment: &mut Assignment<'_>, level: u64) {
     for _ in 0..STEPS_PER_ENTRY * assignment.entry_loads.len() {
         if assignment.fullest() <= level {
@@ -86,19 +87,19 @@ pub(super) fn descend(assignment: &mut Assignment<'_>, level: u64) {
     }
 }
 
-/// What relieves the fullest bucket.
+/// A step that reduces the fullest bucket.
 #[derive(Clone, Copy)]
 enum Step {
     /// One of its entries goes to the emptiest bucket.
     Move { entry: usize, to: usize },
-    /// One of its entries changes places with a smaller one elsewhere.
+    /// One of its entries is exchanged with a smaller one elsewhere.
     Exchange { entry: usize, with: usize },
 }
 
 /// The worth of a step: whether it brings both buckets to the level, and its gain by two moves.
 type Worth = (bool, u64);
 
-/// The step of most worth from the fullest bucket; none if every step would leave it or the other bucket as full.
+/// The best step from the fullest bucket; none if every step would leave it or the other bucket as full.
 fn best_step(assignment: &Assignment<'_>, level: u64) -> Option<Step> {
     let from = assignment.bucket_of_load(assignment.fullest());
     let least = assignment.bucket_loads.iter().min().copied();
@@ -113,7 +114,7 @@ fn best_step(assignment: &Assignment<'_>, level: u64) -> Option<Step> {
         }
     }
     for to in 0..assignment.buckets() {
-        // At best an exchange makes both alike.
+        // At best an exchange makes both equal.
         if outcome(
             assignment,
             (from, to),
@@ -141,8 +142,8 @@ fn difference(assignment: &Assignment<'_>, from: usize, to: usize) -> u64 {
     assignment.bucket_loads[from] - assignment.bucket_loads[to]
 }
 
-/// What comes of shifting so much load from one bucket to another: whether both then meet the level, and by how much the
-/// fuller of them falls.
+/// Effect of shifting this much load from one bucket to another: whether both then meet the level, and the decrease of
+/// the fuller one.
 fn outcome(assignment: &Assignment<'_>, (from, to): (usize, usize), shift: u64, level: u64) -> Worth {
     let loads = &assignment.bucket_loads;
     let fuller = (loads[from] - shift).max(loads[to] + shift);
@@ -155,7 +156,7 @@ fn partners(assignment: &Assignment<'_>, entry: usize, from: usize, to: usize) -
     let load = assignment.entry_loads[entry];
     let candidates = &assignment.loaded[to];
     let Some(wanted) = load.checked_sub(difference(assignment, from, to) / 2) else {
-        // Alone it shifts less than half the difference: to move it levels more than to exchange it.
+        // Alone it shifts less than half of the difference, so moving it levels more than exchanging it.
         return [None; 2];
     };
     let above = candidates.partition_point(|&with| assignment.entry_loads[with] <= wanted);

@@ -1,18 +1,18 @@
-//! A complete search, for few entries: the lowest fullest bucket there is.
+//! Complete search for the lowest possible fullest bucket, for few entries.
 
 use super::assignment::{Assignment, largest_first};
 
-/// Entries with load up to which a search is tried. With more it would only see a corner of the possibilities.
+/// Maximum number of entries with load. With more, the search would cover only a small part of the possibilities.
 const MOST_ENTRIES: usize = 32;
 
-/// Placements tried before the search is given up, about ten milliseconds of work.
+/// Placements tried before the search stops, about ten milliseconds of work.
 const MOST_PLACEMENTS: u32 = 200_000;
 
-/// An assignment with a lower fullest bucket than `best`, if one was found; one below `enough` is not looked for. When
-/// the search came to its end, it is the lowest there is.
+/// An assignment with a lower fullest bucket than `best`, if one was found; the search stops at `enough`. If the search
+/// completed, it is the optimum.
 ///
 /// Entries are placed largest first, each into the emptiest bucket first (R. E. Korf, "A complete anytime algorithm for
-/// number partitioning", 1998), and buckets of equal load are taken for one.
+/// number partitioning", 1998), and buckets of equal load are tried only once.
 pub(super) fn below<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>> {
     let loads = best.entry_loads;
     let order = largest_first((0..loads.len()).filter(|&entry| loads[entry] > 0), loads);
@@ -44,7 +44,7 @@ struct Search<'a> {
     /// The fullest bucket of the best assignment so far.
     lowest: u64,
     found: Option<Vec<usize>>,
-    /// Placements that may still be tried.
+    /// Remaining number of placements to try.
     left: u32,
 }
 

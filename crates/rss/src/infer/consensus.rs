@@ -1,9 +1,10 @@
-//! Samples that contradict the others: samples enter, and how many may be wrong; which they are leaves, or nothing where that
-//! cannot be told.
+//! Finds the samples that contradict the others, given how many may be wrong; returns nothing if they cannot be
+//! determined.
 //!
-//! A sample is 32 equations, and a dozen samples settle most of a key. So a few, in an order that is drawn, are believed until
-//! they settle it, and whoever contradicts them is set aside. Had a wrong one been among the first, more would be set aside
-//! than may be, and another order is drawn. Where orders lead to other samples of the same number, none is named.
+//! A sample is 32 equations, and a dozen samples settle most of a key. The samples are processed in a random order. The
+//! first ones are assumed to be correct until they determine the key; samples that contradict them are set aside. If a
+//! wrong sample is among the first ones, too many are set aside, and another order is drawn. If different orders set
+//! aside different samples of the same number, none is reported.
 
 use super::Sample;
 use super::fit::{EVIDENCE_BITS, Fit, observe, solution};
@@ -13,15 +14,16 @@ use super::system::{HASH_BITS, System};
 use super::table;
 use crate::toeplitz::Toeplitz;
 
-/// Orders drawn for each model. Of samples of which a tenth is wrong, one in four is without a wrong one among the first
-/// twelve.
+/// Orders drawn for each model. If a tenth of the samples is wrong, one order in four has no wrong sample among the
+/// first twelve.
 const ORDERS: u64 = 16;
 
-/// Samples by which more than half of the first ones may contradict, where fewer do of all.
+/// Margin by which more than half of the first samples may contradict, even if fewer of all samples do.
 const DOUBTED: usize = 8;
 
-/// Places of the samples, in order, that contradict the others: hashes that no one key gives, and queues that the table of the
-/// rest does not give, where there is such a table. `None` where more than `most` hashes do, or where it cannot be told which.
+/// Indices of the samples that contradict the others, ascending: hashes that no common key explains, and queues that
+/// contradict the table of the rest, if there is one. `None` if more than `most` hashes contradict, or if they cannot
+/// be determined.
 #[must_use]
 pub fn contradicting(samples: &[Sample], most: usize) -> Option<Vec<usize>> {
     let has_hash = |sample: &Sample| sample.hash.filter(|hash| *hash != 0);
@@ -47,12 +49,13 @@ pub fn contradicting(samples: &[Sample], most: usize) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// The fewest samples of a kind without which the rest has one key, by the first model that such a key has.
+/// The smallest set of samples of a kind whose removal leaves a common key for the rest, for the first model that has
+/// such a key.
 fn of_hashes(kind: &KindSamples, most: usize) -> Option<Vec<usize>> {
     if !Fit::simplest(kind).is_empty() {
         return Some(Vec::new());
     }
-    // Of as many wrong as right ones, either could be called so.
+    // With as many wrong as right samples, either half could be the wrong one.
     let most = most.min(kind.observations.len().saturating_sub(1) / 2);
     let models = Transform::ALL
         .into_iter()
@@ -82,7 +85,7 @@ fn without_few(kind: &KindSamples, model: Model, most: usize, seed: u64) -> Opti
     let mut evidence = 0;
     for (seen, place) in order(kind.observations.len(), seed).into_iter().enumerate() {
         let observation = &kind.observations[place];
-        // Most samples follow from those before, which their hash shows sooner than their equations.
+        // Most samples follow from the earlier ones; comparing their hash is faster than adding their equations.
         if let Some((toeplitz, initial)) = &believed
             && model.hash(toeplitz, &observation.input, kind.kind.family) ^ initial == observation.hash
         {
@@ -99,18 +102,18 @@ fn without_few(kind: &KindSamples, model: Model, most: usize, seed: u64) -> Opti
         } else {
             set_aside.push(place);
         }
-        // Under a wrong model, or after a wrong sample, most contradict: that shows long before the last one.
+        // Under a wrong model, or after a wrong sample, most samples contradict, which is detected early.
         if set_aside.len() > most || set_aside.len() > seen / 2 + DOUBTED {
             return None;
         }
     }
-    // To have chosen whom to set aside is a chance of its own.
+    // Choosing which samples to set aside makes a coincidence more likely.
     let chosen = set_aside.len() as u64 * u64::from(kind.observations.len().ilog2() + 1);
     set_aside.sort_unstable();
     (evidence + system.redundant >= EVIDENCE_BITS + chosen).then_some(set_aside)
 }
 
-/// The places of so many samples in an order drawn from a seed: Fisher and Yates's, with the numbers of SplitMix64 (Steele,
+/// A permutation of this many indices, drawn from a seed: Fisher and Yates's, with the numbers of SplitMix64 (Steele,
 /// Lea and Flood, "Fast splittable pseudorandom number generators").
 fn order(count: usize, seed: u64) -> Vec<usize> {
     let mut state = seed;

@@ -1,5 +1,4 @@
-//! Which models fit the samples of a kind: samples enter; models that explain every one of them, and the equations that
-//! they make of the key, leave.
+//! Finds the models that explain all samples of a kind, and the equations for the key under each model.
 
 use super::kind::{KindSamples, Observation};
 use super::model::{Input, Model, Transform};
@@ -14,12 +13,12 @@ pub(super) struct Fit {
     pub system: System,
 }
 
-/// A wrong model passes as many checks once in 2^40 tries.
+/// A wrong model passes this many checks once in 2^40 tries.
 pub(super) const EVIDENCE_BITS: u64 = 40;
 
 impl Fit {
-    /// The model of fewest fields under each transform that explains all samples. A field that varies and is not among
-    /// its fields is not hashed; of one that never varies nothing is known.
+    /// For each transform, the model with the fewest fields that explains all samples. A varying field outside the
+    /// model is not hashed; nothing is known of a field that never varies.
     pub fn simplest(samples: &KindSamples) -> Vec<Fit> {
         let simplest = Transform::ALL.into_iter().filter_map(|transform| {
             let informative = samples.informative(transform);
@@ -40,13 +39,13 @@ impl Fit {
         (agree && fit.explains(samples)).then_some(fit)
     }
 
-    /// Is there enough to rule out that it fits by chance?
+    /// Whether there is enough evidence to rule out a coincidence.
     pub fn is_established(&self) -> bool {
         self.system.redundant >= EVIDENCE_BITS
     }
 
-    /// Does one solution give every sample's hash? Since inputs are sums of those that the equations were made of, then all
-    /// solutions do.
+    /// Whether one solution yields every sample's hash. Then all solutions do, because the inputs are sums of those
+    /// behind the equations.
     fn explains(&self, samples: &KindSamples) -> bool {
         let (key, initial) = solution(&self.system, samples.number);
         let toeplitz = Toeplitz::new(&key);
@@ -60,7 +59,7 @@ impl Fit {
     }
 }
 
-/// Takes the equations of one sample in; false when they contradict those before.
+/// Adds the equations of one sample; false if they contradict the earlier ones.
 pub(super) fn observe(
     system: &mut System,
     samples: &KindSamples,
@@ -88,7 +87,7 @@ pub(super) fn solution(system: &System, kind: usize) -> (Key, u32) {
     (key, initial.sum())
 }
 
-/// The sum of key bits that is this bit of the hash: bit 31, the first, is made of windows' first bits.
+/// The sum of key bits for this bit of the hash: bit 31, the first, uses the first bits of the windows.
 pub(super) fn contribution(hashed: &Input, bit: usize) -> Equation {
     let mut equation = Equation::default();
     for (at, byte) in hashed.iter().enumerate().filter(|(_, byte)| **byte != 0) {

@@ -1,4 +1,4 @@
-//! Kinds of packets, each of which a device may hash in a way of its own; and the samples of one kind.
+//! Kinds of packets, each of which a device may hash differently, and the samples of one kind.
 
 use super::Sample;
 use super::fit::contribution;
@@ -15,12 +15,12 @@ use std::fmt;
 pub struct Kind {
     /// The addresses' family.
     pub family: Family,
-    /// What they carry; what has no ports is [`Protocol::Other`].
+    /// The protocol; those without ports are [`Protocol::Other`].
     pub protocol: Protocol,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 6] = {
         const fn kind(family: Family, protocol: Protocol) -> Kind {
             Kind { family, protocol }
@@ -66,7 +66,7 @@ impl Serialize for Kind {
     }
 }
 
-/// A packet's bytes, and what is known of its hash.
+/// The bytes of a packet, and the known bits of its hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
     pub input: Input,
@@ -77,15 +77,15 @@ pub(super) struct Observation {
 #[derive(Clone, Debug)]
 pub(super) struct KindSamples {
     pub kind: Kind,
-    /// Its place in [`Kind::ALL`], and of its initial value among the unknowns.
+    /// Its index in [`Kind::ALL`], and that of its initial value among the unknowns.
     pub number: usize,
-    /// Which bits of every observation's hash are known.
+    /// Mask of the known bits of every hash.
     pub known: u32,
     pub observations: Vec<Observation>,
 }
 
 impl KindSamples {
-    /// Samples by kind; `observe` says what is known of the hash of each, of which `known` bits are.
+    /// Groups samples by kind; `observe` returns the hash of each, of which the `known` bits are valid.
     pub fn by_kind(
         samples: &[Sample],
         known: u32,
@@ -116,7 +116,7 @@ impl KindSamples {
         (0..HASH_BITS).filter(move |bit| known >> bit & 1 == 1)
     }
 
-    /// Does a field differ between samples?
+    /// Whether a field differs between samples.
     pub fn varies(&self, field: Field) -> bool {
         let bytes = field.bytes(self.kind.family);
         let first = &self.observations[0].input[bytes.clone()];
@@ -125,14 +125,14 @@ impl KindSamples {
             .any(|one| &one.input[bytes.clone()] != first)
     }
 
-    /// The observations that say something new of inputs so transformed, each sum of an odd number of others left out, and
-    /// some of those others for a check. What holds for these holds for sums of them.
+    /// The observations whose transformed inputs are independent of the others, plus some dependent ones for a check.
+    /// Sums of an odd number of others are omitted, because they follow from them.
     pub fn informative(&self, transform: Transform) -> Vec<Observation> {
         let mut span = System::new();
         let mut checks = CHECKS;
         let mut informative = Vec::new();
         for observation in &self.observations {
-            // The bits of the input, and a one behind them, which makes sums affine.
+            // The bits of the input followed by a one, which makes sums affine.
             let mut row = contribution(&transform.apply(&observation.input, self.kind.family), 31);
             row.add(Unknown::Key(KEY_BITS - 1));
             let before = span.rank;
@@ -148,7 +148,7 @@ impl KindSamples {
     }
 }
 
-/// Observations beyond those that say something new: with one known bit each they are still evidence enough.
+/// Number of dependent observations kept: enough evidence even with one known bit each.
 const CHECKS: usize = 64;
 
 fn input(tuple: &Tuple) -> Input {

@@ -1,12 +1,12 @@
-//! What a device really hashes: samples of packets, with the hash or the queue that the device gave each, enter; the key,
-//! fields, dialect and table that explain them leave, with what is not settled and which samples would settle it.
+//! Infers what a device hashes, from samples of packets with their reported hash or queue: key, fields, dialect and
+//! indirection table. The result also lists what is undetermined, and which samples would determine it.
 //!
-//! The Toeplitz hash is linear over GF(2), so nothing is searched for. Every known bit of a sample's hash is one equation of
-//! the key's bits and of an initial value, for each way in which the fields may be chosen and mixed (`model.rs`). Few
-//! samples settle the unknowns; a wrong way contradicts the rest at once (`fit.rs`). What the equations do not settle is
-//! not guessed: it is said to be unknown.
+//! The Toeplitz hash is linear over GF(2), so no search is needed. Under each model of the hashed fields and their
+//! mixing (`model.rs`), every known bit of a sample's hash is one equation of the key's bits and of an initial value.
+//! Few samples determine the unknowns; a wrong model soon contradicts the rest (`fit.rs`). What the equations do not
+//! determine is reported as unknown.
 //!
-//! Of queues alone less can be told, since they are the hash seen through an unknown table (`queues.rs`).
+//! Queues alone yield less, because the table between hash and queue is unknown (`queues.rs`).
 
 mod consensus;
 mod fit;
@@ -33,63 +33,63 @@ use model::Model;
 use serde::{Serialize, Serializer};
 use system::{KEY_BITS, System, Unknown};
 
-/// One packet, and what the device said of it.
+/// One packet, and the hash or queue that the device reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its addresses and ports; ports of what has none are not looked at.
+    /// Its addresses and ports; ports are ignored for protocols without ports.
     pub tuple: Tuple,
-    /// What it carries.
+    /// Its protocol.
     pub protocol: Protocol,
     /// The hash that the device reported. Zero stands for no hash, as devices report it.
     pub hash: Option<u32>,
-    /// The queue that it came by.
+    /// The queue on which it arrived.
     pub queue: Option<u16>,
 }
 
-/// What is known of a device.
+/// Result of the inference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Inference {
-    /// How far the samples led.
+    /// How complete the result is.
     pub verdict: Verdict,
-    /// Samples that entered.
+    /// Number of samples.
     pub samples: usize,
     /// Those without a hash, or with a hash of zero.
     pub without_hash: usize,
-    /// How the two ends of a flow are mixed, where that is settled.
+    /// How the two ends of a flow are mixed, if determined.
     pub transform: Option<Transform>,
-    /// What fits the samples so far.
+    /// The transforms that fit the samples.
     pub transforms_that_fit: Vec<Transform>,
-    /// A key that explains all samples: the key itself in its settled bits, zeros in the others.
+    /// A key that explains all samples: the determined bits of the key, and zeros elsewhere.
     pub key: Option<Key>,
-    /// Bits of the key that are settled, as ranges, last bit included; a symmetric transform shows sums of bits only.
+    /// Determined bits of the key, as ranges including the last bit; a symmetric transform reveals only sums of bits.
     pub key_bits_settled: Vec<(usize, usize)>,
-    /// Does the key hash every packet of the kinds sampled as the device does?
+    /// Whether the key reproduces the device's hash of every packet of the sampled kinds.
     pub key_is_enough: bool,
-    /// How the device's key follows from the key that it was given.
+    /// Relation of the device's key to the configured key.
     pub relation: Option<Relation>,
-    /// What the sum starts from, where all kinds agree on it.
+    /// The initial value, if it is the same for all kinds.
     #[serde(serialize_with = "hexadecimal")]
     pub initial_value: Option<u32>,
     /// By kind of packet.
     pub kinds: Vec<InferredKind>,
-    /// From hash to queue.
+    /// The indirection table.
     pub table: Option<InferredTable>,
-    /// Samples that would settle more.
+    /// Samples that would determine more.
     pub needed: Vec<String>,
-    /// Samples that contradict the others and were not inferred from, by their place from 0.
+    /// Samples that contradict the others and were excluded, by index from 0.
     pub set_aside: Vec<usize>,
 }
 
-/// How far the samples led.
+/// How complete the result is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// All that can be told of the kinds of packets sampled is.
+    /// Everything that the sampled kinds of packets can reveal is determined.
     Settled,
-    /// What is reported is certain, and more samples would show more.
+    /// The reported values are certain, and more samples would reveal more.
     #[default]
     NotEnough,
-    /// Nothing that is tried explains the samples.
+    /// No tried model explains the samples.
     NothingFits,
 }
 
@@ -98,19 +98,19 @@ pub enum Verdict {
 pub struct InferredKind {
     /// Family and protocol.
     pub kind: Kind,
-    /// Samples of it.
+    /// Number of its samples.
     pub samples: usize,
-    /// Is there a model that explains them, and not by chance?
+    /// Whether a model explains them, and coincidence is ruled out.
     pub explained: bool,
     /// Fields that are hashed.
     pub hashed: Vec<Field>,
-    /// Fields that vary between samples without the hash following.
+    /// Fields that vary between samples without affecting the hash.
     pub not_hashed: Vec<Field>,
-    /// Fields that never vary, so that nothing is known of them.
+    /// Fields that never vary, and of which nothing is known.
     pub unknown: Vec<Field>,
 }
 
-/// Infers from samples; `configured` is the key that the device was given, if known.
+/// Infers from samples; `configured` is the configured key of the device, if known.
 #[must_use]
 pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
     let has_hash = |sample: &Sample| sample.hash.filter(|hash| *hash != 0);
@@ -144,8 +144,8 @@ pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
     inference
 }
 
-/// As [`infer`], of samples of which at most `most` may contradict the others: those are set aside. Where more do, or where it
-/// cannot be told which are wrong, none is. Only samples with hashes are judged so.
+/// Like [`infer`], but sets aside up to `most` samples that contradict the others. If more contradict, or if the wrong
+/// ones cannot be determined, none is set aside. Only samples with hashes are checked in this way.
 #[must_use]
 pub fn infer_tolerating(samples: &[Sample], configured: Option<&Key>, most: usize) -> Inference {
     if most == 0 {
@@ -162,7 +162,7 @@ pub fn infer_tolerating(samples: &[Sample], configured: Option<&Key>, most: usiz
     }
 }
 
-/// What samples with known bits of their hash show.
+/// Infers from samples with known bits of their hash.
 fn of_hashes(inference: &mut Inference, kinds: &[KindSamples], configured: Option<&Key>) {
     let fits: Vec<Vec<Fit>> = kinds.iter().map(Fit::simplest).collect();
     let established = |fits: &[Fit]| !fits.is_empty() && fits.iter().all(Fit::is_established);
@@ -210,7 +210,7 @@ fn of_hashes(inference: &mut Inference, kinds: &[KindSamples], configured: Optio
     inference.verdict = Verdict::Settled;
 }
 
-/// One transform that explains all kinds of which there are enough samples, and the equations of all of them.
+/// A transform that explains all kinds with enough samples, and the equations of all kinds.
 struct Joint<'a> {
     transform: Transform,
     kinds: Vec<(&'a KindSamples, &'a Fit)>,
@@ -257,7 +257,7 @@ impl<'a> Joint<'a> {
             initials[0].filter(|first| initials.iter().all(|other| *other == Some(*first)));
     }
 
-    /// The initial value of a kind, where nothing that never varies hides in it.
+    /// The initial value of a kind, unless constant fields may be part of it.
     fn initial(&self, samples: &KindSamples, fit: &Fit) -> Option<u32> {
         let complete =
             samples.known == u32::MAX && InferredKind::new(samples, Some(fit.model)).unknown.is_empty();

@@ -1,5 +1,4 @@
-//! What a device may do to a packet before it hashes: the fields it takes, and how it mixes the two ends. A tuple's bytes
-//! enter, the bytes that are hashed leave.
+//! Models of what a device hashes of a tuple: the fields it uses, and how it mixes the two ends.
 
 use super::Kind;
 use crate::audit::Family;
@@ -17,16 +16,16 @@ pub(super) type Input = [u8; HashInput::LONGEST];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transform {
-    /// Not at all.
+    /// Not mixed.
     Plain,
-    /// Each address and port replaced by both ends' exclusive or (`symmetric-xor` of ethtool).
+    /// Each address and port replaced by the XOR of both ends (`symmetric-xor` of ethtool).
     SymmetricXor,
-    /// The first of each pair replaced by both ends' or, the second by their exclusive or (`symmetric-or-xor`).
+    /// The first of each pair replaced by the OR of both ends, the second by their XOR (`symmetric-or-xor`).
     SymmetricOrXor,
 }
 
 impl Transform {
-    /// Every transform.
+    /// All transforms.
     pub const ALL: [Transform; 3] = [
         Transform::Plain,
         Transform::SymmetricXor,
@@ -76,7 +75,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// Every field, in the order in which they are hashed.
+    /// All fields, in the order in which they are hashed.
     pub const ALL: [Field; 4] = [
         Field::SourceAddress,
         Field::DestinationAddress,
@@ -84,7 +83,7 @@ impl Field {
         Field::DestinationPort,
     ];
 
-    /// The bytes of the input that it has.
+    /// The bytes of the input that it occupies.
     pub(super) fn bytes(self, family: Family) -> Range<usize> {
         let address = family.address_bits() / 8;
         match self {
@@ -130,7 +129,7 @@ impl Fields {
     }
 }
 
-/// A way in which a device may hash packets of one kind, but for its key.
+/// How a device hashes packets of one kind, apart from the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Model {
     pub transform: Transform,
@@ -138,8 +137,8 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// All models of packets of a kind under a transform, those of fewest fields first. Symmetric transforms take both ends
-    /// of a pair or none; without ports there are only addresses.
+    /// All models for packets of a kind under a transform, those with the fewest fields first. Symmetric transforms use
+    /// both ends of a pair or none; protocols without ports have only addresses.
     pub fn all(transform: Transform, kind: Kind) -> Vec<Model> {
         let mut fields: Vec<Fields> = (1..16).map(Fields).collect();
         if transform != Transform::Plain {
@@ -160,7 +159,7 @@ impl Model {
             .collect()
     }
 
-    /// The bytes that are hashed: fields that are not are zero, and add nothing.
+    /// The hashed bytes: other fields are zero and do not contribute.
     pub fn hashed(self, input: &Input, family: Family) -> Input {
         self.fields_only(&self.transform.apply(input, family), family)
     }
@@ -171,7 +170,7 @@ impl Model {
         toeplitz.hash_input(&self.hashed(input, family)[..length])
     }
 
-    /// Of bytes already transformed, the fields that are hashed.
+    /// The hashed fields of already transformed bytes.
     pub fn fields_only(self, transformed: &Input, family: Family) -> Input {
         let mut bytes = *transformed;
         for field in Field::ALL

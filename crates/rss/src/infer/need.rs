@@ -1,4 +1,4 @@
-//! Which samples would settle more: kinds with what fits them and their equations enter; sentences leave.
+//! Describes which further samples would determine more.
 
 use super::InferredKind;
 use super::fit::{Fit, contribution};
@@ -6,7 +6,7 @@ use super::kind::KindSamples;
 use super::model::{Field, Input, Transform};
 use super::system::System;
 
-/// Bits of fields that must differ for the key to be settled, as far as packets of these kinds are hashed with it.
+/// Bits of fields that must differ so that the key is determined as far as packets of these kinds use it.
 pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<String> {
     let mut needed = Vec::new();
     for (samples, fit) in kinds {
@@ -21,7 +21,7 @@ pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<Str
                 .collect();
             if let (Some(first), Some(last)) = (bits.first(), bits.last()) {
                 needed.push(format!(
-                    "samples of {} that differ in more of the {field}: {} of its bits {first} to {last} tell nothing new yet",
+                    "samples of {} that differ in more of the {field}: {} of its bits {first} to {last} add nothing new yet",
                     samples.kind,
                     bits.len()
                 ));
@@ -31,7 +31,7 @@ pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<Str
     needed
 }
 
-/// Would the hash of a packet that differs in this bit of the input be known?
+/// Whether the hash of a packet that differs in this input bit would be known.
 fn is_settled(samples: &KindSamples, fit: &Fit, system: &System, bit: usize) -> bool {
     let differences = differences(fit.model.transform, samples, bit);
     differences.iter().all(|difference| {
@@ -42,8 +42,8 @@ fn is_settled(samples: &KindSamples, fit: &Fit, system: &System, bit: usize) -> 
     })
 }
 
-/// What changes of the transformed input when a bit does: of the source with the destination's bit clear, and where that
-/// is another thing, with it set.
+/// The change of the transformed input when a bit changes: with the destination's bit clear and, if that differs, with
+/// it set.
 fn differences(transform: Transform, samples: &KindSamples, bit: usize) -> Vec<Input> {
     let family = samples.kind.family;
     let mut clear: Input = [0; 36];
@@ -52,7 +52,7 @@ fn differences(transform: Transform, samples: &KindSamples, bit: usize) -> Vec<I
     if transform != Transform::SymmetricOrXor {
         return vec![first];
     }
-    // Or and exclusive or of one bit set are both one; of two, only the or is.
+    // With one bit set, OR and XOR are both one; with both bits set, only OR is.
     let address = family.address_bits() / 8;
     let (start, length) = if bit / 8 < 2 * address {
         (0, address)
@@ -73,7 +73,7 @@ pub(super) fn of_fields(kinds: &[InferredKind]) -> impl Iterator<Item = String> 
     unknown.map(|(kind, field)| format!("samples of {kind} that differ in the {field}: it never varies"))
 }
 
-/// What distinguishes transforms that fit so far.
+/// Samples that would distinguish the transforms that fit so far.
 pub(super) fn of_transforms(kinds: &[KindSamples], fitting: &[Transform]) -> String {
     let names: Vec<_> = fitting.iter().map(ToString::to_string).collect();
     let constant = kinds

@@ -1,8 +1,8 @@
-//! Of queues alone: samples without hashes enter; what they show leaves.
+//! Inference from queues alone, without hashes.
 //!
-//! With the key that the device was given, every dialect, field and table size is tried: a wrong one gives some entry two
-//! queues. Without it, queues that the table gives out in turn, as drivers set it up, are the low bits of the hash where
-//! their number is even, and those are equations of the key. Otherwise nothing can be told.
+//! If the configured key is known, every dialect, field set and table size is tried: a wrong one gives some entry two
+//! queues. Otherwise, if the table names the queues in turn, as drivers set it up, and their number is even, the queue
+//! gives the low bits of the hash, which are equations of the key. In all other cases nothing can be inferred.
 
 use super::fit::Fit;
 use super::kind::KindSamples;
@@ -25,7 +25,7 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
         let explained = |samples: &KindSamples| Fit::simplest(samples).iter().any(|fit| fit.is_established());
         if kinds.iter().any(explained) {
             super::of_hashes(inference, &kinds, configured);
-            // The hash's other bits reach no queue: the key's first bits stay unknown.
+            // The other bits of the hash do not affect the queue: the key's first bits stay unknown.
             inference.key_is_enough = false;
             inference.initial_value = None;
             inference.needed.push(format!(
@@ -42,12 +42,12 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
     inference.needed.push(match configured {
         Some(_) => "samples with hashes, or more of these: no dialect of the given key explains the queues"
             .to_owned(),
-        None => "samples with hashes, or the key that the device was given: queues alone do not tell the key"
+        None => "samples with hashes, or the key that the device was given: queues alone do not give the key"
             .to_owned(),
     });
 }
 
-/// Infers under a given key; false where no dialect of it explains all queues.
+/// Infers with a given key; false if no dialect explains all queues.
 fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> bool {
     let kinds = KindSamples::by_kind(samples, u32::MAX, |sample| sample.queue.map(u32::from));
     for relation in Relation::tried() {
@@ -65,7 +65,7 @@ fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> b
         let Some((transform, table, models)) = fitting.next() else {
             continue;
         };
-        // The same key again, mixed otherwise: fits as well, so neither is settled.
+        // The same key fits with another transform too, so neither is determined.
         let others = fitting.map(|(transform, ..)| transform);
         inference.transforms_that_fit = std::iter::once(transform).chain(others).collect();
         let settled = inference.transforms_that_fit.len() == 1;
@@ -90,10 +90,11 @@ fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> b
     false
 }
 
-/// Samples after which hardly a wrong model is left: a table of 4,096 entries has by then given many flows one entry.
+/// Number of samples that rules out nearly all wrong models: by then many flows share an entry even in a table of 4,096
+/// entries.
 const ENOUGH: usize = 20_000;
 
-/// The model of fewest fields that explains the queues of a kind.
+/// The model with the fewest fields that explains the queues of a kind.
 fn of_kind(kind: &KindSamples, transform: Transform, toeplitz: &Toeplitz) -> Option<Model> {
     let explains = |model: Model, samples: usize| {
         table::of_hashes(hashes(kind, model, toeplitz).take(samples)).is_some()

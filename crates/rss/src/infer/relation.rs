@@ -1,4 +1,4 @@
-//! How a device's key follows from the key it was given: the given key and what fits enter; the relation leaves.
+//! Relation between the key that a device uses and the configured key.
 
 use super::fit::Fit;
 use super::kind::KindSamples;
@@ -7,16 +7,16 @@ use crate::toeplitz::Toeplitz;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// How a device uses the key that it was given.
+/// How a device uses its configured key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// As it is.
+    /// Unchanged.
     Same,
     /// Its bytes in reverse order: older ENA devices.
     BytesReversed,
-    /// So many zero bytes before it, its last bytes lost: virtio_net of some kernels, by one.
+    /// Preceded by this many zero bytes, its last bytes lost: virtio_net of some kernels, by one.
     ShiftedLater(usize),
-    /// So many of its first bytes lost, zeros after it.
+    /// This many of its first bytes lost, zeros appended.
     ShiftedEarlier(usize),
     /// The bytes of each 32-bit word in reverse order.
     WordBytesReversed,
@@ -24,12 +24,12 @@ pub enum Relation {
     WordsReversed,
     /// The bits of each byte in reverse order.
     BitsReversed,
-    /// In none of these ways.
+    /// None of these relations.
     Other,
 }
 
 impl Relation {
-    /// The key that a device uses which has this relation to its given key; none for [`Relation::Other`].
+    /// The key that the device uses under this relation; none for [`Relation::Other`].
     #[must_use]
     pub fn applied(self, given: &Key) -> Option<Key> {
         let bytes = given.as_bytes();
@@ -64,13 +64,14 @@ impl Relation {
     }
 }
 
-/// Shifts by more than a word have not been heard of.
+/// Shifts by more than a word are not known to occur.
 const MOST_SHIFTED: usize = 4;
 
 /// Samples of a kind by which a relation is checked: a wrong one passes the first two once in 2^32.
 const CHECKED: usize = 1000;
 
-/// The relation of what fits to a given key: its hashes differ from those of the samples by a constant for each kind.
+/// The relation between the samples and a configured key: the hashes of the related key differ from those of the
+/// samples only by a constant per kind.
 pub(super) fn of(given: &Key, kinds: &[(&KindSamples, &Fit)]) -> Option<Relation> {
     if kinds.is_empty() {
         return None;

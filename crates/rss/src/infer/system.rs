@@ -1,5 +1,4 @@
-//! Linear equations over GF(2): equations enter one by one; what they settle, and whether they contradict each other,
-//! leaves.
+//! Systems of linear equations over GF(2), solved incrementally, with detection of contradictions.
 
 /// Bits of a key that hash a tuple: the windows of an IPv6 4-tuple end at bit 318.
 pub(super) const KEY_BITS: usize = 320;
@@ -31,7 +30,7 @@ impl Unknown {
     }
 }
 
-/// The sum of some unknowns, and what it is; the value stands behind the last unknown.
+/// A sum of unknowns and its value; the value is stored after the last unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Equation([u64; WORDS]);
 
@@ -42,7 +41,7 @@ impl Equation {
         self.0[position / 64] ^= 1 << (position % 64);
     }
 
-    /// Adds to what the sum is.
+    /// Adds to the value of the sum.
     pub fn add_value(&mut self, value: bool) {
         self.0[UNKNOWNS / 64] ^= u64::from(value) << (UNKNOWNS % 64);
     }
@@ -73,12 +72,12 @@ impl Equation {
 /// Equations in echelon form by their first unknown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct System {
-    /// The equation that begins with each unknown, where there is one.
+    /// For each unknown, the equation that begins with it, if any.
     pivots: Vec<Option<Equation>>,
     has_pivot: [u64; WORDS],
-    /// Equations that say something which those before them did not.
+    /// Number of independent equations.
     pub rank: usize,
-    /// Equations that the others implied: each would have been wrong with a chance of one half, were the model wrong.
+    /// Number of redundant equations: under a wrong model, each would contradict with a probability of one half.
     pub redundant: u64,
     contradicted: bool,
 }
@@ -91,7 +90,7 @@ impl System {
         }
     }
 
-    /// Takes an equation in; false when it contradicts those before.
+    /// Adds an equation; false if it contradicts the earlier ones.
     pub fn take(&mut self, equation: Equation) -> bool {
         let left = self.reduced(equation);
         match left.first() {
@@ -106,25 +105,25 @@ impl System {
         !self.contradicted
     }
 
-    /// Takes all equations of another system in; false when they contradict each other.
+    /// Adds all equations of another system; false if they contradict each other.
     pub fn merge(&mut self, other: &System) -> bool {
         other.pivots.iter().flatten().all(|equation| self.take(*equation))
     }
 
-    /// The value of a sum of unknowns, if it is settled.
+    /// The value of a sum of unknowns, if it is determined.
     pub fn value_of(&self, sum: Equation) -> Option<bool> {
         let left = self.reduced(sum);
         left.first().is_none().then(|| left.value())
     }
 
-    /// The value of one unknown, if it is settled.
+    /// The value of one unknown, if it is determined.
     pub fn settled(&self, unknown: Unknown) -> Option<bool> {
         let mut sum = Equation::default();
         sum.add(unknown);
         self.value_of(sum)
     }
 
-    /// One solution: unknowns that are free are zero.
+    /// One solution: free unknowns are zero.
     pub fn solution(&self) -> impl Fn(Unknown) -> bool + use<> {
         let mut values = vec![false; UNKNOWNS];
         for (position, pivot) in self.pivots.iter().enumerate().rev() {

@@ -1,18 +1,18 @@
-//! From hashes and queues to the indirection table: pairs enter; the shortest table that explains them leaves.
+//! Infers the shortest indirection table that explains pairs of hash and queue.
 
 use super::fit::EVIDENCE_BITS;
 use crate::table::IndirectionTable;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
-/// An indirection table as far as it was seen.
+/// An indirection table as far as it was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InferredTable {
-    /// Entries after which it repeats: its size, or a part of it where it repeats, which no packet can show.
+    /// Period in entries: the size of the table, or a fraction if it repeats. Packets cannot distinguish the two.
     pub period: usize,
-    /// The queue of each entry; unknown where no flow fell.
+    /// The queue of each entry; unknown if no flow selected it.
     pub entries: Vec<Option<u16>>,
-    /// Entries that no flow fell on.
+    /// Entries that no flow selected.
     pub unseen: usize,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<Infer
                 None => *entry = Some(*queue),
             }
         }
-        // One queue alone is a table of one entry, for all that is seen.
+        // A single queue looks like a table of one entry.
         let enough = f64::from(repeated) * bits_a_pair >= EVIDENCE_BITS as f64;
         enough.then(|| InferredTable {
             period: entries.len(),
@@ -41,8 +41,9 @@ pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<Infer
     })
 }
 
-/// Places of the pairs, at most so many, without which the rest has one table: the shortest that leaves no two of them with one
-/// entry of a table twice as large and one queue, since that would rather be such a table. None where there is no such table.
+/// Indices of at most this many pairs whose removal leaves a consistent table. It is the shortest one for which no two
+/// removed pairs share both their queue and their entry in a table twice as large; otherwise that larger table is more
+/// likely. None if there is no such table.
 pub(super) fn contradicting(pairs: &[(u32, u16)], most: usize) -> Vec<usize> {
     let bits_a_pair = surprise(pairs);
     for bits in 0..=IndirectionTable::LARGEST.ilog2() {
@@ -52,7 +53,7 @@ pub(super) fn contradicting(pairs: &[(u32, u16)], most: usize) -> Vec<usize> {
             let (hash, queue) = pairs[*place];
             of_twice.insert((hash & ((2 << bits) - 1), queue))
         });
-        // To have chosen whom to set aside is a chance of its own.
+        // Choosing which pairs to set aside makes a coincidence more likely.
         let chosen = set_aside.len() as f64 * f64::from(pairs.len().ilog2() + 1);
         let evidence = repeated as f64 * bits_a_pair - chosen;
         if alone && set_aside.len() <= most && evidence >= EVIDENCE_BITS as f64 {
@@ -62,8 +63,8 @@ pub(super) fn contradicting(pairs: &[(u32, u16)], most: usize) -> Vec<usize> {
     Vec::new()
 }
 
-/// In a table of so many bits, the places of pairs by another queue than most of their entry, or by one of several as many; and
-/// how many pairs repeat what another of their entry says.
+/// In a table of this many index bits: the indices of pairs whose queue differs from the majority of their entry (or
+/// ties with others), and the number of pairs that repeat the queue of another pair of their entry.
 fn minorities(pairs: &[(u32, u16)], bits: u32) -> (Vec<usize>, usize) {
     let mut entries: Vec<HashMap<u16, Vec<usize>>> = vec![HashMap::new(); 1 << bits];
     for (place, (hash, queue)) in pairs.iter().enumerate() {
@@ -85,7 +86,7 @@ fn minorities(pairs: &[(u32, u16)], bits: u32) -> (Vec<usize>, usize) {
     (minorities, repeated)
 }
 
-/// How much it says, in bits, that two flows have one queue: the negated logarithm of the chance.
+/// Information, in bits, of two flows sharing a queue: the negated logarithm of the probability.
 fn surprise(pairs: &[(u32, u16)]) -> f64 {
     let mut counts = HashMap::<u16, u32>::new();
     for (_, queue) in pairs {

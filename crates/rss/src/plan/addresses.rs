@@ -1,4 +1,4 @@
-//! Client addresses by bucket: a pool enters, each address is hashed, and the pool leaves sorted by bucket.
+//! Sorts a pool of client addresses by the bucket that each reaches.
 
 use crate::steering::Steerer;
 use crate::table::{Bucket, IndirectionTable};
@@ -6,21 +6,21 @@ use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
-/// The client addresses that land on each bucket of a server.
+/// The client addresses that reach each bucket of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPlan {
-    /// By bucket, the addresses that land on it, in the order of the pool.
+    /// By bucket, the addresses that reach it, in the order of the pool.
     pub buckets: Vec<Vec<IpAddr>>,
-    /// Buckets that the table names and no address of the pool lands on.
+    /// Buckets of the table that no address of the pool reaches.
     pub unreached: Vec<Bucket>,
-    /// Addresses of the pool that are not of the server's family, and so cannot talk to it.
+    /// Number of addresses skipped because they are not of the server's family.
     pub other_family: u64,
 }
 
-/// Sorts the addresses of `pool` by the bucket on which their packets from `source_port` to `server` land.
+/// Sorts the addresses of `pool` by the bucket that their packets from `source_port` to `server` reach.
 ///
-/// The server's own address is skipped. With `limit_per_bucket` no bucket gets more, and the pool is read only until
-/// every bucket of the table has that many. 2-tuple steering does not look at the ports.
+/// The server's own address is skipped. `limit_per_bucket` limits the addresses per bucket; the pool is then read only
+/// until every bucket of the table has that many. 2-tuple steering ignores the ports.
 pub fn addresses(
     steerer: &Steerer,
     server: SocketAddr,
@@ -44,8 +44,8 @@ pub fn addresses(
     }
 }
 
-/// By bucket, the first `limit` members that land on it, and the named buckets that none lands on; no more are asked for
-/// when every bucket named has as many.
+/// By bucket, the first `limit` members that reach it, and the named buckets that none reaches. Reading stops when
+/// every named bucket has `limit` members.
 pub(super) fn by_bucket<T>(
     table: &IndirectionTable,
     limit: usize,

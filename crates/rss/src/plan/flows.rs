@@ -1,9 +1,9 @@
-//! Whole experiments: clients, servers, source ports and how many flows each bucket is to get enter; flows leave, spread
-//! over clients, servers and entries.
+//! Plans the flows of an experiment: a wanted number of flows per bucket, spread over clients, servers, source ports
+//! and table entries.
 //!
-//! The hash is linear, so the port's part of it is the same for every client and server: ports are sorted once by what
-//! they add to the table's entry, and then a flow for an entry costs a look into that list. One hash a pair of client and
-//! server is all the hashing there is, however few of the buckets are wanted.
+//! The hash is linear, so the contribution of a port is the same for every client and server. Ports are sorted once by
+//! their contribution to the table entry; finding a flow for an entry is then a lookup in that list. Each pair of
+//! client and server is hashed only once.
 
 use super::addresses::named_buckets;
 use super::ports::added;
@@ -16,24 +16,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// Where flows may come from and go to.
+/// The possible ends of flows.
 #[derive(Clone, Debug)]
 pub struct Ends<'a> {
-    /// Addresses of clients. Those of another family than a server do not talk to it; a client on a server's address
+    /// Addresses of clients. A client and a server of different families get no flows; a client with a server's address
     /// does not use that server's port.
     pub clients: &'a [IpAddr],
-    /// Addresses and ports of servers, which steer alike.
+    /// Addresses and ports of servers, all with the same steering.
     pub servers: &'a [SocketAddr],
     /// Source ports. Port 0 cannot be bound and is never planned.
     pub ports: RangeInclusive<u16>,
 }
 
-/// A flow, by its places in the lists of [`Ends`].
+/// A flow, by indices into the lists of [`Ends`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlannedFlow {
-    /// Of the client, in the list of clients.
+    /// Index of the client.
     pub client: u32,
-    /// Of the server, in the list of servers.
+    /// Index of the server.
     pub server: u16,
     /// The source port.
     pub port: u16,
@@ -46,7 +46,7 @@ impl PlannedFlow {
     }
 }
 
-/// Flows by the bucket that they land on. No two flows are alike.
+/// Flows by the bucket that they reach. All flows are different.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowPlan {
     /// By bucket, in order.
@@ -68,14 +68,14 @@ impl Ends<'_> {
     }
 }
 
-/// Plans as many flows a bucket as `wanted` says, by bucket; buckets past its end get none.
+/// Plans `wanted[b]` flows for each bucket `b`; buckets past its end get none.
 ///
-/// Every pair of client and server gets its share, as far as its ports allow. Under 2-tuple steering a pair belongs to one
-/// bucket with all its ports.
+/// Every pair of client and server gets its share, as far as its ports allow. Under 2-tuple steering all ports of a
+/// pair reach the same bucket.
 ///
 /// # Errors
-/// When there are no clients, servers or ports, more than can be numbered, or flows are wanted of a bucket that the table
-/// does not name.
+/// If there are no clients, servers or ports, if there are too many of them, or if flows are wanted for a bucket that
+/// the table does not name.
 pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<FlowPlan, FlowsError> {
     check(steering, ends, wanted)?;
     let count = count_pairs(ends);
@@ -128,17 +128,17 @@ fn is_v4(ip: &IpAddr) -> bool {
     ip.to_canonical().is_ipv4()
 }
 
-/// Flows from which on a plan is large: below, nobody waits for it.
+/// Minimum number of flows of a large plan; smaller plans take no noticeable time.
 const LARGE: usize = 16_384;
 
-/// Flows of a bucket that a pair gets at least in a large plan, where there are pairs to spare: a hash a flow would alone
-/// cost as much as planning may.
+/// Minimum number of flows per pair and bucket in a large plan with more pairs than needed: one hash per flow would
+/// alone exhaust the time budget of planning.
 const FEWEST_A_PAIR: usize = 16;
 
-/// As many where addresses alone decide: of the pairs that are hashed, only those of the wanted buckets are of use.
+/// The same if only addresses are hashed: of the hashed pairs, only those of the wanted buckets are useful.
 const FEWEST_BY_ADDRESS: usize = 128;
 
-/// The fewest flows of a bucket that a pair gets, where more are wanted.
+/// Minimum number of flows per pair and bucket, if more are wanted.
 fn fewest(wanted: &[usize], in_large_plans: usize) -> usize {
     if wanted.iter().sum::<usize>() > LARGE {
         in_large_plans
@@ -147,12 +147,12 @@ fn fewest(wanted: &[usize], in_large_plans: usize) -> usize {
     }
 }
 
-/// The part of `remaining` that is due now, when so many turns are left.
+/// The share of `remaining` for this turn, given the number of turns left.
 fn share(remaining: usize, turns: usize, fewest: usize) -> usize {
     remaining.div_ceil(turns.max(1)).max(fewest).min(remaining)
 }
 
-/// Plans where addresses alone decide: every pair has one bucket, and all ports are alike.
+/// Plans under 2-tuple steering: every pair has one bucket, and all ports are equivalent.
 fn by_pair(steering: &Steering, ends: &Ends<'_>, wanted: &[usize], plan: &mut FlowPlan) {
     let (steerer, fewest) = (steering.steerer(), fewest(wanted, FEWEST_BY_ADDRESS));
     let (first, last) = (
@@ -160,7 +160,7 @@ fn by_pair(steering: &Steering, ends: &Ends<'_>, wanted: &[usize], plan: &mut Fl
         u32::from(*ends.ports.end()),
     );
     let ports_a_pair = (last + 1 - first) as usize;
-    // More pairs than these are not needed; a client on the address of a server has one port less towards it.
+    // More pairs than these are not needed; a client with the address of a server has one port less towards it.
     let own = ends.servers.len();
     let pairs_for = |wanted: &usize| match wanted {
         0 => 0,
@@ -197,7 +197,7 @@ fn left_out(ends: &Ends<'_>, pair: PlannedFlow) -> Option<u16> {
     own.then_some(to.port())
 }
 
-/// Plans where ports decide too.
+/// Plans under 4-tuple steering.
 fn by_port(steering: &Steering, ends: &Ends<'_>, count: usize, wanted: &[usize], plan: &mut FlowPlan) {
     let fewest = fewest(wanted, FEWEST_A_PAIR);
     let most = wanted.iter().map(|wanted| share(*wanted, count, fewest)).max();
@@ -207,7 +207,7 @@ fn by_port(steering: &Steering, ends: &Ends<'_>, count: usize, wanted: &[usize],
             return;
         }
     }
-    // Pairs that had too few ports for their share left it to others: those with more ports give what they have.
+    // Pairs with too few ports leave part of their share to pairs with more ports.
     let mut planner = ByPort::new(steering, ends, usize::MAX);
     planner.used = plan.buckets.iter().flatten().copied().collect();
     for pair in pairs(ends) {
@@ -220,24 +220,24 @@ fn by_port(steering: &Steering, ends: &Ends<'_>, count: usize, wanted: &[usize],
 struct ByPort<'a> {
     ends: &'a Ends<'a>,
     steerer: crate::steering::Steerer,
-    /// Bits of the hash that matter.
+    /// Bits of the hash that index the table.
     mask: u32,
     /// The entries of each bucket, within the table's period.
     entries: Vec<Vec<u32>>,
-    /// By family (IPv4 first), ports by what they add to the entry.
+    /// By family (IPv4 first), ports by their contribution to the entry.
     ports: [PortsByEntry; 2],
     /// Flows planned before, in a second round.
     used: HashSet<PlannedFlow>,
 }
 
-/// Ports by what they add to the entry.
+/// Ports by their contribution to the entry.
 type PortsByEntry = Vec<Vec<u16>>;
 
-/// Ports of an entry among which a pair begins its own: so that pairs do not all use the same few.
+/// Number of ports of an entry among which pairs start, so that they do not all use the same few.
 const PORTS_TO_BEGIN_FROM: usize = 64;
 
 impl<'a> ByPort<'a> {
-    /// For pairs that get `most` flows of a bucket at most, as far as their ports allow.
+    /// For pairs that get at most `most` flows per bucket, as far as their ports allow.
     fn new(steering: &Steering, ends: &'a Ends<'a>, most: usize) -> ByPort<'a> {
         let period = steering.table.period();
         let mut entries = vec![Vec::new(); steering.table.buckets()];
@@ -263,7 +263,7 @@ impl<'a> ByPort<'a> {
         }
     }
 
-    /// Plans the flows of one pair, of which so many are left, itself included; says whether any bucket wants more.
+    /// Plans the flows of one pair, with this many pairs left including itself; returns whether any bucket needs more.
     fn pair(
         &mut self,
         pair: PlannedFlow,
@@ -284,18 +284,18 @@ impl<'a> ByPort<'a> {
                 continue;
             }
             let entries = &self.entries[bucket];
-            // The last pair is to give whatever it has.
+            // The last pair provides all that remains.
             let each = if left == 1 {
                 due
             } else {
                 due.div_ceil(entries.len())
             };
             let end = flows.len() + due;
-            // From another entry on for every pair, so that few flows a pair still reach all of them.
+            // Every pair starts at another entry, so that few flows per pair still reach all entries.
             for at in 0..entries.len() {
                 let entry = entries[(at + place) % entries.len()];
                 let of_entry = &ports[(entry ^ base) as usize];
-                // And from another port on, for the same reason.
+                // And at another port, for the same reason.
                 let begin = place % PORTS_TO_BEGIN_FROM.min(of_entry.len().max(1));
                 let few = each.min(end - flows.len());
                 let (before, from) = of_entry.split_at(begin);
@@ -316,8 +316,8 @@ impl<'a> ByPort<'a> {
     }
 }
 
-/// Sorts ports by what they add to the entry of any pair of a family, which is what they add to that of zeros, until every
-/// entry has enough of them.
+/// Sorts ports by their contribution to the entry of any pair of a family, until every entry has enough of them. The
+/// contribution is the same as for an all-zero tuple.
 fn ports_by_entry(
     steering: &Steering,
     range: RangeInclusive<u16>,
@@ -325,7 +325,7 @@ fn ports_by_entry(
     v4: bool,
     enough: usize,
 ) -> PortsByEntry {
-    // The port's 16 bits stand before the last two bytes of the input.
+    // The 16 bits of the source port precede the last two bytes of the input.
     let first = if v4 { 64 } else { 256 };
     let windows: [u32; 16] = std::array::from_fn(|bit| steering.key.window(first + 15 - bit) & mask);
     let mut ports = vec![Vec::new(); mask as usize + 1];
@@ -359,7 +359,7 @@ fn check(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<(), F
     wrong.map_or(Ok(()), |bucket| Err(FlowsError::Unnamed { bucket }))
 }
 
-/// Why no flows can be planned.
+/// Error of planning flows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FlowsError {
     /// No client or no server.
@@ -373,7 +373,7 @@ pub enum FlowsError {
         /// Servers given.
         servers: usize,
     },
-    /// No client has the family of a server.
+    /// No client has the address family of a server.
     #[error("no client is of a server's address family: give IPv4 clients for IPv4 servers, IPv6 for IPv6")]
     Families,
     /// No port could be planned.

@@ -1,7 +1,7 @@
-//! Which client addresses and which source ports reach which bucket.
+//! Plans of the client addresses and source ports that reach each bucket.
 //!
-//! A steering, the fixed ends of the flows and a pool or range enter; for every bucket the members that land on it
-//! leave, and the buckets that none lands on are named.
+//! From a steering, the fixed ends of the flows and a pool or range, a plan lists the members that reach each bucket,
+//! and the buckets that none reaches.
 
 mod addresses;
 mod flows;

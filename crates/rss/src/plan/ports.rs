@@ -1,7 +1,7 @@
-//! Source ports by bucket: the two ends of a flow and a range of ports enter; the ports that land on each bucket leave.
+//! Sorts a range of source ports by the bucket that a flow between two fixed ends reaches.
 //!
-//! The hash is linear over GF(2) in the port's bits, so what a port adds to the entry of port 0 is the sum of what its bits
-//! add: no port takes a hash of its own.
+//! The hash is linear over GF(2) in the port's bits, so the contribution of a port is the sum of the contributions of
+//! its bits: no hash per port is needed.
 
 use super::addresses::by_bucket;
 use crate::hash::HashFields;
@@ -14,24 +14,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// The source ports that land on each bucket.
+/// The source ports that reach each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortPlan {
-    /// By bucket, the ports that land on it, ascending.
+    /// By bucket, the ports that reach it, ascending.
     pub buckets: Vec<Vec<u16>>,
-    /// Buckets that the table names and no port of the range lands on.
+    /// Buckets of the table that no port of the range reaches.
     pub unreached: Vec<Bucket>,
 }
 
-/// The source ports by the bucket of the server and that of the client that they make a flow land on.
+/// The source ports by the pair of server bucket and client bucket that the flow reaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairedPortPlan {
     pairs: BTreeMap<(Bucket, Bucket), Vec<u16>>,
 }
 
 impl PairedPortPlan {
-    /// The ports whose packets land on bucket `server` of the server and whose answers land on bucket `client` of the
-    /// client, ascending; none when the two hashes cannot be met together.
+    /// The ports whose packets reach bucket `server` of the server and whose replies reach bucket `client` of the
+    /// client, ascending; empty if no port satisfies both.
     #[must_use]
     pub fn ports(&self, server: Bucket, client: Bucket) -> &[u16] {
         self.pairs.get(&(server, client)).map_or(&[], Vec::as_slice)
@@ -43,10 +43,11 @@ impl PairedPortPlan {
     }
 }
 
-/// The ports of `range` from which packets of `client` land on each bucket of `server`, which steers by `steering`.
+/// The ports of `range` from which packets of `client` reach each bucket of `server`, which uses `steering`.
 ///
-/// With `limit_per_bucket` the lowest so many ports a bucket are named. Port 0 cannot be bound and is never named; nor
-/// is the server's own port when client and server share an address, since that flow would be one socket's with itself.
+/// With `limit_per_bucket` only that many of the lowest ports per bucket are returned. Port 0 cannot be bound and is
+/// never returned. Neither is the server's own port if client and server share an address, because both ends of that
+/// flow would be the same socket.
 pub fn ports(
     steering: &Steering,
     client: IpAddr,
@@ -58,9 +59,9 @@ pub fn ports(
     flows.plan(steering, |tuple| tuple)
 }
 
-/// The ports of `range` for which answers of `server` land on each bucket of `client`, which steers by `steering`.
+/// The ports of `range` for which replies of `server` reach each bucket of `client`, which uses `steering`.
 ///
-/// Limits and ports left out are those of [`ports`].
+/// Limits and excluded ports are those of [`ports`].
 pub fn reply_ports(
     steering: &Steering,
     client: IpAddr,
@@ -72,10 +73,10 @@ pub fn reply_ports(
     flows.plan(steering, |tuple| tuple.reversed())
 }
 
-/// The ports of `range` by the bucket of the server (which steers by `forward`) and that of the client (which steers by
-/// `reply`) on which a flow lands.
+/// The ports of `range` by the pair of buckets that a flow reaches: the server's (under `forward`) and the client's
+/// (under `reply`).
 ///
-/// The limit holds for every pair of buckets; ports left out are those of [`ports`]. One end may steer by the 2-tuple:
+/// The limit applies to every pair of buckets; excluded ports are those of [`ports`]. One end may use 2-tuple steering:
 /// all ports then share its bucket.
 pub fn paired_ports(
     forward: &Steering,
@@ -107,7 +108,7 @@ struct Flows {
     /// The flow from port 0.
     from_zero: Tuple,
     range: RangeInclusive<u16>,
-    /// A port left out: the server's own, when the client has its address.
+    /// The excluded port: the server's own, if the client has its address.
     left_out: Option<u16>,
     limit: usize,
 }
@@ -134,7 +135,7 @@ impl Flows {
         })
     }
 
-    /// Ports by bucket under one steering, which sees the tuples `hashed`.
+    /// Ports by bucket under one steering, which hashes the tuples `hashed`.
     fn plan(&self, steering: &Steering, hashed: fn(Tuple) -> Tuple) -> Result<PortPlan, PlanError> {
         if steering.hash_fields == HashFields::TwoTuple {
             return Err(PlanError::PortsNotHashed);
@@ -144,7 +145,7 @@ impl Flows {
         Ok(PortPlan { buckets, unreached })
     }
 
-    /// Every port that a plan may name, ascending, and its bucket under a steering, which sees the tuples `hashed`.
+    /// Every port that a plan may return, ascending, and its bucket under a steering, which hashes the tuples `hashed`.
     fn buckets<'a>(
         &self,
         steering: &'a Steering,
@@ -168,7 +169,7 @@ impl Flows {
     }
 }
 
-/// What every port of a range adds to the hash, if each of its bits, lowest first, adds what `bits` says.
+/// The contribution of every port of a range to the hash; `bits` holds the contribution of each bit, lowest first.
 pub(super) fn added(bits: [u32; 16], range: RangeInclusive<u16>) -> impl Iterator<Item = (u16, u32)> {
     let sum = |port: u16| {
         (0..16).fold(0, |sum, bit| {
@@ -185,7 +186,7 @@ pub(super) fn added(bits: [u32; 16], range: RangeInclusive<u16>) -> impl Iterato
     })
 }
 
-/// Why there is no plan of ports.
+/// Error of planning ports.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// The steering hashes addresses only.
@@ -194,7 +195,7 @@ pub enum PlanError {
          steer by the 4-tuple"
     )]
     PortsNotHashed,
-    /// Client and server cannot talk to each other.
+    /// Client and server are of different address families.
     #[error(transparent)]
     Tuple(#[from] TupleError),
     /// No port could be named.

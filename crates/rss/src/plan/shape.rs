@@ -1,11 +1,11 @@
-//! How flows are to be spread over buckets: a shape and a number enter, a number a bucket leaves.
+//! Shapes: how a number of flows is distributed over buckets.
 
 use crate::table::{Bucket, IndirectionTable};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many flows each bucket is to get.
+/// Distribution of flows over buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
@@ -16,16 +16,16 @@ pub enum Shape {
         /// 0 is balanced; the first of many buckets has about a fifth of the load at 1.
         exponent: f64,
     },
-    /// All on one.
+    /// All flows on one bucket.
     One {
-        /// Which.
+        /// The bucket.
         bucket: Bucket,
     },
 }
 
 impl Shape {
-    /// Flows of each bucket of a table, `total` in all. Buckets that the table does not name get none; what does not
-    /// divide goes to the first.
+    /// Flows of each bucket of a table, `total` in all. Buckets that the table does not name get none; the remainder
+    /// goes to the first ones.
     #[must_use]
     pub fn wanted(self, table: &IndirectionTable, total: usize) -> Vec<usize> {
         let mut wanted = vec![0; table.buckets()];

@@ -1,7 +1,7 @@
-//! Where the hashed words stand in a packet: a family and fields enter, the code that collects the words leaves.
+//! Generates the code that loads the hashed words of a packet.
 //!
 //! A program of a socket group sees the packet from its transport payload on; the IP header is reached through
-//! `SKF_NET_OFF`. Words come out of the packet in host order, first byte most significant.
+//! `SKF_NET_OFF`. Loads convert words to host order, first byte most significant.
 
 use super::Instruction;
 use super::instruction::code;
@@ -16,10 +16,10 @@ pub(super) fn words(family: Family, fields: HashFields) -> u32 {
     family.input_bits(fields) as u32 / 32
 }
 
-/// Leaves the words that are hashed, in order, in memory.
+/// Stores the hashed words in order in memory.
 pub(super) fn load_words(family: Family, fields: HashFields) -> Vec<Instruction> {
     let count = words(family, HashFields::TwoTuple);
-    // Where the source address starts; the destination follows it (RFC 791, section 3.1; RFC 8200, section 3).
+    // Offset of the source address; the destination follows it (RFC 791, section 3.1; RFC 8200, section 3).
     let first = match family {
         Family::V4 => 12,
         Family::V6 => 8,
@@ -45,13 +45,13 @@ pub(super) fn load_words(family: Family, fields: HashFields) -> Vec<Instruction>
     code
 }
 
-/// Bytes of the IPv6 header itself, and where in it the type of the next header stands (RFC 8200, section 3).
+/// Bytes of the IPv6 header, and offset of its next header field (RFC 8200, section 3).
 const IPV6_HEADER: u32 = 40;
 const IPV6_NEXT_HEADER: u32 = 6;
 
-/// Extension headers stepped over. RFC 8200, section 4.1, has five kinds between IPv6 header and UDP or TCP, one of them
-/// twice: hop-by-hop, destination options, routing, fragment, authentication, destination options. The kernel takes the
-/// authentication header out before a socket is chosen.
+/// Number of extension headers skipped. RFC 8200, section 4.1, lists five kinds between IPv6 header and UDP or TCP, one
+/// of them twice: hop-by-hop, destination options, routing, fragment, authentication, destination options. The kernel
+/// removes the authentication header before it selects a socket.
 const MOST_EXTENSION_HEADERS: usize = 5;
 
 /// The bits by which every extension header's type but hop-by-hop's differs from UDP's (17) and TCP's (6): routing 43,
@@ -61,10 +61,10 @@ const EXTENSION_BITS: u32 = 0xe0;
 /// Hop-by-hop options, allowed only right after the IPv6 header (RFC 8200, section 4.3).
 const HOP_BY_HOP: u32 = 0;
 
-/// Leaves in X where the transport header starts, counted from the IPv6 header.
+/// Sets X to the offset of the transport header from the IPv6 header.
 fn ipv6_header_length_to_x() -> Vec<Instruction> {
-    // Type of the header after the one at X, and from its length in units of eight bytes, the first not counted, its end.
-    // A fragment header's length reads as its reserved zero, which is right: it has eight bytes.
+    // Type of the header after the one at X; then the end of the one at X from its length in units of eight bytes, not
+    // counting the first. A fragment header's length reads as its reserved zero, which is right: it has eight bytes.
     let next_type = Instruction::new(code::LOAD_BYTE_PAST_X, NETWORK_HEADER);
     let step_over = [
         Instruction::new(code::LOAD_BYTE_PAST_X, NETWORK_HEADER + 1),
@@ -73,7 +73,7 @@ fn ipv6_header_length_to_x() -> Vec<Instruction> {
         Instruction::new(code::ADD_X, 0),
         Instruction::new(code::COPY_TO_X, 0),
     ];
-    // From the last header back: the code before each steps over one more, or goes right to stepping over the last.
+    // Generated from the last header back: each part skips one more header, or jumps to the skipping of the last.
     let mut walk = step_over.to_vec();
     for _ in 1..MOST_EXTENSION_HEADERS {
         let to_last = (walk.len()) as u8;

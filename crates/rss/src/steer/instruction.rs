@@ -1,23 +1,23 @@
-//! Classic BPF instructions by name. Operands enter, the kernel's `struct sock_filter` leaves.
+//! Classic BPF instructions by name, encoded as the kernel's `struct sock_filter`.
 //!
 //! The machine has an accumulator A, an index register X and sixteen words of memory M. Jumps only go forward, and count
 //! from the instruction after them (Linux, `Documentation/networking/filter.rst`; codes in `linux/bpf_common.h`).
 
-/// One instruction, as the kernel's `struct sock_filter` has it.
+/// One instruction, in the layout of the kernel's `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub code: u16,
-    /// How many instructions to skip when a conditional jump's condition holds.
+    /// Instructions to skip if the condition of a jump holds.
     pub jt: u8,
-    /// How many to skip when it does not.
+    /// Instructions to skip if it does not.
     pub jf: u8,
     /// A constant, an offset, or a slot of memory.
     pub k: u32,
 }
 
-/// Codes of instructions, each by what it does with its operand `k`.
+/// Operation codes, described by their effect with operand `k`.
 pub(super) mod code {
     /// A = the 32 bits at `k`.
     pub const LOAD_WORD: u16 = 0x20;
@@ -59,9 +59,9 @@ pub(super) mod code {
     pub const SHIFT_RIGHT: u16 = 0x74;
     /// A >>= X.
     pub const SHIFT_RIGHT_BY_X: u16 = 0x7c;
-    /// Ends with the answer A.
+    /// Returns A.
     pub const ANSWER: u16 = 0x16;
-    /// Ends with the answer `k`.
+    /// Returns `k`.
     pub const ANSWER_CONSTANT: u16 = 0x06;
     /// Skips the next `k` instructions.
     pub const JUMP: u16 = 0x05;
@@ -92,8 +92,8 @@ impl Instruction {
         }
     }
 
-    /// Skips the next `skipped` instructions when the condition of `code` holds, by way of an unconditional jump where a
-    /// conditional one does not reach.
+    /// Skips the next `skipped` instructions when the condition of `code` holds, through an unconditional jump if a
+    /// conditional one does not reach far enough.
     pub(super) fn jump_if(code: u16, k: u32, skipped: usize) -> Vec<Instruction> {
         let conditional = |jt, jf| Instruction { code, jt, jf, k };
         match u8::try_from(skipped) {

@@ -1,10 +1,10 @@
-//! The indirection table in classic BPF: entries enter, the code that turns A, an entry, into its bucket leaves.
+//! Generates classic BPF code that converts the table entry in A to its bucket.
 
 use super::Instruction;
 use super::instruction::code;
 use crate::table::Bucket;
 
-/// Answers with the bucket of entry A. `entries` is a power of two long.
+/// Returns the bucket of entry A. The length of `entries` is a power of two.
 pub(super) fn bucket_of_entry(entries: &[Bucket]) -> Vec<Instruction> {
     let buckets = entries.iter().max().map_or(0, |bucket| bucket.index() + 1);
     let in_turn = (0..)
@@ -21,7 +21,7 @@ pub(super) fn bucket_of_entry(entries: &[Bucket]) -> Vec<Instruction> {
     }
 }
 
-/// Bits that hold every bucket's number: a power of two, so that a word holds a power of two of them.
+/// Bits per bucket number: a power of two, so that a word holds a power of two of them.
 fn width(buckets: usize) -> u32 {
     let bits = buckets.next_power_of_two().ilog2();
     bits.max(1).next_power_of_two()
@@ -59,8 +59,8 @@ fn packed(entries: &[Bucket], width: u32) -> Vec<Instruction> {
     .concat()
 }
 
-/// Loads the word that the bits of A from `lowest_bit` up number, and goes on `after` instructions past this code.
-/// Subtrees of equal words are one leaf.
+/// Loads the word selected by the bits of A from `lowest_bit` up, and continues `after` instructions past this code. A
+/// subtree of equal words is one leaf.
 fn select(words: &[u32], lowest_bit: u32, after: usize) -> Vec<Instruction> {
     if words.iter().all(|word| *word == words[0]) {
         let mut leaf = vec![Instruction::new(code::LOAD_CONSTANT, words[0])];

@@ -1,8 +1,8 @@
-//! Socket steering: a [`Steering`] enters, the classic BPF program that picks a group's socket by it leaves.
+//! Socket steering: generates a classic BPF program that selects the socket of a group by a [`Steering`].
 //!
-//! The sockets of a group share an address through `SO_REUSEPORT`, one a bucket, bound (UDP) or listening (TCP) in the
-//! order of the buckets. The program, attached with `SO_ATTACH_REUSEPORT_CBPF`, computes as many low bits of the packet's
-//! own Toeplitz hash as index the table, looks the bucket up and returns it. It needs no privilege.
+//! The sockets of a group share an address through `SO_REUSEPORT`. There is one socket per bucket, bound (UDP) or
+//! listening (TCP) in the order of the buckets. The program, attached with `SO_ATTACH_REUSEPORT_CBPF`, computes the low
+//! bits of the packet's Toeplitz hash that index the table, looks up the bucket and returns it. It needs no privilege.
 //!
 //! ```
 //! use corelane_rss::steer::{self, Families};
@@ -31,25 +31,26 @@ pub use instruction::Instruction;
 use instruction::code;
 use thiserror::Error;
 
-/// Instructions that the kernel takes in one classic program (`BPF_MAXINSNS` in `linux/bpf_common.h`).
+/// Maximum number of instructions of a classic program in the kernel (`BPF_MAXINSNS` in `linux/bpf_common.h`).
 pub const MOST_INSTRUCTIONS: usize = 4096;
 
-/// Which packets a program is for. It does not look for others: one made for IPv4 alone would misread an IPv6 packet.
+/// The address families of a program. It does not check for others: a program for IPv4 alone would misread an IPv6
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Families {
     /// Sockets of IPv4 addresses.
     V4,
-    /// Sockets of IPv6 addresses that take IPv6 only (`IPV6_V6ONLY`, or bound to an address that is not a wildcard).
+    /// Sockets of IPv6 addresses that receive IPv6 only (`IPV6_V6ONLY`, or bound to an address that is not a wildcard).
     V6,
-    /// Sockets of the IPv6 wildcard address that take both: the program looks at each packet's version.
+    /// Sockets of the IPv6 wildcard address that receive both: the program checks the version of each packet.
     Both,
 }
 
 /// A classic BPF program that returns the bucket of the packet it is run on.
 ///
-/// The kernel compares its own translation of the program with `net.core.optmem_max` when the program is attached, and
-/// refuses a larger one with `ENOMEM`. The default is 131,072 bytes since Linux 6.7 and 20,480 before, which programs of
-/// about 2,000 instructions reach.
+/// When the program is attached, the kernel compares the size of its translation with `net.core.optmem_max`, and
+/// rejects a larger one with `ENOMEM`. The default is 131,072 bytes since Linux 6.7 and 20,480 before, which programs
+/// of about 2,000 instructions reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     instructions: Vec<Instruction>,
@@ -71,7 +72,7 @@ impl AsRef<[Instruction]> for Program {
 
 /// The program that steers UDP datagrams and TCP connections of these families by `steering`.
 ///
-/// IPv4 options are stepped over, and so are IPv6 extension headers, up to five. Refused when the table takes more
+/// The program skips IPv4 options and up to five IPv6 extension headers. It is an error if the table needs more
 /// instructions than the kernel allows.
 pub fn program(steering: &Steering, families: Families) -> Result<Program, SteerError> {
     let lookup = lookup::bucket_of_entry(steering.table.period());
@@ -91,7 +92,7 @@ pub fn program(steering: &Steering, families: Families) -> Result<Program, Steer
     Ok(Program { instructions })
 }
 
-/// Leaves the packet's entry, counted within the table's period, in A. Nothing to do for a table of one bucket.
+/// Sets A to the packet's entry, modulo the table's period. Emits nothing for a table of one bucket.
 fn entry(steering: &Steering, family: Family) -> Vec<Instruction> {
     match steering.table.period().len().ilog2() {
         0 => Vec::new(),
@@ -103,7 +104,7 @@ fn entry(steering: &Steering, family: Family) -> Vec<Instruction> {
     }
 }
 
-/// Runs `v4` on packets of IP version 4 and `v6` on those of version 6, and goes on after both.
+/// Runs `v4` on packets of IP version 4 and `v6` on those of version 6, and continues after both.
 fn by_version(v4: Vec<Instruction>, v6: Vec<Instruction>) -> Vec<Instruction> {
     if v4 == v6 {
         return v4;
@@ -117,10 +118,10 @@ fn by_version(v4: Vec<Instruction>, v6: Vec<Instruction>) -> Vec<Instruction> {
 /// The first byte of an IP header is at least this in version 6, and less in version 4: the version is its upper half.
 const VERSION_6: u32 = 0x60;
 
-/// Why there is no program.
+/// Error of generating a program.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SteerError {
-    /// The table's irregularity takes more code than a classic program may have.
+    /// The table is so irregular that the program would exceed the instruction limit.
     #[error(
         "a program for this table of {entries} entries and {buckets} buckets takes {needed} instructions, and the kernel \
          allows {MOST_INSTRUCTIONS}: give a smaller table, fewer buckets, one address family, or a table that repeats"
@@ -154,7 +155,7 @@ mod tests {
         program(&steering(table), families).unwrap().instructions().len()
     }
 
-    /// A table without any regularity: every entry names a bucket drawn from a linear congruence's high bits.
+    /// An irregular table: every entry names a bucket drawn from the high bits of a linear congruential generator.
     fn irregular(size: u32, buckets: u32) -> IndirectionTable {
         let draw = |entry: u32| (entry.wrapping_mul(2_654_435_761) >> 12) % buckets;
         let entries = (0..size).map(|entry| Bucket::new(draw(entry) as u16));

@@ -1,14 +1,14 @@
-//! The hash in classic BPF: a key and a number of bits enter, the code that computes those bits leaves.
+//! Generates classic BPF code that computes the low bits of the Toeplitz hash.
 //!
-//! Each bit of a Toeplitz hash is the parity of the input masked by a window of the key. One masked sum a bit would then
-//! have to be folded down to its parity; instead the sums of several bits are interleaved into one word, position by
-//! position, each interleaving folding both to half, so that the last word is folded once for all.
+//! Each bit of a Toeplitz hash is the parity of the input masked by a window of the key. Folding one masked sum per bit
+//! down to its parity would be expensive. Instead the sums of several bits are interleaved into one word, position by
+//! position. Each interleaving folds both sums to half their width, so that only the last word must be folded.
 
 use super::Instruction;
 use super::instruction::code;
 use crate::key::Key;
 
-/// Leaves the low `bits` bits of the hash over the `words` words at M[0], M[1], … in A. `bits` is 1 to 12.
+/// Sets A to the low `bits` bits of the hash over the `words` words at M[0], M[1], …. `bits` is 1 to 12.
 pub(super) fn low_hash_bits(key: &Key, words: u32, bits: u32) -> Vec<Instruction> {
     let mut hash = LowHashBits {
         key,
@@ -34,8 +34,8 @@ struct LowHashBits<'a> {
 }
 
 impl LowHashBits<'_> {
-    /// Leaves in A a word whose bits, at the positions that are `p` modulo `1 << level`, have the parity of hash bit
-    /// `first + p`; positions of bits not asked for hold anything.
+    /// Sets A to a word whose bits, at the positions that are `p` modulo `1 << level`, have the parity of hash bit
+    /// `first + p`; positions of other bits are undefined.
     fn interleaved(&mut self, first: u32, level: u32) {
         let Some(below) = level.checked_sub(1) else {
             return self.masked_sum(first);
@@ -51,10 +51,10 @@ impl LowHashBits<'_> {
         self.interleave_with(kept, half);
     }
 
-    /// A takes turns with M[`kept`], `half` positions each. With A as b and M as a, what is to come out is
-    /// `a ^ a >> half` at the lower positions of each pair of halves and `b ^ b << half` at the upper ones. Both differ
-    /// from `a ^ b` by what `d = (a >> half) ^ b` holds at the lower position: the lower by d, the upper by the same
-    /// `d << half`. Masked to the lower positions the two do not overlap, so one multiplication adds both.
+    /// Interleaves A with M[`kept`], `half` positions each. With A as b and M as a, the result is `a ^ a >> half` at
+    /// the lower positions of each pair of halves and `b ^ b << half` at the upper ones. Both differ from `a ^ b` by
+    /// what `d = (a >> half) ^ b` holds at the lower position: the lower by d, the upper by the same `d << half`.
+    /// Masked to the lower positions the two do not overlap, so one multiplication adds both.
     fn interleave_with(&mut self, kept: u32, half: u32) {
         let twice = (1 << half) + 1;
         // 0x5555_5555, 0x3333_3333, 0x0f0f_0f0f, 0x00ff_00ff: the lower positions.

@@ -1,4 +1,4 @@
-//! The hash by carry-less multiplication: a key enters; hashes of tuples leave.
+//! Toeplitz hash by carry-less multiplication.
 //!
 //! A carry-less product is a convolution over GF(2), and the Toeplitz hash is a correlation: reversing one operand turns
 //! one into the other. The key is reversed, once. Take eight bytes of input, bit i (first bit 0) as the coefficient of

@@ -1,9 +1,10 @@
-//! The hash by 8x8 bit matrices in 512-bit vectors: a key enters; hashes of tuples, single and in batches, leave.
+//! Toeplitz hash by 8x8 bit matrices in 512-bit vectors, for single tuples and batches.
 //!
-//! What input byte i adds to hash byte o is an 8x8 matrix over GF(2) times that byte. The matrix depends on i + o only, so
-//! an input of N bytes has N + 3 of them, and `gf2p8affineqb` multiplies eight bytes by one. Matrix n meets the input
-//! bytes n-3, n-2, n-1 and n, for the hash bytes 3, 2, 1 and 0. Taken together as a little-endian word, these four bytes
-//! of input (a window) give four bytes of hash, the first hash byte most significant, without any swap.
+//! The contribution of input byte i to hash byte o is an 8x8 matrix over GF(2) times that byte. The matrix depends on i
+//! + o only, so an input of N bytes has N + 3 of them, and `gf2p8affineqb` multiplies eight bytes by one. Matrix n
+//! meets the input bytes n-3, n-2, n-1 and n, for the hash bytes 3, 2, 1 and 0. Taken together as a little-endian word,
+//! these four bytes of input (a window) give four bytes of hash, the first hash byte most significant, without any
+//! swap.
 
 use super::transpose::{LANES, vector, words};
 use crate::hash::HashFields;
@@ -21,7 +22,7 @@ use std::hint::black_box;
 /// Windows of the longest input, 36 bytes and 3, and one to make whole vectors of eight.
 const WINDOWS: usize = 40;
 
-/// A key as matrices. It exists only where the CPU has the instructions.
+/// A key as matrices. It exists only if the CPU has the instructions.
 #[derive(Clone, Debug)]
 pub(super) struct Gfni {
     matrices: Box<Matrices>,
@@ -53,7 +54,8 @@ impl Gfni {
         unsafe { self.hash_one(input) }
     }
 
-    /// Hashes whole sixteens of inputs, from the first on, and says how many inputs that were. `N` is 8, 12, 32 or 36.
+    /// Hashes complete groups of sixteen inputs, from the first on, and returns the number of inputs hashed. `N` is 8,
+    /// 12, 32 or 36.
     pub(super) fn hash_sixteens<const N: usize>(&self, inputs: &[[u8; N]], hashes: &mut [u32]) -> usize {
         let (inputs, _) = inputs.as_chunks::<LANES>();
         let (hashes, _) = hashes.as_chunks_mut::<LANES>();
@@ -69,8 +71,8 @@ impl Gfni {
         LANES * inputs.len().min(hashes.len())
     }
 
-    /// The hash of these fields of a tuple, which is read where it lies: laying it out first takes a store and a load that
-    /// waits for it, half of the time of an IPv6 hash.
+    /// The hash of these fields of a tuple, read in place: building the input first needs a store and a dependent load,
+    /// which take half of the time of an IPv6 hash.
     #[inline]
     pub(super) fn hash_tuple(&self, tuple: &Tuple, fields: HashFields) -> u32 {
         // SAFETY: `new`, the only constructor, has found the features that `hash_read` is compiled for.
@@ -126,8 +128,9 @@ impl Gfni {
         hashes: &mut [[u32; LANES]],
     ) {
         for (inputs, hashes) in inputs.iter().zip(hashes) {
-            // Left to itself the compiler spreads every matrix over a vector before the loop, and, having more of them than
-            // registers, over the stack. Not knowing that they stay the same, it has each multiplication load its own.
+            // Otherwise the compiler broadcasts every matrix to a vector before the loop and, with more matrices than
+            // registers, spills them to the stack. Hiding that they are constant makes each multiplication load its own
+            // matrix.
             let matrices = black_box(&self.matrices);
             let sum = hash_words::<W>(matrices, words(inputs));
             // SAFETY: the sixteen hashes are the 64 bytes that are written.
@@ -151,7 +154,7 @@ fn hash_words<const W: usize>(matrices: &Matrices, words: [__m512i; W]) -> __m51
     _mm512_xor_si512(sum, across(before, zero, &matrices[W]))
 }
 
-/// What the three windows add that start in one word and end in the next.
+/// Contribution of the three windows that start in one word and end in the next.
 #[inline]
 #[target_feature(enable = "gfni,avx512f,avx512vbmi2")]
 fn across(word: __m512i, next: __m512i, matrices: &[u64; 4]) -> __m512i {
@@ -168,8 +171,8 @@ fn times(window: __m512i, matrix: u64) -> __m512i {
     _mm512_gf2p8affine_epi64_epi8::<0>(window, _mm512_set1_epi64(matrix as i64))
 }
 
-/// The input and zeros, read in the pieces in which a tuple is laid out: addresses of four bytes both at once, of sixteen
-/// each by itself, then the ports.
+/// The input followed by zeros, read in the pieces in which a tuple is stored: both IPv4 addresses at once, or each
+/// IPv6 address by itself, then the ports.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn bytes<const N: usize>(input: &[u8; N]) -> __m512i {
@@ -205,7 +208,7 @@ fn matrix(key: &Key, window: usize) -> u64 {
     (0..8).fold(0, |matrix, t| matrix | row(t) << (8 * t))
 }
 
-/// For each byte of five vectors of eight windows, which byte of input stands there; 63, a zero, where none does.
+/// For each byte of five vectors of eight windows, the index of its input byte; 63, a zero byte, if there is none.
 static WINDOW_BYTES: WindowBytes = WindowBytes({
     let mut bytes = [[63; 64]; WINDOWS / 8];
     let mut window = 0;

@@ -1,6 +1,7 @@
-//! The Toeplitz hash at speed: a key is compiled once, tuples enter, hashes leave, equal to the [oracle](crate::oracle).
+//! Fast Toeplitz hash: a key is compiled once and then hashes tuples. The results equal those of the
+//! [oracle](crate::oracle).
 //!
-//! Three [ways](Way) compute it; which one runs is chosen when the key is compiled, by what the CPU has.
+//! There are three [implementations](Way). Compiling a key selects one by the CPU's features.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector instructions that the compiler cannot assume")]
@@ -33,7 +34,7 @@ pub struct Toeplitz {
     compiled: Compiled,
 }
 
-/// What each way makes of the key.
+/// The compiled key of each implementation.
 #[derive(Clone, Debug)]
 enum Compiled {
     Tables(Tables),
@@ -47,7 +48,7 @@ enum Compiled {
 const BATCH: usize = 64;
 
 impl Toeplitz {
-    /// Compiles `key` for the fastest way that this CPU has.
+    /// Compiles `key` for the fastest implementation that this CPU supports.
     #[must_use]
     pub fn new(key: &Key) -> Toeplitz {
         let fastest = Way::ALL.into_iter().find_map(|way| Compiled::new(key, way));
@@ -57,7 +58,7 @@ impl Toeplitz {
         }
     }
 
-    /// Compiles `key` for this way, refused where the CPU lacks what it takes.
+    /// Compiles `key` for this implementation; an error if the CPU does not support it.
     pub fn with_way(key: &Key, way: Way) -> Result<Toeplitz, WayError> {
         let compiled = Compiled::new(key, way).ok_or(WayError::Unavailable { way })?;
         Ok(Toeplitz {
@@ -66,7 +67,7 @@ impl Toeplitz {
         })
     }
 
-    /// The way that runs.
+    /// The selected implementation.
     #[must_use]
     pub fn way(&self) -> Way {
         match self.compiled {
@@ -92,9 +93,9 @@ impl Toeplitz {
         }
     }
 
-    /// The hash of bytes already laid out as [`Tuple::input`] lays them out.
+    /// The hash of bytes in the layout of [`Tuple::input`].
     ///
-    /// Bytes of any other length are hashed by the oracle, at its speed. Key bits past the key's end count as zero.
+    /// Inputs of any other length are hashed by the slow oracle. Key bits past the key's end count as zero.
     #[must_use]
     #[inline]
     pub fn hash_input(&self, input: &[u8]) -> u32 {
@@ -111,11 +112,11 @@ impl Toeplitz {
         }
     }
 
-    /// The hashes of a batch of inputs, all of one kind: IPv4 (`N` = 8 or 12) or IPv6 (`N` = 32 or 36) addresses, in the
-    /// latter case with ports, laid out as [`Tuple::input`] lays them out. This is the fastest there is.
+    /// The hashes of a batch of inputs, all of one kind: IPv4 (`N` = 8 or 12) or IPv6 (`N` = 32 or 36) addresses, N =
+    /// 12 or 36 with ports, in the layout of [`Tuple::input`]. This is the fastest method.
     ///
-    /// `hashes[i]` becomes the hash of `inputs[i]`; of slices that differ in length the longer one's rest is left alone.
-    /// Inputs of any other length are hashed by the oracle, at its speed.
+    /// `hashes[i]` becomes the hash of `inputs[i]`; if the slices differ in length, the rest of the longer one is not
+    /// touched. Inputs of any other length are hashed by the slow oracle.
     pub fn hash_inputs<const N: usize>(&self, inputs: &[[u8; N]], hashes: &mut [u32]) {
         let done = match &self.compiled {
             #[cfg(target_arch = "x86_64")]
@@ -129,8 +130,9 @@ impl Toeplitz {
 
     /// The hashes of these fields of a batch of tuples, of one or both families.
     ///
-    /// `hashes[i]` becomes the hash of `tuples[i]`; of slices that differ in length the longer one's rest is left alone.
-    /// Laying tuples out costs more than hashing them: who has them laid out already uses [`Toeplitz::hash_inputs`].
+    /// `hashes[i]` becomes the hash of `tuples[i]`; if the slices differ in length, the rest of the longer one is not
+    /// touched. Building the inputs costs more than hashing them: callers that already have inputs should use
+    /// [`Toeplitz::hash_inputs`].
     pub fn hash_batch(&self, tuples: &[Tuple], fields: HashFields, hashes: &mut [u32]) {
         for (tuples, hashes) in tuples.chunks(BATCH).zip(hashes.chunks_mut(BATCH)) {
             let (mut v4, mut v6) = (Layout::<12>::new(), Layout::<36>::new());
@@ -176,12 +178,12 @@ impl Compiled {
     }
 }
 
-/// Whether this many bytes are the input of some tuple: what the ways are made for.
+/// Whether this is the input length of a tuple, which the implementations support.
 const fn tuple_length(bytes: usize) -> bool {
     matches!(bytes, 8 | 12 | 32 | 36)
 }
 
-/// The tuples of one family in a batch, laid out, and their places in it.
+/// The inputs of one family in a batch, and their positions in it.
 struct Layout<const N: usize> {
     inputs: [[u8; N]; BATCH],
     places: [usize; BATCH],

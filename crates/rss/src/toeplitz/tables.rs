@@ -1,9 +1,9 @@
-//! The portable way: one table of 256 hashes for each byte of input. A key enters; hashes of byte strings leave.
+//! The portable implementation: one table of 256 hashes per input byte.
 
 use crate::key::Key;
 use crate::tuple::HashInput;
 
-/// For each position of an input byte and each value of it, what that byte adds to the hash.
+/// For each input byte position and value, the contribution of that byte to the hash.
 #[derive(Clone)]
 pub(super) struct Tables {
     positions: Box<[[u32; 256]; HashInput::LONGEST]>,
@@ -18,7 +18,7 @@ impl Tables {
         Tables { positions }
     }
 
-    /// The XOR of what every byte adds, the hash being linear over GF(2). `N` is at most 36.
+    /// The XOR of the contributions of all bytes, because the hash is linear over GF(2). `N` is at most 36.
     #[inline]
     pub(super) fn hash<const N: usize>(&self, input: &[u8; N]) -> u32 {
         let added = self.positions.iter().zip(input);
@@ -26,7 +26,7 @@ impl Tables {
     }
 }
 
-/// What each value of the input byte whose first bit is bit `first` adds.
+/// Contribution of each value of the input byte whose first bit is bit `first`.
 fn fill(table: &mut [u32; 256], key: &Key, first: usize) {
     for value in 1..256_usize {
         let lowest = value.trailing_zeros() as usize;

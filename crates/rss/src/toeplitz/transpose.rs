@@ -1,5 +1,4 @@
-//! From inputs side by side to words side by side: sixteen inputs enter, for each of their words a vector with that word of
-//! every input leaves.
+//! Transposes sixteen inputs: for each word position, a vector with that word of every input.
 
 use std::arch::x86_64::{
     __m512i, _mm256_loadu_si256, _mm512_castsi256_si512, _mm512_inserti64x4, _mm512_loadu_si512,
@@ -11,8 +10,8 @@ pub(super) const LANES: usize = 16;
 
 /// Word k of each input, for every k. `W` is 2, 3, 8 or 9, and `N` its bytes.
 ///
-/// The few words of IPv4 are picked one by one, which takes `W` permutations each. The addresses of IPv6 are unzipped:
-/// taking every other word of all the inputs, three times, leaves every eighth.
+/// The few words of IPv4 are selected one by one, with `W` permutations each. IPv6 addresses are unzipped: selecting
+/// every other word of all inputs three times leaves every eighth.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn words<const N: usize, const W: usize>(inputs: &[[u8; N]; LANES]) -> [__m512i; W] {
@@ -44,11 +43,11 @@ fn pick<const W: usize>(bytes: &[u8], k: usize) -> __m512i {
     word
 }
 
-/// Where the words of sixteen inputs of `W` words stand in the `W` vectors that the inputs fill.
+/// Positions of the words of sixteen inputs of `W` words in the `W` vectors that the inputs fill.
 struct Pick<const W: usize>;
 
 impl<const W: usize> Pick<W> {
-    /// By word and lane: which lane of its vector this input's word stands in.
+    /// By word and lane: the lane of its vector that holds this input's word.
     const FROM: [[u32; LANES]; W] = {
         let mut from = [[0; LANES]; W];
         let mut at = 0;
@@ -81,7 +80,7 @@ fn pair_of_addresses<const N: usize>(first: &[u8; N], second: &[u8; N]) -> __m51
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
 }
 
-/// Of all words in a row, those in even places, then those in odd ones.
+/// The words at even positions, then those at odd positions.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn unzip(row: [__m512i; 8]) -> [__m512i; 8] {

@@ -1,4 +1,4 @@
-//! The ways to compute the hash: names enter and leave, and whether this CPU has what a way takes.
+//! The implementations of the hash, their names, and the CPU features they need.
 
 use super::Compiled;
 use crate::hash::UnknownName;
@@ -7,19 +7,19 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// A way to compute the Toeplitz hash.
+/// An implementation of the Toeplitz hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// GF(2) matrix multiplication in 512-bit vectors (x86-64 with GFNI, AVX-512 F, BW, VBMI and VBMI2).
     Gfni,
     /// Carry-less multiplication (x86-64 with PCLMULQDQ).
     Carryless,
-    /// A table for each byte of input, on any CPU.
+    /// One table per input byte, on any CPU.
     Tables,
 }
 
 impl Way {
-    /// Every way, the fastest first.
+    /// All implementations, the fastest first.
     pub const ALL: [Way; 3] = [Way::Gfni, Way::Carryless, Way::Tables];
 
     /// Its name.
@@ -32,14 +32,14 @@ impl Way {
         }
     }
 
-    /// The ways that this CPU has, the fastest first. [`Way::Tables`] is always among them.
+    /// The implementations that this CPU supports, the fastest first. [`Way::Tables`] is always among them.
     #[must_use]
     pub fn available() -> Vec<Way> {
         let compiles = |way: &Way| Compiled::new(&Key::VERIFICATION, *way).is_some();
         Way::ALL.into_iter().filter(compiles).collect()
     }
 
-    /// What the CPU must have, for messages.
+    /// The required CPU features, for messages.
     fn takes(self) -> &'static str {
         match self {
             Way::Gfni => "an x86-64 CPU with GFNI and AVX-512 (F, BW, VBMI, VBMI2)",
@@ -64,13 +64,13 @@ impl FromStr for Way {
     }
 }
 
-/// Why a key cannot be compiled for a way.
+/// Error of compiling a key for an unsupported implementation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WayError {
-    /// This CPU lacks instructions.
+    /// This CPU lacks the instructions.
     #[error("hashing by {way} takes {}: choose another way, tables run everywhere", way.takes())]
     Unavailable {
-        /// The way asked for.
+        /// The requested implementation.
         way: Way,
     },
 }

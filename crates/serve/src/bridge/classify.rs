@@ -1,7 +1,7 @@
-//! Says which frames of a burst pass, by the addresses that they carry: frames in, numbers of those that pass out.
+//! Selects the frames of a burst that pass, by their addresses: takes frames, returns the numbers of those that pass.
 //!
-//! The headers of all frames of the burst are read first, then each table is asked for all addresses at once, so that its
-//! memory is fetched ahead of the work. A frame is decided by the first table that it matches, unless that only counts.
+//! The headers of all frames of the burst are read first. Then each table is queried for all addresses at once, so that
+//! its memory can be prefetched. The first table that a frame matches decides on it, unless its verdict is to count.
 
 use super::counts::{TableCounts, WorkerCounts};
 use super::forward::Classify;
@@ -13,21 +13,20 @@ use corelane_worker::CachePadded;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Frames ahead of the one that is read whose headers are asked for: enough for memory, few enough for the first-level
-/// cache beside what else is there.
+/// Prefetch distance of headers in frames: enough to hide memory latency, few enough for the first-level cache.
 const HEADERS_AHEAD: usize = 16;
 
-/// What readers see of a table's entries.
+/// Read access to a table's entries.
 pub type Tables = Reader<AddressTables>;
 
-/// One table, and what to do with what is in it.
+/// One table, and the verdict for matching frames.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Its entries.
     pub reader: Tables,
-    /// Which addresses are looked up.
+    /// The addresses to look up.
     pub sides: Sides,
-    /// What becomes of frames that match.
+    /// The verdict for matching frames.
     pub on_match: OnMatch,
 }
 
@@ -39,12 +38,12 @@ pub struct Classifier {
     counts: Arc<CachePadded<WorkerCounts>>,
     v4: Undecided<Ipv4Addr>,
     v6: Undecided<Ipv6Addr>,
-    /// Of each frame of the burst, whether it is dropped.
+    /// For each frame of the burst, whether it is dropped.
     dropped: Vec<bool>,
 }
 
 impl Classifier {
-    /// Asks these tables in order.
+    /// A classifier that queries these tables in order.
     #[must_use]
     pub fn new(
         rules: Vec<Rule>,
@@ -84,7 +83,7 @@ impl Classifier {
                     (IpAddr::V6(source), IpAddr::V6(destination)) => {
                         self.v6.push(number, source, destination);
                     }
-                    // No header has addresses of two families.
+                    // A header has addresses of one family only.
                     _ => malformed += 1,
                 },
                 Err(refusal) => {
@@ -132,20 +131,20 @@ impl Classify for Classifier {
     }
 
     fn rest(&mut self) {
-        // A reader that rests would keep a replaced table alive.
+        // An idle reader would keep a replaced table alive.
         for rule in &mut self.rules {
             let _ = rule.reader.table();
         }
     }
 }
 
-/// Frames of one family that no table decided yet.
+/// Frames of one family that no table has decided on yet.
 struct Undecided<A> {
-    /// Their numbers within the burst.
+    /// Their indices in the burst.
     frames: Vec<u32>,
-    /// Source and destination of each.
+    /// Source and destination address of each.
     pairs: Vec<A>,
-    /// The one address of each that a table is asked for.
+    /// The address of each frame to look up.
     chosen: Vec<A>,
     answers: Vec<Option<Value>>,
 }
@@ -162,7 +161,7 @@ impl<A: Address> Undecided<A> {
         self.pairs.extend([source, destination]);
     }
 
-    /// Asks a table for all frames, and lets those go that it decides. Says how many it drops.
+    /// Queries a table for all frames, and removes those that it decides on. Returns the number of frames dropped.
     #[inline]
     fn ask(
         &mut self,
@@ -218,7 +217,7 @@ impl<A: Address> Undecided<A> {
                 &self.chosen
             }
         };
-        // Not cleared: the lookup writes every answer.
+        // Not cleared: the lookup overwrites every element.
         self.answers.resize(keys.len(), None);
         table.lookup(keys, Prefetch::default(), &mut self.answers);
     }

@@ -1,4 +1,4 @@
-//! What a worker counts: one block each, written by it alone and read by anyone.
+//! Counters of a worker: one block per worker, written by it alone, readable by any thread.
 
 use corelane_link::Tally;
 use corelane_table::Value;
@@ -8,48 +8,48 @@ use std::sync::{Mutex, PoisonError};
 /// The counts of one worker.
 #[derive(Debug, Default)]
 pub struct WorkerCounts {
-    /// Of each link, in the plan's order.
+    /// By link, in the plan's order.
     pub links: Vec<LinkCounts>,
-    /// Of each table, in the plan's order.
+    /// By table, in the plan's order.
     pub tables: Vec<TableCounts>,
-    /// Frames that a table said to drop.
+    /// Frames dropped by a table.
     pub dropped_by_table: Counter,
-    /// Frames with addresses that no table decided, dropped because the plan says so.
+    /// Frames with addresses that no table decided on, dropped by the plan's default.
     pub dropped_otherwise: Counter,
-    /// Frames without an IP header, seen.
+    /// Frames received without an IP header.
     pub not_ip: Counter,
-    /// Frames whose IP header is cut off or contradicts itself, seen.
+    /// Frames received with a truncated or inconsistent IP header.
     pub malformed: Counter,
-    /// Frames of the two kinds above, dropped because the plan says so.
+    /// Frames of the two kinds above, dropped by the plan's default.
     pub dropped_not_ip: Counter,
 }
 
-/// What one worker did with its queues of one link.
+/// Counters of one worker's queues of one link.
 #[derive(Debug, Default)]
 pub struct LinkCounts {
-    /// The link's own counts, as last asked for in a pause of the traffic.
+    /// The link's own counters, as of the last idle period.
     tally: Mutex<Tally>,
-    /// Frames not sent there because it had no room.
+    /// Frames not sent because the link was full.
     pub full: Counter,
-    /// Frames not sent there because they were too long for it.
+    /// Frames not sent because they were too long for the link.
     pub oversized: Counter,
-    /// Frames not sent there because the link was lost.
+    /// Frames not sent because the link was lost.
     pub link_lost: Counter,
 }
 
-/// What one worker found in one table.
+/// Counters of one worker for one table.
 #[derive(Debug, Default)]
 pub struct TableCounts {
     /// Frames that were looked up.
     pub asked: Counter,
     /// Frames that matched.
     pub matched: Counter,
-    /// Frames that matched, by the value of the entry.
+    /// Frames that matched, by value of the entry.
     pub values: Vec<Counter>,
 }
 
 impl WorkerCounts {
-    /// Zeros, for so many links and tables.
+    /// Zeroed counters for this many links and tables.
     #[must_use]
     pub fn new(links: usize, tables: usize) -> WorkerCounts {
         let table = || TableCounts {
@@ -65,12 +65,12 @@ impl WorkerCounts {
 }
 
 impl LinkCounts {
-    /// Publishes the link's own counts.
+    /// Publishes the link's own counters.
     pub(super) fn publish(&self, tally: Tally) {
         *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = tally;
     }
 
-    /// The link's own counts, as last published.
+    /// The link's own counters, as last published.
     #[must_use]
     pub fn tally(&self) -> Tally {
         *self.tally.lock().unwrap_or_else(PoisonError::into_inner)

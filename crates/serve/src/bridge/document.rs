@@ -1,4 +1,4 @@
-//! What a bridge did: the document that `corelane bridge` ends with.
+//! Results of a bridge: the final document of `corelane bridge`.
 
 use super::counts::{LinkCounts, TableCounts, WorkerCounts};
 use super::plan::{BridgePlan, OnMatch, Sides, TablePlan};
@@ -9,100 +9,101 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The counts of a bridge. Every frame that was received either passed or was dropped under a name.
+/// The counters of a bridge. Every received frame either passed or was dropped for a named reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bridged {
     /// `corelane/bridge/1`.
     pub schema: String,
-    /// Seconds since it started.
+    /// Seconds since the start.
     pub duration_s: f64,
-    /// Workers that moved frames.
+    /// Number of workers.
     pub workers: usize,
     /// Frames received on all links.
     pub received: u64,
-    /// Frames that were allowed to go on to the other links.
+    /// Frames that passed to the other links.
     pub passed: u64,
-    /// Frames that were not, by reason: `table`, `otherwise` (no table decided), `not_ip` (with those malformed).
+    /// Frames dropped, by reason: `table`, `otherwise` (no table decided), `not_ip` (including malformed ones).
     pub dropped: BTreeMap<String, u64>,
     /// Frames without an IP header.
     pub not_ip: u64,
-    /// Frames whose IP header is cut off or contradicts itself.
+    /// Frames with a truncated or inconsistent IP header.
     pub malformed: u64,
-    /// Of each link, in order.
+    /// Links, in order.
     pub links: Vec<LinkBridged>,
-    /// Of each table, in order.
+    /// Tables, in order.
     pub tables: Vec<TableBridged>,
 }
 
-/// The counts of one link.
+/// The counters of one link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkBridged {
     /// Its specification.
     pub link: String,
-    /// Its queues.
+    /// Number of its queues.
     pub queues: usize,
-    /// Whether it is there now.
+    /// Whether it is up now.
     pub up: bool,
-    /// Times that it was lost.
+    /// Number of times it was lost.
     pub lost: u64,
-    /// Times that it came back.
+    /// Number of times it was restored.
     pub returned: u64,
-    /// Why it was lost last, or has not come back.
+    /// Why it was last lost, or could not be restored.
     pub last_loss: Option<String>,
     /// Frames received from it.
     pub received: u64,
-    /// Bytes of those.
+    /// Bytes of these frames.
     pub received_bytes: u64,
     /// Frames sent to it.
     pub sent: u64,
-    /// Bytes of those.
+    /// Bytes of these frames.
     pub sent_bytes: u64,
-    /// Frames that arrived and found its receive ring full.
+    /// Frames lost because its receive ring was full.
     pub receive_dropped: u64,
-    /// Frames that arrived and were no use.
+    /// Frames received that were invalid.
     pub receive_invalid: u64,
-    /// What befell its frames, by name, where it has faults: `dropped`, `truncated`, `corrupted`, `duplicated`, `reordered`,
-    /// `delayed`, and `held` (held back still); none where it has none. Received frames count above as they come out of
-    /// the faults, and so do sent ones.
+    /// Frames affected by its faults, by fault: `dropped`, `truncated`, `corrupted`, `duplicated`, `reordered`,
+    /// `delayed`, and `held` (still held back); `None` without faults. Received frames are counted after the faults are
+    /// applied, and so are sent ones.
     #[serde(default)]
     pub faults: Option<BTreeMap<String, u64>>,
-    /// Frames that passed and were not sent to it, by reason: `full`, `oversized`, `link_lost`, `refused` (by the device).
+    /// Frames that passed but were not sent to it, by reason: `full`, `oversized`, `link_lost`, `refused` (by the
+    /// device).
     pub not_sent: BTreeMap<String, u64>,
 }
 
-/// The counts of one table.
+/// The counters of one table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableBridged {
     /// Its file.
     pub file: PathBuf,
-    /// Which addresses are looked up.
+    /// The addresses looked up.
     #[serde(rename = "match")]
     pub sides: Sides,
-    /// What becomes of frames that match.
+    /// The verdict for matching frames.
     pub on_match: OnMatch,
     /// Entries in use: addresses and prefixes.
     pub entries: u64,
-    /// Bytes that they take.
+    /// Their memory in bytes.
     pub memory_bytes: u64,
-    /// Times that the file was read and taken.
+    /// Number of times the file was loaded.
     pub loads: u64,
-    /// Seconds that reading the file in use took.
+    /// Seconds taken to load the current file.
     pub load_s: f64,
-    /// Times that the file was refused, and the table in use stayed.
+    /// Number of times the file was rejected, and the previous table kept.
     pub refused: u64,
-    /// Why it was refused last.
+    /// Why it was last rejected.
     pub last_refusal: Option<String>,
-    /// Wrong lines skipped in the file in use.
+    /// Invalid lines skipped in the current file.
     pub skipped_lines: u64,
     /// Frames that were looked up.
     pub asked: u64,
     /// Frames that matched.
     pub matched: u64,
-    /// Frames that matched, by the value of the entry; those that are 0 are left out.
+    /// Frames that matched, by value of the entry; zero counts are omitted.
     pub rules: BTreeMap<u16, u64>,
 }
 
-/// What is known of links and tables while the bridge runs: the document but for what workers count.
+/// State of links and tables while the bridge runs: the document without the workers' counters.
 #[derive(Debug, Clone)]
 pub(super) struct Known(Arc<Mutex<Bridged>>);
 
@@ -127,12 +128,12 @@ impl Known {
         })))
     }
 
-    /// Changes what is known, or reads it.
+    /// Locks the state for reading or writing.
     pub(super) fn lock(&self) -> MutexGuard<'_, Bridged> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The document, with what the workers counted until now.
+    /// The document, with the workers' counters so far.
     pub(super) fn with(
         &self,
         counts: &[Arc<CachePadded<WorkerCounts>>],
@@ -163,7 +164,7 @@ impl Known {
 }
 
 impl LinkBridged {
-    /// Adds what each worker counted.
+    /// Adds the counters of each worker.
     fn add<'a>(&mut self, workers: impl Iterator<Item = &'a LinkCounts>) {
         let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
         for worker in workers {
@@ -186,7 +187,7 @@ impl LinkBridged {
 }
 
 impl TableBridged {
-    /// Adds what each worker counted.
+    /// Adds the counters of each worker.
     fn add<'a>(&mut self, workers: impl Iterator<Item = &'a TableCounts>) {
         for worker in workers {
             self.asked += worker.asked.get();

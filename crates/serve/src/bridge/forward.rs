@@ -1,30 +1,30 @@
-//! Moves bursts: what comes from a link and may pass goes out of all others.
+//! Forwards bursts: frames received on one link that pass are sent on all others.
 
 use super::counts::WorkerCounts;
 use corelane_link::{Burst, Link, LinkError, Tally};
 use corelane_worker::CachePadded;
 use std::sync::Arc;
 
-/// Says which frames of a burst may pass.
+/// Decides which frames of a burst pass.
 pub trait Classify {
-    /// Writes the numbers of the frames that pass, in their order, into `passing`.
+    /// Writes the indices of the frames that pass, in order, into `passing`.
     fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>);
 
-    /// Called in a pause of the traffic.
+    /// Called when idle.
     fn rest(&mut self) {}
 }
 
-/// One worker's queues of one link; none while the link is lost.
+/// One worker's queues of one link; empty while the link is lost.
 #[derive(Debug)]
 pub struct Queues<L> {
     queues: Vec<L>,
-    /// What queues that were lost had counted.
+    /// Counters of queues that were lost.
     before: Tally,
     next: usize,
 }
 
 impl<L: Link> Queues<L> {
-    /// These queues.
+    /// The queues.
     #[must_use]
     pub fn new(queues: Vec<L>) -> Queues<L> {
         Queues {
@@ -46,13 +46,13 @@ impl<L: Link> Queues<L> {
 /// A link that failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// Which one, in the plan's order.
+    /// Index of the link in the plan.
     pub link: usize,
-    /// Why.
+    /// The error.
     pub error: LinkError,
 }
 
-/// Moves bursts between the links of one worker.
+/// Forwards bursts between the links of one worker.
 #[derive(Debug)]
 pub struct Forwarder<L, C> {
     links: Vec<Queues<L>>,
@@ -64,7 +64,7 @@ pub struct Forwarder<L, C> {
 }
 
 impl<L: Link, C: Classify> Forwarder<L, C> {
-    /// Between these links, with bursts of up to `burst` frames.
+    /// A forwarder between these links, with bursts of up to `burst` frames.
     #[must_use]
     pub fn new(
         links: Vec<Queues<L>>,
@@ -82,8 +82,8 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
         }
     }
 
-    /// Takes one burst from a queue of each link and sends it on; says how many frames came. Links that failed on the way
-    /// are in [`failures`](Forwarder::failures); their queues are closed.
+    /// Receives one burst from a queue of each link and forwards it; returns the number of frames received. Links that
+    /// failed are added to [`failures`](Forwarder::failures), and their queues closed.
     #[inline]
     pub fn turn(&mut self) -> usize {
         let mut came = 0;
@@ -98,8 +98,7 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
         self.failures.drain(..)
     }
 
-    /// In a pause of the traffic: pushes out what waits, asks whether the links are still there, and publishes their
-    /// counts.
+    /// Called when idle: flushes pending frames, checks the links, and publishes their counters.
     pub fn rest(&mut self) {
         for link in 0..self.links.len() {
             let checked = self.links[link].queues.iter_mut().try_for_each(Link::check);
@@ -113,13 +112,13 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
         }
     }
 
-    /// Puts the queues of a link that came back in their place.
+    /// Installs the queues of a restored link.
     pub fn restore(&mut self, link: usize, queues: Vec<L>) {
         self.links[link].queues = queues;
         self.links[link].next = 0;
     }
 
-    /// Closes the queues of a link, and keeps what they counted.
+    /// Closes the queues of a link, and keeps their counters.
     pub fn close(&mut self, link: usize) {
         let slot = &mut self.links[link];
         slot.before = slot.tally();
@@ -131,7 +130,7 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
         self.links.iter().flat_map(|link| &link.queues)
     }
 
-    /// Whether no link is lost and no frame will ever come again.
+    /// Whether all links are up and no more frames can arrive.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.links
@@ -139,7 +138,7 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
             .all(|link| !link.queues.is_empty() && link.queues.iter().all(Link::is_ended))
     }
 
-    /// Closes the queues of a link that failed, and keeps what they counted.
+    /// Closes the queues of a failed link, and keeps their counters.
     fn fail(&mut self, link: usize, error: LinkError) {
         self.close(link);
         self.failures.push(Failure { link, error });
@@ -214,8 +213,8 @@ fn send<L: Link>(link: &mut L, burst: &Burst<'_>, passing: &[u32]) -> Result<cor
     })
 }
 
-/// Copies a frame. The shortest ones, of which there are most a second, are copied as two halves that may overlap, in
-/// registers: a call of `memcpy` costs about as much as looking an address up.
+/// Copies a frame. The shortest frames, which have the highest rates, are copied as two halves that may overlap, in
+/// registers: a call of `memcpy` costs about as much as an address lookup.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     const HALF: usize = 32;

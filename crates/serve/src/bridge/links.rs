@@ -1,7 +1,7 @@
-//! Brings lost links back: takes them from all workers, opens them again when their device is there, and hands out the new
+//! Restores lost links: closes them in all workers, reopens them when the device is back, and distributes the new
 //! queues.
 //!
-//! All workers have to close a link before it is opened again, because its queues share what is on the device.
+//! All workers must close a link before it is reopened, because its queues share state on the device.
 
 use super::document::Known;
 use super::forward::Failure;
@@ -11,32 +11,32 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often a lost link is tried: soon enough that a device set down and up again is back before anyone looks.
+/// Interval between attempts to reopen a lost link: short enough that a device set down and up again is back quickly.
 const TRY_EVERY: Duration = Duration::from_millis(100);
 
-/// What a worker reports.
+/// Report of a worker.
 #[derive(Debug)]
 pub(super) enum News {
-    /// A link failed; its queues are closed here.
+    /// A link failed; its queues are closed in this worker.
     Failed(Failure),
-    /// A link's queues are closed here, as ordered.
+    /// A link's queues are closed in this worker, as ordered.
     Closed { link: usize },
 }
 
-/// What a worker is ordered.
+/// Order to a worker.
 pub(super) enum Order {
     /// Close the queues of a link.
     Close { link: usize },
-    /// Take these queues of a link that is back.
+    /// Install these queues of a restored link.
     Restore { link: usize, queues: Vec<AnyLink> },
 }
 
-/// The thread's own view.
+/// State of the thread.
 pub(super) struct Keeper {
-    /// They open a link again with the faults and the capture that it had.
+    /// Specifications to reopen a link with the same faults and capture.
     pub(super) openers: Vec<Opener>,
     pub(super) known: Known,
-    /// Why the bridge cannot go on.
+    /// Why the bridge cannot continue.
     pub(super) failure: Arc<OnceLock<String>>,
     pub(super) news: Receiver<News>,
     pub(super) orders: Vec<Sender<Order>>,
@@ -44,9 +44,9 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Runs until it is asked to stop.
+    /// Runs until stopped.
     pub(super) fn run(self) {
-        // Of each lost link, how many workers still have its queues; none: it is up.
+        // By link: the number of workers that still have its queues, if it is lost; `None` if it is up.
         let mut holding: Vec<Option<usize>> = vec![None; self.openers.len()];
         while !self.stop.load(Ordering::Relaxed) {
             match self.news.recv_timeout(TRY_EVERY) {
@@ -81,7 +81,7 @@ impl Keeper {
         }
     }
 
-    /// Opens a link again and hands out its queues; says whether that was possible.
+    /// Reopens a link and distributes its queues; returns whether that succeeded.
     fn reopen(&self, link: usize) -> bool {
         let workers = self.orders.len();
         let opened = match self.openers[link].open() {

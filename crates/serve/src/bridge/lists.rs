@@ -1,5 +1,5 @@
-//! The tables of a bridge and their files: read at the start, and again when a file changes or somebody asks, while workers
-//! go on with what they have.
+//! The tables of a bridge and their files: loaded at the start, and reloaded when a file changes or on request, while
+//! workers continue with the previous tables.
 
 use super::classify::Rule;
 use super::document::Known;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Why a table's file was not taken.
+/// Why a table file was rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", .file.display())]
 pub struct ListFileError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong, with the line where it is a list.
+    /// The error, with the line number for a list.
     pub source: LoadError,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct Lists {
 struct List {
     plan: TablePlan,
     map: AddressMap,
-    /// The file that the map was made of, or that was refused.
+    /// The file last loaded or rejected.
     used: Option<Stamp>,
-    /// The file when it was last looked at.
+    /// The file at the last check.
     seen: Option<Stamp>,
 }
 
-/// What distinguishes one content of a file from another, without reading it: device, inode, length and time of the last change.
+/// Identifies a version of a file without reading it: device, inode, length and time of the last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -48,7 +48,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 impl Lists {
-    /// Reads all files; the first one that is wrong is refused.
+    /// Loads all files; fails at the first invalid one.
     pub(super) fn load(plan: &BridgePlan, known: Known) -> Result<Lists, ListFileError> {
         let mut lists = Lists {
             lists: Vec::new(),
@@ -68,7 +68,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// The tables as one worker asks them.
+    /// Read access to the tables for one worker.
     pub(super) fn rules(&self) -> Vec<Rule> {
         let rule = |list: &List| Rule {
             reader: list.map.reader(),
@@ -78,9 +78,9 @@ impl Lists {
         self.lists.iter().map(rule).collect()
     }
 
-    /// Refreshes them every so often and when `reload` asks for it, until `stop`.
+    /// Refreshes the tables periodically and when `reload` is set, until `stop`.
     pub(super) fn keep_fresh(mut self, stop: &AtomicBool, reload: &AtomicBool, every: Option<Duration>) {
-        /// How often the thread looks whether it is wanted.
+        /// Interval at which the thread checks its flags.
         const LOOK: Duration = Duration::from_millis(20);
         let mut looked = Instant::now();
         while !stop.load(Ordering::Relaxed) {
@@ -93,12 +93,12 @@ impl Lists {
         }
     }
 
-    /// Reads the files that changed since, or all of them. A file that is being written is left until it rests: until two
-    /// looks at it find the same. Files that are refused are counted, and the tables before stay.
+    /// Reloads the files that changed, or all of them. A file that is being written is skipped until two consecutive
+    /// checks find it unchanged. Rejected files are counted, and the previous tables kept.
     fn refresh(&mut self, all: bool) {
         for number in 0..self.lists.len() {
             let list = &mut self.lists[number];
-            // Replaced tables live until no worker holds them.
+            // Replaced tables are freed once no worker uses them.
             list.map.reclaim();
             let now = stamp(&list.plan.file);
             let rests = now == list.seen;
@@ -119,7 +119,7 @@ impl Lists {
         }
     }
 
-    /// Reads a snapshot, or else a list, for a table.
+    /// Reads a snapshot, or otherwise a list, for a table.
     fn read(&self, number: usize, path: &Path) -> Result<AddressMap, ListFileError> {
         let started = Instant::now();
         let refused = |source| ListFileError {
@@ -135,7 +135,7 @@ impl Lists {
             },
             ..ListOptions::default()
         };
-        // Copied, because whoever replaces the file may cut it short under a mapping.
+        // Copied, because a writer may truncate the file under a mapping.
         let memory = SnapshotMemory::Copied(Placement::default());
         let (map, of) = AddressMap::load(&file, &options, Seed::default(), memory).map_err(refused)?;
         let table = &mut self.known.lock().tables[number];

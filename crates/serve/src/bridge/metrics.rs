@@ -1,6 +1,6 @@
-//! Counts for Prometheus: a document enters, its text format leaves, over a Unix socket or a loopback port.
+//! Metrics for Prometheus: takes a document, serves its text format over a Unix socket or a loopback port.
 //!
-//! One request at a time, each answered and closed; whatever is asked for, the counts are the answer.
+//! Serves one request per connection, one at a time, and ignores the path: the response is always the metrics.
 
 use super::document::{Bridged, LinkBridged, TableBridged};
 use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
@@ -18,13 +18,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a client may take for its request: counting goes on meanwhile, only other clients wait.
+/// Time limit for a client to send its request; meanwhile other clients wait, but counting continues.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Clients that may wait for their turn.
+/// Listen backlog.
 const BACKLOG: i32 = 128;
 
-/// Where counts are to be had.
+/// Where metrics are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricsAddress {
     /// A Unix socket.
@@ -42,7 +42,7 @@ impl FromStr for MetricsAddress {
         }
         match text.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(MetricsAddress::Loopback(address)),
-            Ok(_) => Err("counts are told on a loopback address only: write 127.0.0.1:9100 or unix:PATH"),
+            Ok(_) => Err("metrics are served on a loopback address only: write 127.0.0.1:9100 or unix:PATH"),
             Err(_) => Err("write unix:PATH or a loopback address and port such as 127.0.0.1:9100"),
         }
     }
@@ -57,7 +57,7 @@ impl fmt::Display for MetricsAddress {
     }
 }
 
-/// Answers requests for counts. Dropping it removes its socket.
+/// Serves metrics. Dropping it removes its socket.
 #[derive(Debug)]
 pub struct Metrics {
     listener: Socket,
@@ -65,10 +65,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens. A Unix socket that another process left behind is replaced; one that is answered is not.
+    /// Listens. A stale Unix socket is replaced; one with a live listener is not.
     ///
     /// # Errors
-    /// When the address is taken or cannot be had.
+    /// If the address is in use or unavailable.
     pub fn listen(address: &MetricsAddress) -> io::Result<Metrics> {
         let (domain, name) = match address {
             MetricsAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
@@ -94,13 +94,14 @@ impl Metrics {
         })
     }
 
-    /// Where it listens, with the port that the kernel chose for port 0.
+    /// The listen address, with the port chosen by the kernel for port 0.
     #[must_use]
     pub fn address(&self) -> &MetricsAddress {
         &self.address
     }
 
-    /// Answers who has asked since the last call, and returns how many. A client that goes away is no error.
+    /// Serves clients that connected since the last call, and returns their number. A client that disconnects is not an
+    /// error.
     pub fn answer(&self, counts: impl Fn() -> Bridged) -> usize {
         let mut answered = 0;
         while let Ok((stream, _)) = self.listener.accept() {
@@ -119,7 +120,7 @@ impl Drop for Metrics {
     }
 }
 
-/// Reads a request, or what is none, and answers it.
+/// Reads a request, valid or not, and sends the response.
 fn reply(mut stream: Socket, body: impl FnOnce() -> String) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut request, mut part) = (Vec::new(), [0; 1024]);
@@ -139,12 +140,12 @@ fn reply(mut stream: Socket, body: impl FnOnce() -> String) -> io::Result<()> {
     stream.write_all(body.as_bytes())
 }
 
-/// A number of a bridge: what it is, and how what has it gives it.
+/// A metric of a bridge, link or table: its description, and how to read it.
 const fn count<T>(name: &'static str, about: &'static str, read: Read<T>) -> Metric<T> {
     Metric::new(name, name, Show::Count, Better::Neither, about, read)
 }
 
-/// A number of what goes by names: what has it is the number itself.
+/// A metric with a second label: the item is the value itself.
 const fn named(name: &'static str, about: &'static str) -> Metric<u64> {
     count(name, about, |number| sample(*number))
 }
@@ -165,10 +166,10 @@ static OF_LINKS: [Metric<LinkBridged>; 5] = [
         "Frames that found a link's receive ring full.",
         |link| sample(link.receive_dropped),
     ),
-    count("link_up", "Whether a link is there.", |link| {
+    count("link_up", "Whether a link is up.", |link| {
         sample(u64::from(link.up))
     }),
-    count("link_lost_total", "Times that a link was lost.", |link| {
+    count("link_lost_total", "Number of times a link was lost.", |link| {
         sample(link.lost)
     }),
 ];
@@ -178,22 +179,22 @@ static NOT_SENT: Metric<u64> = named(
 );
 static FAULTED: Metric<u64> = named(
     "frames_faulted_total",
-    "Frames that a fault befell which a link was given.",
+    "Frames affected by a fault configured on a link.",
 );
-static DROPPED: Metric<u64> = named("frames_dropped_total", "Frames that were not allowed to pass.");
+static DROPPED: Metric<u64> = named("frames_dropped_total", "Frames dropped.");
 static ENTRIES: Metric<TableBridged> = count("table_entries", "Entries of a table.", |table| {
     sample(table.entries)
 });
 static LOADS: Metric<u64> = named(
     "table_loads_total",
-    "Times that a table's file was taken or refused.",
+    "Number of times a table's file was loaded or rejected.",
 );
 static MATCHED: Metric<u64> = named(
     "table_matched_total",
     "Frames that matched an entry of this value.",
 );
 
-/// The counts in Prometheus's text format, version 0.0.4.
+/// The metrics in Prometheus's text format, version 0.0.4.
 #[must_use]
 pub fn exposition(bridged: &Bridged) -> String {
     const PREFIX: &str = "corelane_bridge";
@@ -211,7 +212,7 @@ pub fn exposition(bridged: &Bridged) -> String {
             .faults
             .iter()
             .flat_map(|faults| by_name(link(of), "fault", faults));
-        // No count of what happened, but what is held back now.
+        // Not a counter: the number of frames currently held back.
         faults.filter(|(labels, _)| labels.iter().all(|(_, name)| name != "held"))
     });
     expose(&mut text, PREFIX, &FAULTED, faults);
@@ -233,7 +234,7 @@ pub fn exposition(bridged: &Bridged) -> String {
     text
 }
 
-/// Counts of one thing that go by names: each with its name as a second label.
+/// Counters of one metric by name, with the name as a second label.
 fn by_name<'a, N: fmt::Display>(
     of: (&'static str, String),
     label: &'static str,

@@ -1,11 +1,12 @@
-//! The bridge: frames from one link go out of the others, unless a table says no.
+//! The bridge: forwards frames from each link to the others, unless a table drops them.
 //!
-//! A [`BridgePlan`] names links and tables; [`Bridge::start`] opens them and gives every worker its queues of every link;
-//! [`Bridge::bridged`] reports what passed, what was dropped and why. Tables are read again when their files change, while
-//! frames pass. A device that goes away is counted and opened again when it comes back.
+//! A [`BridgePlan`] names links and tables; [`Bridge::start`] opens them and gives every worker its queues of every
+//! link; [`Bridge::bridged`] reports frames passed, and frames dropped by reason. Tables are reloaded when their files
+//! change, without interrupting traffic. A lost device is counted, and reopened when it is back.
 //!
-//! `forward` moves bursts between links, `classify` says which frames pass, `worker` is what a thread runs, `lists` keeps
-//! the tables, `links` brings lost links back, `document` puts together what became of all, `metrics` shows it to Prometheus.
+//! `forward` moves bursts between links, `classify` selects the frames that pass, `worker` is the loop of a thread,
+//! `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` serves them to
+//! Prometheus.
 
 mod classify;
 mod counts;

@@ -1,40 +1,40 @@
-//! What a bridge is to do: links, tables in order, and what becomes of frames that no table decided.
+//! The plan of a bridge: links, tables in order, and the default verdict.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Frames taken from a link at once: the post's burst ("Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks
-/// and packet rates": up to 1024 entries of the receive ring).
+/// Default frames per receive call: the post's burst ("Intel DDIO, LLC cache, buffer alignment, prefetching, shared
+/// locks and packet rates": up to 1024 entries of the receive ring).
 pub const BURST: usize = 1024;
 
-/// What a bridge is to do.
+/// The plan of a bridge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BridgePlan {
     /// Specifications of two links or more, such as `xdp:eth0`.
     pub links: Vec<String>,
-    /// Tables, in the order in which they are asked.
+    /// Tables, in the order of lookup.
     pub tables: Vec<TablePlan>,
-    /// What becomes of frames with addresses that no table decided.
+    /// The verdict for frames with addresses that no table decided on.
     pub otherwise: Verdict,
-    /// What becomes of frames without a readable IP header, such as ARP.
+    /// The verdict for frames without a valid IP header, such as ARP.
     pub not_ip: Verdict,
-    /// CPUs of the workers, one each; worker `w` has the queues `q` of every link with `q` modulo workers = `w`. None: as
-    /// many workers as the link with the fewest queues has, on the CPUs given.
+    /// CPUs of the workers, one per worker; worker `w` has the queues `q` of every link with `q` modulo workers = `w`.
+    /// `None`: as many workers as the smallest number of queues of a link, on the CPUs given.
     pub workers: Option<usize>,
-    /// CPUs to place workers on, at least as many as there are workers.
+    /// CPUs for workers, at least as many as workers.
     pub cpus: Vec<u32>,
-    /// Frames taken from a link at once, 1 to 4096.
+    /// Frames per receive call, 1 to 4096.
     pub burst: usize,
-    /// Skip wrong lines of lists and count them, instead of refusing the list.
+    /// Skip and count invalid lines of lists, instead of rejecting the list.
     pub skip_bad: bool,
-    /// How often files are looked at for changes; none: never, only when asked.
+    /// Interval between checks of the files for changes; `None`: never, only on request.
     pub reload_every: Option<Duration>,
 }
 
 impl BridgePlan {
-    /// A plan without tables: everything passes.
+    /// A plan without tables: all frames pass.
     #[must_use]
     pub fn new(links: Vec<String>, cpus: Vec<u32>) -> BridgePlan {
         BridgePlan {
@@ -56,14 +56,14 @@ impl BridgePlan {
 pub struct TablePlan {
     /// Its file: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot.
     pub file: PathBuf,
-    /// Which addresses of a frame are looked up.
+    /// The addresses of a frame to look up.
     #[serde(rename = "match")]
     pub sides: Sides,
-    /// What becomes of a frame whose address is there.
+    /// The verdict for a frame whose address is in the table.
     pub on_match: OnMatch,
 }
 
-/// Which addresses of a frame are looked up.
+/// The addresses of a frame to look up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sides {
@@ -71,32 +71,32 @@ pub enum Sides {
     Src,
     /// The destination.
     Dst,
-    /// Both: it matches if either is in the table.
+    /// Both: a frame matches if either is in the table.
     #[default]
     Both,
 }
 
-/// What becomes of a frame that matches.
+/// The verdict for a matching frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMatch {
-    /// It goes nowhere; later tables are not asked.
+    /// Drops it; later tables are not queried.
     #[default]
     Drop,
-    /// It goes out; later tables are not asked.
+    /// Forwards it; later tables are not queried.
     Pass,
-    /// It is counted, and later tables are asked.
+    /// Counts it; later tables are queried.
     Count,
 }
 
-/// What becomes of a frame that nothing else decided.
+/// The verdict for a frame that no table decided on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It goes out.
+    /// Forwards it.
     #[default]
     Pass,
-    /// It goes nowhere.
+    /// Drops it.
     Drop,
 }
 

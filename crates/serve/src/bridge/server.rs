@@ -1,4 +1,4 @@
-//! Starts a bridge, answers for it while it runs, and stops it.
+//! Starts a bridge, reports its counters, and stops it.
 
 use super::classify::Classifier;
 use super::counts::WorkerCounts;
@@ -17,26 +17,26 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Why there is no bridge.
+/// Why a bridge cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BridgeError {
-    /// The plan cannot be met.
+    /// The plan cannot be fulfilled.
     #[error("{0}")]
     Plan(String),
-    /// A link's specification is wrong.
+    /// Invalid link specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A link cannot be opened.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A table's file is refused.
+    /// A table file was rejected.
     #[error(transparent)]
     List(#[from] ListFileError),
-    /// A thread could not start or go on.
+    /// A thread could not start or continue.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// A link failed in a way that waiting does not fix.
+    /// A link failed in a way that reopening does not repair.
     #[error("{0}")]
     Failed(String),
 }
@@ -50,12 +50,12 @@ pub struct Bridge {
     failure: Arc<OnceLock<String>>,
     openers: Vec<Opener>,
     workers: Crew<()>,
-    /// The threads that open links again and that read files.
+    /// The threads that reopen links and reload files.
     helpers: Crew<()>,
 }
 
 impl Bridge {
-    /// The counts until now. Those of links are up to 50 ms old.
+    /// The counters so far. Those of links are up to 50 ms old.
     #[must_use]
     pub fn bridged(&self) -> Bridged {
         let injected = self.openers.iter().map(Opener::injected);
@@ -65,7 +65,7 @@ impl Bridge {
         }
     }
 
-    /// Reads all files again, soon.
+    /// Requests a reload of all files.
     pub fn reload(&self) {
         self.reload.store(true, Ordering::Relaxed);
     }
@@ -119,7 +119,7 @@ impl Server for Bridge {
     type Error = BridgeError;
     const KIND: &'static str = "bridge";
 
-    /// Reads the tables and opens the links in the calling thread's network namespace.
+    /// Loads the tables and opens the links in the calling thread's network namespace.
     fn start(plan: Self::Plan) -> Result<Self, BridgeError> {
         let specs: Vec<LinkSpec> = plan
             .links
@@ -131,7 +131,7 @@ impl Server for Bridge {
         }
         LinkSpec::check_captures(&specs)?;
         let known = Known::new(&plan);
-        // Before anything is put on a device, so that a wrong list touches none.
+        // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, known.clone())?;
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
@@ -175,7 +175,7 @@ impl Server for Bridge {
         self.bridged()
     }
 
-    /// Files are read to their ends, or a link failed in a way that waiting does not fix.
+    /// All capture files are read to the end, or a link failed permanently.
     fn is_finished(&self) -> bool {
         self.workers.is_finished() || self.failure.get().is_some()
     }
@@ -192,7 +192,7 @@ impl Server for Bridge {
     }
 }
 
-/// How many workers there are to be: every one has a queue of every link.
+/// The number of workers: every one has a queue of every link.
 fn workers(plan: &BridgePlan, opened: &[Vec<AnyLink>]) -> Result<usize, BridgeError> {
     let fewest = opened.iter().min_by_key(|queues| queues.len());
     let (most, link) = fewest.map_or((1, ""), |queues| (queues.len(), queues[0].name()));
@@ -211,7 +211,7 @@ fn workers(plan: &BridgePlan, opened: &[Vec<AnyLink>]) -> Result<usize, BridgeEr
     Ok(wanted)
 }
 
-/// The queues of every link that each worker has.
+/// The queues of every link, by worker.
 fn by_worker(opened: Vec<Vec<AnyLink>>, workers: usize) -> Vec<Vec<Vec<AnyLink>>> {
     let mut shares: Vec<Vec<Vec<AnyLink>>> = (0..workers).map(|_| Vec::new()).collect();
     for queues in opened {

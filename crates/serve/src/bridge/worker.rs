@@ -1,4 +1,4 @@
-//! What the thread of one worker runs: bursts while they come, a wait when none does, and orders about links in between.
+//! Main loop of a worker: forwards bursts, waits when idle, and executes orders concerning links.
 
 use super::classify::Classifier;
 use super::forward::Forwarder;
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// Turns without a frame before the worker waits: a poll costs about as much.
+/// Idle turns before the worker waits: a poll costs about as much.
 const IDLE_TURNS: u32 = 16;
-/// How often links are asked whether they are there, and counts are published.
+/// Interval between link checks, and between publications of counters.
 const REST_EVERY: Duration = Duration::from_millis(50);
 
 /// One worker.
@@ -23,7 +23,7 @@ pub(super) struct BridgeWorker {
 }
 
 impl BridgeWorker {
-    /// Runs until it is asked to stop, or no link can have another frame.
+    /// Runs until stopped, or until no link can receive another frame.
     pub(super) fn run(mut self) {
         let mut idle = 0;
         let mut rested = Instant::now();
@@ -73,12 +73,12 @@ impl BridgeWorker {
 
     fn report_failures(&mut self) {
         for failure in self.forwarder.failures() {
-            // Who listens is gone only when the bridge stops.
+            // The receiver is only dropped when the bridge stops.
             let _ = self.news.send(News::Failed(failure));
         }
     }
 
-    /// Waits until frames come, or a little while; says whether a link is in error.
+    /// Waits for frames, up to a time limit; returns whether a link has an error.
     fn wait(&self) -> bool {
         let open: Vec<&AnyLink> = self
             .forwarder

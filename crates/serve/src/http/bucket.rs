@@ -1,4 +1,4 @@
-//! The connections of one bucket: what the engine reports of them goes in, each goes on with its own part of it.
+//! The connections of one bucket: dispatches engine events to connections.
 
 use super::access::Lines;
 use super::connection::Connection;
@@ -22,12 +22,12 @@ use std::sync::Arc;
 pub struct Bucket {
     slots: Vec<Option<Slot>>,
     parts: Parts,
-    /// None where connections are plain.
+    /// `None` for plaintext.
     tls: Option<Arc<ServerConfig>>,
     sealing: Sealing,
 }
 
-/// A connection, and its session if it has one.
+/// A connection, and its TLS session if any.
 struct Slot {
     connection: Connection,
     session: Option<Box<Session>>,
@@ -57,7 +57,7 @@ impl Bucket {
         }
     }
 
-    /// The connection and its context; none for the listener.
+    /// The connection and its context; `None` for the listener.
     fn at_work<'a>(
         &'a mut self,
         ops: &'a mut Ops,
@@ -95,7 +95,7 @@ impl Bucket {
         });
     }
 
-    /// Feeds a connection through its session: what arrived is decrypted, what the session answers on the way is sent.
+    /// Passes received bytes through the TLS session: decrypts them, and sends what the session produces.
     fn decrypt(&mut self, ops: &mut Ops, now: Time, id: Id, bytes: &[u8]) {
         let slot = self.slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(session) = slot.and_then(|slot| slot.session.as_deref_mut()) else {
@@ -164,10 +164,10 @@ impl Service for Bucket {
             log.set_clock(self.parts.stamp.offset);
         }
         if let Some(root) = &self.parts.plan.root {
-            // Here, as the worker may have a descriptor table of its own.
-            let told =
+            // Opened here, because the worker may have its own descriptor table.
+            let error =
                 |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", root.display()));
-            self.parts.files = Some(Files::open(root).map_err(told)?);
+            self.parts.files = Some(Files::open(root).map_err(error)?);
         }
         Ok(())
     }

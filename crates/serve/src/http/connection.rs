@@ -1,7 +1,7 @@
-//! One connection: what arrives goes in, answers go out; between requests it holds no buffer.
+//! One HTTP connection: takes received bytes, sends responses; holds no buffer between requests.
 //!
-//! While an answer waits (for its delay, or for the client to take what is queued) nothing more is received, so that a
-//! client that does not read holds a window of answers and one piece of requests, and no one else's share.
+//! While a response waits (for its delay, or for the client to read), receiving is paused. A client that does not read
+//! therefore holds one window of responses and one piece of requests, and cannot affect others.
 
 use super::context::ConnectionContext;
 use super::exchange::{Exchange, Terms};
@@ -17,10 +17,10 @@ use corelane_worker::timers::Timer;
 use std::mem;
 use std::time::Duration;
 
-/// Bytes of answers queued on a connection before its next request is looked at.
+/// Maximum response bytes queued on a connection before its next request is parsed.
 const PAUSE: u64 = 256 << 10;
 
-/// How long a connection that was asked to close may go on sending: until the client has seen the answer (RFC 9112 9.6).
+/// Time limit for the client to close after the last response, so that it can read the response (RFC 9112 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One connection.
@@ -28,14 +28,14 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(super) struct Connection {
     pub(super) id: Id,
     phase: Phase,
-    /// Received and not used yet.
+    /// Received bytes not parsed yet.
     input: Vec<u8>,
     requests: u32,
-    /// The beginning of a head is there, and its deadline set.
+    /// The beginning of a head has arrived, and its deadline is set.
     in_head: bool,
-    /// The client has ended its side.
+    /// The client has closed its side.
     ended: bool,
-    /// Queued at the last look at a client that takes nothing.
+    /// Queued bytes at the last check for a client that does not read.
     last_queued: u64,
     deadline: Time,
     /// When the timer fires, which is not after the deadline.
@@ -49,13 +49,13 @@ enum Phase {
     Head,
     /// Within the body of a request.
     Body(Box<Exchange>),
-    /// An answer waits until its time has come.
+    /// A response waits for its delay.
     Delayed(Box<Exchange>),
-    /// An answer waits for the client to take what is queued: what is left of its body, and what it has to keep to.
+    /// A response waits for the client to read: the remaining body, and its terms.
     Producing(Box<(Producer, Terms)>),
-    /// The next request does.
+    /// The next request waits for the client to read.
     Paused,
-    /// The last answer was given; what arrives is dropped until the client has closed.
+    /// The last response was sent; received data is discarded until the client closes.
     Lingering,
 }
 
@@ -80,7 +80,7 @@ impl Connection {
         self.wait(context.parts.plan.limits.idle_ms, context);
     }
 
-    /// The connection has ended: what it held is given back.
+    /// The connection has ended: releases its resources.
     pub(super) fn end(&mut self, context: &mut ConnectionContext<'_>) {
         if let Some(timer) = self.timer.take() {
             context.parts.wheel.cancel(timer);
@@ -90,7 +90,8 @@ impl Connection {
         self.phase = Phase::Lingering;
     }
 
-    /// The server ends: says so to a client whose answers are whole. One that ends in the middle is not to look as if it were.
+    /// The server is stopping: sends close_notify if all responses are complete. A truncated response must not look
+    /// complete.
     pub(super) fn shutdown(&self, out: &mut Output<'_>) {
         if !matches!(
             self.phase,
@@ -100,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Bytes arrived.
+    /// Handles received bytes.
     pub(super) fn receive(&mut self, bytes: &[u8], context: &mut ConnectionContext<'_>) {
         if self.input.is_empty() {
             self.process(bytes, context);
@@ -111,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// The client sends nothing more.
+    /// The client has closed its side.
     pub(super) fn peer_closed(&mut self, context: &mut ConnectionContext<'_>) {
         self.ended = true;
         match &self.phase {
@@ -123,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Everything queued was taken.
+    /// All queued bytes were accepted.
     pub(super) fn drained(&mut self, context: &mut ConnectionContext<'_>) {
         match &self.phase {
             Phase::Producing(_) => self.produce(context),
@@ -161,7 +162,7 @@ impl Connection {
                 self.refuse(408, "body_timeout", "the body stood still", context);
             }
             Phase::Lingering if queued == 0 && self.last_queued == 0 => context.out.abort(),
-            // The client takes nothing.
+            // The client does not read.
             _ if queued == self.last_queued && queued > 0 => {
                 context.parts.counters.count_fault("write_timeout");
                 context.out.abort();
@@ -177,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// Receives again, and goes on with what was received before.
+    /// Resumes receiving, and continues with bytes received before.
     fn resume(&mut self, context: &mut ConnectionContext<'_>) {
         if matches!(
             self.phase,
@@ -193,7 +194,7 @@ impl Connection {
         }
     }
 
-    /// Takes as many requests off `data` as can be answered now, and keeps the rest.
+    /// Parses as many requests from `data` as can be answered now, and keeps the rest.
     fn process(&mut self, data: &[u8], context: &mut ConnectionContext<'_>) {
         let mut used = 0;
         let mut answered = false;
@@ -213,7 +214,7 @@ impl Connection {
                         self.begin(&head, context);
                     }
                     Ok(None) => {
-                        // From its first byte on, however slowly the others follow.
+                        // The deadline starts at the first byte, however slowly the others follow.
                         if !mem::replace(&mut self.in_head, true) {
                             self.wait(context.parts.plan.limits.head_ms, context);
                         }
@@ -244,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// A head was read.
+    /// A head was parsed.
     fn begin(&mut self, head: &Head<'_>, context: &mut ConnectionContext<'_>) {
         context.parts.counters.requests.add(1);
         context.begin_line(head);
@@ -262,7 +263,7 @@ impl Connection {
         }
         let object = match (head.method, &mut context.parts.files) {
             (b"GET" | b"HEAD", Some(files)) => {
-                // What a body could mean here nobody has said: it is dropped with the connection.
+                // The meaning of a body is undefined here: it is discarded with the connection.
                 terms.keep_alive &= head.framing == Framing::None;
                 let left = match files.find(head.path_and_query(), context.now) {
                     Ok(found) => context.begin_file(head, &found, terms),
@@ -273,7 +274,7 @@ impl Connection {
             (b"POST" | b"PUT", Some(_)) => Some(Object::plain(405)),
             (b"GET" | b"HEAD" | b"POST" | b"PUT", None) => Object::read(head.path_and_query()),
             (b"OPTIONS", _) => Some(Object::plain(204)),
-            // Methods of RFC 9110 and RFC 5789: not allowed here, but known.
+            // Methods of RFC 9110 and RFC 5789: known, but not allowed here.
             (b"DELETE" | b"CONNECT" | b"TRACE" | b"PATCH", _) => Some(Object::plain(405)),
             _ => Some(Object::plain(501)),
         };
@@ -293,7 +294,7 @@ impl Connection {
         }
     }
 
-    /// Its delay is over: reads the body, if there is one, and answers.
+    /// The delay is over: reads the body, if any, and responds.
     fn start(&mut self, mut exchange: Box<Exchange>, context: &mut ConnectionContext<'_>) {
         if exchange.reader.is_none() {
             return self.answer(&exchange, context);
@@ -304,14 +305,14 @@ impl Connection {
             context.parts.counters.count_status(100);
         }
         if exchange.echoes() {
-            // The answer begins with the body, so that neither side has to hold it.
+            // The response begins with the body, so that neither side must buffer it.
             context.begin_answer(&exchange.object, exchange.terms, exchange.framing);
         }
         self.phase = Phase::Body(exchange);
         self.wait(context.parts.plan.limits.body_ms, context);
     }
 
-    /// Takes what is there of a body; returns the bytes used, 0 when there is nothing to go on with.
+    /// Reads the available part of a body; returns the bytes used, 0 if nothing can be processed.
     fn read_body(&mut self, rest: &[u8], context: &mut ConnectionContext<'_>) -> usize {
         let Phase::Body(exchange) = &mut self.phase else {
             return 0;
@@ -332,7 +333,7 @@ impl Connection {
             Ok((used, Some(Item::Data(data)))) => {
                 exchange.take(data, &mut context.out);
                 let too_long = exchange.body_bytes > context.parts.plan.limits.body_bytes;
-                // With the last byte of a length the body is complete, and no further byte may come to say so.
+                // A body with a length is complete with its last byte; no further byte may arrive to trigger it.
                 let complete = exchange.reader == Some(BodyReader::Length(0));
                 self.wait(context.parts.plan.limits.body_ms, context);
                 if too_long {
@@ -373,7 +374,7 @@ impl Connection {
         self.send(left, exchange.terms, context);
     }
 
-    /// The head of an answer is queued: goes on with what is left of its body.
+    /// The head of a response is queued: continues with the remaining body.
     fn send(&mut self, left: Option<Producer>, terms: Terms, context: &mut ConnectionContext<'_>) {
         match left {
             None => self.finish(terms, context),
@@ -400,14 +401,14 @@ impl Connection {
                 }
             }
             Err(_) => {
-                // The rest of the file is gone, and its length was promised.
+                // The file was truncated after its length was sent.
                 context.parts.counters.count_fault("file");
                 context.out.abort();
             }
         }
     }
 
-    /// Waits for the client to take what is queued, and receives nothing meanwhile.
+    /// Waits for the client to read, and pauses receiving.
     fn hold(&mut self, context: &mut ConnectionContext<'_>) {
         context.out.receive(false);
         context.out.notify_drained();
@@ -415,7 +416,7 @@ impl Connection {
         self.wait(context.parts.plan.limits.write_ms, context);
     }
 
-    /// The answer is queued to its end.
+    /// The response is queued completely.
     fn finish(&mut self, terms: Terms, context: &mut ConnectionContext<'_>) {
         context.end_line();
         if terms.keep_alive {
@@ -431,10 +432,10 @@ impl Connection {
         self.refuse(413, "body_too_long", &text, context);
     }
 
-    /// Answers with a status and the reason, and closes: where the next request begins is not known.
+    /// Responds with a status and the reason, and closes, because the start of the next request is unknown.
     fn refuse(&mut self, status: u16, fault: &'static str, text: &str, context: &mut ConnectionContext<'_>) {
         context.parts.counters.count_fault(fault);
-        // Within an echo, whose head is out, nothing can be said any more.
+        // In an echo, the head has been sent, and no other status is possible.
         let begun = matches!(&self.phase, Phase::Body(exchange) if exchange.echoes());
         if !begun {
             context.begin_head(status, Version::Http11, false);
@@ -450,7 +451,7 @@ impl Connection {
         self.linger(!begun, context);
     }
 
-    /// Ends this side, behind an answer that is whole or not, and waits for the client to end its own.
+    /// Closes this side after a complete or truncated response, and waits for the client to close.
     fn linger(&mut self, is_whole: bool, context: &mut ConnectionContext<'_>) {
         self.phase = Phase::Lingering;
         if self.ended {
@@ -460,7 +461,7 @@ impl Connection {
         context.out.receive(true);
         self.last_queued = context.out.queued();
         context.out.shutdown(is_whole);
-        // A client that takes its time for the answer has it, as long as it takes something.
+        // A slow client is given time as long as it reads something.
         if self.last_queued > PAUSE {
             self.wait(context.parts.plan.limits.write_ms, context);
         } else {
@@ -472,7 +473,8 @@ impl Connection {
         self.wait_for(Duration::from_millis(milliseconds), context);
     }
 
-    /// Sets the deadline. The timer is only moved when it would fire too late: a request costs no timer.
+    /// Sets the deadline. The timer is only moved if it would fire too late, so that a request needs no timer
+    /// operation.
     fn wait_for(&mut self, duration: Duration, context: &mut ConnectionContext<'_>) {
         self.deadline = context.now + duration;
         if self.timer.is_none() || self.deadline < self.armed {

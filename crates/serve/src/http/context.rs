@@ -1,4 +1,5 @@
-//! What a connection works with while an event of it is handled: what its bucket shares, the time, and where answers go.
+//! The context of a connection while one of its events is handled: shared state of the bucket, the time, and the
+//! output.
 
 use super::access::Lines;
 use super::files::Files;
@@ -15,27 +16,27 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The first status that is counted.
+/// The first status with a counter.
 const FIRST_STATUS: u16 = 100;
 
-/// The counts of one bucket: written by its worker, read by anyone.
+/// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct HttpCounters {
     pub(super) connections: ConnectionCounters,
-    /// TLS handshakes that were complete: with a certificate, and those that resumed a session.
+    /// Completed TLS handshakes: full, and resumed.
     pub(super) handshakes_full: Counter,
     pub(super) handshakes_resumed: Counter,
-    /// Heads that were read.
+    /// Heads parsed.
     pub(super) requests: Counter,
-    /// Bodies of requests that were read to their end, and their bytes.
+    /// Request bodies read completely, and their bytes.
     pub(super) bodies: Counter,
     pub(super) body_bytes: Counter,
-    /// Of the bodies echoed, those that were the pattern.
+    /// Echoed bodies that matched the pattern.
     pub(super) pattern_bodies: Counter,
     pub(super) idle_closed: Counter,
-    /// Statuses from the first one on: 500 of them.
+    /// 500 statuses from the first one on.
     statuses: Box<[[Counter; 25]; 20]>,
-    /// By name, as they are rare.
+    /// By name; a map, because they are rare.
     faults: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -47,7 +48,7 @@ impl HttpCounters {
         }
     }
 
-    /// Counts why a request was refused, or a connection ended without an answer.
+    /// Counts why a request was rejected, or a connection ended without a response.
     pub(super) fn count_fault(&self, name: &'static str) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         *faults.entry(name).or_default() += 1;
@@ -60,7 +61,7 @@ impl HttpCounters {
         }
     }
 
-    /// Answers by status, those that there were.
+    /// Responses by status; non-zero counts.
     pub(super) fn statuses(&self) -> BTreeMap<u16, u64> {
         let counted = (FIRST_STATUS..).zip(self.statuses.as_flattened());
         counted
@@ -69,7 +70,7 @@ impl HttpCounters {
             .collect()
     }
 
-    /// Refusals by cause.
+    /// Rejected requests and aborted connections, by cause.
     pub(super) fn faults(&self) -> BTreeMap<String, u64> {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults
@@ -79,17 +80,17 @@ impl HttpCounters {
     }
 }
 
-/// What every answer says of the server, and when.
+/// Header fields of every response: server and date.
 pub(super) struct Stamp {
-    /// Nanoseconds from the worker's clock to 1970.
+    /// Offset in nanoseconds from the worker's clock to the Unix epoch.
     pub(super) offset: u64,
     second: u64,
     fields: Vec<u8>,
 }
 
 impl Stamp {
-    /// The stamp of a worker whose clock shows `now`. The clocks are compared once: what the system's is set by
-    /// afterwards does not matter to a date in seconds.
+    /// The stamp of a worker whose clock shows `now`. The clocks are compared once: later adjustments of the system
+    /// clock are ignored.
     pub(super) fn new(now: Time) -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -111,22 +112,22 @@ impl Stamp {
     }
 }
 
-/// What all connections of a bucket use.
+/// State shared by the connections of a bucket.
 pub(super) struct Parts {
     pub(super) plan: Arc<HttpPlan>,
     pub(super) head_limits: Limits,
     pub(super) counters: Arc<CachePadded<HttpCounters>>,
     pub(super) wheel: Wheel<Id>,
     pub(super) stamp: Stamp,
-    /// Where heads are put together.
+    /// Buffer for heads.
     pub(super) scratch: Vec<u8>,
-    /// The folder that is served; none where objects are.
+    /// The served folder; `None` when serving objects.
     pub(super) files: Option<Files>,
-    /// The access log; none where none is kept.
+    /// The access log, if enabled.
     pub(super) log: Option<Lines>,
 }
 
-/// What a connection has to do with while it is at work.
+/// The context of a connection.
 pub(super) struct ConnectionContext<'a> {
     pub(super) parts: &'a mut Parts,
     pub(super) now: Time,
@@ -134,7 +135,7 @@ pub(super) struct ConnectionContext<'a> {
 }
 
 impl ConnectionContext<'_> {
-    /// A request's head was read: its line in the access log begins.
+    /// A request head was parsed: starts its access log line.
     pub(super) fn begin_line(&mut self, head: &Head<'_>) {
         let slot = self.out.slot();
         if let Some(log) = &mut self.parts.log {
@@ -142,7 +143,7 @@ impl ConnectionContext<'_> {
         }
     }
 
-    /// Adds what was queued of an answer's body to its line.
+    /// Adds queued body bytes of the response to the access log line.
     pub(super) fn add_to_line(&mut self) {
         let slot = self.out.slot();
         if let Some(log) = &mut self.parts.log {
@@ -150,7 +151,7 @@ impl ConnectionContext<'_> {
         }
     }
 
-    /// The answer or the connection has ended, and with it the line.
+    /// The response or the connection has ended: writes the access log line.
     pub(super) fn end_line(&mut self) {
         self.add_to_line();
         let slot = self.out.slot();
@@ -159,7 +160,7 @@ impl ConnectionContext<'_> {
         }
     }
 
-    /// Begins the head of an answer, and counts it by its status, which is what its line in the access log says.
+    /// Begins the head of a response, counts its status, and records it in the access log line.
     pub(super) fn begin_head(&mut self, status: u16, version: Version, keep_alive: bool) {
         let (slot, parts) = (self.out.slot(), &mut *self.parts);
         parts.counters.count_status(status);
@@ -172,7 +173,7 @@ impl ConnectionContext<'_> {
         answer::connection(&mut parts.scratch, version, keep_alive);
     }
 
-    /// Ends the head that was begun, and queues it with what `body` puts behind it.
+    /// Ends the current head, and queues it together with what `body` appends.
     pub(super) fn end_head(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
         let scratch = &mut self.parts.scratch;
         answer::end(scratch);

@@ -1,4 +1,4 @@
-//! One request and its answer: a head and an object in, the answer's head and the beginning of its body out.
+//! One request and its response: takes a head and an object, sends the response's head and the beginning of its body.
 
 use super::context::ConnectionContext;
 use super::files::Found;
@@ -11,27 +11,27 @@ use corelane_proto::http::select::{Selected, select};
 use corelane_proto::http::{answer, pattern};
 use std::sync::Arc;
 
-/// A request whose answer has not begun, or is the request's own body.
+/// A request whose response has not begun, or that is being echoed.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) terms: Terms,
     pub(super) object: Object,
     pub(super) framing: Framing,
     pub(super) expects_continue: bool,
-    /// What is left of the request's body.
+    /// The rest of the request's body.
     pub(super) reader: Option<BodyReader>,
-    /// Bytes of the body so far, and whether they are the pattern.
+    /// Body bytes so far, and whether they match the pattern.
     pub(super) body_bytes: u64,
     pub(super) is_pattern: bool,
 }
 
-/// What an answer has to keep to.
+/// The terms of a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) version: Version,
-    /// Whether the connection stays.
+    /// Whether the connection stays open.
     pub(super) keep_alive: bool,
-    /// Whether only the head is wanted.
+    /// Whether only the head is sent.
     pub(super) head_only: bool,
 }
 
@@ -48,12 +48,12 @@ impl Exchange {
         })
     }
 
-    /// Whether the request's body is the answer's.
+    /// Whether the request's body is echoed.
     pub(super) fn echoes(&self) -> bool {
         self.object.content == Content::Echo
     }
 
-    /// Takes a piece of the request's body, and sends it back where that was asked.
+    /// Processes a piece of the request's body, and echoes it if requested.
     pub(super) fn take(&mut self, data: &[u8], out: &mut Output<'_>) {
         if self.echoes() {
             self.is_pattern = self.is_pattern && pattern::matches(self.body_bytes, data);
@@ -72,8 +72,8 @@ impl Exchange {
 }
 
 impl ConnectionContext<'_> {
-    /// Sends the answer's head, and its body where that is small; what is left of it otherwise. `echoed` is how the request's
-    /// body comes that is to be sent back.
+    /// Sends the response's head, and its body if small; returns the rest of the body otherwise. `echoed` is the
+    /// framing of the request's body to echo.
     pub(super) fn begin_answer(
         &mut self,
         object: &Object,
@@ -105,8 +105,8 @@ impl ConnectionContext<'_> {
         left
     }
 
-    /// Sends the head of an answer with a file, as the request's conditions and ranges have it, and its body where that is
-    /// small; what is left of it otherwise.
+    /// Sends a file according to the request's conditions and ranges: the head, and the body if small; returns the rest
+    /// of the body otherwise.
     pub(super) fn begin_file(&mut self, head: &Head<'_>, found: &Found, terms: Terms) -> Option<Producer> {
         let file = &found.representation;
         let (status, part) = match select(head, file) {
@@ -151,7 +151,7 @@ impl ConnectionContext<'_> {
     }
 }
 
-/// Says how the body ends, and what it will be.
+/// Adds the fields of content type and framing; returns the body.
 fn framing_fields(object: &Object, terms: Terms, echoed: Framing, head: &mut Vec<u8>) -> Option<Producer> {
     let chunked = |head: &mut Vec<u8>| answer::field(head, "Transfer-Encoding", b"chunked");
     if object.content == Content::Echo {

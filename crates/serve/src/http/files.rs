@@ -1,6 +1,6 @@
-//! The files under one folder: a request's path in, an open file and what is known of it out.
+//! The files under a folder: takes a request path, returns an open file and its metadata.
 //!
-//! The kernel resolves the path and refuses whatever leaves the folder, by `..`, by an absolute link or by a race
+//! The kernel resolves the path and rejects everything outside the folder, whether by `..`, an absolute link or a race
 //! (`openat2` with `RESOLVE_BENEATH`, Linux 5.6).
 
 use super::output::SMALL;
@@ -18,27 +18,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an open file is used without a look at the folder: what changes under load is served a second late at most.
+/// How long an open file is used before it is checked again: under load, changes take effect within one second.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Open files that are kept: each takes a descriptor.
+/// Maximum number of cached open files: each uses a descriptor.
 const MOST_KEPT: usize = 256;
 
-/// A folder that one worker serves.
+/// A folder served by one worker.
 pub(super) struct Files {
     root: File,
-    /// Open files by path and query, and until when each is used.
+    /// Open files by path and query, with expiry time.
     kept: HashMap<Vec<u8>, (Arc<Found>, Time)>,
 }
 
-/// A file that is there.
+/// An open file.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) file: Arc<File>,
-    /// All of it, if that is little.
+    /// The content, if small.
     pub(super) content: Option<Box<[u8]>>,
     pub(super) representation: Representation,
-    /// The fields by which a client can ask whether it changed, and for parts of it.
+    /// The validators by which a client can make conditional and range requests.
     pub(super) validators: Vec<u8>,
     pub(super) content_type: &'static str,
 }
@@ -55,7 +55,7 @@ impl Files {
         })
     }
 
-    /// The file of a path and query; the status otherwise.
+    /// Opens the file of a path and query; the error is a status.
     pub(super) fn find(&mut self, path_and_query: &[u8], now: Time) -> Result<Arc<Found>, u16> {
         if let Some((found, until)) = self.kept.get(path_and_query)
             && now < *until
@@ -90,7 +90,7 @@ impl Files {
             path.extend_from_slice(b"/index.html");
             (file, metadata) = self.open_beneath(&path)?;
         }
-        // Neither devices nor pipes: their reads may wait for ever.
+        // Excludes devices and pipes, whose reads may block.
         if !metadata.is_file() {
             return Err(404);
         }
@@ -128,8 +128,8 @@ impl Files {
     }
 }
 
-/// The content of a small file: to copy it into an answer costs less than to have the kernel do so. None when the file has
-/// become shorter than was said.
+/// The content of a small file: copying it into a response is cheaper than sending it from the kernel. `None` if the
+/// file has become shorter than expected.
 fn content(file: &File, length: u64) -> Option<Box<[u8]>> {
     let mut content = vec![0; usize::try_from(length).ok().filter(|_| length <= SMALL)?];
     file.read_exact_at(&mut content, 0).ok()?;
@@ -145,7 +145,7 @@ fn status(errno: Errno) -> u16 {
     }
 }
 
-/// Takes `%20` and the like back (RFC 3986 2.1); none for what is not well formed, or holds a NUL.
+/// Decodes percent-encoding (RFC 3986 2.1); `None` if it is invalid or contains NUL.
 fn decoded(path: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(path.len());
     let mut bytes = path.iter();
@@ -165,7 +165,7 @@ fn decoded(path: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// By the end of the name; what is not known is bytes.
+/// By file name extension; `application/octet-stream` if unknown.
 fn content_type(path: &[u8]) -> &'static str {
     let name = String::from_utf8_lossy(path).to_ascii_lowercase();
     match name.rsplit_once('.').map_or("", |(_, end)| end) {

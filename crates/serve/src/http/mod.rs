@@ -1,7 +1,7 @@
-//! `serve http`: HTTP/1.1 with one pinned worker, one listener and one set of connections a bucket.
+//! `serve http`: HTTP/1.1 with one pinned worker, one listener and one set of connections per bucket.
 //!
-//! In: an [`HttpPlan`]. Out: a running [`HttpServer`], whose [`HttpServed`] holds per bucket what was asked, answered and
-//! refused, by cause.
+//! In: an [`HttpPlan`]. Out: a running [`HttpServer`], whose [`HttpServed`] has requests, responses and errors by
+//! cause, per bucket.
 
 mod access;
 mod bucket;

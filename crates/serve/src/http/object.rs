@@ -1,9 +1,10 @@
-//! Objects made on demand: a target in, what the client wants answered out. So the client decides the load.
+//! Objects generated on demand: takes a target, returns the response that it specifies, so that the client controls the
+//! load.
 
 use corelane_measure::quantity;
 use std::time::Duration;
 
-/// What `GET /` answers.
+/// The content of `GET /`.
 pub(super) const INDEX: &str = "\
 /size/BYTES       that many bytes
 /delay/DURATION   nothing, after a while
@@ -14,42 +15,42 @@ pub(super) const INDEX: &str = "\
 Any of them by query as well: /size/64KiB?delay=10ms&status=404&headers=5&chunks=4
 ";
 
-/// More fields than any client takes would only be a way to fill memory.
+/// Limit on generated fields, to bound memory: clients accept fewer.
 const MOST_HEADERS: u16 = 1_000;
 
-/// The largest object: what a generator of load may ask for in one piece.
+/// The largest object.
 const LARGEST: u64 = 1 << 40;
 
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 
-/// What to answer.
+/// Specification of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Object {
     /// The status.
     pub(super) status: u16,
-    /// Bytes of the body; with chunks, of each.
+    /// Bytes of the body; with chunks, bytes per chunk.
     pub(super) size: u64,
-    /// In how many chunks the body comes; none for a body of known length.
+    /// Number of chunks; `None` for a body with Content-Length.
     pub(super) chunks: Option<u32>,
-    /// Before the answer begins.
+    /// Delay before the response begins.
     pub(super) delay: Duration,
-    /// Fields beside the usual ones.
+    /// Number of additional header fields.
     pub(super) headers: u16,
-    /// What the body is.
+    /// Content of the body.
     pub(super) content: Content,
 }
 
-/// What the body of an object is.
+/// Content of an object's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     /// The pattern.
     Pattern,
-    /// The request's body.
+    /// The request's body, echoed.
     Echo,
     /// The list of objects.
     Index,
-    /// Nothing; the answer says which methods there are.
+    /// Empty; the response lists the allowed methods.
     Methods,
 }
 
@@ -63,8 +64,8 @@ impl Object {
         content: Content::Pattern,
     };
 
-    /// An answer of that status, without a body. 405 says which methods there are, as it has to (RFC 9110 15.5.6), and so does
-    /// 204, which OPTIONS is answered.
+    /// A response with this status and no body. 405 lists the allowed methods, as required (RFC 9110 15.5.6), and so
+    /// does 204, the response to OPTIONS.
     pub(super) fn plain(status: u16) -> Self {
         let content = match status {
             204 | 405 => Content::Methods,
@@ -77,7 +78,7 @@ impl Object {
         }
     }
 
-    /// Reads a path and query; none for what is not there.
+    /// Parses a path and query; `None` if there is no such object.
     pub(super) fn read(path_and_query: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(path_and_query).ok()?;
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
@@ -97,7 +98,7 @@ impl Object {
             return None;
         }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            // What is not ours may be a client's way past a cache.
+            // Unknown settings are ignored: clients use them to bypass caches.
             if let Some((name, value)) = pair.split_once('=')
                 && is_setting(name)
             {
@@ -110,7 +111,7 @@ impl Object {
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         match name {
             "size" => {
-                // Plain digits are what a benchmark asks for, again and again.
+                // Fast path for plain digits, the usual form in benchmarks.
                 let digits = value.bytes().all(|byte| byte.is_ascii_digit());
                 let size = if digits {
                     value.parse().ok()

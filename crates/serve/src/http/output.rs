@@ -1,4 +1,4 @@
-//! Where an answer goes: a connection of the engine, through its TLS session if it has one.
+//! Output of a response: a connection of the engine, through its TLS session if any.
 
 use super::tls::Session;
 use corelane_worker::engine::{self, Id, Ops, Plain};
@@ -8,38 +8,39 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// Copied bodies and heads that one connection may have queued (`stream_queue_bytes` of the engine), and a good deal more
-/// than it does: parsing stops long before.
+/// Maximum bytes of copied bodies and heads queued per connection (`stream_queue_bytes` of the engine); well above
+/// normal use, because parsing pauses much earlier.
 pub(super) const QUEUE_BYTES: usize = 8 << 20;
 
-/// Bodies up to this size are copied behind their head: a copy of so much costs less than a second piece in the send.
+/// Bodies up to this size are copied after their head: the copy is cheaper than a second piece in the send.
 pub(super) const SMALL: u64 = 4_096;
 
-/// Bytes queued on one connection before its answer waits for the client: what a socket's send buffer grows to by default
-/// (`net.ipv4.tcp_wmem`), so that the kernel always has enough. Encrypted bytes are copies of the connection's own: less.
+/// Maximum bytes queued on a connection before its response waits for the client: the default maximum of a socket's
+/// send buffer (`net.ipv4.tcp_wmem`), so that the kernel always has enough. Less with TLS, because encrypted bytes are
+/// copies owned by the connection.
 const WINDOW: u64 = 4 << 20;
 const TLS_WINDOW: u64 = 256 << 10;
 
-/// What the encrypted outputs of a worker use in turn.
+/// Buffers shared by the encrypted outputs of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Sealing {
     pub(super) buffers: corelane_worker::tls::Buffers,
-    /// Encrypted bytes; the engine counts them, too.
+    /// Encrypted bytes sent; also counted by the engine.
     sent: u64,
 }
 
-/// Where the bytes of a connection go.
+/// Output channel of a connection.
 enum Channel<'a> {
     Plain(Plain<'a>),
     Encrypted(Encrypted<'a, UnbufferedServerConnection>),
 }
 
-/// Writes answers to one connection.
+/// Writes responses to one connection.
 pub(super) struct Output<'a> {
     channel: Channel<'a>,
-    /// Bytes of answers' bodies queued since they were last asked for.
+    /// Body bytes queued since the last read of this counter.
     body_bytes: u64,
-    /// What could not be queued: the connection is then of no more use.
+    /// The output could not be queued: the connection is unusable.
     pub(super) overflowed: bool,
 }
 
@@ -73,30 +74,30 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The connection itself.
+    /// The underlying connection.
     fn plain(&mut self) -> &mut Plain<'a> {
         match &mut self.channel {
             Channel::Plain(plain) | Channel::Encrypted(Encrypted { plain, .. }) => plain,
         }
     }
 
-    /// The connection's place among those of its worker.
+    /// The connection's slot in its worker.
     pub(super) fn slot(&mut self) -> usize {
         self.plain().id.slot()
     }
 
-    /// Bytes of answers' bodies queued since this was last asked.
+    /// Returns and resets the number of body bytes queued.
     pub(super) fn take_body_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.body_bytes)
     }
 
-    /// Queues bytes of which the first `head` are no body's.
+    /// Queues bytes; the first `head` of them do not count as body.
     pub(super) fn write_head(&mut self, bytes: &[u8], head: usize) {
         self.body_bytes += (bytes.len() - head) as u64;
         self.overflowed |= self.channel().write(bytes).is_err();
     }
 
-    /// Queues bytes of a body.
+    /// Queues body bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.write_head(bytes, 0);
     }
@@ -106,7 +107,7 @@ impl<'a> Output<'a> {
         self.overflowed |= self.channel().write_static(bytes).is_err();
     }
 
-    /// Queues a part of a file; returns how much of it, or why the file cannot be read.
+    /// Queues a part of a file; returns the number of bytes queued, or the read error.
     pub(super) fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
         let queued = match self.channel().write_file(file, offset, length) {
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
@@ -119,12 +120,12 @@ impl<'a> Output<'a> {
         Ok(queued)
     }
 
-    /// Bytes that the kernel has not taken.
+    /// Bytes not yet accepted by the kernel.
     pub(super) fn queued(&mut self) -> u64 {
         self.channel().queued()
     }
 
-    /// Bytes that may be queued before an answer waits for the client.
+    /// Maximum bytes queued before a response waits for the client.
     pub(super) fn window(&mut self) -> u64 {
         if self.channel().copies() {
             TLS_WINDOW
@@ -133,7 +134,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Ends this side after what is queued. A client with TLS is notified only of an answer that is whole.
+    /// Closes this side after queued bytes are sent. A TLS client gets close_notify only after a complete response.
     pub(super) fn shutdown(&mut self, is_whole: bool) {
         if is_whole {
             self.notify_end();
@@ -142,13 +143,13 @@ impl<'a> Output<'a> {
         plain.ops.shutdown(plain.id);
     }
 
-    /// Closes a connection that the client has not ended, after what is queued.
+    /// Closes a connection that the client has not closed, after queued bytes are sent.
     pub(super) fn close(&mut self) {
         self.notify_end();
         self.close_at_once();
     }
 
-    /// Closes a connection after what is queued.
+    /// Closes a connection after queued bytes are sent.
     pub(super) fn close_at_once(&mut self) {
         let plain = self.plain();
         plain.ops.close(plain.id);
@@ -160,7 +161,7 @@ impl<'a> Output<'a> {
         plain.ops.abort(plain.id);
     }
 
-    /// Turns receiving on or off.
+    /// Pauses or resumes receiving.
     pub(super) fn receive(&mut self, on: bool) {
         let plain = self.plain();
         plain.ops.receive(plain.id, on);
@@ -175,12 +176,12 @@ impl<'a> Output<'a> {
         self.channel().notify_drained();
     }
 
-    /// Tells a client with TLS that nothing more comes (close_notify): without it the end may be an attacker's (RFC 8446 6.1).
+    /// Sends close_notify to a TLS client; without it, the end may be a truncation attack (RFC 8446 6.1).
     pub(super) fn notify_end(&mut self) {
         self.channel().end();
     }
 
-    /// Queues what the session has to send of its own.
+    /// Queues the session's pending output.
     pub(super) fn flush(&mut self) {
         if let Channel::Encrypted(encrypted) = &mut self.channel {
             self.overflowed |= encrypted.flush().is_err();

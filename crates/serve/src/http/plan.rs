@@ -1,4 +1,5 @@
-//! What an HTTP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
+//! The plan of an HTTP server: serialisable, so that it can be printed, passed to a child process and included in a
+//! report.
 
 use super::tls::TlsPlan;
 use crate::streams::Listening;
@@ -8,47 +9,47 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An HTTP server, fully decided.
+/// A fully resolved HTTP server plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HttpPlan {
-    /// Where and how it listens.
+    /// Listener settings.
     #[serde(flatten)]
     pub listening: Listening,
-    /// The folder of files to serve; `None` serves objects made on demand.
+    /// The folder of files to serve; `None` serves generated objects.
     pub root: Option<PathBuf>,
-    /// With which certificate connections are encrypted; `None` for plain ones.
+    /// Certificate for TLS; `None` for plaintext.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
-    /// Where to write the certificate that is made for this run, in PEM.
+    /// File to which the self-signed certificate is written, in PEM.
     #[serde(default)]
     pub write_certificate: Option<PathBuf>,
-    /// What requests and connections may take.
+    /// Limits of requests and connections.
     pub limits: HttpLimits,
-    /// The file that gets a line for each answer; `-` is standard output. `None` keeps no log.
+    /// Access log file; `-` is standard output, `None` disables the log.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
 }
 
-/// What requests and connections may take.
+/// Limits of requests and connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpLimits {
-    /// Bytes of a request line, its CR LF apart; more is 414.
+    /// Maximum bytes of a request line, without CR LF; beyond: 414.
     pub line_bytes: u32,
-    /// Bytes of a head, the empty line that ends it among them; more is 431.
+    /// Maximum bytes of a head, including the final empty line; beyond: 431.
     pub head_bytes: u32,
-    /// Fields of a head; more is 431.
+    /// Maximum number of fields of a head; beyond: 431.
     pub fields: u16,
-    /// Bytes of a body; more is 413.
+    /// Maximum bytes of a body; beyond: 413.
     pub body_bytes: u64,
-    /// Requests that a connection may make; 0 for any number. The answer to the last one closes.
+    /// Maximum requests per connection; 0 for no limit. The last response closes.
     pub requests: u32,
-    /// How long a connection may be idle before it is closed, in milliseconds.
+    /// Idle timeout of a connection, in milliseconds.
     pub idle_ms: u64,
-    /// How long a head may take from its first byte on, in milliseconds; longer is 408.
+    /// Timeout of a head from its first byte on, in milliseconds; beyond: 408.
     pub head_ms: u64,
-    /// How long a body may stand still, in milliseconds; longer is 408.
+    /// Timeout of a body without progress, in milliseconds; beyond: 408.
     pub body_ms: u64,
-    /// How long a client may take nothing of an answer, in milliseconds; then the connection is reset.
+    /// Timeout of a response that the client does not read, in milliseconds; beyond, the connection is reset.
     pub write_ms: u64,
 }
 
@@ -80,7 +81,7 @@ impl HttpLimits {
 }
 
 impl HttpPlan {
-    /// A server of objects on `address`, steered by `steering`, with everything else at its default.
+    /// A server of generated objects on `address`, steered by `steering`, with defaults otherwise.
     #[must_use]
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {

@@ -1,5 +1,4 @@
-//! Bodies that are made as they are sent: what is left of one in, the next pieces out, never more than a window of them
-//! queued.
+//! Bodies generated while they are sent: queues the next pieces of a body, at most one window at a time.
 
 use super::output::Output;
 use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
@@ -8,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// What is left of an answer's body.
+/// The remaining part of a response's body.
 #[derive(Debug)]
 pub(super) enum Producer {
     /// The pattern from `offset` to `end`.
@@ -19,22 +18,22 @@ pub(super) enum Producer {
     File { file: Arc<File>, offset: u64, left: u64 },
 }
 
-/// Chunks; the pattern goes on from one to the next.
+/// Chunks; the pattern continues from one to the next.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    /// Bytes of each, and how many are still to begin.
+    /// Bytes per chunk, and the number of chunks not begun.
     pub(super) size: u64,
     pub(super) left: u32,
-    /// How far the body is, and where the chunk at hand ends.
+    /// Offset in the body, and the end of the current chunk.
     pub(super) offset: u64,
     pub(super) end: u64,
 }
 
 impl Producer {
-    /// Queues the next pieces; says whether the body is complete with them.
+    /// Queues the next pieces; returns whether the body is complete.
     ///
     /// # Errors
-    /// What a file says that can no longer be read.
+    /// If a file can no longer be read.
     pub(super) fn produce(&mut self, out: &mut Output<'_>) -> io::Result<bool> {
         let mut room = out.window().saturating_sub(out.queued());
         while room > 0 {
@@ -64,10 +63,10 @@ impl Producer {
 }
 
 impl Chunks {
-    /// Queues a piece; says whether it was the last.
+    /// Queues a piece; returns whether it was the last.
     fn produce(&mut self, out: &mut Output<'_>) -> bool {
         if self.offset == self.end {
-            // An empty chunk is the last one.
+            // An empty chunk ends the body.
             if self.left == 0 || self.size == 0 {
                 out.write(LAST_CHUNK);
                 return true;
@@ -77,7 +76,7 @@ impl Chunks {
             out.write(size_line(self.size).as_ref());
         }
         let piece = pattern::piece(self.offset, self.end - self.offset);
-        // A small chunk is copied, so that what goes around it is one piece with it.
+        // A small chunk is copied, so that it forms one piece with its framing.
         if piece.len() < 1_024 {
             out.write(piece);
         } else {

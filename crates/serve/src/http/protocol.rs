@@ -1,4 +1,4 @@
-//! HTTP as one of the protocols that servers of connections speak: what its workers share, what is counted per bucket.
+//! HTTP as a protocol of the connection servers: state shared by workers, and counters per bucket.
 
 use super::access::{AccessLog, AccessLogged, Lines};
 use super::bucket::Bucket;
@@ -17,50 +17,50 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::vec;
 
-/// An HTTP server that is running. Dropping it stops it.
+/// A running HTTP server. Dropping it stops it.
 pub type HttpServer = StreamServer<Http>;
 
-/// The counts of an HTTP server: the document that `serve http` ends with.
+/// Results of an HTTP server: the final document of `serve http`.
 pub type HttpServed = StreamsServed<BucketHttp, HttpOwn>;
 
-/// What only an HTTP server reports.
+/// Results specific to HTTP servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HttpOwn {
-    /// What became of the lines of the access log, where one is kept.
+    /// Access log statistics, if a log is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_log: Option<AccessLogged>,
 }
 
-/// The counts of one bucket.
+/// The counters of one bucket.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct BucketHttp {
-    /// What became of its connections.
+    /// Its connections.
     #[serde(flatten)]
     pub connections: ConnectionCounts,
-    /// TLS handshakes that were complete, with a certificate.
+    /// Full TLS handshakes, with a certificate.
     #[serde(default)]
     pub handshakes_full: u64,
     /// TLS handshakes that resumed an earlier session.
     #[serde(default)]
     pub handshakes_resumed: u64,
-    /// Requests whose head was read.
+    /// Requests with a parsed head.
     pub requests: u64,
-    /// Answers by status, `100 Continue` among them. `requests` and the refusals of heads make up all others.
+    /// Responses by status, including `100 Continue`. All others are responses to `requests` and to rejected heads.
     pub answers: BTreeMap<u16, u64>,
-    /// Requests' bodies that were read to their end.
+    /// Request bodies read completely.
     pub bodies: u64,
     /// Their bytes.
     pub body_bytes: u64,
-    /// Of the bodies echoed, those that were the pattern.
+    /// Echoed bodies that matched the pattern.
     pub pattern_bodies: u64,
-    /// Connections closed for having been idle.
+    /// Connections closed by the idle timeout.
     pub idle_closed: u64,
-    /// Requests refused and connections given up, by cause.
+    /// Requests rejected and connections aborted, by cause.
     pub errors: BTreeMap<String, u64>,
 }
 
 impl BucketHttp {
-    /// All errors, each with its cause: `errors`, `accept_failed` and `broken`.
+    /// All errors by cause: `errors`, `accept_failed` and `broken`.
     pub fn all_errors(&self) -> impl Iterator<Item = (&String, &u64)> {
         let connections = &self.connections;
         let failed = connections.accept_failed.iter().chain(&connections.broken);
@@ -81,7 +81,7 @@ impl HttpServed {
 }
 
 impl HttpServer {
-    /// Opens the file of the access log again, as is due after it was renamed. Nothing where none is kept.
+    /// Reopens the access log file after a rename. Does nothing without a log.
     pub fn reopen_access_log(&self) {
         if let Some(log) = &self.protocol.log {
             log.reopen();
@@ -89,11 +89,11 @@ impl HttpServer {
     }
 }
 
-/// HTTP/1.1, with what the workers of a server share.
+/// HTTP/1.1, with the state shared by the workers of a server.
 pub struct Http {
     tls: Option<Arc<ServerConfig>>,
     log: Option<AccessLog>,
-    /// Of each worker that is still to start, where a log is kept.
+    /// For each worker not yet started, if a log is enabled.
     lines: vec::IntoIter<Lines>,
 }
 

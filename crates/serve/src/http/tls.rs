@@ -1,4 +1,4 @@
-//! TLS: a certificate and a key in, or none; what every connection's session is made from out.
+//! TLS: takes a certificate and a key, or none; returns the configuration of all sessions.
 
 use rustls::ServerConfig;
 use rustls::crypto::ring::Ticketer;
@@ -12,47 +12,47 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// With which certificate connections are encrypted.
+/// Certificate for TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TlsPlan {
-    /// One made for this run, signed by itself, for `localhost` and the address.
+    /// Generated for this run, self-signed, for `localhost` and the address.
     SelfSigned,
-    /// From files in PEM.
+    /// PEM files.
     Files {
-        /// The certificate and those that lead to its root, in this order.
+        /// The certificate, followed by its chain.
         certificate: PathBuf,
         /// Its private key.
         key: PathBuf,
     },
 }
 
-/// Why there is no TLS.
+/// Why TLS cannot be set up.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file that cannot be read, or holds something else.
+    /// A file that cannot be read or is invalid.
     #[error("{path}: {reason}", path = path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
-    /// Certificate and key that do not go together.
+    /// Certificate and key that do not match.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
-    /// The certificate cannot be written where it is asked for.
+    /// The generated certificate cannot be written.
     #[error("{path}: {error}", path = path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// What sessions are made from. The certificate made for this run goes to `write` in PEM, for clients to verify it by.
+/// The configuration of sessions. A generated certificate is written to `write` in PEM, for verification by clients.
 pub(super) fn configuration(
     plan: &TlsPlan,
     address: IpAddr,
@@ -81,7 +81,7 @@ pub(super) fn configuration(
         .with_single_cert(certificates, key)
         .map_err(refused)?;
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Tickets that hold the session: buckets share no table of sessions, and none is ever full.
+    // Stateless tickets: buckets share no session table, and none can be full.
     configuration.ticketer = Ticketer::new().map_err(refused)?;
     Ok(Arc::new(configuration))
 }

@@ -1,4 +1,4 @@
-//! Accounts for marked frames: frames and the time of their burst enter; counts and latencies leave.
+//! Accounts for marked frames: takes frames and the time of their burst, returns counts and latencies.
 
 use super::received::StreamReceived;
 use corelane_measure::histogram::Histogram;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 /// Bytes of UDP's header (RFC 768).
 const UDP_HEADER: usize = 8;
-/// A latency above this is no latency: sender and receiver have clocks of different machines.
+/// Latencies above this are invalid: the clocks of sender and receiver are on different machines.
 const ABSURD: Duration = Duration::from_secs(600);
 
-/// What one worker saw.
+/// Results of one worker.
 ///
-/// Streams are distinguished by their marks alone; a stream whose frames reach several workers is put together at the end,
-/// where the order between workers is not known: only loss and duplicates within each worker are.
+/// Streams are distinguished by their marks only. A stream whose frames reach several workers is merged at the end. The
+/// order between workers is then unknown, so reordering is counted only within each worker.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) received: u64,
@@ -28,28 +28,28 @@ pub(super) struct Account {
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
     pub(super) latency: Histogram,
-    /// Marks whose time is in the future or long past.
+    /// Marks with a time in the future or implausibly far in the past.
     pub(super) other_clock: u64,
     pub(super) streams: BTreeMap<u16, Stream>,
-    /// Frames that found the link's receive ring full.
+    /// Frames lost because the link's receive ring was full.
     pub(super) receive_dropped: u64,
-    /// Whether the times of frames are those of a capture.
+    /// Whether frames have the timestamps of a capture.
     pub(super) is_capture: bool,
-    /// Why the link was lost, if that ended it.
+    /// Why the link was lost, if it was.
     pub(super) lost: Option<String>,
 }
 
-/// One stream as one worker saw it.
+/// One stream, as received by one worker.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     sequence: Sequence,
     pub(super) counts: StreamReceived,
-    /// One past the newest number, counted on past 2^32.
+    /// One past the newest number, extended beyond 2^32.
     pub(super) newest: u64,
 }
 
 impl Account {
-    /// Takes note of one frame that came now.
+    /// Records a frame that arrived now.
     #[inline]
     pub(super) fn take(&mut self, frame: &[u8], now: Time) {
         self.received += 1;
@@ -79,7 +79,8 @@ impl Stream {
     fn take(&mut self, number: u32) {
         let end = self.sequence.end();
         let ahead = number.wrapping_sub(end);
-        // Nothing reports what was sent: a number ahead of all others was, one behind was before.
+        // The number sent is unknown: assume that a number ahead of all others was sent last, and one behind was sent
+        // earlier.
         let sent = if ahead <= u32::MAX / 2 {
             number.wrapping_add(1)
         } else {
@@ -100,7 +101,8 @@ impl Stream {
     }
 }
 
-/// What a frame of UDP carries, without padding of Ethernet. A first fragment carries a part, which no mark fits.
+/// The UDP payload of a frame, without Ethernet padding. A first fragment yields a partial payload, which contains no
+/// valid mark.
 #[inline]
 fn payload(frame: &[u8]) -> Option<&[u8]> {
     let dissection = Dissection::of(frame).ok()?;

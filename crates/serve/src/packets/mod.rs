@@ -1,6 +1,6 @@
-//! The receiver of generated packets: what came of each stream, in which order, how late, and what did not.
+//! Receiver of generated packets: per stream, frames received, lost and reordered, and latency.
 //!
-//! In: a [`ReceivePlan`]. Out: a running [`Receiver`], and at its end a [`Received`]. `account` reads the marks of
+//! In: a [`ReceivePlan`]. Out: a running [`Receiver`], and at its end a [`Received`]. `account` parses the marks of
 //! [`corelane_proto::mark`].
 
 mod account;

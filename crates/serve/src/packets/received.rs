@@ -1,10 +1,10 @@
-//! What a receiver of packets saw: the document that `serve packets` ends with.
+//! Results of a packet receiver: the final document of `serve packets`.
 
 use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The counts of a receiver.
+/// The counters of a receiver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Received {
     /// `corelane/received-packets/1`.
@@ -13,51 +13,51 @@ pub struct Received {
     pub link: String,
     /// Seconds from the first marked frame to the last; 0 with fewer than two.
     pub receiving_s: f64,
-    /// Frames that came, of any kind.
+    /// Frames received, of any kind.
     pub received: u64,
-    /// Bytes of them, without check sequence.
+    /// Bytes of these frames, without frame check sequence.
     pub received_bytes: u64,
-    /// Marked frames a second; `None` when they did not come for a measurable time.
+    /// Marked frames per second; `None` if the duration was too short to measure.
     pub frames_per_s: Option<f64>,
     /// Frames with an intact mark.
     pub marked: u64,
-    /// Frames of UDP that have no intact mark: changed on the way, or not the generator's.
+    /// UDP frames without an intact mark: modified in transit, or not from the generator.
     pub changed_or_foreign: u64,
-    /// Frames that are not UDP, later fragments among them.
+    /// Frames that are not UDP, including later fragments.
     pub not_udp: u64,
-    /// Frames that found the link's receive ring full.
+    /// Frames lost because the link's receive ring was full.
     pub receive_dropped: u64,
-    /// What befell the frames before they are counted here, by name, where the link has faults: `dropped`, `truncated`,
-    /// `corrupted`, `duplicated`, `reordered`, `delayed`, and `held` (held back still); none where it has none.
+    /// Frames affected by the link's faults before they were counted here, by fault: `dropped`, `truncated`,
+    /// `corrupted`, `duplicated`, `reordered`, `delayed`, and `held` (still held back); `None` without faults.
     #[serde(default)]
     pub faults: Option<BTreeMap<String, u64>>,
-    /// All streams together.
+    /// Sum over all streams.
     pub total: StreamReceived,
-    /// Each stream: a queue of the generator.
+    /// Results by stream: one per queue of the generator.
     pub streams: Vec<StreamReceived>,
-    /// From the intended send to the arrival; `None` with the reason in `latency_unknown`.
+    /// From the intended send time to arrival; `None` with the reason in `latency_unknown`.
     pub latency: Option<Summary>,
-    /// The same whole, as an HdrHistogram in V2 form.
+    /// The complete histogram, as HdrHistogram V2.
     pub latency_histogram: Option<Histogram>,
     /// Why latency is unknown.
     pub latency_unknown: Option<String>,
-    /// What ended it before its time: the loss of its link.
+    /// The error that ended it early: loss of its link.
     #[serde(default)]
     pub ended_because: Option<String>,
 }
 
-/// What came of one stream.
+/// Results of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamReceived {
-    /// Its number; none for the total.
+    /// Stream number; `None` for the total.
     pub stream: Option<u16>,
-    /// Frames that came for the first time.
+    /// Frames received, duplicates excluded.
     pub received: u64,
-    /// Frames that did not come, of those up to the newest that did. What was lost after it, only the generator can tell.
+    /// Frames lost, up to the newest frame received. Only the generator can detect later losses.
     pub lost: u64,
-    /// Frames that came again.
+    /// Duplicate frames.
     pub duplicated: u64,
-    /// Frames that were overtaken by a later one (counted in `received` too).
+    /// Frames overtaken by a later one (also counted in `received`).
     pub reordered: u64,
     /// Frames too far behind to be distinguished from duplicates.
     pub too_late: u64,

@@ -1,4 +1,4 @@
-//! Runs a receiver of packets: one worker a queue, each with an account of its own, put together at the end.
+//! Runs a packet receiver: one worker per queue, each with separate accounting, merged at the end.
 
 use super::account::Account;
 use super::plan::ReceivePlan;
@@ -16,23 +16,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest that what is there is taken for once it is to stop: under a flood there is always more.
+/// Time limit for draining after a stop: under a flood the queue is never empty.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
-/// Why nothing can be received.
+/// Why packets cannot be received.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
-    /// The link's specification is wrong.
+    /// Invalid link specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Faults that would befall nothing.
-    #[error("nothing is sent here, so faults=sent would befall nothing: leave it out")]
+    /// Send faults on a link that does not send.
+    #[error("nothing is sent here, so faults=sent has no effect: remove it")]
     NothingSent,
     /// The link cannot be opened, or was lost.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A worker could not start or go on.
+    /// A worker could not start or continue.
     #[error(transparent)]
     Crew(CrewError),
 }
@@ -43,7 +43,7 @@ impl From<CrewError> for ReceiveError {
     }
 }
 
-/// A receiver that runs. Dropping it stops it.
+/// A running packet receiver. Dropping it stops it.
 pub struct Receiver {
     plan: ReceivePlan,
     link: Opener,
@@ -86,7 +86,7 @@ impl Server for Receiver {
         Ok(receiver)
     }
 
-    /// How many frames came; all else is known when it is stopped.
+    /// Only the number of frames received; the rest is computed at the stop.
     fn served(&mut self) -> Received {
         Received {
             received: self.received.iter().map(|received| received.get()).sum(),
@@ -94,7 +94,7 @@ impl Server for Receiver {
         }
     }
 
-    /// A file is read to its end, or the link is lost or failed.
+    /// A capture file was read to the end, or the link was lost or failed.
     fn is_finished(&self) -> bool {
         self.crew.is_finished()
     }
@@ -106,7 +106,7 @@ impl Server for Receiver {
     }
 }
 
-/// What a worker runs, until it is asked to stop and has taken what is there.
+/// Main loop of a worker: runs until stopped, then drains.
 fn run(
     mut queues: Vec<AnyLink>,
     burst: usize,
@@ -118,16 +118,16 @@ fn run(
         ..Account::default()
     };
     let ended = take_all(&mut queues, burst, stop, received, &mut account);
-    // What is captured and cannot be written is reported, too; the end of the link no longer matters.
+    // A write error of a capture is also reported; the end of the link is irrelevant then.
     let ended = ended.and_then(|()| {
         let checked = queues.iter_mut().map(Link::check);
         checked
-            .filter(|told| told.as_ref().is_err_and(|error| !error.is_lost()))
+            .filter(|result| result.as_ref().is_err_and(|error| !error.is_lost()))
             .collect()
     });
     account.lost = match ended {
         Ok(()) => None,
-        // What came before is still reported.
+        // Frames received before the loss are still reported.
         Err(error) if error.is_lost() => Some(error.to_string()),
         Err(error) => return Err(error),
     };
@@ -135,7 +135,7 @@ fn run(
     Ok(account)
 }
 
-/// Accounts for what comes until it is asked to stop, and then for what is there still, or until nothing will ever come again.
+/// Accounts for frames until stopped, then drains; ends early if no more frames can arrive.
 fn take_all(
     queues: &mut [AnyLink],
     burst: usize,
@@ -156,7 +156,7 @@ fn take_all(
             came += burst.len();
             for number in 0..burst.len() {
                 burst.prefetch(number + 8);
-                // Of a capture it matters when frames were captured, not when they are read.
+                // For a capture, use the capture time instead of the time of reading.
                 let captured = burst.time(number).filter(|_| account.is_capture);
                 account.take(burst.frame(number), captured.map_or(now, Time::from_nanoseconds));
             }
@@ -172,10 +172,10 @@ fn take_all(
         if stopping && !queues.iter().any(holds) || queues.iter().all(Link::is_ended) {
             return Ok(());
         }
-        // Errors show in the checks below.
+        // Errors are detected by the checks below.
         corelane_link::wait(queues.iter());
         for queue in &mut *queues {
-            // The other end of a ring may close it between the look above and this one.
+            // The peer of a ring may close it between the poll above and this check.
             queue
                 .check()
                 .or_else(|error| if queue.is_ended() { Ok(()) } else { Err(error) })?;
@@ -226,7 +226,7 @@ fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>)
     }
 }
 
-/// The streams, each put together from all workers that saw it.
+/// The streams, each merged over all workers that received it.
 fn streams(counted: &[Account]) -> Vec<StreamReceived> {
     let mut together: BTreeMap<u16, (StreamReceived, u64)> = BTreeMap::new();
     for one in counted {
@@ -238,7 +238,7 @@ fn streams(counted: &[Account]) -> Vec<StreamReceived> {
     }
     let put = |(number, (counts, newest)): (u16, (StreamReceived, u64))| StreamReceived {
         stream: Some(number),
-        // Frames too late to be distinguished from duplicates came for the first time, most likely.
+        // Frames too late to be distinguished from duplicates are most likely not duplicates.
         lost: newest.saturating_sub(counts.received + counts.too_late),
         ..counts
     };

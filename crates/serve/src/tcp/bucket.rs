@@ -1,4 +1,4 @@
-//! The connections of one bucket: bytes are taken, sent or sent back; who makes no progress is counted.
+//! The connections of one bucket: receives, sends or echoes bytes, and counts stalled connections.
 
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
 use crate::service::Service;
@@ -12,26 +12,26 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// Bytes queued on a connection of an echo before nothing more is received on it.
+/// Maximum bytes queued on an echo connection before receiving pauses.
 const ECHO_PAUSE: u64 = 256 << 10;
 
-/// What a source sends: zeros, as the measure is how many.
+/// Data of a source; zeros, because only the amount matters.
 static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SOURCE_WRITE_BYTES as usize].into());
 
-/// The counts of one bucket: written by its worker, read by anyone.
+/// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct TcpCounters {
     pub(super) connections: ConnectionCounters,
-    /// Times that a connection began to stand still.
+    /// Number of stalls.
     pub(super) stalls: Counter,
-    /// Connections that stand still now.
+    /// Connections stalled now.
     pub(super) stalled: Counter,
     pub(super) out_of_order: Counter,
     pub(super) retransmitted: Counter,
 }
 
 impl TcpCounters {
-    /// Counts a connection that stands still now or does not, and did before or did not.
+    /// Updates the counters after a connection's stall state changed or stayed the same.
     fn set_stalled(&self, before: bool, now: bool) {
         let others = self.stalled.get().saturating_sub(u64::from(before));
         self.stalled.set(others + u64::from(now));
@@ -41,9 +41,9 @@ impl TcpCounters {
 /// One bucket.
 pub struct Bucket {
     mode: TcpMode,
-    /// What a source writes at once.
+    /// One write of a source.
     block: &'static [u8],
-    /// After how long without progress a connection stands still.
+    /// Time without progress after which a connection counts as stalled.
     stall: Duration,
     counters: Arc<CachePadded<TcpCounters>>,
     connections: Vec<Option<Connection>>,
@@ -54,11 +54,11 @@ pub struct Bucket {
 struct Connection {
     id: Id,
     timer: Timer,
-    /// Bytes received, or of a source: bytes that the kernel took.
+    /// Bytes received; for a source, bytes accepted by the kernel.
     progress: u64,
     last_progress: u64,
     stalled: bool,
-    /// What the kernel said of it last.
+    /// The last `TCP_INFO` values.
     seen: StreamInformation,
 }
 
@@ -92,8 +92,7 @@ impl Bucket {
         }
     }
 
-    /// Queues what a source sends next: one write, which is more than what a connection's send buffer has room for where it
-    /// is not small on purpose.
+    /// Queues the next write of a source, which exceeds a connection's send buffer unless configured small.
     fn feed(&mut self, ops: &mut Ops, id: Id) {
         let block = self.block;
         if let Some(connection) = self.at(id) {
@@ -112,7 +111,7 @@ impl Bucket {
             connection.progress += bytes.len() as u64;
         }
         if self.mode == TcpMode::Echo {
-            // Not full: nothing is received while more than a part of the queue is in use.
+            // Cannot be full: receiving pauses once part of the queue is in use.
             let _ = ops.write(id, bytes);
             if ops.queued(id) > ECHO_PAUSE {
                 ops.receive(id, false);
@@ -121,7 +120,7 @@ impl Bucket {
         }
     }
 
-    /// Looks whether a connection made progress, and what the kernel has to say of it.
+    /// Checks the progress of a connection, and reads its `TCP_INFO`.
     fn look(&mut self, ops: &mut Ops, now: Time, id: Id) {
         self.sample(ops, id);
         let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
@@ -140,7 +139,7 @@ impl Bucket {
         counters.set_stalled(before, stalled);
     }
 
-    /// Counts what the kernel saw of a connection since the last time.
+    /// Adds the changes of `TCP_INFO` since the last check.
     fn sample(&mut self, ops: &Ops, id: Id) {
         let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
             return;
@@ -159,7 +158,7 @@ impl Bucket {
         }
     }
 
-    /// The client has ended its side: what the kernel has taken for it still goes, and of a source nothing more.
+    /// The client has closed its side: bytes accepted by the kernel are still sent; a source sends no more.
     fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
         self.sample(ops, id);
         if self.mode == TcpMode::Source {

@@ -1,7 +1,7 @@
-//! `serve tcp`: a sink, a source or an echo of bytes, with one pinned worker and one listener a bucket.
+//! `serve tcp`: a sink, source or echo of bytes, with one pinned worker and one listener per bucket.
 //!
-//! In: a [`TcpPlan`]. Out: a running [`TcpServer`], whose [`TcpServed`] holds per bucket what the receiver saw: bytes,
-//! segments out of order, connections that stood still.
+//! In: a [`TcpPlan`]. Out: a running [`TcpServer`], whose [`TcpServed`] has the receiver's counters per bucket: bytes,
+//! segments out of order, stalled connections.
 
 mod bucket;
 mod plan;

@@ -1,46 +1,47 @@
-//! What a TCP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
+//! The plan of a TCP server: serialisable, so that it can be printed, passed to a child process and included in a
+//! report.
 
 use crate::streams::Listening;
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What is done with each connection.
+/// Mode of a TCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TcpMode {
-    /// Takes bytes and sends none.
+    /// Receives bytes and sends none.
     Sink,
-    /// Sends bytes as fast as they are taken.
+    /// Sends bytes as fast as the client accepts them.
     Source,
-    /// Sends back what it gets.
+    /// Sends received bytes back.
     Echo,
 }
 
-/// What a source hands the kernel at once, unless asked otherwise: enough that the size costs nothing.
+/// Default size of a source's write: large enough that the cost per call does not matter.
 pub const SOURCE_WRITE_BYTES: u32 = 1 << 20;
 
 const fn source_write_bytes() -> u32 {
     SOURCE_WRITE_BYTES
 }
 
-/// A TCP server, fully decided.
+/// A fully resolved TCP server plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TcpPlan {
-    /// Where and how it listens.
+    /// Listener settings.
     #[serde(flatten)]
     pub listening: Listening,
-    /// What is done with each connection.
+    /// Mode.
     pub mode: TcpMode,
-    /// Bytes of each write of a source; the next one follows when the kernel took them all.
+    /// Bytes per write of a source; the next write follows once the kernel has accepted all of them.
     #[serde(default = "source_write_bytes")]
     pub write_bytes: u32,
-    /// After how long without progress a connection stands still, in milliseconds.
+    /// Milliseconds without progress after which a connection counts as stalled.
     pub stall_ms: u64,
 }
 
 impl TcpPlan {
-    /// A server on `address`, steered by `steering`, with everything else at its default.
+    /// A server on `address`, steered by `steering`, with defaults otherwise.
     #[must_use]
     pub fn new(address: SocketAddr, mode: TcpMode, steering: Steering) -> Self {
         Self {

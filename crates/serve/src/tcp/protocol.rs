@@ -1,4 +1,4 @@
-//! TCP as one of the protocols that servers of connections speak: what is counted per bucket.
+//! TCP as a protocol of the connection servers: counters per bucket.
 
 use super::bucket::{Bucket, TcpCounters};
 use super::plan::{TcpMode, TcpPlan};
@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A TCP server that is running. Dropping it stops it.
+/// A running TCP server. Dropping it stops it.
 pub type TcpServer = StreamServer<Tcp>;
 
-/// The counts of a TCP server: the document that `serve tcp` ends with.
+/// Results of a TCP server: the final document of `serve tcp`.
 pub type TcpServed = StreamsServed<BucketTcp, TcpOwn>;
 
-/// What only a TCP server reports.
+/// Results specific to TCP servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TcpOwn {
-    /// What it did with each connection.
+    /// Its mode.
     pub mode: TcpMode,
 }
 
-/// The counts of one bucket.
+/// The counters of one bucket.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct BucketTcp {
-    /// What became of its connections.
+    /// Its connections.
     #[serde(flatten)]
     pub connections: ConnectionCounts,
-    /// Segments received out of order (`TCP_INFO`), of connections looked at while open: what the last look of one that
-    /// was reset did not see is missing.
+    /// Segments received out of order (`TCP_INFO`), sampled while connections are open: for a reset connection, those
+    /// after the last sample are missing.
     pub out_of_order_segments: u64,
-    /// Segments sent again (`TCP_INFO`), counted alike.
+    /// Retransmitted segments (`TCP_INFO`), with the same limitation.
     pub retransmitted_segments: u64,
-    /// Times that a connection began to stand still.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Connections that stand still.
+    /// Connections stalled now.
     pub stalled: u64,
 }
 
-/// Bytes without a protocol of their own.
+/// Bytes without an application protocol.
 pub struct Tcp;
 
 impl Protocol for Tcp {

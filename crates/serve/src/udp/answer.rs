@@ -1,6 +1,7 @@
-//! On which socket an answer leaves: the socket that a datagram came on and its sender in, a socket and perhaps a peer out.
+//! The socket on which an answer is sent: takes the receiving socket and the sender's address, returns a socket and, if
+//! required, a peer.
 //!
-//! The four ways to answer differ here, and in who chooses the transmit queue (see [`Answers`]).
+//! The four ways to answer differ in this choice, and in how the transmit queue is selected (see [`Answers`]).
 
 use super::plan::UdpPlan;
 use crate::udp::Answers;
@@ -13,11 +14,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
 
-/// Flows of a worker that get a socket of their own; two descriptors each, of the 20,000 that a process may often have at
-/// most. More are answered on the bucket's socket, and counted.
+/// Maximum number of flows per worker with their own socket; each uses two descriptors, of an assumed limit of 20,000
+/// per process. Further flows are answered on the bucket's socket, and counted.
 const MOST_CONNECTED: usize = 1_024;
 
-/// A socket that a worker opened for one flow, and the worker's number.
+/// A socket opened by a worker for one flow, and the worker's index.
 pub(super) type Connected = (usize, UdpSocket);
 
 /// How a worker answers.
@@ -26,27 +27,27 @@ pub(super) struct Answering {
     pub(super) address: SocketAddr,
     pub(super) steerer: Arc<ArcSwap<Steerer>>,
     pub(super) worker: usize,
-    /// Gets the sockets that are opened for one flow each.
+    /// Receives the sockets opened for single flows.
     pub(super) opened: mpsc::Sender<Connected>,
-    /// The worker's own socket, on which flows appear first; none before the engine has it.
+    /// The worker's own socket, on which new flows arrive; `None` before it is registered.
     pub(super) own: Option<Id>,
-    /// One socket per bucket, in order, where the worker's own hash chooses among them.
+    /// One socket per bucket, in order, if the worker selects by its own hash.
     pub(super) by_bucket: Vec<Id>,
-    /// The sockets of flows that have one of their own.
+    /// Flows with their own socket.
     pub(super) by_peer: HashMap<SocketAddr, Id>,
 }
 
-/// An answer's way out.
+/// The route of an answer.
 pub(super) struct Way {
     pub(super) socket: Id,
-    /// None where the socket knows it.
+    /// `None` for a connected socket.
     pub(super) peer: Option<SocketAddr>,
-    /// Whether the flow should have had a socket of its own, and could not.
+    /// Whether the flow should have its own socket, but does not.
     pub(super) unconnected: bool,
 }
 
 impl Answering {
-    /// How to answer what came on `socket` from `peer`.
+    /// The route for an answer to `peer`, whose datagram arrived on `socket`.
     pub(super) fn way(&mut self, ops: &mut Ops, socket: Id, peer: SocketAddr) -> Way {
         let same = Way {
             socket,
@@ -74,7 +75,7 @@ impl Answering {
         }
     }
 
-    /// The socket of the bucket that the flow's hash names.
+    /// The socket of the bucket selected by the flow's hash.
     fn of_bucket(&self, peer: SocketAddr) -> Option<Id> {
         let tuple = Tuple::new(peer, self.address).ok()?;
         let bucket = self.steerer.load().bucket_of(&tuple);
@@ -99,12 +100,12 @@ impl Answering {
         let socket = socket.map_err(io::Error::other)?;
         let counted = socket.try_clone()?;
         let id = ops.datagrams(socket, DatagramOptions::default())?;
-        // A server that is being stopped counts no more.
+        // Fails when the server is being stopped, and counts no longer matter.
         let _ = self.opened.send((self.worker, counted));
         Ok(id)
     }
 
-    /// Forgets a socket that was closed.
+    /// Removes a closed socket.
     pub(super) fn closed(&mut self, socket: Id) {
         self.by_peer.retain(|_, id| *id != socket);
     }

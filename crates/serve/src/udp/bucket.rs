@@ -1,7 +1,7 @@
-//! What a worker does with datagrams: answers them, counts, and samples which bucket their hash names.
+//! Datagram handling of a worker: answers, counts, and samples the bucket that their hash selects.
 //!
-//! In: events of its engine, or datagrams one by one from elsewhere. Out: answers through the engine, counts in the
-//! worker's own block, sampled flows in a ring that the control thread empties.
+//! In: events of its engine, or single datagrams from a mailbox. Out: answers through the engine, counts in the
+//! worker's own block, sampled flows in a ring that the control thread drains.
 
 use super::answer::Answering;
 use super::describe::Describing;
@@ -15,37 +15,37 @@ use corelane_worker::{CachePadded, Counter, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Datagrams between two samples. A prime, so that flows served in rotation are all sampled.
+/// Datagrams per sample. A prime, so that flows in rotation are all sampled.
 const SAMPLE_INTERVAL: u32 = 251;
 
-/// Datagrams sampled without an interval at the start, so that a handful of datagrams is checked too.
+/// Number of datagrams sampled without an interval at the start, so that short runs are checked too.
 const SAMPLED_AT_START: u32 = 64;
 
-/// Ports that are never answered: 0 is no port, and echo (7), quotd (17) and chargen (19) answer an answer (RFC 862, 865,
-/// 864), which would go round for ever.
+/// Ports that are never answered: 0 is invalid, and echo (7), quotd (17) and chargen (19) answer answers (RFC 862, 865,
+/// 864), which would loop forever.
 const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
 
-/// The counts of one worker: written by it alone, read by anyone.
+/// The counters of one worker: written by it alone, readable by any thread.
 #[derive(Debug, Default)]
 pub(super) struct BucketCounters {
     pub(super) seen: Counter,
     pub(super) seen_bytes: Counter,
     pub(super) answered: Counter,
-    /// Answers of flows that should have had a socket of their own.
+    /// Answers of flows without a socket of their own although they should have one.
     pub(super) answered_unconnected: Counter,
     pub(super) queue_full: Counter,
     pub(super) refused_port: Counter,
     pub(super) refused_peer: Counter,
     pub(super) truncated: Counter,
-    /// Answers that the kernel refused.
+    /// Answers refused by the kernel.
     pub(super) send_failed: CauseCounters,
     pub(super) steering_samples: Counter,
     pub(super) steering_right: Counter,
 }
 
-/// What one worker's engine calls.
+/// Event handler of a worker's engine.
 pub(super) struct BucketHandler {
-    /// The bucket whose datagrams it should get; none where the model gives it those of all.
+    /// The bucket whose datagrams it should receive; `None` if the model does not assign buckets.
     pub(super) bucket: Option<Bucket>,
     pub(super) address: SocketAddr,
     pub(super) plan: Arc<UdpPlan>,
@@ -53,15 +53,15 @@ pub(super) struct BucketHandler {
     pub(super) counters: Arc<CachePadded<BucketCounters>>,
     pub(super) sampled_flows: rtrb::Producer<SocketAddr>,
     pub(super) answering: Answering,
-    /// None where nobody asked for the flows' metadata.
+    /// `None` unless flow metadata was requested.
     pub(super) describing: Option<Describing>,
-    /// Datagrams up to the next sample; 1 at the start.
+    /// Datagrams until the next sample; 1 at the start.
     pub(super) until_sample: u32,
     pub(super) samples: u32,
 }
 
 impl BucketHandler {
-    /// Takes one datagram from elsewhere, which it answers on the socket of `id` if the server answers.
+    /// Handles a datagram from a mailbox; answers it on the socket of `id` if the server answers.
     pub(super) fn take(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         if let Some(describing) = &mut self.describing {
             describing.describe(std::iter::once(datagram.peer));
@@ -78,7 +78,7 @@ impl BucketHandler {
         }
     }
 
-    /// Answers one datagram unless a rule forbids it.
+    /// Answers a datagram unless a rule forbids it.
     fn answer(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         if UNANSWERED_PORTS.contains(&datagram.peer.port()) || datagram.peer.port() == self.address.port() {
             self.counters.refused_port.add(1);
@@ -97,7 +97,7 @@ impl BucketHandler {
         }
     }
 
-    /// Every so often, asks the hash which bucket a datagram belongs to.
+    /// Samples: periodically computes the bucket of a datagram by its hash.
     fn sample(&mut self, peer: SocketAddr) {
         self.until_sample -= 1;
         if self.until_sample > 0 {
@@ -109,7 +109,7 @@ impl BucketHandler {
         } else {
             SAMPLE_INTERVAL
         };
-        // A wildcard socket does not know which of its addresses was meant, and so not the hash either.
+        // On a wildcard socket the destination address is unknown, and therefore the hash.
         if self.address.ip().is_unspecified() {
             return;
         }
@@ -122,7 +122,7 @@ impl BucketHandler {
                 .steering_right
                 .add(u64::from(self.steerer.load().bucket_of(&tuple) == bucket));
         }
-        // A full ring loses a sample, not a datagram.
+        // If the ring is full, only a sample is lost.
         let _ = self.sampled_flows.push(peer);
     }
 }

@@ -1,5 +1,5 @@
-//! What a worker knows of each datagram's flow, and how often each came: datagrams in, hash, hash type and bucket of each out;
-//! the counts by them whenever the control thread asks.
+//! Flow metadata of each datagram, and counts by it: takes datagrams, returns hash, hash type and bucket of each, and
+//! counts to the control thread on request.
 
 use arc_swap::ArcSwap;
 use corelane_rss::{FlowMetadata, Protocol, Steerer, Tuple};
@@ -9,19 +9,19 @@ use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Different hashes that a worker counts; datagrams of more are counted together.
+/// Maximum number of distinct hashes counted per worker; the datagrams of further hashes are counted together.
 const MOST_HASHES: usize = 65_536;
 
-/// How often one flow, as far as its hash distinguishes flows, was seen.
+/// Count of one flow, as far as its hash identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCount {
-    /// The hash, `0x` and eight hexadecimal digits.
+    /// The hash: `0x` and eight hexadecimal digits.
     pub hash: String,
-    /// How it was made, as NDIS names it: `UDP_IPV4`, or `IPV4` for a 2-tuple.
+    /// Hash type, as named by NDIS: `UDP_IPV4`, or `IPV4` for a 2-tuple.
     pub hash_type: String,
-    /// The bucket that the hash falls on.
+    /// The bucket that the hash selects.
     pub bucket: u16,
-    /// The worker that saw it.
+    /// The worker that received it.
     pub worker: u16,
     /// Datagrams.
     pub count: u64,
@@ -30,29 +30,29 @@ pub struct FlowCount {
 /// The counts of all flows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCounts {
-    /// One entry for every hash, hash type and bucket that a worker saw; by worker, the largest count first.
+    /// One entry per hash, hash type, bucket and worker; by worker, in descending order of counts.
     pub flows: Vec<FlowCount>,
-    /// Datagrams of further flows, once a worker had 65,536 of them.
+    /// Datagrams of further flows, after 65,536 per worker.
     pub uncounted: u64,
 }
 
-/// What one worker counted.
+/// The counts of one worker.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counted {
     flows: HashMap<FlowMetadata, u64>,
     uncounted: u64,
 }
 
-/// The counts of one worker, which it holds for the length of a batch.
+/// The counts of one worker, which locks them for one batch at a time.
 pub(super) type SharedCounts = Arc<Mutex<Counted>>;
 
-/// Describes the datagrams of one worker.
+/// Computes the flow metadata of one worker's datagrams.
 pub(super) struct Describing {
     address: SocketAddr,
     steerer: Arc<ArcSwap<Steerer>>,
     tuples: Vec<Tuple>,
     described: Vec<FlowMetadata>,
-    /// None where flows are described and not counted.
+    /// `None` if flows are described but not counted.
     counted: Option<SharedCounts>,
 }
 
@@ -71,8 +71,8 @@ impl Describing {
         }
     }
 
-    /// Describes a batch of datagrams by their senders, all of the server's own address family, and counts them: this is the
-    /// application's part.
+    /// Computes the metadata of a batch of datagrams from their senders, all of the server's own address family, and
+    /// counts them: this is the application's part.
     pub(super) fn describe(&mut self, peers: impl Iterator<Item = SocketAddr>) {
         let address = self.address;
         self.tuples.clear();
@@ -81,7 +81,7 @@ impl Describing {
         let steerer = self.steerer.load();
         steerer.describe(&self.tuples, Protocol::Udp, &mut self.described);
         let Some(counted) = &self.counted else {
-            // Nobody counts: the application has it, and that is all.
+            // Without counting, only prevents the work from being optimised away.
             std::hint::black_box(&self.described);
             return;
         };
@@ -98,11 +98,11 @@ impl Describing {
 }
 
 impl FlowCounts {
-    /// Puts the counts of workers together, in their order.
+    /// Merges the counts of workers, in their order.
     pub(super) fn of(workers: &[SharedCounts]) -> Self {
         let mut all = Self::default();
         for (worker, counted) in workers.iter().enumerate() {
-            // Copied, so that the worker waits no longer than that takes.
+            // Copied, to hold the worker's lock as briefly as possible.
             let counted = lock(counted).clone();
             let mut own: Vec<FlowCount> = (counted.flows.iter())
                 .map(|(FlowMetadata { hash, bucket }, count)| FlowCount {
@@ -140,7 +140,7 @@ mod tests {
             generation: 0,
         };
         let counted = [SharedCounts::default(), SharedCounts::default()];
-        // The verification suite's first tuple, and its neighbour.
+        // The first tuple of the verification suite, and a neighbour.
         let server = "161.142.100.80:1766".parse().unwrap();
         let (often, once) = ("66.9.149.187:2794", "66.9.149.187:2795");
         let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));

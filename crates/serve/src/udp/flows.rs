@@ -1,19 +1,19 @@
-//! Which flows reached which worker, on which CPU their receive path ran, and on which CPU and queue their answers left: samples
-//! of the same traffic, joined by the flow's source.
+//! Locality of flows: the worker that received a flow, the CPU of its receive path, and the CPU and queue on which its
+//! answers left; samples of the same traffic, joined by the flow's source address.
 //!
-//! In: sources that workers saw, and what the device taps saw of them. Out: per worker, how many tapped
-//! datagrams there were and how many of them were received, or answered, where they should be. Where several workers share a flow, its
-//! tapped datagrams are shared out as the workers saw them: the kernel does not choose the worker by the receiving CPU
-//! there, so the two are independent within a flow.
+//! In: sources sampled by workers, and sightings of the device taps. Out: per worker, the number of tapped datagrams,
+//! and of those received or answered on the correct CPU. If several workers share a flow, its tapped datagrams are
+//! distributed in proportion to the workers' samples: the kernel does not select the worker by the receiving CPU in
+//! that case, so the two are independent within a flow.
 
 use corelane_worker::locality::{Observer, Sighting};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Flows remembered; with more, the first ones seen stand for the rest.
+/// Maximum number of flows remembered; further flows are ignored.
 const MOST_FLOWS: usize = 65_536;
 
-/// How often each of a few values (workers, CPUs) came up.
+/// Frequencies of a few values (workers, CPUs).
 struct Tally<K>(Vec<(K, u64)>);
 
 /// Tallies by flow.
@@ -37,25 +37,25 @@ struct Departure {
     queue: u16,
 }
 
-/// Of one worker's answers, how many were seen leaving, and how many of them where they should.
+/// Of one worker's answers, the number seen leaving, and the number that left on the correct CPU and queue.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Departed {
     pub(super) samples: u64,
     pub(super) on_cpu: u64,
     pub(super) on_queue: u64,
-    /// On the bucket's CPU and on its queue.
+    /// On both the bucket's CPU and its queue.
     pub(super) right: u64,
 }
 
 /// The samples.
 pub(super) struct Flows {
-    /// The taps of what the device receives and sends.
+    /// The tap of received packets.
     received: Option<Observer>,
     sent: Option<Observer>,
     pub(super) seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>,
     workers: ByFlow<usize>,
     receiving_cpus: ByFlow<u32>,
-    /// By the peer that was answered.
+    /// By the answered peer.
     departures: ByFlow<Departure>,
 }
 
@@ -71,7 +71,7 @@ impl Flows {
         }
     }
 
-    /// Takes in what was sampled since the last call.
+    /// Processes the samples since the last call.
     pub(super) fn collect(&mut self) {
         for (worker, flows) in self.seen_by_workers.iter_mut().enumerate() {
             while let Ok(source) = flows.pop() {
@@ -84,7 +84,7 @@ impl Flows {
         });
         let departures = &mut self.departures;
         watch(&mut self.sent, |sighting| {
-            // A frame too short to tell its queue is no sample.
+            // A frame too short to identify its queue is not sampled.
             if let Some(queue) = sighting.queue {
                 let cpu = sighting.cpu;
                 note(departures, sighting.destination, Departure { cpu, queue });
@@ -92,7 +92,7 @@ impl Flows {
         });
     }
 
-    /// For each worker of these CPUs: tapped datagrams of its flows, and those of them received on its CPU.
+    /// For each worker of these CPUs: tapped datagrams of its flows, and those received on its CPU.
     pub(super) fn locality(&self, cpus: &[u32]) -> Vec<(u64, u64)> {
         let count =
             |counts: &dyn Fn(usize, &u32) -> bool| self.joined(&self.receiving_cpus, cpus.len(), counts);
@@ -101,7 +101,7 @@ impl Flows {
         all.into_iter().zip(local).collect()
     }
 
-    /// For each worker of these CPUs, the bucket's queue being its number modulo `queues`: where its answers left.
+    /// For each worker of these CPUs: where its answers left. The bucket's queue is its number modulo `queues`.
     pub(super) fn departed(&self, cpus: &[u32], queues: u32) -> Vec<Departed> {
         let on_cpu = |worker: usize, left: &Departure| left.cpu == cpus[worker];
         let on_queue =
@@ -120,7 +120,7 @@ impl Flows {
         (0..cpus.len()).map(departed).collect()
     }
 
-    /// For each of so many workers, tapped datagrams of its flows for which `counts` is true, given worker and value.
+    /// For each worker: tapped datagrams of its flows for which `counts`, given worker and value, is true.
     fn joined<K>(&self, tapped: &ByFlow<K>, workers: usize, counts: &dyn Fn(usize, &K) -> bool) -> Vec<u64> {
         let mut sums = vec![0.0; workers];
         for (source, tapped) in tapped {
@@ -138,9 +138,9 @@ impl Flows {
     }
 }
 
-/// Notes what a tap saw since the last time.
+/// Processes a tap's sightings since the last call.
 fn watch(observer: &mut Option<Observer>, each: impl FnMut(Sighting)) {
-    // A device that went away shows nothing more; what it showed before still counts.
+    // A lost device yields no more sightings; earlier ones still count.
     if observer
         .as_mut()
         .is_some_and(|tap| tap.drain(MOST_FLOWS, each).is_err())
@@ -165,7 +165,7 @@ mod tests {
             note(&mut flows.receiving_cpus, shared, 4);
             note(&mut flows.receiving_cpus, own, 4);
         }
-        // Nobody saw this one: it belongs to no worker.
+        // Not sampled by a worker: assigned to none.
         note(&mut flows.receiving_cpus, "10.0.0.3:1".parse().unwrap(), 4);
         assert_eq!(flows.locality(&[4, 5]), [(75, 75), (125, 0)]);
     }
@@ -185,7 +185,7 @@ mod tests {
             right: 2,
         };
         assert_eq!(flows.departed(&[4, 5], 2), [Departed::default(), expected]);
-        // A device with one queue: it is everybody's.
+        // A device with one queue serves every bucket.
         assert_eq!(flows.departed(&[4, 5], 1)[1].on_queue, 2);
     }
 }

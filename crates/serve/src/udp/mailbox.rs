@@ -1,5 +1,5 @@
-//! The mailbox from a reader to one worker: datagrams by value, in order, through bounded rings that neither side waits
-//! for. What does not fit is refused, and the reader counts it.
+//! The mailbox from a reader to one worker: datagrams by value, in order, in bounded lock-free rings. A datagram that
+//! does not fit is rejected, and counted by the reader.
 //!
 //! In: [`Outbox::post`]. Out: [`Inbox::take`].
 
@@ -7,14 +7,14 @@ use corelane_worker::engine::Datagram;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::SocketAddr;
 
-/// Bytes of payloads that a mailbox holds: some 2,000 datagrams of the posts' 510 bytes, a few milliseconds of one worker's
-/// rate, as a socket buffer of 4 MiB holds some 3,200 of them.
+/// Payload capacity of a mailbox: some 2,000 datagrams of the posts' 510 bytes, a few milliseconds at one worker's
+/// rate; a socket buffer of 4 MiB holds some 3,200 of them.
 const MAILBOX_BYTES: usize = 1 << 20;
 
-/// Datagrams that a mailbox holds, however short they are.
+/// Maximum number of datagrams in a mailbox, however short they are.
 const MAILBOX_DATAGRAMS: usize = MAILBOX_BYTES / 64;
 
-/// A datagram but for its payload, which lies in the other ring.
+/// A datagram without its payload, which is in the other ring.
 struct Header {
     peer: SocketAddr,
     length: usize,
@@ -31,7 +31,7 @@ pub(super) struct Outbox {
 pub(super) struct Inbox {
     headers: Consumer<Header>,
     payloads: Consumer<u8>,
-    /// The payload being looked at: in the ring it may lie in two pieces.
+    /// The current payload, made contiguous: in the ring it may wrap.
     payload: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Outbox {
         self.payloads
             .push_entire_slice(datagram.payload)
             .map_err(|_| Full)?;
-        // Behind its payload: what shows a header has the payload, too.
+        // Pushed after its payload: a visible header implies a visible payload.
         let header = Header {
             peer: datagram.peer,
             length: datagram.payload.len(),
@@ -71,7 +71,7 @@ impl Outbox {
 }
 
 impl Inbox {
-    /// Takes the oldest datagram out, if there is one.
+    /// Removes and returns the oldest datagram, if any.
     pub(super) fn take(&mut self) -> Option<Datagram<'_>> {
         let header = self.headers.pop().ok()?;
         self.payload.resize(header.length, 0);
@@ -89,9 +89,9 @@ impl Inbox {
         self.headers.is_empty()
     }
 
-    /// Whether the reader is gone and everything it posted was taken.
+    /// Whether the reader has ended and the mailbox is empty.
     pub(super) fn is_finished(&self) -> bool {
-        // In this order: what was posted before the reader left is seen.
+        // In this order, so that datagrams posted before the reader ended are seen.
         self.headers.is_abandoned() && self.headers.is_empty()
     }
 }

@@ -1,7 +1,7 @@
-//! `serve udp`: a UDP echo or sink with one pinned worker a bucket, or under one of the models that are its rivals.
+//! `serve udp`: a UDP echo or sink with one pinned worker per bucket, or under one of the other models, for comparison.
 //!
-//! In: a [`UdpPlan`]. Out: a running [`UdpServer`], whose [`UdpServed`] holds per bucket what was seen, answered and
-//! dropped, and from samples whether the right socket and the right CPU got it.
+//! In: a [`UdpPlan`]. Out: a running [`UdpServer`], whose [`UdpServed`] has datagrams received, answered and dropped
+//! per bucket, and from samples the share that reached the correct socket and CPU.
 
 mod answer;
 mod bucket;

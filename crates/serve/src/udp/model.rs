@@ -1,30 +1,30 @@
 //! What a UDP server does with a datagram (mode), how the datagram reaches its worker (model), and how it is answered.
 //!
-//! Vocabulary only: names as documents and flags spell them, and words for people.
+//! Names used in documents and flags, and descriptions.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a datagram finds its worker. All but the last are rivals that exact steering is measured against.
+/// How a datagram reaches its worker. All but the last are baselines for exact steering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
-    /// One socket, one thread: whatever the number of buckets, one CPU serves.
+    /// One socket, one thread: one CPU serves all buckets.
     Single,
-    /// One socket, many threads that compete for what it holds.
+    /// One socket, many threads that compete for its datagrams.
     Shared,
-    /// One thread reads the one socket and hands each datagram to the worker of its bucket through a mailbox.
+    /// One thread reads the only socket and passes each datagram to the worker of its bucket through a mailbox.
     Farm,
-    /// One socket a worker, chosen by the kernel's own hash over an `SO_REUSEPORT` group.
+    /// One socket per worker, selected by the kernel's hash over an `SO_REUSEPORT` group.
     Reuseport,
-    /// The same group, with each socket bound to the datagrams that its worker's CPU receives (`SO_INCOMING_CPU`).
+    /// The same group; each socket receives the datagrams that arrive on its worker's CPU (`SO_INCOMING_CPU`).
     IncomingCpu,
-    /// By the RSS hash and the indirection table: one socket a bucket.
+    /// By RSS hash and indirection table: one socket per bucket.
     Exact,
 }
 
 impl Model {
-    /// All models: the rivals, then exact steering.
+    /// All models: the baselines, then exact steering.
     pub const ALL: [Self; 6] = [
         Self::Single,
         Self::Shared,
@@ -34,7 +34,7 @@ impl Model {
         Self::Exact,
     ];
 
-    /// The model in words.
+    /// Description of the model.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Model {
         }
     }
 
-    /// Whether a datagram goes to the worker of the bucket that its RSS hash names, so that any other worker is an error.
+    /// Whether a datagram must reach the worker of the bucket that its RSS hash selects; any other worker is an error.
     #[must_use]
     pub const fn promises_buckets(self) -> bool {
         matches!(self, Self::Exact | Self::Farm)
@@ -60,18 +60,18 @@ impl fmt::Display for Model {
     }
 }
 
-/// What the server did with a datagram.
+/// Mode of a UDP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Sent it back.
+    /// Sends datagrams back.
     Echo,
-    /// Received it and nothing else.
+    /// Receives datagrams and discards them.
     Sink,
 }
 
 impl Mode {
-    /// The name of the rate that steps of this mode are judged by.
+    /// The name of the rate by which steps in this mode are judged.
     #[must_use]
     pub const fn main_rate_name(self) -> &'static str {
         match self {
@@ -87,29 +87,29 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How a server answers: by which hash the queue is chosen that an answer leaves on. The four ways of "Application awareness
-/// of receive side scaling (RSS) on FreeBSD", as far as stock Linux has them: it takes no hash from an application, so what
-/// an application knows about a flow shows in who sends and on which socket.
+/// How a server answers: by which hash the transmit queue of an answer is selected. The four ways of "Application
+/// awareness of receive side scaling (RSS) on FreeBSD", as far as stock Linux supports them: Linux accepts no hash from
+/// an application, so knowledge of a flow is expressed by the thread that sends and the socket that it uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answers {
-    /// The kernel hashes each answer and chooses the queue by that.
+    /// The kernel hashes each answer and selects the queue by that.
     #[default]
     PerSend,
-    /// The received hash is used again: it chose the worker, and the worker's CPU has the bucket's queue (XPS).
+    /// The received hash is reused: it selected the worker, and the worker's CPU has the bucket's queue (XPS).
     Received,
-    /// The worker hashes the flow itself and answers on the socket of the bucket that the hash names; queues as for
+    /// The worker hashes the flow itself and answers on the socket of the bucket that the hash selects; queues as for
     /// `received`.
     Caller,
-    /// A connected socket a flow: the kernel keeps route and hash in it.
+    /// A connected socket per flow: the kernel caches route and hash in it.
     Connected,
 }
 
 impl Answers {
-    /// Every way, the default first.
+    /// All ways, the default first.
     pub const ALL: [Self; 4] = [Self::PerSend, Self::Received, Self::Caller, Self::Connected];
 
-    /// Whether each transmit queue belongs to the CPU of its bucket.
+    /// Whether each transmit queue is assigned to the CPU of its bucket.
     #[must_use]
     pub const fn queues_by_cpu(self) -> bool {
         matches!(self, Self::Received | Self::Caller)

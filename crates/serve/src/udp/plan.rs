@@ -1,4 +1,5 @@
-//! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
+//! The plan of a UDP server: serialisable, so that it can be printed, passed to a child process and included in a
+//! report.
 
 use crate::server::ServeError;
 use crate::service;
@@ -10,55 +11,55 @@ use corelane_worker::group::GroupSettings;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
-/// A UDP server, fully decided.
+/// A fully resolved UDP server plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UdpPlan {
-    /// Where to listen; port 0 lets the kernel choose.
+    /// Listen address; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// Listens on an address that no device has, such as one of a prefix routed to this machine.
+    /// Listens on an address that is not assigned to a device, such as one of a prefix routed to this machine.
     #[serde(default)]
     pub free_bind: bool,
-    /// Answer each datagram, or only take it.
+    /// Whether datagrams are answered or discarded.
     pub mode: Mode,
-    /// How a datagram finds its worker.
+    /// How a datagram reaches its worker.
     pub model: Model,
-    /// Key, table and CPUs: one worker for each of its buckets, or one in all (`single`).
+    /// Key, table and CPUs: one worker per bucket, or a single one (`single`).
     pub steering: Steering,
-    /// The engine asked for; `None` probes and chooses.
+    /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
-    /// Datagrams moved at once; 1 is one `recvfrom` and one `sendto` a datagram.
+    /// Datagrams per system call; 1 means one `recvfrom` and one `sendto` per datagram.
     pub batch: usize,
     /// Send runs of answers to one peer as one `UDP_SEGMENT` send.
     pub coalesce: bool,
     /// Receive `UDP_GRO` super-datagrams.
     pub gro: bool,
-    /// From which node each worker's memory comes.
+    /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// From which node the buffers of datagrams come, where that is to differ.
+    /// NUMA node of the datagram buffers, if different.
     #[serde(default)]
     pub buffer_memory: Option<MemoryPolicy>,
-    /// Socket receive buffer asked for, bytes; `None` keeps the system's default.
+    /// Requested socket receive buffer in bytes; `None` keeps the system's default.
     pub receive_buffer_bytes: Option<usize>,
-    /// Device to watch for the CPU that the receive path ran on; `None` leaves locality unknown.
+    /// Device to monitor for the CPU of the receive path; `None` leaves locality unknown.
     pub device: Option<String>,
     /// How it answers.
     #[serde(default)]
     pub answers: Answers,
-    /// Transmit queues of the device, where it is to be watched for the CPU and queue that answers leave on: bucket *i* has
-    /// queue *i* modulo this. `None` leaves that unknown.
+    /// Number of transmit queues, if the device is to be monitored for the CPU and queue on which answers leave: bucket
+    /// *i* has queue *i* modulo this number. `None` leaves that unknown.
     #[serde(default)]
     pub transmit_queues: Option<u32>,
-    /// Give the application hash, hash type and bucket of each datagram.
+    /// Compute hash, hash type and bucket of each datagram for the application.
     #[serde(default)]
     pub metadata: bool,
-    /// Count datagrams by hash, hash type and bucket, which takes their metadata.
+    /// Count datagrams by hash, hash type and bucket; requires their metadata.
     #[serde(default)]
     pub flows: bool,
 }
 
 impl UdpPlan {
-    /// An echo server on `address`, steered by `steering`, with everything else at its default.
+    /// An echo server on `address`, steered by `steering`, with defaults otherwise.
     #[must_use]
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl UdpPlan {
         }
     }
 
-    /// Refuses what cannot go together.
+    /// Rejects incompatible settings.
     pub(super) fn check(&self) -> Result<(), ServeError> {
         service::buckets(&self.steering)?;
         let (answers, model) = (self.answers, self.model);
@@ -99,7 +100,7 @@ impl UdpPlan {
         Ok(())
     }
 
-    /// The settings of every socket on the server's address.
+    /// Options of every socket on the server's address.
     pub(super) fn socket_settings(&self) -> GroupSettings {
         GroupSettings {
             receive_buffer: self.receive_buffer_bytes,
@@ -109,7 +110,7 @@ impl UdpPlan {
         }
     }
 
-    /// How many workers there are; a reader that farms out is none of them.
+    /// Number of workers, excluding the reader of a farm.
     pub(super) fn workers(&self) -> usize {
         match self.model {
             Model::Single => 1,
@@ -117,7 +118,7 @@ impl UdpPlan {
         }
     }
 
-    /// The engine settings that this plan asks for.
+    /// The engine settings of this plan.
     pub(super) fn engine_settings(&self) -> EngineSettings {
         EngineSettings {
             datagram_batch: self.batch,
@@ -128,8 +129,8 @@ impl UdpPlan {
         }
     }
 
-    /// Whether an answer to `peer` stays where the plan allows: anywhere when the plan names an address, loopback and
-    /// private networks when it listens on all of them.
+    /// Whether the plan allows an answer to `peer`: to any address if the plan names an address; only to loopback and
+    /// private networks if it listens on all addresses.
     pub(super) fn may_answer(&self, peer: IpAddr) -> bool {
         !self.address.ip().is_unspecified() || is_local(peer)
     }

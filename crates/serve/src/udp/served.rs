@@ -1,4 +1,4 @@
-//! What a UDP server saw and did, per bucket: the document that `serve udp` ends with.
+//! Results of a UDP server per bucket: the final document of `serve udp`.
 
 use super::describe::FlowCount;
 use crate::udp::{Answers, Model};
@@ -8,48 +8,48 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// The counts of a UDP server.
+/// The counters of a UDP server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UdpServed {
     /// `corelane/served-udp/1`.
     pub schema: String,
-    /// Where it listened.
+    /// The listen address.
     pub address: SocketAddr,
     /// The engine that ran.
     pub engine: String,
-    /// Why it is not the engine asked for, or the faster one.
+    /// Why it is not the requested engine, or not the fastest one.
     pub engine_reason: Option<String>,
-    /// How datagrams found their workers.
+    /// How datagrams reached their workers.
     pub model: Model,
     /// How they were answered.
     #[serde(default)]
     pub answers: Answers,
-    /// What both ends must agree on.
+    /// Steering settings, on which both ends must agree.
     pub steering: Steering,
-    /// One entry a worker, in order: of its bucket, or (`single`) of all.
+    /// One entry per worker, in order: for its bucket, or (`single`) for all.
     pub buckets: Vec<BucketServed>,
-    /// Datagrams lost, by cause, at a socket that all workers share (`shared`, `farm`).
+    /// Datagrams lost at a socket shared by all workers (`shared`, `farm`), by cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shared_dropped: BTreeMap<String, u64>,
-    /// Why `locality` is unknown, when it is.
+    /// Why `locality` is unknown, if it is.
     pub locality_unknown: Option<String>,
-    /// Why `tx_locality` is unknown, when it is.
+    /// Why `tx_locality` is unknown, if it is.
     #[serde(default)]
     pub tx_locality_unknown: Option<String>,
-    /// Datagrams by hash, hash type and bucket, in the last document of a server that counts them.
+    /// Datagrams by hash, hash type and bucket, in the final document of a server that counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Vec<FlowCount>>,
-    /// Datagrams of flows beyond the 65,536 that each worker counts apart.
+    /// Datagrams of flows beyond the 65,536 that each worker counts individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows_uncounted: Option<u64>,
 }
 
-/// The counts of one bucket.
+/// The counters of one bucket.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct BucketServed {
     /// The bucket.
     pub bucket: u16,
-    /// Where its worker runs.
+    /// CPU of its worker.
     pub cpu: u32,
     /// Datagrams received.
     pub seen: u64,
@@ -57,40 +57,40 @@ pub struct BucketServed {
     pub seen_bytes: u64,
     /// Datagrams answered.
     pub answered: u64,
-    /// Datagrams lost here, by cause. Before they were seen: `full_buffers` (of the worker's own socket), `mailbox_full`
-    /// (between a reader and the worker). Seen but not answered:
-    /// `queue_full`, `refused_port`, `refused_peer`, `truncated`, and the causes of failed sends.
+    /// Datagrams lost, by cause. Before they were received: `full_buffers` (of the worker's own socket), `mailbox_full`
+    /// (between a reader and the worker). Received but not answered: `queue_full`, `refused_port`, `refused_peer`,
+    /// `truncated`, and the causes of failed sends.
     pub dropped: BTreeMap<String, u64>,
-    /// Datagrams whose hash was computed again in software.
+    /// Datagrams sampled: their hash was recomputed in software.
     pub steering_samples: u64,
-    /// Those whose hash names this bucket.
+    /// Of those, datagrams whose hash selects this bucket.
     pub steering_right: u64,
-    /// Datagrams of this bucket's flows for which the device tap saw the receiving CPU.
+    /// Datagrams of this bucket's flows for which the device tap recorded the receiving CPU.
     pub locality_samples: u64,
-    /// Those received on this worker's CPU.
+    /// Of those, datagrams received on this worker's CPU.
     pub locality_right: u64,
-    /// Answers that the device tap saw leaving.
+    /// Answers recorded by the device tap.
     #[serde(default)]
     pub tx_samples: u64,
-    /// Those that left on this worker's CPU.
+    /// Of those, answers sent on this worker's CPU.
     #[serde(default)]
     pub tx_on_cpu: u64,
-    /// Those that left on the bucket's queue.
+    /// Of those, answers sent on the bucket's queue.
     #[serde(default)]
     pub tx_on_queue: u64,
-    /// Those that left on both.
+    /// Of those, answers sent on both.
     #[serde(default)]
     pub tx_right: u64,
-    /// Answers of flows that got no connected socket of their own, where they were to have one.
+    /// Answers of flows without a connected socket of their own although they should have one.
     #[serde(default)]
     pub answered_unconnected: u64,
-    /// Where its memory lies; `None` in reports of versions that did not ask.
+    /// NUMA placement of its memory; `None` in documents of versions that did not record it.
     #[serde(default)]
     pub memory: Option<WorkerMemory>,
 }
 
 impl BucketServed {
-    /// Share of sampled datagrams whose hash names this bucket, 0 to 1; `None` without samples.
+    /// Share of sampled datagrams whose hash selects this bucket, 0 to 1; `None` without samples.
     #[must_use]
     pub fn steering_ok(&self) -> Option<f64> {
         share(self.steering_right, self.steering_samples)
@@ -122,7 +122,7 @@ impl UdpServed {
         self.sum(|bucket| bucket.answered)
     }
 
-    /// Share of all sampled datagrams whose hash names the bucket that got them.
+    /// Share of all sampled datagrams whose hash selects the bucket that received them.
     #[must_use]
     pub fn steering_ok(&self) -> Option<f64> {
         share(
@@ -140,7 +140,7 @@ impl UdpServed {
         )
     }
 
-    /// Datagrams lost here, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].
+    /// Datagrams lost, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].
     #[must_use]
     pub fn dropped(&self) -> BTreeMap<String, u64> {
         let mut sum = self.shared_dropped.clone();

@@ -1,4 +1,4 @@
-//! The running UDP server: starts the threads of its model, sums up their counts, stops them.
+//! The running UDP server: starts the threads of its model, sums their counters, stops them.
 
 use super::answer::{Answering, Connected};
 use super::bucket::{BucketCounters, BucketHandler};
@@ -25,13 +25,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
-/// Sampled flows in flight from a worker to the control thread.
+/// Capacity in flows of the sample ring from a worker to the control thread.
 const SAMPLE_RING: usize = 1024;
 
-/// The tap takes one datagram in so many, at random: a trial of 200 ms on a busy machine still gives some hundred samples.
+/// Average number of datagrams per tapped datagram, chosen at random: a 200 ms trial under load still yields some
+/// hundred samples.
 const TAP_INTERVAL: u32 = 64;
 
-/// A UDP server that is running. Dropping it stops it.
+/// A running UDP server. Dropping it stops it.
 pub struct UdpServer {
     plan: Arc<UdpPlan>,
     steerer: Arc<ArcSwap<Steerer>>,
@@ -39,20 +40,20 @@ pub struct UdpServer {
     engine: Chosen,
     /// One block per worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
-    /// Of each worker, where its memory is.
+    /// Memory placement of each worker.
     ready: Vec<ReadyCell>,
-    /// What did not fit each worker's mailbox; empty where there are none.
+    /// Datagrams rejected by each worker's mailbox; empty without mailboxes.
     mailbox_full: Vec<Arc<CachePadded<Counter>>>,
     drops: SocketDrops,
-    /// Sockets that workers opened for one flow each, and where those come in.
+    /// Channel for sockets that workers open for single flows.
     connected: (mpsc::Sender<Connected>, mpsc::Receiver<Connected>),
-    /// One per worker, where flows are counted.
+    /// One per worker, if flows are counted.
     counted: Vec<SharedCounts>,
     flows: Flows,
     locality_unknown: Option<String>,
     tx_locality_unknown: Option<String>,
     crew: Crew<()>,
-    /// None where no program steers.
+    /// `None` without a steering program.
     group: Option<SteeredGroup>,
 }
 
@@ -152,7 +153,7 @@ impl UdpServer {
         Ok(service::start(&mut self.crew, thread, engine, sockets, service)?)
     }
 
-    /// The steering in force.
+    /// The current steering.
     #[must_use]
     pub fn steering(&self) -> &Steering {
         self.group
@@ -160,13 +161,13 @@ impl UdpServer {
             .map_or(&self.plan.steering, SteeredGroup::steering)
     }
 
-    /// Where it listens.
+    /// The listen address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes in what was sampled: samples are lost otherwise.
+    /// Processes samples; call it often, or samples are lost.
     fn collect_samples(&mut self) {
         self.flows.collect();
         for (worker, socket) in self.connected.1.try_iter() {
@@ -313,7 +314,7 @@ impl Server for UdpServer {
     }
 }
 
-/// The tap of what the device receives, or why there is none.
+/// The tap of received packets, or why there is none.
 fn observe(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
     let Some(device) = &plan.device else {
         return Err("no device was named to watch (--watch DEVICE)".to_owned());
@@ -321,12 +322,12 @@ fn observe(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
     tap(device, Direction::Received, address)
 }
 
-/// The tap of what the device sends, or why there is none.
+/// The tap of sent packets, or why there is none.
 fn observe_answers(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
     match (&plan.device, plan.transmit_queues, plan.mode) {
         (_, _, Mode::Sink) => Err("a sink does not answer".to_owned()),
         (Some(device), Some(_), Mode::Echo) => tap(device, Direction::Sent, address),
-        _ => Err("nobody asked for it: watching answers costs each of them a little (--answers)".to_owned()),
+        _ => Err("not measured; add --answers".to_owned()),
     }
 }
 

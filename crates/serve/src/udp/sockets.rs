@@ -1,5 +1,5 @@
-//! The sockets of a model: a plan in, one socket for each worker out (its own, or a duplicate of the one that all share),
-//! and a count of what the kernel dropped at each.
+//! The sockets of a model: takes a plan, returns one socket per worker (its own, or a duplicate of the shared one), and
+//! counts kernel drops at each.
 
 use super::plan::UdpPlan;
 use crate::server::ServeError;
@@ -14,12 +14,13 @@ use std::net::{SocketAddr, UdpSocket};
 pub(super) struct Opened {
     /// In the order of the workers.
     pub(super) workers: Vec<UdpSocket>,
-    /// The one socket that those of the workers are duplicates of, where it is one. With a reader, they only answer on them.
+    /// The single socket that the workers' sockets are duplicates of, if shared. With a reader, they only answer on
+    /// them.
     pub(super) shared: Option<UdpSocket>,
 }
 
 impl Opened {
-    /// Opens what the plan's model takes.
+    /// Opens the sockets that the plan's model requires.
     pub(super) fn of(plan: &UdpPlan) -> Result<Self, ServeError> {
         let (workers, settings) = (plan.workers(), plan.socket_settings());
         let group = |sockets, program: Option<&_>| group::udp(plan.address, sockets, program, &settings);
@@ -37,8 +38,8 @@ impl Opened {
                     if plan.model != Model::IncomingCpu {
                         break;
                     }
-                    // A member is chosen when its CPU runs the receive path; without one, the kernel's hash chooses.
-                    // Linux 4.6 to 6.1 ignored this in a group ("soreuseport: Fix socket selection for SO_INCOMING_CPU").
+                    // A member is selected if its CPU runs the receive path; otherwise the kernel's hash selects. Linux
+                    // 4.6 to 6.1 ignored this in a group ("soreuseport: Fix socket selection for SO_INCOMING_CPU").
                     SockRef::from(socket)
                         .set_cpu_affinity(*cpu as usize)
                         .map_err(socket_error("set SO_INCOMING_CPU"))?;
@@ -59,14 +60,14 @@ impl Opened {
         })
     }
 
-    /// Where the server listens.
+    /// The listen address.
     pub(super) fn address(&self) -> Result<SocketAddr, ServeError> {
         self.workers[0]
             .local_addr()
             .map_err(socket_error("read the port"))
     }
 
-    /// Duplicates of every bucket's socket for a worker, in bucket order, where answers take them; else nothing.
+    /// Duplicates of every bucket's socket for a worker, in bucket order, if its answers require them; else nothing.
     pub(super) fn for_answers(&self, plan: &UdpPlan) -> Result<Vec<UdpSocket>, ServeError> {
         match plan.answers {
             Answers::Caller => self.workers.iter().map(duplicate).collect(),
@@ -74,7 +75,7 @@ impl Opened {
         }
     }
 
-    /// Begins to count what the kernel drops at these sockets.
+    /// Starts counting kernel drops at these sockets.
     pub(super) fn watch(&self) -> Result<SocketDrops, ServeError> {
         let mut drops = SocketDrops(Vec::new());
         match &self.shared {
@@ -97,11 +98,11 @@ fn duplicate(socket: &UdpSocket) -> Result<UdpSocket, ServeError> {
     socket.try_clone().map_err(socket_error("duplicate the socket"))
 }
 
-/// What the kernel dropped at each socket before a worker read it.
+/// Kernel drops at each socket before a worker read the datagram.
 pub(super) struct SocketDrops(Vec<Watched>);
 
 struct Watched {
-    /// Whose socket it is; none where all workers share it.
+    /// The owner of the socket; `None` if shared by all workers.
     worker: Option<usize>,
     socket: UdpSocket,
     last: u32,
@@ -109,7 +110,7 @@ struct Watched {
 }
 
 impl SocketDrops {
-    /// Counts a socket of a worker, or of all.
+    /// Adds the socket of a worker, or the shared one.
     pub(super) fn add(&mut self, worker: Option<usize>, socket: UdpSocket) {
         self.0.push(Watched {
             worker,
@@ -119,10 +120,10 @@ impl SocketDrops {
         });
     }
 
-    /// Takes in what was dropped since the last time.
+    /// Updates the counts.
     pub(super) fn look(&mut self) {
         for watched in &mut self.0 {
-            // A kernel that does not say leaves the count where it is. Its own wraps.
+            // If the kernel does not report drops, the count stays the same. The kernel's counter wraps.
             if let Ok(now) = group::dropped(&watched.socket) {
                 watched.dropped += u64::from(now.wrapping_sub(watched.last));
                 watched.last = now;
@@ -130,7 +131,7 @@ impl SocketDrops {
         }
     }
 
-    /// Dropped at the sockets of a worker, or at that of all.
+    /// Drops at the sockets of a worker, or at the shared one.
     pub(super) fn of(&self, worker: Option<usize>) -> u64 {
         let own = self.0.iter().filter(|watched| watched.worker == worker);
         own.map(|watched| watched.dropped).sum()

@@ -1,8 +1,8 @@
-//! What the threads of a server serve: a worker that reads its own socket, a reader that farms out what it reads, and a
-//! worker that answers what a reader handed it.
+//! Services of the server's threads: a worker that reads its own socket, a reader that distributes datagrams, and a
+//! worker that answers datagrams from its mailbox.
 //!
-//! In: sockets, mailboxes, a handler. Out: whatever the handler counts; a farmed worker ends when its reader has ended and
-//! its mailbox is empty.
+//! In: sockets, mailboxes, a handler. Out: the handler's counts; a farmed worker ends once its reader has ended and its
+//! mailbox is empty.
 
 use super::bucket::BucketHandler;
 use super::mailbox::{Inbox, Outbox};
@@ -17,11 +17,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Datagrams taken from a mailbox between two passes of the engine: as many as an engine lends in one pass.
+/// Datagrams taken from a mailbox between two passes of the engine: as many as an engine provides in one pass.
 const MAILBOX_BATCH: usize = 256;
 
-/// A worker that reads and answers on its own socket, the first that is handed over. Where answers take them, duplicates of
-/// every bucket's socket follow, in order.
+/// A worker that reads and answers on its own socket, which is the first one passed in. If its answers require them,
+/// duplicates of every bucket's socket follow, in order.
 impl Service for BucketHandler {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         let mut sockets = sockets.into_iter().map(UdpSocket::from);
@@ -41,11 +41,11 @@ impl Service for BucketHandler {
     }
 }
 
-/// A worker that answers what a reader put into its mailbox.
+/// A worker that answers the datagrams in its mailbox.
 pub(super) struct Farmed {
     pub(super) inbox: Inbox,
     pub(super) handler: BucketHandler,
-    /// On which it answers and never reads; none before it begins.
+    /// The socket for answers, never read; `None` before the start.
     pub(super) socket: Option<Id>,
 }
 
@@ -64,7 +64,7 @@ impl Service for Farmed {
     }
 
     fn next_due(&self) -> Time {
-        // The reader wakes the engine after it posted, so that a datagram posted from here on ends the wait.
+        // The reader wakes the engine after posting, so a datagram posted from here on ends the wait.
         if self.inbox.is_empty() {
             Time::NEVER
         } else {
@@ -89,18 +89,18 @@ impl Service for Farmed {
     }
 }
 
-/// A reader's way to one worker.
+/// A reader's connection to one worker.
 pub(super) struct Post {
     pub(super) outbox: Outbox,
     pub(super) worker: ReadyCell,
-    /// Datagrams that the mailbox had no room for.
+    /// Datagrams that did not fit the mailbox.
     pub(super) full: Arc<CachePadded<Counter>>,
-    /// Whether the worker got something of the batch at hand.
+    /// Whether the current batch has datagrams for the worker.
     pub(super) posted: bool,
 }
 
-/// Reads the one socket of a farm, and hands each datagram to the worker of the bucket that its hash names, so that a flow
-/// stays in order.
+/// Reads the only socket of a farm, and passes each datagram to the worker of the bucket that its hash selects, so that
+/// flows stay in order.
 pub(super) struct Farming {
     pub(super) address: SocketAddr,
     pub(super) steerer: Arc<ArcSwap<Steerer>>,
@@ -120,7 +120,7 @@ impl Farming {
             }
         }
         for post in &mut self.posts {
-            // A worker that is not ready yet looks into its mailbox before it waits.
+            // A worker that is not ready yet checks its mailbox before it waits.
             if std::mem::take(&mut post.posted)
                 && let Some(ready) = post.worker.get()
             {

@@ -291,7 +291,7 @@ fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
             assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
             std::thread::yield_now();
         }
-        // The peer lost its carrier with it: its socket has to be told so once.
+        // The peer lost its carrier too: its socket reports the error once.
         drop(outside);
         let mut outside = open_in_client(&bed, "packet:client0");
         let came = through(&mut outside, &mut inside, &flows(100), 100);

@@ -1,5 +1,5 @@
-//! Readers beside a writer that makes 100,000 changes a second: what each looks up in a second of its CPU time, alone and
-//! together.
+//! Readers beside a writer that makes 100,000 changes per second: what each looks up in a second of its CPU time, alone
+//! and together.
 //!
 //! Time is each reader's own CPU time, so that a machine with fewer free CPUs than threads, or other work on it, does not
 //! count as scaling badly; what threads cost each other through caches and memory does count. The reader of random lines
@@ -36,7 +36,7 @@ pub fn run() {
     let limit = RandomLines::new(map.memory_bytes(), Placement::default()).expect("memory");
 
     println!(
-        "\nreaders beside a writer of {CHANGES_A_SECOND} changes a second; M/s a reader, medians of {ROUNDS} rounds"
+        "\nreaders beside a writer of {CHANGES_A_SECOND} changes/s; M/s per reader, medians of {ROUNDS} rounds"
     );
     println!(
         "{:>7} {:>9} {:>9} {:>9} {:>9} {:>14}",
@@ -73,7 +73,7 @@ pub fn run() {
     }
 }
 
-/// The rate of one of several readers while the map changes, and the changes a second.
+/// The rate of one of several readers while the map changes, and the changes per second.
 fn beside_a_writer(
     map: &mut ExactMap<Ipv4Addr>,
     entries: &[Ipv4Addr],

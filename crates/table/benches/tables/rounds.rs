@@ -61,7 +61,7 @@ pub fn run(ways: &mut [Way<'_>], rounds: usize, operations: usize) {
     }
 }
 
-/// Prints rates in millions a second, and ratios to the references.
+/// Prints rates in millions per second, and ratios to the references.
 pub fn print(title: &str, ways: &[Way<'_>]) {
     println!("\n{title}");
     println!(

@@ -1,4 +1,4 @@
-//! The exact and the prefix table of one family: addresses enter, values of longest matches leave.
+//! The exact and the prefix table of one family, looked up by longest match.
 
 use crate::address::{Address, Prefix};
 use crate::batch::{Lookup, Prefetch};

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use thiserror::Error;
 
-/// What a map was made of.
+/// The kind of file that a map was loaded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loaded {
     /// A snapshot.
@@ -16,7 +16,7 @@ pub enum Loaded {
     List(ListSummary),
 }
 
-/// A file was not taken.
+/// A file could not be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// It could not be read.

@@ -1,5 +1,5 @@
-//! Both families in one map: hosts and prefixes enter, the value of the longest match leaves, and all of it is replaced,
-//! saved and opened as one.
+//! Maps of both families: hosts and prefixes, looked up by longest match. The map is replaced, saved and opened as a
+//! whole.
 //!
 //! `family` joins the exact and the prefix table of one family, `writer` both families; `snapshot` is their file, `load`
 //! takes that or a list.
@@ -21,8 +21,8 @@ use crate::mix::Seed;
 use family::Entries;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A map from addresses and prefixes of both families to values, looked up by longest match: what a block list or an
-/// allow list becomes.
+/// A map from addresses and prefixes of both families to values, looked up by longest match: for example a block list
+/// or an allow list.
 ///
 /// Single addresses live in an exact table, prefixes in a prefix table, of each family that there are any of; a lookup
 /// reads one or two lines accordingly. Memory and growth are those of [`ExactMap`](crate::ExactMap) and
@@ -45,10 +45,10 @@ impl AddressMap {
         Map::of_writer(AddressWriter::new(seed, placement))
     }
 
-    /// The map of a list; see [`read_list`](crate::read_list). Of two entries for one prefix the later one counts.
+    /// The map of a list; see [`read_list`](crate::read_list). If a prefix occurs twice, the later entry counts.
     ///
     /// # Errors
-    /// The first line that is wrong, unless they are skipped; no memory.
+    /// The first invalid line, unless they are skipped; out of memory.
     pub fn from_list(
         text: &[u8],
         options: &ListOptions,

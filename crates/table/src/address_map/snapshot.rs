@@ -1,4 +1,4 @@
-//! The file of an address map: tables enter, a file leaves whose sections are the tables' memory, and the other way round.
+//! Snapshots: files of an address map, whose sections are the tables' memory.
 //!
 //! A page of header, then sections at multiples of 64 KiB (the largest base page in use), so that each can be mapped
 //! where it lies. Everything is in the byte order of the machine that wrote it; the header says which.
@@ -21,7 +21,7 @@ pub enum SnapshotMemory {
     /// In the page cache, in base pages, until they are changed: nothing is copied.
     #[default]
     Mapped,
-    /// In memory of their own: huge pages and the node of one's choice, for the time of a copy.
+    /// In separate memory, with huge pages and a chosen node; opening copies the tables.
     Copied(Placement),
 }
 
@@ -82,8 +82,8 @@ fn damaged(what: &'static str) -> SnapshotError {
 }
 
 impl AddressMap {
-    /// Writes the map to an empty file, in this machine's byte order, for [`AddressMap::open`]. A file that somebody may
-    /// have opened must not be written again: write a new one and rename it.
+    /// Writes the map to an empty file, in this machine's byte order, for [`AddressMap::open`]. Do not overwrite a file
+    /// that may be open elsewhere: write a new one and rename it.
     ///
     /// # Errors
     /// What writing the file fails with.

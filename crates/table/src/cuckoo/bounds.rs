@@ -1,14 +1,14 @@
-//! From a mixed key to its lines: home, partner, and the remainder that tells it from the other keys of a line.
+//! Computes the lines of a mixed key: home, partner, and the remainder that distinguishes it from other keys of a line.
 
-/// The fewest lines of a table. The line's number says this many bits of a mixed key, so that the rest fits its slot
+/// The fewest lines of a table. The line's number encodes this many bits of a mixed key, so that the rest fits its slot
 /// (14 + 18 bits of an IPv4 address beside 12 of value and 2 of state).
 pub const FEWEST_LINES: u32 = 1 << 14;
 
 /// How a table of some number of lines divides the mixed keys among them.
 ///
 /// The home line is `(upper * lines) >> 64` of the 64-bit upper part of the mixed key (Lemire, "Fast random integer
-/// generation in an interval"), so any number of lines will do. What is left of the product, without the bits that the
-/// number of lines makes redundant, is the remainder.
+/// generation in an interval"), so any number of lines works. The rest of the product, without the bits that the number
+/// of lines makes redundant, is the remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     lines: u32,
@@ -23,9 +23,9 @@ pub struct Bounds {
 pub struct Place {
     /// Its home line.
     pub home: u32,
-    /// What tells it from other keys of the same home, beside `rest`.
+    /// Distinguishes it from other keys of the same home, together with `rest`.
     pub remainder: u64,
-    /// The part of the mixed key that the line's number says nothing about; zero where there is none.
+    /// The part of the mixed key that the line's number does not encode; zero if there is none.
     pub rest: u64,
 }
 

@@ -1,19 +1,20 @@
-//! What the words of a line mean: entries enter, slots leave, and the other way round.
+//! The layout of a line: encodes entries into slots and back.
 //!
 //! Every slot has a control: two bits of state, the remainder, the payload, from the lowest bit up. IPv4 keys fit into
-//! controls of 32 bits, sixteen a line. IPv6 keys have a control of 64 bits and 64 more bits, the rest, in a second word:
-//! four a line, controls first. Flow keys are kept elsewhere: eight controls of 64 bits, whose payload says where.
+//! controls of 32 bits, sixteen per line. IPv6 keys have a control of 64 bits and 64 more bits, the rest, in a second
+//! word: four per line, controls first. Flow keys are stored elsewhere: eight controls of 64 bits, whose payload is the
+//! number of the record.
 
 use super::bounds::Place;
 use crate::memory::{Lanes, Line, WORDS_PER_LINE, Word};
 use crate::value::Value;
 
-/// Which of its two lines an entry is in: the state of its control.
+/// The line of an entry (home or partner): the state of its control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The line where every lookup begins.
     Home = 1,
-    /// The line where a lookup goes on when home has no vacant slot.
+    /// The line where a lookup continues if home has no vacant slot.
     Partner = 2,
 }
 
@@ -51,10 +52,10 @@ const VACANT: u64 = 0;
 /// lookup matches it, because none asks for this state.
 const BURIED: u64 = 3;
 
-/// What a reader learns of one line.
+/// Result of reading one line.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan {
-    /// One bit a slot: an entry with this key's remainder and rest.
+    /// One bit per slot: an entry with this key's remainder and rest.
     pub matching: u32,
     /// A slot is vacant, so that the key is in no other line.
     pub vacant: bool,
@@ -67,7 +68,7 @@ pub trait Layout {
     /// Bits of the remainder that a control keeps.
     const REMAINDER_BITS: u32;
 
-    /// Looks at every slot for the key.
+    /// Compares every slot with the key.
     fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan;
 
     /// The control of the first slot of a scan that matched; any when none did.
@@ -87,18 +88,18 @@ pub trait Layout {
         0
     }
 
-    /// Stores the control of a slot, at once.
+    /// Stores the control of a slot, atomically.
     fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
         line.0[slot].set(control);
     }
 
-    /// Stores an entry into a free or outdated slot so that a reader sees what was there or the entry, given that it
-    /// looks at the count that `announce` raises: a reader that mixed the two sees it risen.
+    /// Stores an entry into a free or outdated slot so that a reader sees what was there or the entry, provided that it
+    /// checks the count that `announce` increments: a reader that mixed the two sees the count changed.
     fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, _announce: impl FnOnce()) {
         Self::store_control(line, slot, Self::encode(entry));
     }
 
-    /// Stores what an entry maps to, at once.
+    /// Stores the value of an entry, atomically.
     fn store_payload<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, payload: u32) {
         Self::store_control(line, slot, Self::encode(&Entry { payload, ..*entry }));
     }

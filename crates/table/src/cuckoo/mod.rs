@@ -1,8 +1,9 @@
-//! A hash table of cache lines with two lines a key, read without locks while one writer changes it.
+//! A hash table of cache lines with two lines per key, read without locks while one writer changes it.
 //!
-//! A key has a home line and a partner line. It lives at home while home has room, so nearly every lookup reads one line;
-//! only when home is full may it live in the partner line. `bounds` is the arithmetic from a mixed key to its lines,
-//! `layout` what the words of a line mean, `protocol` what readers and the writer may do in which order.
+//! A key has a home line and a partner line. It lives at home while home has room, so nearly every lookup reads one
+//! line; only when home is full may it live in the partner line. `bounds` is the arithmetic from a mixed key to its
+//! lines, `layout` is the meaning of the words of a line, `protocol` the operations of readers and writer and their
+//! order.
 
 mod bounds;
 mod layout;

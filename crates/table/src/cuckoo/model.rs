@@ -1,5 +1,5 @@
-//! The protocol in every interleaving of one reader and the writer, over a table of two lines: the code is the real one,
-//! its words are the model checker's.
+//! Checks the protocol in every interleaving of one reader and the writer, over a table of two lines. The code is the
+//! production code; the words are those of the model checker.
 //!
 //! Words 0 and 4 of a line are live: four slots of the IPv4 layout, one of the IPv6 layout (control and rest), two of the
 //! flow layout. The other words hold entries that no test asks for, so that a full line needs few steps.

@@ -1,15 +1,16 @@
-//! What readers and the one writer may do to the lines of a table, and in which order.
+//! The operations of readers and the writer on the lines of a table, and their order.
 //!
 //! The rules, which [`super::model`] checks in every interleaving of small cases:
 //!
-//! - An entry is in its home line, or in its partner line while home has no *vacant* slot. So whoever sees a vacant slot
-//!   at home need not go on. Where an entry of a full home line is removed while others of that home are with their
-//!   partners, its slot is *buried*: free for the writer, not vacant for readers.
-//! - An entry moves between its lines by being stored in the new place, then the count of moves being raised, then being
-//!   overwritten in the old place. Who misses it in both places finds the count risen.
-//! - A slot of several words is not stored at once; the count is raised between its being emptied and its being filled.
-//! - So a reader loads the count, looks, loads the count again, and looks again if it has risen. Nobody waits for
-//!   anybody: the count rises only when the writer got on.
+//! - An entry is in its home line, or in its partner line while home has no *vacant* slot. A reader that sees a vacant
+//!   slot at home can therefore stop. If an entry of a full home line is removed while others of that home are in their
+//!   partner lines, its slot is *buried*: free for the writer, not vacant for readers.
+//! - To move an entry between its lines, the writer stores it in the new place, increments the move count, and then
+//!   overwrites the old place. A reader that misses it in both places sees the changed count.
+//! - A slot of several words cannot be stored atomically; the count is incremented after it is emptied and before it is
+//!   filled.
+//! - So a reader loads the count, searches, loads the count again, and retries if it changed. This is lock-free: the
+//!   count changes only when the writer makes progress.
 
 use super::bounds::{Bounds, Place};
 use super::layout::{Entry, Layout, Side};
@@ -34,7 +35,7 @@ impl<L, W> Clone for Cuckoo<'_, L, W> {
 
 impl<L, W> Copy for Cuckoo<'_, L, W> {}
 
-/// A count of moves, on a line pair of its own: the writer's stores to it disturb no other field.
+/// The move count, on its own pair of lines: the writer's stores to it do not invalidate other fields.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Moves(pub(crate) AtomicU64);
@@ -51,16 +52,16 @@ pub(crate) struct Location {
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
-/// How many entries of each home line are with their partners; 255 stands for that many or more and stays. The writer's
-/// own, as long as the lines.
+/// How many entries of each home line are in their partner lines; 255 means that many or more and is final. Used only
+/// by the writer, one per line.
 pub(crate) type Overflowed = [u8];
 
-/// A first look at a key, without waiting for a second line.
+/// Result of the first lookup of a key, without waiting for a second line.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
     /// What it maps to plus one, 0 if it was not found.
     pub(crate) successor: u32,
-    /// Whether that is certain: if not, [`Cuckoo::find`] knows.
+    /// Whether that is certain; if not, call [`Cuckoo::find`].
     pub(crate) certain: bool,
 }
 
@@ -94,9 +95,9 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
         self.moves.get()
     }
 
-    /// Looks at the home line of a key whose slot tells all. `moves` is the count as it was before; when it has risen it
-    /// is brought up to date and the look is not certain. Without branches on what was found: half the keys of a real
-    /// list are present, and the CPU cannot guess which.
+    /// Reads the home line of a key that is stored entirely in its slot. `moves` is the earlier count; if it changed,
+    /// it is updated and the result is not certain. There are no branches on the result: half of the keys of a real
+    /// list are present, and the CPU cannot predict which.
     #[inline(always)]
     pub(crate) fn glance<V: Lanes>(&self, place: &Place, moves: &mut u64) -> Glance {
         let lanes: V = W::read(self.line(place.home));
@@ -112,8 +113,8 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
         }
     }
 
-    /// Looks a key up. `accept` is asked about the payload of each entry that matches, and says what the key maps to, or
-    /// that the entry is another key's; what it reads is covered by the count of moves.
+    /// Looks up a key. `accept` receives the payload of each matching entry and returns the value, or `None` if the
+    /// entry belongs to another key. Its reads are covered by the move count.
     pub(crate) fn find<T>(&self, place: &Place, accept: impl Fn(u32) -> Option<T>) -> Option<T> {
         loop {
             let before = self.moves.get();
@@ -125,7 +126,7 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
         }
     }
 
-    /// Looks once through the key's lines for the entry that `accept` recognises by its payload.
+    /// Searches the key's lines once for the entry that `accept` recognises by its payload.
     fn look<T>(&self, place: &Place, accept: impl Fn(u32) -> Option<T>) -> Option<(Location, T)> {
         let look_in = |line: u32, side| {
             let lanes: Baseline = W::read(self.line(line));
@@ -146,7 +147,7 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
     }
 }
 
-/// What only the writer does. There is one, and these methods are called by no other thread at a time.
+/// Operations of the writer only. There is one writer, and no other thread calls these methods at the same time.
 impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     /// Where the entry is that `accept` recognises by its payload.
     pub(crate) fn locate(&self, place: &Place, accept: impl Fn(u32) -> bool) -> Option<Location> {
@@ -214,14 +215,14 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
         L::store(self.line(line), slot, entry, || self.count_move());
     }
 
-    /// Raises the count of moves: what was stored before is over, what is stored after is new.
+    /// Increments the move count, which separates the stores before it from those after it.
     pub(crate) fn count_move(&self) {
         self.moves.set(self.moves.get().wrapping_add(1));
     }
 
-    /// Moves an entry of a full line to its other line, and gives its old slot, which still holds the entry: to be
-    /// overwritten. Where every other line is full too, room is made in one of them first; `from` is the line that asks
-    /// for this, and stays as it is.
+    /// Moves an entry of a full line to its other line, and returns its old slot, which still holds the entry and is to
+    /// be overwritten. If every other line is full too, makes room in one of them first; `from` is the requesting line,
+    /// which is not changed.
     fn make_room(&self, overflowed: &mut Overflowed, line: u32, from: Option<u32>) -> Option<usize> {
         let words = self.line(line).words();
         let movable = |slot| {
@@ -254,7 +255,7 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
         Some(slot)
     }
 
-    /// One entry of this home fewer is with its partner; after the last one, buried slots become vacant.
+    /// One entry fewer of this home is in its partner line; after the last one, buried slots become vacant.
     fn one_less(&self, overflowed: &mut Overflowed, home: u32) {
         let count = &mut overflowed[home as usize];
         if *count == 0 || *count == u8::MAX {
@@ -272,7 +273,7 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     }
 }
 
-/// One entry of this home more is with its partner.
+/// One entry more of this home is in its partner line.
 fn one_more(overflowed: &mut Overflowed, home: u32) {
     let count = &mut overflowed[home as usize];
     *count = count.saturating_add(1);

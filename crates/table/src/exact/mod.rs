@@ -1,7 +1,8 @@
-//! Exact maps: addresses and values enter, one value or none leaves for each address looked up.
+//! Exact maps: from addresses to values.
 //!
 //! A line of 64 bytes holds sixteen IPv4 entries or four IPv6 entries with their values, so nearly every lookup reads
-//! one line. `table` is what readers see, `writer` what changes it, `placing` the difference between the families.
+//! one line. `table` is the readers' view, `writer` makes the changes, `placing` holds the differences between the
+//! families.
 
 mod placing;
 mod table;
@@ -19,10 +20,10 @@ use crate::value::Value;
 
 /// A map from addresses to values.
 ///
-/// Memory: 8 bytes an IPv4 entry and 32 bytes an IPv6 entry at the capacity it was made for, and one byte in 64 more; at
-/// least 1 MiB. A map that grew by insertion takes 6.7 to 10 bytes and 27 to 40 bytes. It grows by half when it is fuller
-/// than 9.6 of 16, or 2.4 of 4, slots: a table of the new size is filled and published while readers go on with the old
-/// one. An insert is refused only when there is no memory for that.
+/// Memory: 8 bytes per IPv4 entry and 32 bytes per IPv6 entry at the initial capacity, plus 1/64; at least 1 MiB. A map
+/// that grew by insertion takes 6.7 to 10 bytes and 27 to 40 bytes. It grows by half when it is fuller than 9.6 of 16,
+/// or 2.4 of 4, slots: a table of the new size is filled and published while readers go on with the old one. An insert
+/// fails only if there is no memory for that.
 ///
 /// Readers see each entry before or after a change, never anything else: an entry that is moved to make room for another
 /// is found throughout.
@@ -31,7 +32,7 @@ use crate::value::Value;
 pub type ExactMap<A> = Map<ExactWriter<A>>;
 
 impl<A: Address> ExactMap<A> {
-    /// An empty map that takes this many entries before it grows.
+    /// An empty map with room for this many entries before it grows.
     ///
     /// # Errors
     /// When there is no memory, or no such node.
@@ -43,8 +44,8 @@ impl<A: Address> ExactMap<A> {
         ExactWriter::with_capacity(entries, seed, placement).map(Map::of_writer)
     }
 
-    /// Maps many addresses, asking for memory ahead: the way to load a list. Of two entries for one address the later
-    /// one counts.
+    /// Inserts many addresses, with prefetching, for example to load a list. If an address occurs twice, the later
+    /// entry counts.
     ///
     /// # Errors
     /// As [`Map::insert`]; the entries before the one that failed are in the map.

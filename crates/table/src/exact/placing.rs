@@ -55,8 +55,8 @@ pub trait Placing: Copy {
     type Mix: Copy + Send + Sync + From<Seed>;
     /// Significant bits of the upper part of a mixed address.
     const UPPER_BITS: u32;
-    /// Entries a line that a new table is made for. At 8 of 16 slots, 0.4 % of the home lines overflow (Poisson) and an
-    /// entry takes 8 bytes; at 2 of 4, 5 % and 32 bytes.
+    /// Entries per line for which a new table is sized. At 8 of 16 slots, 0.4 % of the home lines overflow (Poisson)
+    /// and an entry takes 8 bytes; at 2 of 4, 5 % and 32 bytes.
     const ENTRIES_A_LINE: f64;
 
     /// The upper part, in the highest bits, and the rest.

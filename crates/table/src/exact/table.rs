@@ -1,4 +1,4 @@
-//! What readers of an exact map see: addresses enter, values leave, in batches.
+//! The readers' view of an exact map: lookups in batches.
 
 use super::placing::Places;
 use crate::address::Address;
@@ -50,8 +50,8 @@ impl<A: Address> ExactTable<A> {
         self.lines.pages()
     }
 
-    /// Every address and its value, in no order that means anything: for the writer, as entries that change meanwhile would
-    /// be mixed up.
+    /// Every address and its value, in no particular order. For the writer only: concurrent changes would mix up
+    /// entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (A, Value)> {
         self.mixed_entries()
             .map(|(upper, rest, value)| (A::unmix(self.mix, upper, rest), value))
@@ -74,7 +74,7 @@ impl<A: Address> ExactTable<A> {
         address.place(self.mix, self.bounds)
     }
 
-    /// Looks again, with the second lines, for the keys that a glance left open.
+    /// Repeats the lookup, with the second lines, for the keys that the first lookup did not decide.
     #[inline]
     fn settle(&self, uncertain: Uncertain, keys: &[A], answers: &mut [Option<Value>]) {
         for index in uncertain.indices() {
@@ -156,12 +156,12 @@ impl<A: Address> Kernel for Batch<'_, A> {
     }
 }
 
-/// Keys of a block whose first look left them open. They are looked at again a block later, when their second lines have
-/// come.
+/// Keys of a block that the first lookup did not decide. They are looked up again one block later, when their second
+/// lines have arrived.
 #[derive(Clone, Copy, Default)]
 struct Uncertain {
     first: usize,
-    /// One bit a key of the block.
+    /// One bit per key of the block.
     bits: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What changes an exact table: entries enter and leave, and the table grows.
+//! Changes to an exact table: insertion, removal, growth.
 
 use super::ExactTable;
 use crate::address::Address;
@@ -64,7 +64,7 @@ impl<A: Address> Writer for ExactWriter<A> {
 
 /// The largest share of slots in use. Up to here two lines always sufficed in trials with random keys.
 const FULLEST: f64 = 0.6;
-/// How many keys ahead of the work an insertion of many asks for memory.
+/// Prefetch distance of bulk insertion, in keys.
 const AHEAD: usize = 32;
 
 impl<A: Address> ExactWriter<A> {
@@ -117,8 +117,8 @@ impl<A: Address> ExactWriter<A> {
         (self.table.lines.len() as f64 * A::Slots::SLOTS as f64 * FULLEST) as usize
     }
 
-    /// Goes on with a table of half as many lines again. Where a table that is not full has no room for a key, somebody
-    /// knows the seed or it was an unlucky one: then under another seed too.
+    /// Continues with a table of 1.5 times as many lines. If the old one was not full but had no room for a key,
+    /// somebody knows the seed or it was unlucky: then the seed changes too.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
         let mut lines = self.table.bounds.lines();

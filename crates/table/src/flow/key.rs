@@ -1,12 +1,12 @@
-//! What a flow is known by: bytes of a fixed number enter, words leave.
+//! Flow keys: a fixed number of bytes, stored as words.
 
 /// The key of a flow: `WORDS` words of eight bytes, compared as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey<const WORDS: usize>(pub(crate) [u64; WORDS]);
 
 impl<const WORDS: usize> FlowKey<WORDS> {
-    /// The key of these bytes, whatever they mean: such as addresses, ports and protocol as they are in a packet. Zeros
-    /// fill it up, so all keys of a table must be of one length. Too many bytes do not compile:
+    /// The key of these bytes, for example addresses, ports and protocol as in a packet. It is padded with zeros, so
+    /// all keys of a table must have the same length. Too many bytes do not compile:
     ///
     /// ```compile_fail
     /// corelane_table::FlowKey::<1>::of_bytes(&[0; 9]);

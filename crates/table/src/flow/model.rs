@@ -1,5 +1,5 @@
-//! The protocol in every interleaving of one reader and the writer, over two lines and two records: the code is the real
-//! one, its words are the model checker's.
+//! Checks the protocol in every interleaving of one reader and the writer, over two lines and two records. The code is
+//! the production code; the words are those of the model checker.
 
 use super::FlowKey;
 use super::protocol::Flows;

@@ -1,9 +1,9 @@
-//! What readers and the one writer may do to the records of flows, and in which order.
+//! The operations of readers and the writer on flow records, and their order.
 //!
-//! The index follows [`crate::cuckoo`]'s rules: the payload of an entry is the number of a record, which holds the key and
-//! the value. A record that changes hands is unlinked, then the count of moves is raised, then it is filled, then it is
-//! linked: a reader that had its number from before finds the count risen, and looks again. [`super::model`] checks this
-//! in every interleaving of small cases.
+//! The index follows [`crate::cuckoo`]'s rules: the payload of an entry is the number of a record, which holds the key
+//! and the value. A reused record is unlinked, then the move count is incremented, then the record is filled, then
+//! linked. A reader that still has its number sees the changed count and retries. [`super::model`] checks this in every
+//! interleaving of small cases.
 
 use super::FlowKey;
 use crate::cuckoo::{Cuckoo, FlowSlots, Glance, Location, NoRoom, Overflowed, Place};
@@ -16,7 +16,7 @@ pub(crate) struct Flows<'a, W, const WORDS: usize> {
     pub(crate) records: &'a [W],
 }
 
-/// The first look at a key, which went no further than the index.
+/// The first lookup of a key, which read only the index.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct First(Option<Glance>);
 
@@ -29,7 +29,7 @@ impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
         self.index.find(place, |number| self.value_if(number, key))
     }
 
-    /// Looks at the home line, and asks for the record that it names.
+    /// Reads the home line, and prefetches the record that it names.
     #[inline(always)]
     pub(crate) fn look_first<V: Lanes>(&self, place: &Place, before: u64) -> First {
         let glance = self.index.glance::<V>(place, &mut { before });
@@ -39,7 +39,7 @@ impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
         First(Some(glance))
     }
 
-    /// What a flow maps to, after the first look at its home line. `before` is the count of moves before that.
+    /// The value of a flow, after the first read of its home line. `before` is the move count before that.
     #[inline(always)]
     pub(crate) fn look_again(
         &self,
@@ -56,7 +56,7 @@ impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
             {
                 return Some(value);
             }
-            // Another flow with the same bits of hash, or the record changed hands.
+            // Another flow with the same hash bits, or a reused record.
         }
         self.get(place, key)
     }
@@ -77,7 +77,7 @@ impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
     }
 }
 
-/// What only the writer does.
+/// Operations of the writer only.
 impl<W: Word, const WORDS: usize> Flows<'_, W, WORDS> {
     /// The entry and the value of a flow.
     pub(crate) fn locate(&self, place: &Place, key: &FlowKey<WORDS>) -> Option<(Location, u32)> {

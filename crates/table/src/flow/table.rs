@@ -1,4 +1,4 @@
-//! What readers of a flow map see: keys enter, values leave, in batches.
+//! The readers' view of a flow map: lookups in batches.
 
 use super::FlowKey;
 use super::protocol::{First, Flows};
@@ -58,8 +58,7 @@ impl<const WORDS: usize> FlowTable<WORDS> {
         self.lines.bytes() + self.records.bytes()
     }
 
-    /// Every flow and its value, in no order that means anything: for the writer, as flows that change hands meanwhile
-    /// would be mixed up.
+    /// Every flow and its value, in no particular order. For the writer only: concurrent changes would mix up flows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
         let flows = self.flows();
         let entries = flows.index.entries();

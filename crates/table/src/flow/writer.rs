@@ -1,4 +1,4 @@
-//! What changes a flow table: flows enter and leave, and the table grows.
+//! Changes to a flow table: insertion, removal, growth.
 
 use super::{FlowKey, FlowTable};
 use crate::cuckoo::{FEWEST_LINES, FlowSlots, Layout, NoRoom};
@@ -18,7 +18,8 @@ pub struct FlowWriter<const WORDS: usize> {
     placement: Placement,
 }
 
-/// Flows a line of the index: half of its eight slots, so that 5 % of the home lines of a full table overflow (Poisson).
+/// Flows per line of the index: half of its eight slots, so that 5 % of the home lines of a full table overflow
+/// (Poisson).
 const FLOWS_A_LINE: u32 = FlowSlots::SLOTS as u32 / 2;
 
 impl<const WORDS: usize> Writer for FlowWriter<WORDS> {
@@ -100,7 +101,8 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
         Ok(())
     }
 
-    /// Goes on with a table half as large again, and under another seed if this one was not full: then somebody knows it.
+    /// Continues with a table 1.5 times as large. If the old one was not full, the seed changes too: somebody may know
+    /// it.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
         let mut lines = self.table.bounds.lines();

@@ -1,4 +1,4 @@
-//! One element of a list: the bytes of an address, a prefix or a range enter, prefixes leave.
+//! Parses one element of a list (an address, a prefix or a range) into prefixes.
 
 use super::{BadReason, utf8};
 use crate::address::{Address, Prefix, PrefixError};

@@ -1,4 +1,4 @@
-//! Dumps of ipset: `create SET TYPE …` and `add SET ELEMENT …`, one command a line.
+//! Dumps of ipset: `create SET TYPE …` and `add SET ELEMENT …`, one command per line.
 
 use super::{BadReason, Collector, ListError, Take};
 

@@ -1,4 +1,4 @@
-//! Reads lists of addresses: text enters, prefixes with values leave, or the line that is wrong.
+//! Reads lists of addresses: converts text to prefixes with values, and reports invalid lines.
 //!
 //! `element` reads one address, prefix or range; `plain`, `ipset` and `nftables` find the elements in each format.
 
@@ -22,8 +22,8 @@ pub enum ListFormat {
     /// list` writes; anything else is plain.
     #[default]
     Detect,
-    /// One address, prefix or range (`192.0.2.1-192.0.2.9`) a line, then perhaps a value. `#`, `;` and `//` begin
-    /// comments.
+    /// One address, prefix or range (`192.0.2.1-192.0.2.9`) per line, optionally followed by a value. `#`, `;` and `//`
+    /// begin comments.
     Plain,
     /// What `ipset save` writes and `ipset restore` reads: `add SET ELEMENT …`.
     Ipset,
@@ -31,13 +31,13 @@ pub enum ListFormat {
     Nftables,
 }
 
-/// What to do with a line that is wrong.
+/// How to handle an invalid line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadLines {
-    /// Refuse the list, and name the line.
+    /// Reject the list, and report the line.
     #[default]
     Refuse,
-    /// Go on without it, and count it.
+    /// Skip the line, and count it.
     Skip,
 }
 
@@ -48,9 +48,9 @@ pub struct ListOptions {
     pub format: ListFormat,
     /// The value of entries that have none of their own.
     pub value: Value,
-    /// The one set or map to take from a dump of several; all of them if there is no name.
+    /// Name of the only set or map to read from a dump; all of them if `None`.
     pub set: Option<String>,
-    /// What to do with lines that are wrong.
+    /// How to handle invalid lines.
     pub bad_lines: BadLines,
 }
 
@@ -61,15 +61,15 @@ pub struct ListSummary {
     pub format: ListFormat,
     /// Elements: addresses, prefixes and ranges.
     pub elements: u64,
-    /// Prefixes that they stand for: a range may take several.
+    /// Prefixes after expansion: a range may need several.
     pub prefixes: u64,
-    /// Lines or elements that were wrong and skipped.
+    /// Invalid lines or elements that were skipped.
     pub skipped: u64,
     /// The first of them.
     pub first_skipped: Option<BadLine>,
 }
 
-/// A line or an element that is wrong.
+/// An invalid line or element.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {text:?}: {reason}")]
 pub struct BadLine {
@@ -111,13 +111,13 @@ pub enum BadReason {
     Encoding(#[from] Utf8Error),
 }
 
-/// A list was not taken.
+/// A list was rejected.
 #[derive(Debug, Error)]
 pub enum ListError {
     /// A line is wrong.
     #[error("{0}; correct the line, or skip bad lines")]
     Line(#[from] BadLine),
-    /// A dump has no set of the name that was asked for.
+    /// A dump has no set of the requested name.
     #[error("there is no set {name:?} in this dump; it has {}", .found.join(", "))]
     NoSuchSet {
         /// The one asked for.
@@ -130,11 +130,11 @@ pub enum ListError {
     Memory(#[from] MemoryError),
 }
 
-/// Reads a list, and gives each prefix with its value to `take`, in the order of the text. Lines end with a line feed, or
-/// with a carriage return and a line feed.
+/// Reads a list, and passes each prefix with its value to `take`, in the order of the text. Lines end with a line feed,
+/// or with a carriage return and a line feed.
 ///
 /// # Errors
-/// The first line that is wrong, unless they are skipped; what `take` fails with.
+/// The first invalid line, unless they are skipped; an error of `take`.
 pub fn read_list(
     text: &[u8],
     options: &ListOptions,

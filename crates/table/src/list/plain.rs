@@ -1,4 +1,4 @@
-//! Plain lists: one element a line, then perhaps a value, comments anywhere.
+//! Plain lists: one element per line, optionally a value, comments anywhere.
 
 use super::element::ipv4_element;
 use super::{BadReason, Collector, ListError, Take, utf8};

@@ -101,7 +101,7 @@ impl Mapping {
         }
         let mut mask = [0_u64; NODES / 64];
         mask[node / 64] |= 1 << (node % 64);
-        // SAFETY: the range is this mapping's own and the mask has the bits that the call is told of (it counts one more
+        // SAFETY: the range is this mapping's own and the mask has the bits that the call is given (it counts one more
         // than the highest); the call moves no page that somebody else maps.
         let result = unsafe {
             libc::syscall(

@@ -1,6 +1,6 @@
-//! Where tables live: a number of cells and a wish of pages and node enter, zeroed or file-backed memory leaves.
+//! Memory of tables: zeroed or file-backed, with a choice of page size and NUMA node.
 //!
-//! The only folder of this room with unsafe code: memory maps, the vector load of a line, the prefetch instruction.
+//! The only folder of this crate with unsafe code: memory maps, the vector load of a line, the prefetch instruction.
 
 mod lanes;
 mod line;
@@ -40,13 +40,13 @@ pub enum Pages {
     Small,
 }
 
-/// The pages that the kernel was told to use.
+/// The kind of pages in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantedPages {
     /// Pages of the reserved pool.
     Reserved,
-    /// Transparent huge pages were asked for and the kernel took the advice; it may still fall short of them when memory
-    /// is fragmented (`AnonHugePages` in `/proc/self/smaps` says).
+    /// Transparent huge pages: the kernel accepted the advice; it may still fall short of them when memory is
+    /// fragmented (`AnonHugePages` in `/proc/self/smaps` says).
     Transparent,
     /// Base pages.
     Small,
@@ -54,7 +54,7 @@ pub enum GrantedPages {
     File,
 }
 
-/// Memory could not be had.
+/// Memory could not be allocated.
 #[derive(Debug, Error)]
 pub enum MemoryError {
     /// The kernel refused the mapping.
@@ -70,7 +70,7 @@ pub enum MemoryError {
     /// The node was refused.
     #[error("cannot place a table on NUMA node {node}: {source}; see /sys/devices/system/node/online")]
     Node {
-        /// The one asked for.
+        /// The requested node.
         node: u16,
         /// Why.
         source: io::Error,
@@ -78,7 +78,7 @@ pub enum MemoryError {
     /// More entries than the address space or the table's arithmetic holds.
     #[error("a table of {entries} entries is larger than this machine can address; split it")]
     TooLarge {
-        /// How many were asked for.
+        /// Number of requested entries.
         entries: usize,
     },
 }

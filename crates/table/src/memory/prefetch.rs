@@ -1,4 +1,4 @@
-//! Asks the CPU for a cache line before it is needed.
+//! Prefetches cache lines.
 
 /// Starts the load of the cache line of `cell` and does not wait for it: for frames and tables that are needed soon. Does
 /// nothing on CPUs other than x86-64 and 64-bit Arm.

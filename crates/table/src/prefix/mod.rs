@@ -1,4 +1,4 @@
-//! Prefix maps: prefixes and values enter, the value of the longest prefix leaves for each address looked up.
+//! Prefix maps: from prefixes to values, looked up by longest match.
 //!
 //! `entry` is one cell, `trie` the cells and their protocol, `table` what readers see, `writer` what changes it, `set` the
 //! prefixes that the writer keeps.
@@ -25,10 +25,11 @@ use crate::memory::{MemoryError, Placement};
 
 /// A map from prefixes to values, looked up by longest match.
 ///
-/// Memory: 64 MiB of root for the first 24 bits, of which the kernel provides the pages that are touched, and a kilobyte
-/// for each group of addresses with the same first 24, 32, 40 … bits that holds longer prefixes; the writer's set of
-/// prefixes takes about 10 to 20 bytes each for IPv4 and 20 to 40 for IPv6. When the nodes do not suffice, all is copied
-/// to a table with twice as many and published while readers go on; an insert is refused only when there is no memory.
+/// Memory: 64 MiB of root for the first 24 bits, of which the kernel provides the pages that are touched, and a
+/// kilobyte for each group of addresses with the same first 24, 32, 40 … bits that holds longer prefixes; the writer's
+/// set of prefixes takes about 10 to 20 bytes each for IPv4 and 20 to 40 for IPv6. If the nodes do not suffice,
+/// everything is copied to a table with twice as many, which is published while readers continue. An insert fails only
+/// if there is no memory.
 ///
 /// A prefix of many addresses is changed cell by cell, lowest addresses first: a reader sees each address before or after
 /// the change, never anything else.

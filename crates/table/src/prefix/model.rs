@@ -1,5 +1,5 @@
-//! The protocol in every interleaving of one reader and the writer, over a trie of one bit a level: the code is the real
-//! one, its cells are the model checker's.
+//! Checks the protocol in every interleaving of one reader and the writer, over a trie of one bit per level. The code
+//! is the production code; the cells are those of the model checker.
 
 use super::entry::Entry;
 use super::trie::{Nodes, Path, Trie, TrieCell};

@@ -1,4 +1,4 @@
-//! What readers of a prefix map see: addresses enter, the values of their longest prefixes leave, in batches.
+//! The readers' view of a prefix map: lookups in batches.
 
 use super::trie::{Trie, TrieCell, cells_of_a_node};
 use crate::address::{Address, Prefix};
@@ -77,8 +77,8 @@ impl<A: Address> PrefixTable<A> {
         Trie::new(&self.root, &self.nodes, &self.reuses.0)
     }
 
-    /// Takes the keys of `deeper`, each with the node where it goes on, to their leaves, one level of all at a time.
-    /// `before` is the count of reuses before their roots were read.
+    /// Continues the lookup of the keys in `deeper`, each with its next node, one level of all keys at a time. `before`
+    /// is the count of reuses before their roots were read.
     fn go_deeper(
         &self,
         deeper: &mut Vec<(u32, u32)>,

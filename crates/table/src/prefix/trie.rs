@@ -1,15 +1,16 @@
-//! The trie and its protocol: prefixes are painted onto cells, a lookup reads one cell a level.
+//! The trie and its protocol: prefixes are expanded to cells, and a lookup reads one cell per level.
 //!
-//! A root of 2^ROOT cells is indexed by the first bits of an address; nodes of 2^NODE cells by the bits after them. A cell
-//! holds what the longest prefix over all of its addresses maps to, or a link to a node that knows more (Gupta, Lin and
-//! McKeown, "Routing lookups in hardware at memory access speeds", DIR-24-8, with as many levels as addresses need).
+//! A root of 2^ROOT cells is indexed by the first bits of an address; nodes of 2^NODE cells by the bits after them. A
+//! cell holds what the longest prefix over all of its addresses maps to, or a link to a node with longer prefixes
+//! (Gupta, Lin and McKeown, "Routing lookups in hardware at memory access speeds", DIR-24-8, with as many levels as
+//! addresses need).
 //!
 //! The rules for readers and the one writer, which [`super::model`] checks in every interleaving of small cases:
 //!
-//! - A cell is stored at once, so an address shows its old or its new value.
+//! - A cell is stored atomically, so an address shows its old or its new value.
 //! - A node is filled before it is linked.
-//! - A node that was unlinked is filled again only after the count of reuses was raised. A reader loads the count before
-//!   it reads a link and after it read the node, and begins again if it has risen.
+//! - An unlinked node is reused only after the reuse count was incremented. A reader loads the count before it reads a
+//!   link and after it read the node, and retries if it changed.
 
 use super::entry::Entry;
 use crate::memory::Word;
@@ -151,7 +152,7 @@ pub(crate) struct Path {
     pub(crate) length: u32,
 }
 
-/// What only the writer does.
+/// Operations of the writer only.
 impl<C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
     /// Makes all addresses of a prefix, save those that longer prefixes know, map to `leaf`, whose length is the path's.
     /// `new` says that the trie does not have the prefix yet.

@@ -1,4 +1,4 @@
-//! What changes a prefix table: prefixes enter and leave, and the table grows.
+//! Changes to a prefix table: insertion, removal, growth.
 
 use super::PrefixTable;
 use super::entry::Entry;
@@ -82,7 +82,7 @@ impl<A: Address> PrefixWriter<A> {
         })
     }
 
-    /// Goes on with a copy that has room for twice as many nodes.
+    /// Continues with a copy that has room for twice as many nodes.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
         let nodes = FEWEST_NODES.max(self.table.nodes.len() / cells_of_a_node(NODE_BITS) * 2);

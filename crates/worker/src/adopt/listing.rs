@@ -1,5 +1,5 @@
-//! The kernel's lists of sockets: a process, whose network namespace is meant, and a port enter; the sockets that serve it
-//! leave, in the order of the list.
+//! The kernel's socket lists. Input: a process (for its network namespace) and a port. Output: the sockets that serve
+//! the port, in list order.
 
 use crate::group::Transport;
 use std::fs;
@@ -39,8 +39,8 @@ pub(super) fn serving(process: u32, port: u16) -> io::Result<Vec<Listed>> {
     Ok(serving)
 }
 
-/// The inodes of a group's sockets in the order of the group. Sockets are added to the front of the list, but for TCP
-/// over IPv6 to its end (`inet_hash` in `net/ipv4/inet_hashtables.c`, `udp_lib_get_port` in `net/ipv4/udp.c`).
+/// The inodes of a group's sockets in group order. New sockets are added to the front of the list, except TCP over IPv6
+/// to its end (`inet_hash` in `net/ipv4/inet_hashtables.c`, `udp_lib_get_port` in `net/ipv4/udp.c`).
 pub(super) fn in_group_order(transport: Transport, address: SocketAddr, listed: &[Listed]) -> Vec<u64> {
     let inodes = listed.iter().map(|socket| socket.inode);
     match (transport, address) {

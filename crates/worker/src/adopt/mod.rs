@@ -1,9 +1,10 @@
-//! The socket group of a server that runs already: a process and a port enter; duplicates of its sockets, in the order of
-//! the group, and who serves each, leave. The server knows nothing of it, and needs no restart.
+//! The socket group of a running server. Input: a process and a port. Output: duplicates of its sockets, in group
+//! order, and the thread that serves each. The server does not notice and needs no restart.
 //!
-//! The group's program numbers its members by the order in which they were bound (UDP) or began to listen (TCP). The kernel
-//! does not tell that order, but two things follow it: the inode numbers, which grow as sockets are made, and the list in
-//! `/proc/net`, to whose front (TCP over IPv6: end) every socket is added. Where both agree the order is certain.
+//! The group's program numbers its members in the order in which they were bound (UDP) or began to listen (TCP). The
+//! kernel does not report that order, but it follows from the inode numbers, which grow as sockets are created, and
+//! from the list in `/proc/net`, to whose front (TCP over IPv6: end) every socket is added. If both agree, the order is
+//! certain.
 
 mod listing;
 mod owner;
@@ -33,7 +34,7 @@ pub struct Adopted {
     pub families: Families,
     /// In the order of the group, as far as it is certain.
     pub members: Vec<Member>,
-    /// Do inode numbers and the kernel's list agree on the order?
+    /// Whether inode numbers and the kernel's list agree on the order.
     pub order_is_certain: bool,
 }
 
@@ -42,25 +43,25 @@ pub struct Adopted {
 pub struct Member {
     /// Its inode number, as `ss -e` and `/proc/PID/fd` show it.
     pub inode: u64,
-    /// Who waits on it, where that can be seen: one thread, if it is well.
+    /// The thread that waits on it, if visible.
     pub owners: Vec<Owner>,
     socket: OwnedFd,
 }
 
-/// What group of a process is meant.
+/// Selects a group of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sought {
-    /// The process, or the one that started those that serve.
+    /// The serving process, or the parent of the serving processes.
     pub process: u32,
     /// The port that it serves.
     pub port: u16,
-    /// Datagrams or connections, where it serves both.
+    /// The transport, if the process serves both.
     pub transport: Option<Transport>,
-    /// The address, where it serves several.
+    /// The address, if the process serves several.
     pub address: Option<SocketAddr>,
 }
 
-/// Why there is no group to take.
+/// Why no group was adopted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
@@ -70,8 +71,10 @@ pub enum AdoptError {
         /// The number given.
         process: u32,
     },
-    /// It has no socket of the port.
-    #[error("neither process {process} nor its children serve port {port}: ss -lntup lists who serves what")]
+    /// It has no socket on the port.
+    #[error(
+        "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
+    )]
     NotServed {
         /// The process given.
         process: u32,
@@ -88,7 +91,7 @@ pub enum AdoptError {
     },
     /// One socket, or sockets without `SO_REUSEPORT`.
     #[error(
-        "{address} is no group of sockets ({sockets} there): have the server open one a worker (nginx: listen … reuseport)"
+        "{address} is no group of sockets ({sockets} there): configure the server to open one per worker (nginx: listen … reuseport)"
     )]
     NoGroup {
         /// The address.
@@ -98,24 +101,24 @@ pub enum AdoptError {
     },
     /// The kernel protects the process.
     #[error(
-        "process {process} may not be looked into: run as root or as its user (kernel.yama.ptrace_scope is 0 or 1)"
+        "process {process} may not be inspected: run as root or as its user (kernel.yama.ptrace_scope is 0 or 1)"
     )]
     NotPermitted {
         /// The process.
         process: u32,
     },
-    /// Any other refusal of the kernel.
+    /// Any other kernel error.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed step.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Adopted {
-    /// Finds the group and takes duplicates of its sockets.
+    /// Finds the group and duplicates its sockets.
     ///
     /// # Errors
     /// See [`AdoptError`].
@@ -159,8 +162,8 @@ impl Adopted {
         })
     }
 
-    /// Has the group steered by a program, whose numbers are places among the members. Connections and datagrams that are
-    /// under way stay where they are.
+    /// Attaches a steering program, whose numbers are positions among the members. Existing connections and queued
+    /// datagrams stay where they are.
     ///
     /// # Errors
     /// See [`ProgramError`].
@@ -168,7 +171,7 @@ impl Adopted {
         program::attach(&self.members[0].socket, program)
     }
 
-    /// Gives the group back to the kernel's own hash.
+    /// Detaches the program: the kernel's default hash steers the group again.
     ///
     /// # Errors
     /// See [`ProgramError`].
@@ -177,7 +180,7 @@ impl Adopted {
     }
 }
 
-/// Sockets by inode, and one process and descriptor that has each.
+/// Sockets by inode, each with one process and descriptor that holds it.
 fn held_sockets(processes: &[u32], asked: u32) -> Result<BTreeMap<u64, (u32, i32)>, AdoptError> {
     let mut held = BTreeMap::new();
     for process in processes {
@@ -201,7 +204,7 @@ fn held_sockets(processes: &[u32], asked: u32) -> Result<BTreeMap<u64, (u32, i32
     Ok(held)
 }
 
-/// The one group that is meant.
+/// The selected group.
 fn group(
     sought: &Sought,
     held: &BTreeMap<u64, (u32, i32)>,

@@ -1,8 +1,10 @@
-//! Who serves a socket: processes and an inode enter; the threads that wait on it, and the CPUs that they may run on, leave.
+//! The threads that serve a socket. Input: processes and an inode. Output: the threads that wait on it, and their
+//! affinity.
 //!
-//! Workers started by fork(2) all hold all sockets of the group, so that holding says nothing. Waiting does: an epoll
-//! instance lists what it watches (`/proc/PID/fdinfo`), and a thread that sleeps shows in what call, on which descriptor
-//! (`/proc/PID/task/TID/syscall`); those of poll(2) stand in its memory. What waits through io_uring is not seen.
+//! Workers created by fork(2) all hold all sockets of the group, so holding is no evidence. Waiting is: an epoll
+//! instance lists what it watches (`/proc/PID/fdinfo`), and a sleeping thread shows its system call and descriptor
+//! (`/proc/PID/task/TID/syscall`); the descriptors of poll(2) are in its memory. Waits through io_uring are not
+//! visible.
 
 use corelane_host::cpus::list;
 use std::collections::BTreeSet;
@@ -15,11 +17,11 @@ use std::os::unix::fs::FileExt;
 pub struct Owner {
     /// Its process.
     pub process: u32,
-    /// The thread; unknown where several of the process may be it.
+    /// The thread; `None` if several threads of the process are possible.
     pub thread: Option<u32>,
     /// The process's command.
     pub command: String,
-    /// The CPUs that it may run on; of a process whose thread is unknown, those of all its threads.
+    /// Its affinity; if the thread is unknown, that of all threads of the process.
     pub cpus: Vec<u32>,
 }
 
@@ -86,7 +88,7 @@ fn owner(process: u32, inode: u64) -> Option<Owner> {
         return None;
     }
     descriptors.extend(blocked_on);
-    // A thread that is busy is seen in no call: alone in its process it must be the one.
+    // A busy thread is in no system call: if it is the only one of its process, it must be the one.
     let thread = match (&waiting(&descriptors)[..], &threads[..]) {
         ([one], _) | ([], [one]) => Some(*one),
         _ => None,
@@ -104,8 +106,8 @@ fn owner(process: u32, inode: u64) -> Option<Owner> {
     })
 }
 
-/// The epoll instances of a process that watch a socket. A line of theirs is `tfd: 8 events: 2019 data: … ino:4508be …`,
-/// the inode in hexadecimal.
+/// The epoll instances of a process that watch a socket. Their lines are like `tfd: 8 events: 2019 data: … ino:4508be
+/// …`, with the inode in hexadecimal.
 fn watching(process: u32, inode: u64) -> Vec<i32> {
     let wanted = format!("ino:{inode:x}");
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/fdinfo")) else {
@@ -122,8 +124,7 @@ fn watching(process: u32, inode: u64) -> Vec<i32> {
         .collect()
 }
 
-/// The descriptors that a sleeping thread's system call waits on: of poll(2) the list, of others the one that they take
-/// first.
+/// The descriptors that a sleeping thread's system call waits on: for poll(2) the list, for others the first argument.
 fn waits_on(process: u32, thread: u32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall")).unwrap_or_default();
     let mut fields = text.split_whitespace();
@@ -147,7 +148,7 @@ const POLLING: [i64; 2] = [libc::SYS_poll, libc::SYS_ppoll];
 #[cfg(not(target_arch = "x86_64"))]
 const POLLING: [i64; 1] = [libc::SYS_ppoll];
 
-/// Descriptors of one call that are looked at: more are no worker of a bucket.
+/// The maximum number of descriptors read per call: a bucket's worker has fewer.
 const MOST_POLLED: u64 = 4096;
 
 /// The descriptors of a `struct pollfd` array in the memory of a process: a number, and as many bytes of events.

@@ -1,4 +1,4 @@
-//! Where payloads wait until they are sent: one mapping of 64 KiB blocks.
+//! The send buffer memory: one mapping of 64 KiB blocks.
 //!
 //! A payload lies in one block, and consecutive payloads of one run lie back to back, so that a run of datagrams is one
 //! piece of memory. A block is free again when all in it was sent; the one freed last is used first, as it is still in

@@ -1,4 +1,4 @@
-//! Why a datagram was not sent, a connection ended or a socket complained; and the counts of one engine.
+//! Causes of send failures, connection ends and socket errors; and the counters of one engine.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use std::io;
 pub enum Cause {
     /// The peer answered that nobody listens there (`ECONNREFUSED`): by ICMP to a connected datagram socket, by a reset to
     /// a connection being opened.
-    #[error("nobody listens on the peer's port")]
+    #[error("the peer's port is closed")]
     Refused,
     /// No route to the peer, or a router or host said so (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`).
     #[error("no route to the peer")]
@@ -17,13 +17,13 @@ pub enum Cause {
     #[error("larger than the protocol or the path allows")]
     TooLarge,
     /// The kernel or the device had no room (`ENOBUFS`, `ENOMEM`).
-    #[error("the kernel or the device had no buffer left")]
+    #[error("the kernel or the device is out of buffers")]
     NoBuffer,
     /// A firewall or a missing permission (`EPERM`, `EACCES`).
     #[error("forbidden by a firewall or a missing permission")]
     Forbidden,
-    /// As its owner asked: the end of a socket that was closed.
-    #[error("closed as asked")]
+    /// Closed by its owner.
+    #[error("closed by request")]
     Asked,
     /// The peer reset the connection (`ECONNRESET`, `EPIPE`, `ECONNABORTED`).
     #[error("reset by the peer")]
@@ -41,7 +41,7 @@ pub enum Cause {
     #[error("no device has the local address, or it has no port left")]
     NoAddress,
     /// A file was shorter than the length that was queued of it.
-    #[error("a file is shorter than was promised")]
+    #[error("a file is shorter than the queued length")]
     Truncated,
     /// Any other error number of `errno(3)`.
     #[error("{}", io::Error::from_raw_os_error(*.0))]
@@ -140,9 +140,9 @@ impl FailureCounts {
 /// Every accepted [`send_to`](super::Ops::send_to) ends in `sent` or in `send_failed`, or is still queued.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EngineCounters {
-    /// Datagrams that the kernel took.
+    /// Datagrams that the kernel accepted.
     pub sent: u64,
-    /// Datagrams that it did not.
+    /// Datagrams that the kernel rejected.
     pub send_failed: FailureCounts,
     /// Datagrams received and lent to the handler.
     pub received: u64,
@@ -162,17 +162,17 @@ pub struct EngineCounters {
 /// connections that are open.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StreamCounters {
-    /// Connections that came to listeners.
+    /// Connections accepted by listeners.
     pub accepted: u64,
-    /// Connections that could not be taken from a listener.
+    /// Connections that could not be accepted.
     pub accept_failed: FailureCounts,
     /// Connections opened.
     pub opened: u64,
     /// Connections that could not be opened.
     pub open_failed: FailureCounts,
-    /// Connections closed as their owner asked.
+    /// Connections closed by their owner.
     pub closed: u64,
-    /// Connections that ended otherwise.
+    /// Connections that ended for another cause.
     pub broken: FailureCounts,
     /// Bytes received and lent to the handler.
     pub bytes_received: u64,

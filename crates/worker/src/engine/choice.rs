@@ -26,7 +26,7 @@ impl fmt::Display for EngineKind {
 
 /// A name that is no engine's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no engine {0:?}: give epoll or io_uring")]
+#[error("unknown engine {0:?}: use epoll or io_uring")]
 pub struct UnknownEngine(String);
 
 impl FromStr for EngineKind {

@@ -1,9 +1,8 @@
-//! One worker's I/O, datagrams and TCP: operations queued in [`Ops`] go in, a [`turn`](Engine::turn) performs them and lends what arrived to
-//! a [`Handler`].
+//! One worker's I/O, datagrams and TCP: a [`turn`](Engine::turn) performs the operations queued in [`Ops`] and passes
+//! received data to a [`Handler`].
 //!
-//! Two engines do this: over epoll and over io_uring. They are chosen once, by [`run_engine`], and the code that uses them
-//! is compiled for each. A third, over a simulated network under a virtual clock, is compiled for tests only (feature
-//! `simulated`).
+//! There are two engines: epoll and io_uring. [`run_engine`] chooses one, and the code that uses it is compiled for
+//! each. A third one, over a simulated network with a virtual clock, exists for tests only (feature `simulated`).
 
 pub(crate) mod arena;
 mod cause;
@@ -53,18 +52,17 @@ pub trait Engine {
     /// The engine's clock: the monotonic one, or the simulator's.
     fn now(&self) -> Time;
 
-    /// Performs what is queued, waits until something arrives, something wakes the engine, or `until`, and lends what
-    /// arrived to the handler.
+    /// Performs queued operations, waits for an arrival, a wake-up or `until`, and passes received data to the handler.
     ///
-    /// Work a turn is bounded (some hundred datagrams or connections), so that the caller's own timers are not late. It may return
-    /// early with nothing done. With an `until` in the past it does not wait. What a handler queues is performed at the
-    /// latest by the next turn.
+    /// The work per turn is bounded (some hundred datagrams or connections), so that the caller's own timers are not
+    /// late. It may return early with nothing done. If `until` is in the past it does not wait. Operations queued by a
+    /// handler are performed by the next turn at the latest.
     ///
     /// # Errors
-    /// When the engine itself fails, never because of one socket.
+    /// If the engine itself fails, never because of one socket.
     fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()>;
 
-    /// A handle that makes a waiting turn return.
+    /// A handle that ends a waiting turn.
     fn waker(&self) -> Waker;
 
     /// The memory that datagrams are received into and sent from.
@@ -73,9 +71,9 @@ pub trait Engine {
 
 /// What a worker does with what arrives.
 pub trait Handler {
-    /// Something happened on a socket. `now` is read once a batch, after it was received; for TCP it is never older than
-    /// eight visits to connections, some ten microseconds. What an event lends ends with
-    /// the call. [`Event::Woken`] comes under an [`Id`] that names no socket.
+    /// An event on a socket. `now` is read once per batch, after it was received; for TCP it is at most eight
+    /// connection visits (some ten microseconds) old. Borrowed data is valid during the call. [`Event::Woken`] has an
+    /// [`Id`] that names no socket.
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>);
 }
 
@@ -91,25 +89,25 @@ impl<F: FnMut(&mut Ops, Time, Id, Event<'_>)> Handler for F {
 pub enum Event<'a> {
     /// Datagrams arrived.
     Datagrams(Datagrams<'a>),
-    /// A connection is open: one that came to `listener`, under a new `Id`; or, without one, that of
+    /// A connection is open: one accepted by `listener`, under a new `Id`; or, without a listener, one of
     /// [`Ops::connect`].
     Opened {
-        /// Where it came to.
+        /// The local address.
         listener: Option<Id>,
         /// The other end.
         peer: SocketAddr,
     },
-    /// Bytes of a connection, in order. However the peer wrote them, they come in pieces of any length.
+    /// Bytes of a connection, in order, in pieces of any length.
     Bytes(&'a [u8]),
-    /// Everything queued was taken by the kernel, as [`Ops::tell_drained`] asked to be told.
+    /// The kernel accepted everything queued, after [`Ops::tell_drained`] requested this event.
     Drained,
-    /// The peer has ended its side of a connection and sends nothing more; this side goes on until it is closed.
+    /// The peer has ended its side of a connection and sends nothing more; this side stays open until it is closed.
     PeerClosed,
-    /// A datagram could not be sent, or the network complained about an earlier one; or a listener could not take a
-    /// connection. The socket goes on.
+    /// A datagram could not be sent, or an ICMP error about an earlier one arrived; or a listener could not accept a
+    /// connection. The socket stays open.
     Failed(Cause),
-    /// A socket or connection has ended: as was asked ([`Cause::Asked`]), or for another cause. Its `Id` is spent, and
-    /// its slot is no other's before this has been told.
+    /// A socket or connection has ended: by request ([`Cause::Asked`]), or for another cause. Its `Id` is invalid from
+    /// now on, and its slot is not reused before this event.
     Closed(Cause),
     /// A [`Waker`] was used.
     Woken,
@@ -118,7 +116,7 @@ pub enum Event<'a> {
 /// The `Id` of events that concern no socket.
 pub(crate) const NO_SOCKET: Id = Id::NONE;
 
-/// Datagrams, or visits to connections, that a turn lends before it returns: half a millisecond of work at the rate of one CPU.
+/// Datagrams or connection visits per turn: half a millisecond of work on one CPU.
 pub(crate) const TURN_DATAGRAMS: u64 = 256;
 
 /// A worker's life inside its engine, whichever that is.
@@ -130,7 +128,7 @@ pub trait EngineBody<R> {
 /// Builds the engine of that kind in the calling thread, and runs the body with it.
 ///
 /// # Errors
-/// When a setting is out of range, or the kernel does not give what the engine needs (see [`choose`]).
+/// If a setting is out of range, or the kernel does not provide what the engine needs (see [`choose`]).
 pub fn run_engine<R>(kind: EngineKind, settings: &EngineSettings, body: impl EngineBody<R>) -> io::Result<R> {
     settings.check()?;
     Ok(match kind {

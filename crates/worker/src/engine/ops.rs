@@ -1,7 +1,7 @@
-//! What a worker asks of its engine: sockets to register, datagrams to send, receiving on and off, sockets to close. What
-//! it asks about TCP is in `streams/ops.rs`.
+//! The operations of an engine: register sockets, send datagrams, turn receiving on and off, close sockets. TCP
+//! operations are in `streams/ops.rs`.
 //!
-//! Everything is queued here and performed by the engine's next pass. The same type serves every engine.
+//! Operations are queued here and performed by the engine's next pass. The same type serves every engine.
 
 use super::cause::{Cause, EngineCounters};
 use super::datagrams::Message;
@@ -26,14 +26,14 @@ pub struct Ops {
     pub(crate) sends: Sends,
     pub(crate) streams: Slab<Stream>,
     pub(crate) outgoing: Outgoing,
-    /// When attempts to connect end, and when listeners without a descriptor try again.
+    /// Timeouts of connection attempts, and retries of listeners that ran out of descriptors.
     pub(crate) deadlines: Wheel<Id>,
-    /// The most bytes that a connection may hold copies of.
+    /// The maximum bytes of copies per connection.
     pub(crate) queue_limit: usize,
     notices: Vec<(Id, Notice)>,
     pub(crate) counters: EngineCounters,
     pub(crate) backend: Backend,
-    /// How long the next wait lets what arrives gather.
+    /// How long the next wait lets arrivals gather.
     pub(crate) gathering: Duration,
     merge_received: bool,
 }
@@ -41,8 +41,8 @@ pub struct Ops {
 /// How one socket is registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatagramOptions {
-    /// Whether to receive from the start; true by default. Otherwise the kernel keeps what arrives until its buffer is
-    /// full, and [`Ops::receive`] begins.
+    /// Whether to receive from the start; true by default. Otherwise the kernel queues datagrams until its buffer is
+    /// full, and [`Ops::receive`] starts receiving.
     pub receive: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Backend {
     Simulated,
 }
 
-/// What the handler is notified of at the next occasion.
+/// A pending notification of the handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     Drained,
@@ -90,11 +90,11 @@ impl Ops {
         })
     }
 
-    /// Registers a bound or connected socket; events come under the `Id` from the next turn on. The engine owns the
+    /// Registers a bound or connected socket; events use the returned `Id` from the next turn on. The engine owns the
     /// socket until [`Event::Closed`].
     ///
     /// # Errors
-    /// What the kernel says to the socket's blocking mode or to `UDP_GRO`.
+    /// The kernel's error from setting the blocking mode or `UDP_GRO`.
     pub fn datagrams(&mut self, socket: impl Into<Socket>, options: DatagramOptions) -> io::Result<Id> {
         let socket = socket.into();
         #[cfg(feature = "simulated")]
@@ -112,15 +112,15 @@ impl Ops {
         Ok(id)
     }
 
-    /// Queues one datagram of `length` bytes, written by `fill` into memory that holds whatever was there before. `peer`
-    /// is none on a connected socket, and required on any other.
+    /// Queues one datagram of `length` bytes, written by `fill` into memory with arbitrary content. `peer` is `None` on
+    /// a connected socket, and required on any other.
     ///
-    /// Datagrams of one socket leave in the order in which they were queued. One that the kernel refuses is counted by
-    /// cause and told as [`Event::Failed`]; so is one over 65,535 bytes, for which `fill` is not called. On a socket
-    /// that is closed nothing happens but the count.
+    /// Datagrams of one socket are sent in the order in which they were queued. A datagram that the kernel rejects is
+    /// counted by cause and reported as [`Event::Failed`]; so is one over 65,535 bytes, for which `fill` is not called.
+    /// On a closed socket it is only counted.
     ///
     /// # Errors
-    /// [`Full`] when the arena has no room; `fill` was not called then.
+    /// [`Full`] if the arena has no room; `fill` is not called then.
     pub fn send_to(
         &mut self,
         id: Id,
@@ -146,7 +146,7 @@ impl Ops {
         queued
     }
 
-    /// Turns receiving on or off. What the engine had taken from the socket already is lent still.
+    /// Turns receiving on or off. Datagrams that the engine has already received are still delivered.
     pub fn receive(&mut self, id: Id, on: bool) {
         match id.is_stream() {
             true => self.streams.receive(id, on),
@@ -154,8 +154,9 @@ impl Ops {
         }
     }
 
-    /// Closes a socket. What is queued on it is sent first, nothing more is lent, and the last event of the `Id` is
-    /// [`Event::Closed`]. A connection that the peer still sends on is reset by that: [`Ops::shutdown`] ends it gently.
+    /// Closes a socket. Queued datagrams are sent first, nothing more is delivered, and the last event of the `Id` is
+    /// [`Event::Closed`]. If the peer of a connection is still sending, this resets the connection: [`Ops::shutdown`]
+    /// ends it gracefully.
     pub fn close(&mut self, id: Id) {
         match id.is_stream() {
             true => self.streams.close(id),
@@ -163,21 +164,21 @@ impl Ops {
         }
     }
 
-    /// Has the next turn, where it would wait, first let what arrives gather until that long after the last wait ended, so
-    /// that one sleep serves many events instead of each waking the thread. What arrives may be told that much late: it
-    /// is for who is asked for work, not for haste. It holds for one turn; the simulator does not gather.
+    /// If the next turn would wait, lets arrivals gather until that long after the last wait ended, so that one sleep
+    /// serves many events instead of one wake-up each. Events may be delayed by that much: use it for throughput, not
+    /// for latency. It applies to one turn; the simulator ignores it.
     pub fn gather(&mut self, at_most: Duration) {
         self.gathering = at_most;
     }
 
-    /// What the engine did so far.
+    /// The counters since the engine was built.
     #[must_use]
     #[inline]
     pub fn counters(&self) -> EngineCounters {
         self.counters
     }
 
-    /// The local address of a socket that is open: of a connection, once it is being opened.
+    /// The local address of an open socket; for a connection, once it is being opened.
     #[must_use]
     pub fn local_address(&self, id: Id) -> Option<SocketAddr> {
         let descriptor = match id.is_stream() {
@@ -210,12 +211,12 @@ impl Ops {
         }
     }
 
-    /// Has the handler notified at the next occasion.
+    /// Queues a notification of the handler.
     pub(crate) fn notify(&mut self, id: Id, notice: Notice) {
         self.notices.push((id, notice));
     }
 
-    /// The kernel took the first run of a socket's queue.
+    /// The kernel accepted the first run of a socket's queue.
     pub(crate) fn sent_first(&mut self, slot: u32) {
         let entry = self.sockets.at_mut(slot);
         if let Some(run) = self.sends.pop(&mut entry.queue) {
@@ -224,12 +225,12 @@ impl Ops {
         self.closing_may_end(slot);
     }
 
-    /// The kernel answered the first run of a socket's queue with an error. A run that could not be cut is queued again
-    /// as single datagrams; an error that belongs to an earlier datagram leaves this one queued; all else drops it.
+    /// The kernel rejected the first run of a socket's queue. A run that could not be segmented is queued again as
+    /// single datagrams; an error of an earlier datagram leaves this one queued; any other error drops it.
     pub(crate) fn refused_first(&mut self, slot: u32, errno: i32) {
         let cause = Cause::from_errno(errno);
         if cause == Cause::Refused {
-            // Only ICMP brings this: the kernel tells it on the next call and forgets it, without sending.
+            // Only ICMP causes this: the kernel reports it on the next call, without sending, and clears it.
             self.complain(slot, cause);
             return;
         }
@@ -248,18 +249,18 @@ impl Ops {
         self.closing_may_end(slot);
     }
 
-    /// A socket reported an error that belongs to no datagram at hand.
+    /// A socket reported an error that belongs to no known datagram.
     pub(crate) fn complain(&mut self, slot: u32, cause: Cause) {
         self.counters.errors.add(cause, 1);
         self.notify(self.sockets.id(slot), Notice::Failed(cause));
     }
 
-    /// The kernel is done with a closing socket.
+    /// The kernel has finished with a closing socket.
     pub(crate) fn closed(&mut self, slot: u32) {
         self.retire_socket(slot, Notice::Closed(Cause::Asked));
     }
 
-    /// The kernel would not have a socket: closes it.
+    /// Registration failed: closes the socket.
     pub(crate) fn abandoned(&mut self, slot: u32, cause: Cause) {
         self.counters.errors.add(cause, 1);
         self.retire_socket(slot, Notice::Abandoned(cause));
@@ -275,7 +276,7 @@ impl Ops {
         }
     }
 
-    /// Counts messages about to be lent; returns the datagrams in them.
+    /// Counts messages about to be delivered; returns their number of datagrams.
     pub(crate) fn count_received(&mut self, messages: &[Message]) -> u64 {
         let received = messages.iter().map(Message::datagrams).sum();
         let truncated = messages.iter().filter(|message| message.truncated).count();
@@ -284,8 +285,8 @@ impl Ops {
         received
     }
 
-    /// Notifies the handler of what came up since the last time; what comes up meanwhile waits for the next. A slot is free
-    /// once its owner knows of its end, so that who keeps something by slot never hears of the next tenant before.
+    /// Delivers pending notifications to the handler; new ones wait for the next call. A slot is freed only after its
+    /// owner was notified of its end, so that tables indexed by slot never see the next tenant early.
     pub(crate) fn deliver_notices(&mut self, now: Time, on: &mut impl Handler) {
         for (id, notice) in std::mem::take(&mut self.notices) {
             let is_open = self.streams.is_open(id) || self.sockets.is_open(id);
@@ -311,8 +312,8 @@ impl Ops {
         !self.notices.is_empty()
     }
 
-    /// Whether something waits for [`Ops::deliver_notices`] or for the engine's next pass: no time to sleep. Sends still
-    /// waiting after a pass wait for the kernel.
+    /// Whether notifications or operations are pending, so that the engine must not sleep. Sends still queued after a
+    /// pass wait for the kernel.
     pub(crate) fn has_work(&self) -> bool {
         self.has_notices() || self.sockets.has_changes() || self.streams.has_changes()
     }

@@ -1,4 +1,4 @@
-//! Where the bytes of one connection go: to the engine as they are, or through what encrypts them.
+//! The output of one connection: directly to the engine, or through encryption.
 
 use super::{Full, Id, Ops};
 use std::fs::File;
@@ -52,13 +52,13 @@ pub trait Output {
         Ok(read as u64)
     }
 
-    /// Queues what tells the peer that nothing follows, where that is not the end of the connection itself.
+    /// Queues the protocol's end-of-data message, if it is distinct from the end of the connection.
     fn end(&mut self) {}
 
-    /// Bytes queued that the kernel has not taken.
+    /// Bytes queued that the kernel has not accepted.
     fn queued(&self) -> u64;
 
-    /// Has the connection told once when nothing is queued any more ([`Event::Drained`](super::Event::Drained)).
+    /// Requests one [`Event::Drained`](super::Event::Drained) when the queue becomes empty.
     fn notify_drained(&mut self);
 
     /// Whether all that is queued is copied, so that the writer should bound it.

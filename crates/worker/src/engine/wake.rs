@@ -7,11 +7,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Wakes one engine: its turn returns and tells [`Event::Woken`](super::Event::Woken). Many wakes before that tell it once.
+/// Wakes one engine: its turn returns with [`Event::Woken`](super::Event::Woken). Several wakes before that cause one
+/// event.
 ///
-/// It names a thread, not a descriptor, so that it works from threads that have a descriptor table of their own. After the
-/// engine has gone it does nothing. In the process SIGURG is taken for it: an empty handler is installed, and the thread
-/// of an engine blocks the signal except while it waits.
+/// It names a thread, not a descriptor, so it works from threads that have their own descriptor table. After the engine
+/// has ended it does nothing. It uses SIGURG: an empty handler is installed in the process, and the thread of an engine
+/// blocks the signal except while it waits.
 #[derive(Clone, Debug)]
 pub struct Waker {
     shared: Arc<Shared>,
@@ -25,7 +26,7 @@ struct Shared {
 }
 
 impl Waker {
-    /// Has the engine's current or next turn return soon.
+    /// Makes the engine's current or next turn return soon.
     pub fn wake(&self) {
         // Sequentially consistent, like `Wakeable::wait`: either this store is seen before the wait, or the wait is seen
         // here.
@@ -38,7 +39,7 @@ impl Waker {
         }
     }
 
-    /// Whether a wake has not been told yet.
+    /// Whether a wake is pending.
     #[cfg(feature = "simulated")]
     pub(crate) fn is_woken(&self) -> bool {
         self.shared.woken.load(Ordering::SeqCst)
@@ -83,7 +84,7 @@ impl Wakeable {
         }
     }
 
-    /// Whether someone woke the engine since the last time this was asked.
+    /// Whether there was a wake since the last call.
     pub(crate) fn take(&self) -> bool {
         self.shared.woken.load(Ordering::Relaxed) && self.shared.woken.swap(false, Ordering::SeqCst)
     }

@@ -13,7 +13,7 @@ const SNAP_BYTES: u32 = 68;
 const SENT_IPV4_BYTES: usize = 28;
 const SENT_IPV6_BYTES: usize = 48;
 
-/// Queues beyond this one are not told from it.
+/// Higher queue numbers cannot be distinguished.
 const LAST_QUEUE: usize = 1023;
 
 /// The most that a program passes on.
@@ -45,8 +45,8 @@ pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
     }
 }
 
-/// The queue that a header passed on by the program for [`Direction::Sent`] stands for; `None` where the frame was too short
-/// to tell, and past the last queue that can be told.
+/// The queue encoded in a header that the program for [`Direction::Sent`] passed on; `None` if the frame was too short
+/// or the queue number too high.
 pub(super) fn queue(header: &[u8]) -> Option<u16> {
     let (headers, frame) = match header.first()? >> 4 {
         4 => (SENT_IPV4_BYTES, usize::from(half(header, 2)?)),

@@ -1,8 +1,8 @@
-//! On which CPU the kernel received or sent: a sample of datagrams to or from one port in, their endpoints and the CPU out,
-//! and for those sent the queue that they left on.
+//! Observes on which CPU the kernel received or sent. Input: a sample of datagrams to or from one port. Output: their
+//! endpoints, the CPU, and for sent ones the transmit queue.
 //!
-//! `SO_INCOMING_CPU` cannot tell: on an unconnected UDP socket it stays -1. So packet sockets watch the device, one for
-//! each CPU, joined in a fanout group that gives every frame to the socket of the CPU that handles it.
+//! `SO_INCOMING_CPU` does not work: on an unconnected UDP socket it stays -1. So packet sockets watch the device, one
+//! per CPU, joined in a fanout group that delivers every frame to the socket of the CPU that handles it.
 
 mod filter;
 
@@ -14,8 +14,8 @@ use socket2::{Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Receive buffer of each socket, in bytes: some thousand headers between two looks. More is a matter of luck; what does
-/// not fit is not sampled.
+/// Receive buffer of each socket, in bytes: some thousand headers between two polls. Datagrams that do not fit are not
+/// sampled.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that asks for an unused group number.
@@ -52,26 +52,27 @@ pub struct Sighting {
     pub source: SocketAddr,
     /// Where it went.
     pub destination: SocketAddr,
-    /// The CPU that ran the kernel's receive path for it, after RPS if that is on; or the one that handed it to the device.
+    /// The CPU that ran the kernel's receive path for it, after RPS if that is on; or the CPU that passed it to the
+    /// device.
     pub cpu: u32,
-    /// The transmit queue that it was sent on; none for what was received, and where a frame is too short to tell.
+    /// The transmit queue; `None` for received datagrams and for frames too short to determine it.
     pub queue: Option<u16>,
 }
 
-/// Observes where datagrams are received, or sent. It watches one side of one device only, costs the observed path a short
-/// filter for each frame of the address family, and works on any device, loopback included.
+/// Observes where datagrams are received or sent. It watches one direction of one device, costs a short filter per
+/// frame of the address family, and works on any device, loopback included.
 ///
-/// Not seen are fragments, and IPv6 datagrams with extension headers.
+/// It does not see fragments or IPv6 datagrams with extension headers.
 #[derive(Debug)]
 pub struct Observer {
-    /// One socket a CPU, in order.
+    /// One socket per CPU, in order.
     sockets: Vec<Socket>,
     direction: Direction,
     address: SocketAddr,
 }
 
 impl Observer {
-    /// Begins to observe.
+    /// Starts observing.
     ///
     /// # Errors
     /// See [`WatchError`].
@@ -110,10 +111,10 @@ impl Observer {
         })
     }
 
-    /// Takes what was observed since the last time, at most so many, without waiting. Returns how many were taken.
+    /// Returns what was observed since the last call, at most `most`, without waiting. Returns the number.
     ///
     /// # Errors
-    /// What the kernel says, for instance when the device has gone.
+    /// The kernel's error, for instance if the device has disappeared.
     pub fn drain(&mut self, most: usize, mut each: impl FnMut(Sighting)) -> io::Result<usize> {
         let mut taken = 0;
         let mut header = [0; filter::LONGEST_SNAP_BYTES];
@@ -130,7 +131,7 @@ impl Observer {
         Ok(taken)
     }
 
-    /// What a header that a CPU's socket passed on tells; `None` where it is not of the observed address.
+    /// The datagram of a header from a CPU's socket; `None` if it is not of the observed address.
     fn sighting(&self, cpu: u32, header: &[u8]) -> Option<Sighting> {
         let (source, destination) = endpoints(header)?;
         let (own, queue) = match self.direction {

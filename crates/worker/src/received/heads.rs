@@ -26,7 +26,7 @@ const MOST_WAITING: usize = 1 << 16;
 /// Four for the bytes of the hash, one for the queue, one for the CPU.
 const SOCKETS: usize = 6;
 
-/// What was told of one frame.
+/// The values known of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedHead {
     /// The hash; 0 where the device reported none.
@@ -41,7 +41,7 @@ pub struct ReceivedHead {
 #[derive(Debug)]
 pub struct HeadReceiver {
     sockets: Vec<Socket>,
-    /// By the head of a frame: frames of one head are told apart by their order.
+    /// By frame head: frames with equal heads are distinguished by their order.
     waiting: HashMap<[u8; HEAD_BYTES], [VecDeque<u8>; SOCKETS]>,
     too_short: u64,
     incomplete: u64,

@@ -1,7 +1,7 @@
 //! Frames that a device receives, with the hash and the queue that it gave them: a device enters, frames leave.
 //!
-//! [`Receiver`] takes any frames, and misses those of one nanosecond. [`HeadReceiver`] misses none and tells the CPU too, of long
-//! frames of which no two have one head: an experiment's own.
+//! [`Receiver`] accepts any frames, and misses frames with equal timestamps. [`HeadReceiver`] misses none and also
+//! reports the CPU, but requires long frames with distinct heads: an experiment's own.
 //!
 //! The kernel hands packet sockets the frame, and its own idea of the hash: `tp_rxhash` is computed anew where the device
 //! hashed addresses only (`skb_get_hash`). A classic BPF filter sees what the device said (`SKF_AD_RXHASH`,
@@ -39,7 +39,7 @@ pub struct ReceivedFrame {
     pub bytes: Vec<u8>,
     /// The hash; zero where the device gave none.
     pub hash: u32,
-    /// The receive queue, where the device told it.
+    /// The receive queue, if the device reported it.
     pub queue: Option<u16>,
 }
 
@@ -95,8 +95,8 @@ impl Receiver {
         Ok(taken)
     }
 
-    /// Frames of which a piece was missing so long that it was given up: a socket's buffer was full, or two frames came at
-    /// one nanosecond.
+    /// Frames skipped because a piece was missing too long: a socket's buffer was full, or two frames had the same
+    /// timestamp.
     #[must_use]
     pub fn incomplete(&self) -> u64 {
         self.pieces.incomplete()

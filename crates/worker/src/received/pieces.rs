@@ -1,9 +1,9 @@
-//! Pieces of what is known of a frame, put together: pieces enter in any order, whole frames leave.
+//! Reassembles the pieces of information about a frame.
 
 use super::ReceivedFrame;
 use std::collections::{HashMap, VecDeque};
 
-/// What one socket tells of every frame.
+/// The information that one socket provides about every frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Piece {
     /// Its bytes.
@@ -35,7 +35,7 @@ impl Piece {
 /// Frames that wait for pieces at a time: some more than fit the sockets' buffers.
 const MOST_WAITING: usize = 1 << 16;
 
-/// What tells frames apart: the nanosecond at which they came.
+/// Frames are identified by their timestamp in nanoseconds.
 type Mark = u64;
 
 /// Frames under way.
@@ -59,7 +59,7 @@ struct Waiting {
 }
 
 impl Pieces {
-    /// Adds a piece of the frame of this mark; tells the frame once it is whole.
+    /// Adds a piece of the frame with this timestamp; returns the frame once it is complete.
     pub(super) fn add(&mut self, piece: Piece, mark: Mark, bytes: &[u8]) -> Option<ReceivedFrame> {
         if !self.waiting.contains_key(&mark) {
             self.make_room();

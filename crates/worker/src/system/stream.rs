@@ -54,7 +54,7 @@ pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
     }
 }
 
-/// Why a connection could not be opened or ended; the kernel tells it once.
+/// Why a connection could not be opened, or ended; the kernel reports it once.
 pub(crate) fn take_error(connection: BorrowedFd<'_>) -> io::Result<()> {
     match socket::getsockopt(&connection, sockopt::SocketError)? {
         0 => Ok(()),

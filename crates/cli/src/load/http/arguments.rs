@@ -1,4 +1,4 @@
-//! The flags of `corelane load http`, and the request that they make.
+//! The flags of `corelane load http`, and their conversion to a load request.
 
 use crate::documents::wrong_file;
 use crate::load::foreground::{ForegroundArguments, gates};
@@ -17,126 +17,125 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Shown by `--help`; each of them works as written.
+/// Shown by `--help`. A test runs each of them.
 pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
     corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'";
 
-/// Without `--duration` and `--requests`.
+/// Used without `--duration` and `--requests`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// What may be had or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// It is
+    /// Enabled
     On,
-    /// It is not
+    /// Disabled
     Off,
 }
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
 pub struct LoadHttpArguments {
-    /// What to ask for, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
+    /// URL to request, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
     #[arg(required_unless_present = "scenario")]
     pub url: Option<Url>,
-    /// Pools of clients, servers and URLs, and phases, in a TOML file (docs/load-http.schema.json), instead of a URL and its
-    /// flags
+    /// TOML file with pools of clients, servers and URLs, and with phases (docs/load-http.schema.json); replaces URL
+    /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
         "status", "sources", "align", "insecure", "ca", "resumption"])]
     pub scenario: Option<PathBuf>,
-    /// Connections in all
+    /// Total number of connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
     pub connections: u64,
-    /// Open loop: requests a second over all workers, at times fixed in advance [default: closed loop]
+    /// Open loop: requests per second over all workers, on a fixed schedule [default: closed loop]
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Closed loop: time from an answer to the next request of a connection
+    /// Closed loop: delay between a response and the next request on the connection
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate")]
     pub think: Option<Duration>,
-    /// Make requests for so long [default: 10s, or until --requests is reached]
+    /// Send requests for this time [default: 10s, or until --requests is reached]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Make so many requests
+    /// Stop after this many requests
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub requests: Option<u64>,
-    /// Close a connection after so many requests
+    /// Close each connection after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub requests_a_connection: Option<u32>,
-    /// HEAD, DELETE and the like [default: GET, or POST with a body]
+    /// Request method, such as HEAD or DELETE [default: GET, or POST with a body]
     #[arg(long, value_name = "METHOD")]
     pub method: Option<String>,
-    /// A header, as 'Name: value'; may be given again. Host replaces the URL's
+    /// Header field, as 'Name: value'; may be repeated. Host overrides the URL's host
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,
-    /// A body of these bytes; the method is then POST unless given
+    /// Request body; the default method becomes POST
     #[arg(long, value_name = "TEXT", group = "sends")]
     pub body: Option<String>,
-    /// A body of what this file holds
+    /// Request body, read from a file
     #[arg(long, value_name = "FILE", group = "sends")]
     pub body_file: Option<PathBuf>,
-    /// A body of so many bytes of a pattern
+    /// Request body of this size, filled with a pattern
     #[arg(long, value_name = "SIZE", value_parser = size, group = "sends")]
     pub body_size: Option<u64>,
-    /// Send the body in chunks instead of with its length
+    /// Send the body with chunked transfer coding instead of Content-Length
     #[arg(long, requires = "sends", conflicts_with = "write_rate")]
     pub chunked: bool,
-    /// Send the body only when the server asks for it (Expect: 100-continue); after an answer that comes first it is not sent
+    /// Send Expect: 100-continue and wait for the interim response before the body; a final response cancels the body
     #[arg(long, requires = "sends")]
     pub expect_continue: bool,
-    /// Check bodies of /size, /chunks and /echo against what `serve http` promises of them
+    /// Check response bodies of /size, /chunks and /echo against the content that `serve http` defines
     #[arg(long)]
     pub check: bool,
-    /// Slow readers: bytes of an answer that a connection takes a second
+    /// Slow readers: bytes per second that each connection reads of a response
     #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub read_rate: Option<u64>,
-    /// Slow writers: bytes of a request that a connection gives a second
+    /// Slow writers: bytes per second that each connection writes of a request
     #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub write_rate: Option<u64>,
-    /// Share of requests given up as soon as their answer begins, such as 1%
+    /// Share of requests aborted at the first byte of the response, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%")]
     pub abort: f64,
     /// Statuses that count as success, such as 200,204,300-399
     #[arg(long, value_name = "LIST", default_value = "200-399")]
     pub status: String,
-    /// https: take any certificate, unverified; the report says so
+    /// https: accept any certificate without verification; noted in the report
     #[arg(long)]
     pub insecure: bool,
-    /// https: trust the certificates of this file, PEM, instead of the system's
+    /// https: trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// https: whether new connections resume the sessions of earlier ones
+    /// https: resume TLS sessions on new connections
     #[arg(long, value_enum, default_value = "on")]
     pub resumption: Switch,
     #[command(flatten)]
     pub sources: SourceArguments,
-    /// For opening a connection, its TLS handshake included
+    /// Timeout for opening a connection, including the TLS handshake
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub connect_timeout: Duration,
-    /// With --expect-continue: from the head to sending the body though the server has not asked for it
+    /// With --expect-continue: time to wait for the interim response before sending the body anyway
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub continue_timeout: Duration,
-    /// From a request to the first byte of its answer
+    /// Timeout from a request to the first byte of the response
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub first_byte_timeout: Duration,
-    /// From a request to the end of its answer
+    /// Timeout from a request to the end of the response
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
-    /// At the end, wait for answers under way
+    /// Time to wait at the end for outstanding responses
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub drain: Duration,
     /// System interface: epoll or io_uring [default: what a probe finds best]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
-    /// Closed loop: let answers gather for an eighth of the mean latency, at most so long, to take several at a time; 0s to
-    /// take each as it comes
+    /// Closed loop: batch responses for an eighth of the mean latency, at most this time, and process them together; 0s
+    /// disables batching
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, conflicts_with = "rate")]
     pub gather: Duration,
     #[command(flatten)]
     pub foreground: ForegroundArguments,
 }
 
-/// What these flags, or the scenario that they name, ask for.
+/// The load request that these flags, or the scenario file, describe.
 pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
     let mut request = HttpRequest {
         pools: Vec::new(),
@@ -169,7 +168,7 @@ pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
     Ok(request)
 }
 
-/// Takes what a scenario asks for; a number of requests that was typed goes before its own.
+/// Applies a scenario file to `request`. `--requests` overrides the scenario's number.
 fn take_scenario(request: &mut HttpRequest, path: &Path) -> Outcome {
     let wrong = |error: &dyn Display| wrong_file("--scenario", path, error);
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
@@ -184,7 +183,7 @@ fn take_scenario(request: &mut HttpRequest, path: &Path) -> Outcome {
     Ok(())
 }
 
-/// All connections at once, for as long as asked.
+/// One phase with all connections, for the requested duration.
 fn hold(arguments: &LoadHttpArguments) -> PlannedPhase {
     let ends = arguments
         .duration
@@ -227,7 +226,7 @@ fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequ
     })
 }
 
-/// How far the server is believed, where its URL is https.
+/// TLS verification and resumption; a usage error if TLS flags are given with an http URL.
 fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> {
     let given = [
         ("--insecure", arguments.insecure),
@@ -238,7 +237,7 @@ fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> 
         .iter()
         .find(|(_, given)| *given && url.scheme == Scheme::Http)
     {
-        return Err(usage(flag, "this is for TLS: give an https:// URL"));
+        return Err(usage(flag, "applies to TLS only: give an https:// URL"));
     }
     Ok(TlsSettings {
         insecure: arguments.insecure,
@@ -278,7 +277,7 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
     })
 }
 
-/// Connections that one run may ask for: beyond this no machine has the memory.
+/// Upper limit of connections per run: no machine has the memory for more.
 const MOST_CONNECTIONS: usize = 100_000_000;
 
 fn fields(headers: &[String]) -> anyhow::Result<Vec<(String, String)>> {

@@ -1,4 +1,4 @@
-//! `corelane load http`: the generator of HTTP requests in the foreground.
+//! `corelane load http`: the HTTP request generator in the foreground.
 
 mod arguments;
 
@@ -19,7 +19,7 @@ pub fn run(arguments: &LoadHttpArguments) -> Outcome {
 }
 
 impl Shown for HttpLoad {
-    /// Errors of planning are errors of arguments.
+    /// Planning errors become usage errors that name the argument at fault.
     fn refused(error: HttpLoadError) -> anyhow::Error {
         let flag = match &error {
             HttpLoadError::Source(error) => return sources::refuse(error),
@@ -38,20 +38,20 @@ impl Shown for HttpLoad {
         loaded.notes.extend(notes);
     }
 
-    /// A run without a single success has failed.
+    /// A run without a successful request has failed.
     fn verdict(loaded: &HttpLoaded) -> Outcome {
         if loaded.counts.requests.ok > 0 {
             return Ok(());
         }
         let why = loaded.limited_by.as_deref().unwrap_or("see the causes above");
-        anyhow::bail!("no request was answered as expected: {why}")
+        anyhow::bail!("no request succeeded: {why}")
     }
 
     fn view(&mut self) -> Option<View> {
         let (progress, plan) = (self.progress(), self.plan());
         let [open, connections] = [progress.open, plan.connections() as u64].map(quantity::count);
         let (stage, left) = match self.phase() {
-            _ if progress.draining => ("draining: waiting for the last answers".to_owned(), None),
+            _ if progress.draining => ("draining: waiting for outstanding responses".to_owned(), None),
             Some((place, left)) => {
                 let phase = &plan.phases[place];
                 (

@@ -22,7 +22,7 @@ pub struct Choice {
     pub from: usize,
     /// The step that differs.
     pub to: usize,
-    /// Frames a second of `to` over those of `from`.
+    /// Frames per second of `to` over those of `from`.
     pub ratio: Spread,
     /// Whether the two differ by more than a twentieth, and in the same direction in every round.
     pub mattered: bool,

@@ -59,8 +59,8 @@ pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
     if let Some(step) = report.fastest(|setting| setting.entries > 0) {
         let share = or_missing(SHARE_OF_LIMIT.of(step), quantity::percent);
         sentences.push(format!(
-            "Fastest with a full table: {} frames a second ({}), {share} of this machine\u{2019}s random lines a second \
-             and thread.",
+            "Fastest with a full table: {} frames/s ({}), {share} of this machine\u{2019}s random lines/s \
+             per thread.",
             or_missing(FRAMES.of(step), quantity::metric),
             step.setting
         ));

@@ -1,8 +1,9 @@
-//! The document of `corelane lab classify`: how fast frames are classified by their addresses, and which choices decide it.
+//! The document of `corelane lab classify`: how fast frames are classified by their addresses, and which choices decide
+//! it.
 //!
-//! In: what the lab measured, trial by trial. Out: `"schema": "corelane/classify/1"` as JSON, both ways, and the text that
-//! a person reads ([`render`]). Medians, shares, choices and what stands beside the post's rows follow from the plan and the
-//! raw trials alone ([`ClassifyReport::conclude`]).
+//! In: the raw trials. Out: `"schema": "corelane/classify/1"` as JSON, both ways, and the text
+//! that a person reads ([`render`]). Medians, shares, choices and what stands beside the post's rows follow from the
+//! plan and the raw trials alone ([`ClassifyReport::conclude`]).
 
 mod choices;
 mod conclude;
@@ -32,25 +33,25 @@ pub struct ClassifyReport {
     /// What all documents begin with.
     #[serde(flatten)]
     pub head: Head,
-    /// What was to be measured.
+    /// The plan.
     pub plan: Plan,
     /// Random lines that one thread reads in a second, of the faster way: see `limit`.
     pub limit_lines_per_s: Option<f64>,
-    /// How that was measured.
+    /// Details of the limit's measurement.
     pub limit: Limit,
     /// The data caches of the first CPU, from the core outwards.
     pub caches: Vec<CacheInfo>,
-    /// What the caches foretell of each stride, and what was measured.
+    /// Prediction and measurement of each stride.
     pub strides: Vec<Stride>,
     /// Every step, in the order of the plan.
     pub steps: Vec<Step>,
     /// Every row of the post, beside the step that repeats it.
     pub published: Published,
-    /// What each choice brought, the greatest difference first.
+    /// The effect of each choice, largest difference first.
     pub choices: Vec<Choice>,
-    /// What the machine cannot say of any step.
+    /// Values unavailable on this machine, for all steps.
     pub unknowns: Unknowns,
-    /// The conclusion, a sentence each.
+    /// The conclusion, one sentence per entry.
     pub conclusions: Vec<String>,
     /// Every measurement of a step.
     pub trials: Vec<Trial>,
@@ -60,14 +61,14 @@ pub struct ClassifyReport {
 
 document!(ClassifyReport, [SCHEMA]);
 
-/// What was to be measured, beside the steps.
+/// The plan, besides the steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Rounds; every step is measured once in each, in an order drawn anew.
     pub rounds: u32,
     /// Seconds of one trial.
     pub duration_s: f64,
-    /// Frames pulled at once.
+    /// Frames per burst.
     pub burst: usize,
     /// Frame buffers of each thread's receive ring; the transmit ring has as many.
     pub ring: usize,
@@ -83,15 +84,15 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// The limit that lookups are held against: memory read one random line at a time, and nothing else done.
+/// The limit that lookups are compared with: random reads of single cache lines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Bytes of that memory: as many as the exact table takes.
     pub bytes: u64,
     /// Bytes of its pages.
     pub page_size: Option<u64>,
-    /// The faster way of reading: `batches of 32`, which asks for a batch and then reads it, or `32 ahead`, which asks for
-    /// one line as it reads another.
+    /// The faster way of reading: `batches of 32`, which asks for a batch and then reads it, or `32 ahead`, which asks
+    /// for one line as it reads another.
     pub way: Option<String>,
     /// The rounds of `limit_lines_per_s`.
     pub lines_per_s_spread: Option<Spread>,
@@ -106,7 +107,7 @@ pub struct LimitTrial {
     pub round: u32,
     /// The way of reading.
     pub way: String,
-    /// Lines read a second of CPU time.
+    /// Lines read per second of CPU time.
     pub lines_per_s: f64,
 }
 
@@ -163,7 +164,7 @@ impl Published {
 }
 
 impl ClassifyReport {
-    /// Draws everything that follows from the trials so far.
+    /// Concludes from the trials so far.
     pub fn conclude(&mut self) {
         self.limit.conclude();
         self.limit_lines_per_s = self.limit.lines_per_s_spread.map(|spread| spread.median);
@@ -177,7 +178,7 @@ impl ClassifyReport {
         self.conclusions = conclude::conclusions(self);
     }
 
-    /// The step with the most frames a second among those wanted.
+    /// The step with the most frames per second among those wanted.
     #[must_use]
     pub fn fastest(&self, wanted: impl Fn(&Setting) -> bool) -> Option<&Step> {
         let rate = |step: &&Step| FRAMES.of(step).unwrap_or(0.0);

@@ -1,5 +1,5 @@
-//! What the post "Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet rates" printed, row by row,
-//! each beside the step that repeats it. Other hardware: context, never a comparison.
+//! What the post "Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet rates" printed, row by
+//! row, each beside the step that repeats it. Other hardware: context, never a comparison.
 
 pub use super::setting::{BUCKETS, BURST, ENTRIES, STRIDES};
 
@@ -21,7 +21,7 @@ pub struct PublishedRow {
     /// What it was measured with.
     #[serde(flatten)]
     pub setting: Setting,
-    /// Frames a second.
+    /// Frames per second.
     pub frames_per_s: Option<f64>,
     /// Memory read.
     pub mem_read_mb_s: Option<f64>,
@@ -35,8 +35,8 @@ pub struct PublishedRow {
     pub note: Option<String>,
 }
 
-/// Every row of the post, in its order, not yet beside any step. Of the first two it says "it's keeping up line rate bridging
-/// on one core (~14 million packets per second)".
+/// Every row of the post, in its order, not yet beside any step. Of the first two it says "it's keeping up line rate
+/// bridging on one core (~14 million packets per second)".
 ///
 /// # Panics
 /// Never: a test reads them.
@@ -45,8 +45,8 @@ pub fn rows() -> Vec<PublishedRow> {
     serde_json::from_str(include_str!("published.json")).expect("rows of this type")
 }
 
-/// The post's rows, each with the step that repeats it: the same setting, but for the number of entries when another was
-/// asked for, and the number of threads when there are fewer CPUs.
+/// The post's rows, each with the step that repeats it: the same setting, but for the number of entries when another
+/// was asked for, and the number of threads when there are fewer CPUs.
 pub(super) fn beside(steps: &[Step], most_threads: usize) -> Vec<PublishedRow> {
     let mut rows = rows();
     for row in &mut rows {

@@ -1,4 +1,4 @@
-//! What one step is measured with: table, batch, prefetching, stride, threads and lock, under the names of flags and JSON.
+//! The setting of a step: table, batch, prefetching, stride, threads and lock, with the names used in flags and JSON.
 
 use crate::named::Named;
 use corelane_measure::quantity;
@@ -20,7 +20,7 @@ pub const STRIDES: [usize; 2] = [2048, 1920];
 /// Everything that distinguishes one step from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// What the addresses are looked up in.
+    /// The table.
     pub table: TableKind,
     /// Buckets of the post's table; `None` for others.
     pub table_buckets: Option<u64>,
@@ -30,10 +30,10 @@ pub struct Setting {
     pub burst: usize,
     /// Frames that go through each stage (decapsulate, look up, forward) together.
     pub batch: usize,
-    /// What is asked for ahead of a stage.
+    /// What is prefetched before a stage.
     pub prefetch: PrefetchKind,
     /// Lookups ahead of the work for which memory is asked, rolling through the burst, which is decapsulated first;
-    /// `None` where each batch asks for its own, as in the post.
+    /// `None` if each batch asks for its own, as in the post.
     pub prefetch_distance: Option<usize>,
     /// Bytes from one frame buffer to the next.
     pub stride: usize,
@@ -51,11 +51,11 @@ pub enum TableKind {
     None,
     /// The post's: buckets that point to arrays.
     Post,
-    /// This project's exact map: one cache line a lookup.
+    /// This project's exact map: one cache line per lookup.
     Exact,
 }
 
-/// What memory is asked for ahead of its use.
+/// What is prefetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetchKind {
@@ -72,13 +72,13 @@ pub enum PrefetchKind {
 }
 
 impl PrefetchKind {
-    /// Whether headers are asked for.
+    /// Whether headers are prefetched.
     #[must_use]
     pub const fn header(self) -> bool {
         matches!(self, Self::Header | Self::Both)
     }
 
-    /// Whether buckets are asked for.
+    /// Whether buckets are prefetched.
     #[must_use]
     pub const fn bucket(self) -> bool {
         matches!(self, Self::Bucket | Self::Both | Self::BucketAndArray)
@@ -138,8 +138,8 @@ impl Setting {
         lock: LockKind::None,
     };
 
-    /// What strides are compared by: one empty bucket, frames one at a time, and nothing prefetched, so that headers are all
-    /// that is fetched.
+    /// What strides are compared by: one empty bucket, frames one at a time, and nothing prefetched, so that headers
+    /// are all that is fetched.
     pub const STRIDE_PROBE: Self = Self {
         table_buckets: Some(1),
         entries: 0,

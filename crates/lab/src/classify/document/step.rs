@@ -1,4 +1,4 @@
-//! Trials as they were measured, and the steps that follow from them alone.
+//! Raw trials, and the steps computed from them.
 
 use super::setting::Setting;
 use corelane_measure::metric::{Measured, Values};
@@ -14,27 +14,27 @@ pub struct Trial {
     pub step: usize,
     /// The round, from 0.
     pub round: u32,
-    /// What each thread did.
+    /// The counts of each thread.
     pub threads: Vec<ThreadTrial>,
-    /// Misses of the last-level cache during classification; `None` where the kernel does not count them.
+    /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
     pub cache_misses: Option<u64>,
-    /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would be;
-    /// `None` where the memory controllers do not report it.
+    /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would
+    /// be; `None` if the memory controllers do not report it.
     pub mem_read_bytes: Option<u64>,
     /// Bytes written to memory, counted alike.
     pub mem_write_bytes: Option<u64>,
     /// Nanoseconds of the whole trial.
     pub elapsed_ns: u64,
-    /// Why it gives no figure; `None` when it does.
+    /// Why the trial has no result; `None` if it has one.
     pub why: Option<String>,
 }
 
-/// What one thread of a trial did.
+/// The counts of one thread in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTrial {
     /// Frames pulled, classified and forwarded.
     pub frames: u64,
-    /// Addresses looked up: two a frame, where there is a table.
+    /// Addresses looked up: two per frame, if there is a table.
     pub lookups: u64,
     /// Addresses found.
     pub matched: u64,
@@ -44,7 +44,7 @@ pub struct ThreadTrial {
     pub wall_ns: u64,
     /// CPU time of the thread within that time.
     pub cpu_ns: u64,
-    /// Time within it that the thread was ready to run and others had its CPU; 0 where the kernel does not say
+    /// Part of that time in which the thread was ready but not running; 0 if the kernel does not report it
     /// (`/proc/thread-self/schedstat`).
     pub waited_ns: u64,
 }
@@ -54,13 +54,13 @@ impl Trial {
         self.threads.iter().map(of).sum()
     }
 
-    /// Frames a second of all threads together; time that others had a thread's CPU does not count.
+    /// Frames per second of all threads together; time that others had a thread's CPU does not count.
     #[must_use]
     pub fn frames_per_s(&self) -> Option<f64> {
         self.rate(|thread| thread.frames)
     }
 
-    /// Lookups a second, counted alike; `None` where nothing was looked up.
+    /// Lookups per second, counted alike; `None` if nothing was looked up.
     #[must_use]
     pub fn lookups_per_s(&self) -> Option<f64> {
         self.rate(|thread| thread.lookups)
@@ -84,7 +84,7 @@ impl Trial {
         ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.why.is_none())
     }
 
-    /// Millions of bytes a second of the whole trial.
+    /// Millions of bytes per second of the whole trial.
     pub(crate) fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
         ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
     }
@@ -96,7 +96,7 @@ impl Trial {
         )
     }
 
-    /// How many of the addresses were found; `None` where nothing was looked up.
+    /// How many of the addresses were found; `None` if nothing was looked up.
     pub(crate) fn matched(&self) -> Option<Share> {
         let (hits, samples) = (
             self.sum(|thread| thread.matched),
@@ -106,10 +106,10 @@ impl Trial {
     }
 }
 
-/// One step: its setting and what its trials say. Figures are medians of the rounds.
+/// One step: its setting and its results. Values are medians of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What it is measured with.
+    /// Its setting.
     #[serde(flatten)]
     pub setting: Setting,
     /// Bytes of the pages that hold the table.
@@ -129,12 +129,12 @@ impl Measured for Step {
     }
 }
 
-/// What holds for all steps: why the machine cannot say something.
+/// Reasons for values that are unavailable in all steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknowns {
-    /// Why memory traffic is unknown; `None` where it is known.
+    /// Why memory traffic is unknown; `None` if it is known.
     pub memory_traffic: Option<String>,
-    /// Why cache misses are unknown; `None` where they are known.
+    /// Why cache misses are unknown; `None` if they are known.
     pub cache_misses: Option<String>,
 }
 

@@ -1,9 +1,9 @@
 //! Which strides alias: from the geometry of the caches to how many frame headers of a burst they can hold.
 //!
-//! A cache of S sets puts line L into set L mod S and holds as many lines there as it has ways. Headers of frame buffers
-//! that lie a stride apart reach only some of the sets when the stride shares factors with S lines: at 2,048 bytes every
-//! 32nd. The post's remedy, 1,920, reaches every second. Counted here line by line, for the private levels: the last
-//! level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
+//! A cache of S sets puts line L into set L mod S and holds as many lines there as it has ways. Headers of frame
+//! buffers that lie a stride apart reach only some of the sets when the stride shares factors with S lines: at 2,048
+//! bytes every 32nd. The post's remedy, 1,920, reaches every second. Counted here line by line, for the private levels:
+//! the last level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
 
 use super::setting::Setting;
 use super::step::Step;
@@ -21,7 +21,7 @@ pub struct Stride {
     /// What each private level holds of a burst's headers; empty where the kernel hides the caches' geometry.
     pub levels: Vec<Held>,
     /// Whether a private level holds less than it would if the headers spread over all its sets: what it does not hold
-    /// must come from further away. `None` where nothing is known.
+    /// must come from further away. `None` if nothing is known.
     pub aliases: Option<bool>,
     /// Nanoseconds to fetch a header of a burst that just arrived, one after the other: the next is known only when the
     /// one before has come, so that nothing hides how far away it is.
@@ -30,11 +30,11 @@ pub struct Stride {
     pub ns_per_header_spread: Option<Spread>,
     /// That over the quickest stride's, within each round.
     pub of_quickest: Option<f64>,
-    /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases, and
-    /// not where it does not.
+    /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases,
+    /// and not where it does not.
     pub agrees: Option<bool>,
-    /// Frames a second where headers are all that is fetched, see [`Setting::is_stride_probe`]: what of it matters, as CPUs
-    /// overlap the fetching of several frames.
+    /// Frames per second if only headers are fetched, see [`Setting::is_stride_probe`]. It shows how much the distance
+    /// matters, because CPUs overlap the fetches of several frames.
     pub frames_per_s: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ const HEADER_BYTES: usize = 64;
 const HELD_AT_LEAST: f64 = 0.95;
 
 impl Stride {
-    /// What is foretold: `aliases in L1, L2` or `spreads`; `None` where nothing is known.
+    /// What is foretold: `aliases in L1, L2` or `spreads`; `None` if nothing is known.
     #[must_use]
     pub fn foretold(&self) -> Option<String> {
         let short = self.levels.iter().filter(|held| held.aliases());

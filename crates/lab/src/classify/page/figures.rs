@@ -1,4 +1,4 @@
-//! Plots of frames a second: against the batch by table, against the batch by prefetching, and against threads by lock.
+//! Plots of frames per second: against the batch size by table and by prefetching, and against threads by lock.
 
 use crate::classify::document::{
     ClassifyReport, LockKind, PrefetchKind, Setting, Step, TableKind, published,
@@ -138,7 +138,7 @@ impl Drawing<'_> {
         let plot = Plot {
             description: format!("{}: {}", self.title, readings.join("; ")),
             x_title: self.x_title.to_owned(),
-            y_title: "frames a second".to_owned(),
+            y_title: "frames/s".to_owned(),
             x_ticks: values.iter().map(tick).collect(),
             y_ticks: y_ticks(&scale, quantity::metric_brief),
             lines,

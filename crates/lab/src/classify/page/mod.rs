@@ -1,4 +1,4 @@
-//! The experiment as people read it: which choices mattered stands in the last lines of the text.
+//! The experiment for people: which choices mattered stands in the last lines of the text.
 
 mod figures;
 
@@ -60,7 +60,7 @@ impl ClassifyReport {
             return "Nothing was measured".to_owned();
         };
         format!(
-            "{} frames a second by their addresses, {} of memory\u{2019}s limit",
+            "{} frames/s by their addresses, {} of memory\u{2019}s limit",
             or_missing(FRAMES.of(step), quantity::metric),
             or_missing(SHARE_OF_LIMIT.of(step), quantity::percent)
         )
@@ -91,7 +91,7 @@ impl ClassifyReport {
             return String::new();
         };
         format!(
-            "{} random lines a second on one thread, of {} in pages of {} ({}); {} frames of {} bytes, two lookups each, \
+            "{} random lines/s on one thread, of {} in pages of {} ({}); {} frames of {} bytes, two lookups each, \
              {} of the addresses present",
             quantity::metric(lines),
             quantity::bytes(self.limit.bytes),
@@ -179,8 +179,7 @@ impl ClassifyReport {
                 |stride: &Stride| stride.frames_per_s,
             ),
         ];
-        let title =
-            "strides: headers fetched one after the other; frames a second with headers only, one at a time";
+        let title = "strides: headers fetched one after the other; frames/s with headers only, one at a time";
         Section::new(title).table(table(readings, &self.strides)).page_note(
             "Fetched in: a header of a burst that just arrived, one after the other, so that nothing hides how far away \
              it is. Frames: one at a time, with headers all that is fetched; CPUs overlap several. Foretold for the \
@@ -256,7 +255,7 @@ impl ClassifyReport {
             .iter()
             .fold(section, |section, line| section.text_note("  ", line));
         section.page_table(table(readings, &self.choices)).page_note(
-            "Frames a second with the choice over those without, both of one round; a choice mattered when every round \
+            "Frames/s with the choice over those without, both of one round; a choice mattered when every round \
              says the same and the median differs by a twentieth or more.",
         )
     }

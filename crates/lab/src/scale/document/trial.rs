@@ -1,7 +1,8 @@
-//! One trial as it was counted: raw numbers, and whether they may be used.
+//! The raw numbers of one trial and its status.
 
 use crate::document::CpuShare;
-use crate::steps::{self, Tried, number};
+use crate::steps::{self, number};
+use crate::tried::Tried;
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Sample;
@@ -11,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One trial of one step. Counts are frames within the trial; what was not counted is `None`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One trial of one step. Counts are frames within the trial; `None` if not counted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Which trial, and how it ended.
+    /// The trial's step, round and status.
     #[serde(flatten)]
     pub tried: Tried,
     /// Frames that the clients sent.
@@ -23,9 +24,9 @@ pub struct Trial {
     pub received: Option<u64>,
     /// Frames that the server's workers read.
     pub seen: u64,
-    /// Frames that they answered; `None` for a sink.
+    /// Frames that the workers answered; `None` for a sink.
     pub answered: Option<u64>,
-    /// Frames that came back; `None` for a sink.
+    /// Answers that the clients received; `None` for a sink.
     pub returned: Option<u64>,
     /// Bytes of payload that the workers read.
     pub seen_bytes: Option<u64>,
@@ -33,7 +34,7 @@ pub struct Trial {
     pub server_cpu_us: Option<f64>,
     /// Sampled frames whose receive path ran on their worker's CPU.
     pub locality: Option<Share>,
-    /// Sampled frames whose hash names the bucket that got them.
+    /// Sampled frames that reached the bucket selected by their hash.
     pub steering: Option<Share>,
     /// Sampled answers that left on their bucket's CPU and queue; a frame of merged answers is one sample.
     #[serde(default)]
@@ -44,18 +45,18 @@ pub struct Trial {
     /// Sampled answers that left on their bucket's queue.
     #[serde(default)]
     pub tx_on_queue: Option<Share>,
-    /// Frames sent to the fullest active bucket over the mean of all active ones.
+    /// Frames sent to the fullest active bucket, divided by the mean of all active buckets.
     #[serde(default)]
     pub imbalance: Option<f64>,
-    /// Answers that an earlier-sent one's answer overtook; `None` for a sink.
+    /// Answers received out of order; `None` for a sink.
     #[serde(default)]
     pub reordered: Option<u64>,
-    /// How each CPU spent the trial.
+    /// CPU time shares of the trial.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
     /// Context switches of the server.
     pub context_switches: Option<u64>,
-    /// Clock at which the server's CPUs really ran, in MHz.
+    /// Effective clock of the server's CPUs, in MHz.
     pub effective_mhz: Option<f64>,
     /// Round trips from the intended send time.
     pub round_trip: Option<Histogram>,
@@ -65,15 +66,15 @@ pub struct Trial {
     /// Frames missing without a cause.
     #[serde(default)]
     pub unexplained: Unexplained,
-    /// What each bucket did.
+    /// The counts of each bucket.
     #[serde(default)]
     pub per_bucket: Vec<TrialBucket>,
-    /// Whatever else the collectors read, as they wrote it.
+    /// Other raw data of the collectors.
     #[serde(default)]
     pub raw: Value,
 }
 
-/// What one bucket did in a trial.
+/// The counts of one bucket in a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialBucket {
     /// The bucket.
@@ -86,9 +87,9 @@ pub struct TrialBucket {
     pub answered: Option<u64>,
     /// Frames that its socket dropped.
     pub dropped: u64,
-    /// Of its sampled frames, those that arrived on its CPU.
+    /// Its sampled frames that arrived on its CPU.
     pub locality: Option<Share>,
-    /// Of its sampled frames, those whose hash names it.
+    /// Its sampled frames whose hash selects it.
     pub steering: Option<Share>,
     /// Where its worker's memory lay at the end; `None` in documents of versions that did not ask.
     #[serde(default)]
@@ -96,75 +97,29 @@ pub struct TrialBucket {
 }
 
 /// Frames missing between two places, less those dropped there under a name. 0 where the account adds up, negative
-/// where more came than left, `None` where a place was not counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Unexplained {
-    /// From the generator to the server's device.
-    pub generated_to_received: Option<i64>,
-    /// From the server's device to its workers.
-    pub received_to_seen: Option<i64>,
-    /// Within the workers.
-    pub seen_to_answered: Option<i64>,
-    /// From the workers back to the generator.
-    pub answered_to_returned: Option<i64>,
-}
+/// where more came than left, `None` if a place was not counted.
+pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 
-impl Unexplained {
-    /// What the counts leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
-    #[must_use]
-    pub fn of(trial: &Trial) -> Self {
-        let places = [
-            Some(trial.generated),
-            trial.received,
-            Some(trial.seen),
-            trial.answered,
-            trial.returned,
-        ];
-        let gap = |gap: Gap| {
-            let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
-            let named: i128 = trial
-                .drops
-                .iter()
-                .filter(|(key, _)| Cause::of_key(key).is_some_and(|(cause, side)| cause.gap(side) == gap))
-                .map(|(_, frames)| i128::from(*frames))
-                .sum();
-            let open = i128::from(before) - i128::from(after) - named;
-            Some(open.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
-        };
-        Self {
-            generated_to_received: gap(Gap::GeneratedToReceived),
-            received_to_seen: gap(Gap::ReceivedToSeen),
-            seen_to_answered: gap(Gap::SeenToAnswered),
-            answered_to_returned: gap(Gap::AnsweredToReturned),
-        }
-    }
-
-    /// The gaps with their counts.
-    #[must_use]
-    pub fn by_gap(&self) -> [(Gap, Option<i64>); 4] {
-        [
-            (Gap::GeneratedToReceived, self.generated_to_received),
-            (Gap::ReceivedToSeen, self.received_to_seen),
-            (Gap::SeenToAnswered, self.seen_to_answered),
-            (Gap::AnsweredToReturned, self.answered_to_returned),
-        ]
-    }
-
-    /// Both added; a gap counted in only one of them keeps that count.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let add = |one: Option<i64>, two: Option<i64>| match (one, two) {
-            (Some(one), Some(two)) => Some(one.saturating_add(two)),
-            (one, two) => one.or(two),
-        };
-        Self {
-            generated_to_received: add(self.generated_to_received, other.generated_to_received),
-            received_to_seen: add(self.received_to_seen, other.received_to_seen),
-            seen_to_answered: add(self.seen_to_answered, other.seen_to_answered),
-            answered_to_returned: add(self.answered_to_returned, other.answered_to_returned),
-        }
-    }
+/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so
+/// shows.
+#[must_use]
+pub fn unexplained(trial: &Trial) -> Unexplained {
+    let places = [
+        Some(trial.generated),
+        trial.received,
+        Some(trial.seen),
+        trial.answered,
+        trial.returned,
+    ];
+    let open = |gap: Gap| {
+        let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
+        let of_gap = |key: &str| Cause::of_key(key).is_some_and(|(cause, side)| cause.gap(side) == gap);
+        let drops = trial.drops.iter().filter(|(key, _)| of_gap(key));
+        let named: i128 = drops.map(|(_, frames)| i128::from(*frames)).sum();
+        let open = i128::from(before) - i128::from(after) - named;
+        Some(open.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+    };
+    Gap::ALL.map(|gap| (gap, open(gap))).into()
 }
 
 impl steps::Trial for Trial {
@@ -175,40 +130,14 @@ impl steps::Trial for Trial {
     fn tried_mut(&mut self) -> &mut Tried {
         &mut self.tried
     }
+
+    fn cpu_shares(&self) -> &[CpuShare] {
+        &self.cpu_shares
+    }
 }
 
 impl Trial {
-    /// A trial that counted nothing, to be filled in.
-    #[must_use]
-    pub fn new(tried: Tried) -> Self {
-        Self {
-            tried,
-            generated: 0,
-            received: None,
-            seen: 0,
-            answered: None,
-            returned: None,
-            seen_bytes: None,
-            server_cpu_us: None,
-            locality: None,
-            steering: None,
-            tx_locality: None,
-            tx_on_cpu: None,
-            tx_on_queue: None,
-            imbalance: None,
-            reordered: None,
-            cpu_shares: Vec::new(),
-            context_switches: None,
-            effective_mhz: None,
-            round_trip: None,
-            drops: BTreeMap::new(),
-            unexplained: Unexplained::default(),
-            per_bucket: Vec::new(),
-            raw: Value::Null,
-        }
-    }
-
-    /// A count as a rate a second.
+    /// A count as a rate per second.
     pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
         number(count.map(|count| self.tried.per_second(count)))
     }

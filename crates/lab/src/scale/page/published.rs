@@ -2,74 +2,68 @@
 //!
 //! In: nothing; these are constants with their sources. Out: the rows of the posts' tables.
 
-use crate::scale::document::{Placement, ScaleReport, Step};
+use crate::columns::number;
+use crate::scale::document::{ScaleReport, Step};
 use crate::scale::metrics::{LINEARITY, RATE};
+use crate::steps::Shape as _;
 use corelane_measure::metric::Show;
+use corelane_measure::statistics;
 use corelane_report::page::Section;
 use corelane_report::reading::{Reading, table};
 use corelane_report::table::{Cell, Column};
-use corelane_serve::udp::{Mode, Model};
+use corelane_serve::udp::Mode;
+use std::collections::BTreeSet;
 
 /// A run's main rates beside the posts' rows of the same mode; on a page alone.
 pub(super) fn section(report: &ScaleReport, mode: Mode) -> Section {
-    let main = (mode, Model::Exact, Placement::Aligned);
-    let own: Vec<&Step> = (report.steps.iter())
-        .filter(|step| step.variation.is_plain() && step.series() == main)
-        .collect();
+    let main = |step: &&Step| step.shape.is_plain() && step.shape.is_exact() && step.shape.mode == mode;
+    let own: Vec<&Step> = report.steps.iter().filter(main).collect();
     if own.is_empty() {
         return Section::default();
     }
     let posts = || PUBLISHED.iter().filter(|post| post.mode == mode);
-    let mut counts: Vec<usize> = own.iter().map(|step| step.buckets_active).collect();
-    counts.extend(posts().flat_map(|post| post.rows).map(|row| row.buckets_active));
-    counts.sort_unstable();
-    counts.dedup();
-    let step = |count: usize| own.iter().find(|step| step.buckets_active == count).copied();
+    let mut counts: BTreeSet<usize> = own.iter().map(|step| step.shape.buckets_active).collect();
+    counts.extend(posts().flat_map(|post| post.rates).map(|(buckets, _)| buckets));
+    let step = |count: &usize| {
+        own.iter()
+            .find(|step| step.shape.buckets_active == *count)
+            .copied()
+    };
     let rate = mode.main_rate_name();
     let mut readings: Vec<Reading<'_, usize>> = vec![
         Reading::new(Column::right("buckets").unit("active"), |count: &usize| {
             Cell::count(*count as u64)
         }),
-        Reading::new(Column::right("this run").unit("/s"), |count: &usize| {
-            Cell::number(step(*count).and_then(|step| RATE.of(step)), Show::PerSecond)
+        number(Column::right("this run").unit("/s"), Show::PerSecond, |count| {
+            RATE.of(step(count)?)
         }),
-        Reading::new(Column::right("this run").unit("linearity"), |count: &usize| {
-            Cell::number(step(*count).and_then(|step| LINEARITY.of(step)), Show::Fixed(2))
-        }),
+        number(
+            Column::right("this run").unit("linearity"),
+            Show::Fixed(2),
+            |count| LINEARITY.of(step(count)?),
+        ),
     ];
-    let mut sources = Vec::new();
+    let mut section = Section::new(format!(
+        "beside what was published, {mode}: frames {rate} per second"
+    ));
+    let context = "Published figures come from other hardware and another system: context, not a comparison. What can be \
+                   read across is linearity.";
+    let mut sources = vec![context.to_owned()];
     for (index, post) in posts().enumerate() {
         let name = format!("post {}", index + 1);
         sources.push(format!(
             "{name}: \u{201c}{}\u{201d}, other hardware: {}.",
             post.title, post.machine
         ));
-        readings.push(Reading::new(Column::right(&name).unit("/s"), |count: &usize| {
-            let rate = post
-                .row(*count)
-                .map(|row| row.answered_pps.unwrap_or(row.seen_pps));
-            Cell::number(rate, Show::PerSecond)
+        let column = |unit| Column::right(&name).unit(unit);
+        readings.push(number(column("/s"), Show::PerSecond, |count| post.rate(*count)));
+        readings.push(number(column("linearity"), Show::Fixed(2), |count| {
+            post.linearity(*count)
         }));
-        readings.push(Reading::new(
-            Column::right(&name).unit("linearity"),
-            |count: &usize| {
-                Cell::number(
-                    post.row(*count).and_then(|row| post.linearity(row)),
-                    Show::Fixed(2),
-                )
-            },
-        ));
     }
-    let mut section = Section::new(format!("beside what was published, {mode}: frames {rate} a second"))
-        .page_note(
-            "Published figures come from other hardware and another system: context, not a comparison. What can be \
-             read across is linearity.",
-        )
-        .page_table(table(readings, &counts));
-    for source in sources {
-        section = section.page_note(source);
-    }
-    section
+    let mut sources = sources.into_iter();
+    section = sources.next().into_iter().fold(section, Section::page_note);
+    sources.fold(section.page_table(table(readings, &counts)), Section::page_note)
 }
 
 /// One published experiment.
@@ -81,25 +75,8 @@ struct Published {
     machine: &'static str,
     /// What the server did.
     mode: Mode,
-    /// The rows.
-    rows: &'static [PublishedRow],
-}
-
-/// One row: frames a second at the five places; `None` where the post gives none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct PublishedRow {
-    /// Buckets, and so CPUs, that were active.
-    buckets_active: usize,
-    /// Frames generated by the clients.
-    generated_pps: Option<f64>,
-    /// Frames received by the server host.
-    received_pps: Option<f64>,
-    /// Frames seen by the server.
-    seen_pps: f64,
-    /// Frames answered by the server.
-    answered_pps: Option<f64>,
-    /// Frames returned.
-    returned_pps: Option<f64>,
+    /// Buckets, and so CPUs, that were active, and frames per second: answered by an echo, seen by a sink.
+    rates: &'static [(usize, f64)],
 }
 
 const THROUGHPUT: &str = "Receive side scaling: testing UDP throughput";
@@ -112,78 +89,33 @@ const PUBLISHED: [Published; 3] = [
         title: THROUGHPUT,
         machine: THROUGHPUT_MACHINE,
         mode: Mode::Echo,
-        rows: &[
-            echo(1, 710_000.0, 266_000.0),
-            echo(2, 1_300_000.0, 512_000.0),
-            echo(3, 1_800_000.0, 810_000.0),
-            echo(4, 2_100_000.0, 1_120_000.0),
-        ],
+        rates: &[(1, 266_000.0), (2, 512_000.0), (3, 810_000.0), (4, 1_120_000.0)],
     },
     Published {
         title: THROUGHPUT,
         machine: THROUGHPUT_MACHINE,
         mode: Mode::Sink,
-        rows: &[
-            sink(1, 710_000.0, 204_000.0),
-            sink(2, 1_300_000.0, 378_000.0),
-            sink(3, 1_800_000.0, 645_000.0),
-            sink(4, 2_100_000.0, 900_000.0),
-        ],
+        rates: &[(1, 204_000.0), (2, 378_000.0), (3, 645_000.0), (4, 900_000.0)],
     },
     Published {
         title: "More RSS UDP tests \u{2013} this time on a Dell R720",
         machine: "Xeon E5-2650, 8 cores at 2.0 GHz, ixgbe, FreeBSD",
         mode: Mode::Echo,
-        rows: &[answered(1, 215_000.0), answered(8, 1_720_000.0)],
+        rates: &[(1, 215_000.0), (8, 1_720_000.0)],
     },
 ];
 
 impl Published {
-    /// The row for a number of active buckets.
-    fn row(&self, buckets_active: usize) -> Option<&'static PublishedRow> {
-        self.rows.iter().find(|row| row.buckets_active == buckets_active)
+    fn rate(&self, buckets: usize) -> Option<f64> {
+        let mut rates = self.rates.iter();
+        rates
+            .find(|(active, _)| *active == buckets)
+            .map(|(_, rate)| *rate)
     }
 
-    /// Rate at this many buckets over as many times the rate at one: answered for echo, seen for sink.
-    fn linearity(&self, row: &PublishedRow) -> Option<f64> {
-        let rate = |row: &PublishedRow| row.answered_pps.unwrap_or(row.seen_pps);
-        let one = self.row(1)?;
-        corelane_measure::statistics::ratio(rate(row), row.buckets_active as f64 * rate(one))
-    }
-}
-
-/// A row in which everything seen was answered and came back.
-const fn echo(buckets_active: usize, generated: f64, seen: f64) -> PublishedRow {
-    PublishedRow {
-        buckets_active,
-        generated_pps: Some(generated),
-        received_pps: Some(generated),
-        seen_pps: seen,
-        answered_pps: Some(seen),
-        returned_pps: Some(seen),
-    }
-}
-
-const fn sink(buckets_active: usize, generated: f64, seen: f64) -> PublishedRow {
-    PublishedRow {
-        buckets_active,
-        generated_pps: Some(generated),
-        received_pps: Some(generated),
-        seen_pps: seen,
-        answered_pps: None,
-        returned_pps: None,
-    }
-}
-
-/// A row of which only the rate seen and answered is given.
-const fn answered(buckets_active: usize, rate: f64) -> PublishedRow {
-    PublishedRow {
-        buckets_active,
-        generated_pps: None,
-        received_pps: None,
-        seen_pps: rate,
-        answered_pps: Some(rate),
-        returned_pps: None,
+    /// Rate at this many buckets over as many times the rate at one.
+    fn linearity(&self, buckets: usize) -> Option<f64> {
+        statistics::ratio(self.rate(buckets)?, buckets as f64 * self.rate(1)?)
     }
 }
 
@@ -196,9 +128,9 @@ mod tests {
         let linearities: Vec<Vec<String>> = PUBLISHED
             .iter()
             .map(|published| {
-                let rows = published.rows.iter();
-                rows.map(|row| format!("{:.2}", published.linearity(row).unwrap()))
-                    .collect()
+                let counts = published.rates.iter().map(|(buckets, _)| *buckets);
+                let linearity = |buckets| format!("{:.2}", published.linearity(buckets).unwrap());
+                counts.map(linearity).collect()
             })
             .collect();
         let expected = [

@@ -53,26 +53,28 @@ impl Memory {
     /// Everything, a line each: whose it is, objects where they are counted, bytes in all.
     #[must_use]
     pub fn rows(&self) -> Vec<(String, Option<u64>, Option<u64>)> {
-        let row = |name: &str, bytes: Option<u64>| (name.to_owned(), None, bytes);
-        let mut rows = vec![
-            row("client, user space", self.client_user_bytes),
-            row("server, user space", self.server_user_bytes),
-            row(
+        let sums = [
+            ("client, user space", self.client_user_bytes),
+            ("server, user space", self.server_user_bytes),
+            (
                 "server before the first connection",
                 self.server_user_bytes_before,
             ),
-            row("kernel, buffers of TCP sockets", self.socket_buffer_bytes),
-            row("kernel, slabs", self.kernel_slab_bytes),
+            ("kernel, buffers of TCP sockets", self.socket_buffer_bytes),
+            ("kernel, slabs", self.kernel_slab_bytes),
+            ("no longer available on the machine", self.unavailable_bytes),
         ];
+        let mut rows = sums.map(|(name, bytes)| (name.to_owned(), None, bytes)).to_vec();
         let caches = self.caches.iter();
-        rows.extend(caches.map(|cache| {
+        let caches = caches.map(|cache| {
             (
                 format!("  {}", cache.name),
                 Some(cache.objects),
                 Some(cache.bytes),
             )
-        }));
-        rows.push(row("no longer available on the machine", self.unavailable_bytes));
+        });
+        // They are part of the slabs.
+        rows.splice(5..5, caches);
         rows
     }
 

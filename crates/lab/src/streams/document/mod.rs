@@ -1,83 +1,90 @@
-//! The documents of `corelane lab scale http` and `tcp`: do requests and bytes over TCP scale with buckets, and what stops
-//! them?
+//! The documents of `corelane lab scale http` and `tcp`: do requests and bytes over TCP scale with buckets, and what
+//! stops them?
 //!
-//! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON, both
-//! ways. The two differ in what a step is judged by: requests answered, or
-//! bytes carried, a second. The rules are those of every document here: changes only add, units stand in field names, raw
-//! trials are always kept, and what is unknown is `null` with its reason beside it.
+//! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON,
+//! both ways. The two differ in the metric that a step is judged by: requests
+//! or bytes per second. All documents follow the same rules: changes only add fields, field names contain units, raw
+//! trials are kept, and an unknown value is `null` with its reason beside it.
 
-mod conclude;
-mod limit;
+mod found;
 mod memory;
 mod shape;
-mod step;
 mod trial;
 
-pub use limit::{Limit, LimitCause, Suspect, SuspectName};
+pub use found::Found;
 pub(crate) use memory::FEWEST_TO_SHARE;
 pub use memory::{CacheGrowth, Memory, MemoryPerConnection};
-pub use shape::{Protocol, Server, Shape, Traffic, UnknownServer, UnknownTraffic};
-pub use step::Step;
+pub use shape::{Protocol, Server, Shape, Traffic};
 pub use trial::{BucketBytes, Connections, CpuUse, Segments, Trial};
 
-use super::metrics;
-use crate::document::{Head, document};
-use crate::scale::Placement;
-use crate::steps::{Scaling, Stepped};
-use corelane_measure::metric::Metric;
+use super::metrics::{
+    self, CLIENT_PER_REQUEST, LATENCY, LINEARITY, OF_REQUESTS, PAYLOAD, REQUESTS, SERVER_PER_REQUEST,
+    STEERING,
+};
+use crate::columns::words;
+use crate::document::document;
+use crate::growth::active;
+use crate::steps::{self, Kind, Report};
+use corelane_measure::metric::{Measured, Metric};
 use corelane_report::reading::Reading;
-use corelane_report::table::{Cell, Column};
+use corelane_report::table::Column;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-/// The whole document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamsReport {
-    /// What all documents begin with; the schema is [`Protocol::schema`].
-    #[serde(flatten)]
-    pub head: Head,
-    /// The resolved plan of the run.
-    pub plan: Value,
-    /// The steering document that both ends shared.
-    pub steering: Value,
+/// The whole document; its schema is [`Protocol::schema`].
+pub type StreamsReport = Report<ByteStreams>;
+
+/// One step. Its metrics are those of [`metrics`].
+pub type Step = steps::Step<ByteStreams>;
+
+/// Steps that differ in the number of active buckets alone.
+pub type Series<'a> = steps::Series<'a, ByteStreams>;
+
+document!(StreamsReport, [Protocol::Http.schema(), Protocol::Tcp.schema()], upgrade: fill_lacking);
+
+/// What only these documents have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByteStreams {
     /// What was measured.
     pub protocol: Protocol,
-    /// The command of the server under test; `None` where it was our own.
+    /// The command of the server under test; `None` if it was our own.
     pub subject: Option<String>,
-    /// One entry for each shape of server and traffic; medians over the valid trials.
-    pub steps: Vec<Step>,
-    /// Every trial as it was counted, the invalid ones marked.
-    pub trials: Vec<Trial>,
-    /// The law of growth of the main series, or why none was fitted.
-    pub scaling: Scaling,
-    /// What stopped growth in the main series.
-    pub limit: Limit,
     /// What was planned and cannot run here, and why.
     #[serde(default)]
     pub left_out: Vec<String>,
 }
 
-document!(StreamsReport, [Protocol::Http.schema(), Protocol::Tcp.schema()], upgrade: fill_lacking);
+/// The metrics whose reason a reader looks for where they are missing.
+const LOOKED_FOR: [&str; 7] = [
+    REQUESTS.name,
+    PAYLOAD.name,
+    LINEARITY.name,
+    LATENCY.name,
+    SERVER_PER_REQUEST.name,
+    CLIENT_PER_REQUEST.name,
+    STEERING.name,
+];
 
-impl Stepped for StreamsReport {
-    type Step = Step;
+impl Kind for ByteStreams {
+    type Shape = Shape;
+    type Found = Found;
     type Trial = Trial;
+
+    const OF_WORKERS_ALONE: bool = false;
+
+    fn name(&self) -> &'static str {
+        self.protocol.words()
+    }
 
     fn metrics(&self) -> &'static [&'static Metric<Trial>] {
         metrics::of(self.protocol)
     }
 
-    fn shape() -> Vec<Reading<'static, Step>> {
+    fn columns() -> Vec<Reading<'static, Step>> {
+        let traffic = Column::left("traffic").may_shrink();
         vec![
-            Reading::new(Column::left("server"), |step: &Step| {
-                step.shape.server.to_string()
-            }),
-            Reading::new(Column::left("clients"), |step: &Step| {
-                step.shape.placement.to_string()
-            }),
-            Reading::new(Column::left("traffic").may_shrink(), |step: &Step| {
-                step.shape.load_words()
-            }),
+            words("server", |step: &Step| step.shape.server.to_string()),
+            words("clients", |step: &Step| step.shape.placement.to_string()),
+            Reading::new(traffic, |step: &Step| step.shape.load_words()),
             active(),
         ]
     }
@@ -86,119 +93,49 @@ impl Stepped for StreamsReport {
         format!("{:?}", step.shape)
     }
 
-    fn steps(&self) -> &[Step] {
-        &self.steps
+    fn fill(found: &mut Found, valid: &[&Trial]) {
+        found.fill(valid);
     }
 
-    fn trials(&self) -> &[Trial] {
-        &self.trials
+    fn missing(step: &Step) -> Vec<&'static str> {
+        let missing = LOOKED_FOR.into_iter().filter(|name| step.values().is_null(name));
+        missing
+            .chain(step.found.memory.is_none().then_some("memory"))
+            .collect()
     }
 
-    fn parts(&mut self) -> (&mut [Step], &[Trial]) {
-        (&mut self.steps, &self.trials)
+    fn reason(&self, _step: &Step, field: &str) -> Option<&'static str> {
+        (!self.is_news(field)).then_some("bytes are measured, not requests")
     }
-}
 
-/// The column of the number of active buckets.
-pub(crate) fn active() -> Reading<'static, Step> {
-    Reading::new(Column::right("N").key("buckets_active"), |step: &Step| {
-        Cell::count(step.shape.buckets_active as u64)
-    })
+    fn law_rate(&self, step: &Step) -> Option<f64> {
+        let unit = match self.protocol {
+            Protocol::Http => 1.0,
+            Protocol::Tcp => 1e9,
+        };
+        Some(self.metrics()[0].of(step)? * unit)
+    }
+
+    fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// That there are no requests where bytes are measured is no news to a reader.
+    fn is_news(&self, field: &str) -> bool {
+        self.protocol == Protocol::Http || !OF_REQUESTS.contains(&field)
+    }
 }
 
 impl StreamsReport {
-    /// What steps are judged by: requests a second, or Gb/s.
-    #[must_use]
-    pub fn rate(&self) -> &'static Metric<Trial> {
-        self.metrics()[0]
-    }
-
-    /// The steps in series that differ in the number of active buckets alone, each by growing number, in the document's
-    /// order.
-    #[must_use]
-    pub fn series(&self) -> Vec<Series<'_>> {
-        let mut all: Vec<Series<'_>> = Vec::new();
-        for step in &self.steps {
-            match all.iter_mut().find(|series| series.shape().grows_to(&step.shape)) {
-                Some(series) => series.steps.push(step),
-                None => all.push(Series { steps: vec![step] }),
-            }
-        }
-        for series in &mut all {
-            series.steps.sort_by_key(|step| step.shape.buckets_active);
-        }
-        all
-    }
-
-    /// The series that are not controls: our server steered exactly or the subject, with aligned clients; where there are
-    /// none, the first series.
-    #[must_use]
-    pub fn judged_series(&self) -> Vec<Series<'_>> {
-        let [judged, _] = self.parted_series();
-        judged
-    }
-
-    /// The series that the run is judged by, and the controls.
-    pub(crate) fn parted_series(&self) -> [Vec<Series<'_>>; 2] {
-        let (mut judged, mut controls): (Vec<_>, Vec<_>) =
-            self.series().into_iter().partition(Series::is_judged);
-        if judged.is_empty() && !controls.is_empty() {
-            judged.push(controls.remove(0));
-        }
-        [judged, controls]
-    }
-
-    /// Where memory went in the step with the most connections, controls left out; `None` where there were too few.
+    /// Where memory went in the step with the most connections, controls left out; `None` if there were too few.
     #[must_use]
     pub fn fullest_memory(&self) -> Option<&Memory> {
-        let own = |step: &&Step| step.shape.server != Server::Reuseport;
-        let steps = self.steps.iter().filter(own);
-        let most = steps
-            .filter_map(|step| step.memory.as_ref())
-            .max_by_key(|memory| memory.connections);
-        most.filter(|memory| memory.connections >= FEWEST_TO_SHARE)
-    }
-
-    /// The series that the verdict is about: of those judged with the first traffic and size, the one with the most
-    /// connections.
-    #[must_use]
-    pub fn main_series(&self) -> Option<Series<'_>> {
-        let judged = self.judged_series();
-        let first = judged.first()?.shape().clone();
-        let kin = judged.into_iter().filter(|series| {
-            let shape = series.shape();
-            (shape.traffic, shape.size()) == (first.traffic, first.size())
-        });
-        kin.max_by_key(|series| series.shape().connections)
-    }
-}
-
-/// Steps that differ in the number of active buckets alone: at least one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series<'a> {
-    /// The steps, by growing number of active buckets.
-    pub steps: Vec<&'a Step>,
-}
-
-impl<'a> Series<'a> {
-    /// The shape of its first step.
-    #[must_use]
-    pub fn shape(&self) -> &'a Shape {
-        &self.steps[0].shape
-    }
-
-    /// The last step that has a valid trial.
-    #[must_use]
-    pub fn last_measured(&self) -> Option<&'a Step> {
-        self.steps
+        let steps = self
+            .steps
             .iter()
-            .rev()
-            .copied()
-            .find(|step| step.summed.trials > 0)
-    }
-
-    fn is_judged(&self) -> bool {
-        let shape = self.shape();
-        shape.server != Server::Reuseport && shape.placement == Placement::Aligned
+            .filter(|step| step.shape.server != Server::Reuseport);
+        let all = steps.filter_map(|step| step.found.memory.as_ref());
+        let most = all.max_by_key(|memory| memory.connections);
+        most.filter(|memory| memory.connections >= FEWEST_TO_SHARE)
     }
 }

@@ -1,11 +1,11 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
 use crate::scale::Placement;
+use crate::steps;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,16 +50,6 @@ pub enum Server {
 }
 
 impl Server {
-    /// The name in documents and flags.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Reuseport => "reuseport",
-            Self::Subject => "subject",
-        }
-    }
-
     /// The server in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -73,24 +63,22 @@ impl Server {
 
 impl fmt::Display for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+        formatter.pad(match self {
+            Self::Exact => "exact",
+            Self::Reuseport => "reuseport",
+            Self::Subject => "subject",
+        })
     }
 }
 
-/// A name that is no server's.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no model '{0}': give exact or reuseport (--subject names any other server)")]
-pub struct UnknownServer(String);
-
 impl FromStr for Server {
-    type Err = UnknownServer;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, UnknownServer> {
-        match text {
-            "exact" => Ok(Self::Exact),
-            "reuseport" => Ok(Self::Reuseport),
-            other => Err(UnknownServer(other.to_owned())),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = [Self::Exact, Self::Reuseport].into_iter();
+        let refusal =
+            format!("there is no model '{text}': give exact or reuseport (--subject names any other server)");
+        all.find(|server| server.to_string() == text).ok_or(refusal)
     }
 }
 
@@ -108,21 +96,13 @@ pub enum Traffic {
     Echo,
 }
 
-/// A name that is no traffic's.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no mode '{0}': give sink, source or echo")]
-pub struct UnknownTraffic(String);
-
 impl FromStr for Traffic {
-    type Err = UnknownTraffic;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, UnknownTraffic> {
-        match text {
-            "sink" => Ok(Self::Sink),
-            "source" => Ok(Self::Source),
-            "echo" => Ok(Self::Echo),
-            other => Err(UnknownTraffic(other.to_owned())),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = [Self::Sink, Self::Source, Self::Echo].into_iter();
+        let refusal = format!("there is no mode '{text}': give sink, source or echo");
+        all.find(|traffic| traffic.to_string() == text).ok_or(refusal)
     }
 }
 
@@ -146,9 +126,9 @@ pub struct Shape {
     pub placement: Placement,
     /// What the connections carry.
     pub traffic: Traffic,
-    /// Bytes of the object that each request asks for; `None` where there are no objects, or the subject decides.
+    /// Bytes of the object that each request asks for; `None` if there are no objects, or the subject decides.
     pub object_bytes: Option<u64>,
-    /// Bytes of each write of whoever sends unasked; `None` where there are objects, or the subject decides.
+    /// Bytes of each write of whoever sends unasked; `None` if there are objects, or the subject decides.
     #[serde(default)]
     pub write_bytes: Option<u64>,
     /// Connections in all.
@@ -158,27 +138,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether the other shape is the same but for the number of active buckets.
-    #[must_use]
-    pub fn grows_to(&self, other: &Self) -> bool {
-        let fixed = |shape: &Self| (shape.server, shape.placement, shape.load());
-        fixed(self) == fixed(other)
-    }
-
-    /// Whether both have the same traffic: what a control has in common with what it is held against.
-    #[must_use]
-    pub fn same_load(&self, other: &Self) -> bool {
-        self.load() == other.load()
-    }
-
     /// `1 KiB objects over 64 connections`.
     #[must_use]
     pub fn load_words(&self) -> String {
-        let connections = format!(
-            "{} connection{}",
-            quantity::count(self.connections),
-            if self.connections == 1 { "" } else { "s" }
-        );
+        let connections = match self.connections {
+            1 => "1 connection".to_owned(),
+            many => format!("{} connections", quantity::count(many)),
+        };
         let size = self.size().map(quantity::bytes);
         let pieces = match &size {
             Some(size) => format!("{size} writes"),
@@ -200,25 +166,62 @@ impl Shape {
         self.object_bytes.or(self.write_bytes)
     }
 
-    /// `exact steering, aligned, 1 KiB objects over 64 connections`.
-    #[must_use]
-    pub fn title(&self) -> String {
-        format!(
-            "{}, {}, {}",
-            self.server.words(),
-            self.placement,
-            self.load_words()
-        )
-    }
-
     fn load(&self) -> (Traffic, Option<u64>, u64) {
         (self.traffic, self.size(), self.connections)
+    }
+}
+
+impl steps::Shape for Shape {
+    fn active(&self) -> usize {
+        self.buckets_active
+    }
+
+    fn grows_to(&self, other: &Self) -> bool {
+        (self.server, self.placement) == (other.server, other.placement) && self.same_load(other)
+    }
+
+    fn same_load(&self, other: &Self) -> bool {
+        self.load() == other.load()
+    }
+
+    /// `exact steering, aligned, 1 KiB objects over 64 connections`.
+    fn title(&self) -> String {
+        format!("{}, {}", self.who(), self.load_words())
+    }
+
+    fn who(&self) -> String {
+        format!("{}, {}", self.server.words(), self.placement)
+    }
+
+    /// The subject has the colour of what is judged.
+    fn class(&self) -> String {
+        let server = match self.server {
+            Server::Subject => Server::Exact,
+            own => own,
+        };
+        format!("fill {server} {}", self.placement)
+    }
+
+    fn is_exact(&self) -> bool {
+        (self.server, self.placement) == (Server::Exact, Placement::Aligned)
+    }
+
+    /// The subject is judged as our server is.
+    fn is_judged(&self) -> bool {
+        self.server != Server::Reuseport && self.placement == Placement::Aligned
+    }
+
+    /// Of those with the first traffic and size, the one with the most connections.
+    fn weight(&self, first: &Self) -> u64 {
+        let is_kin = (self.traffic, self.size()) == (first.traffic, first.size());
+        if is_kin { self.connections + 1 } else { 0 }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::Shape as _;
 
     #[test]
     fn a_shape_is_told_in_words() {
@@ -261,15 +264,9 @@ mod tests {
     #[test]
     fn flags_and_documents_spell_names_alike() {
         for server in [Server::Exact, Server::Reuseport] {
-            assert_eq!(server.name().parse(), Ok(server));
+            assert_eq!(server.to_string().parse(), Ok(server));
         }
-        assert!(
-            "subject"
-                .parse::<Server>()
-                .unwrap_err()
-                .to_string()
-                .contains("--subject")
-        );
+        assert!("subject".parse::<Server>().unwrap_err().contains("--subject"));
         for traffic in [Traffic::Sink, Traffic::Source, Traffic::Echo] {
             assert_eq!(traffic.to_string().parse(), Ok(traffic));
         }

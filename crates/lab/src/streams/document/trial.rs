@@ -1,8 +1,9 @@
-//! One trial as it was counted.
+//! The raw counts of one trial.
 
 use super::Memory;
 use crate::document::CpuShare;
-use crate::steps::{self, Tried};
+use crate::steps;
+use crate::tried::Tried;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use serde::{Deserialize, Serialize};
@@ -10,78 +11,78 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One trial. Counts are of the measured time alone, from when every connection was open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Which trial, and how it ended.
+    /// The trial's step, round and status.
     #[serde(flatten)]
     pub tried: Tried,
-    /// Requests answered as they should be, by the client's count; 0 for TCP.
+    /// Requests answered correctly, counted by the client; 0 for TCP.
     pub requests_ok: u64,
-    /// Requests that the server answered, by its own count; `None` where it does not tell.
+    /// Requests that the server answered, by its own count; `None` if it does not report them.
     pub served_requests: Option<u64>,
-    /// What went wrong, by cause.
+    /// Errors by cause.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
     /// Bytes that the client received.
     pub received_bytes: u64,
     /// Bytes that the client sent.
     pub sent_bytes: u64,
-    /// From when a request was to be sent until it was answered.
+    /// Time from the intended send to the response.
     pub latency: Option<Histogram>,
-    /// How late requests were sent, where a schedule said when.
+    /// Delay of requests behind their schedule.
     pub schedule_lag: Option<Histogram>,
-    /// What became of the connections.
+    /// Connection counts.
     pub connections: Connections,
-    /// What TCP had to mend, and what stood still, on both sides.
+    /// Retransmissions, reordering and stalls, on both sides.
     #[serde(default)]
     pub segments: Option<Segments>,
-    /// What both sides of each bucket counted; empty where they do not tell.
+    /// Counts of both sides per bucket; empty if not reported.
     #[serde(default)]
     pub per_bucket: Vec<BucketBytes>,
     /// CPU time.
     #[serde(default)]
     pub cpu: CpuUse,
-    /// How each CPU spent the time.
+    /// CPU time shares.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
-    /// Connections whose bucket is the one that their hash names.
+    /// Connections on the bucket selected by their hash.
     pub steering: Option<Share>,
-    /// Counters of the kernel that moved and tell of a limit, by side and name: `server.overflows`.
+    /// Kernel counters that indicate a limit and increased, by side and name: `server.overflows`.
     #[serde(default)]
     pub kernel: BTreeMap<String, u64>,
     /// Where memory went while every connection was open.
     pub memory: Option<Memory>,
-    /// What the generator says limited it.
+    /// Limits that the generator reported.
     pub limited_by: Option<String>,
     /// The reports of server and generator as they wrote them.
     #[serde(default)]
     pub raw: Value,
 }
 
-/// What became of the connections of a trial.
+/// Connection counts of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Asked for.
+    /// Connections requested.
     pub asked: u64,
-    /// Established.
+    /// Connections established.
     pub opened: u64,
-    /// Still open when measuring ended.
+    /// Connections still open at the end of the measurement.
     pub held: u64,
-    /// Those that never opened, by cause.
+    /// Connections that failed to open, by cause.
     #[serde(default)]
     pub failed: BTreeMap<String, u64>,
-    /// Seconds until all that could be were open.
+    /// Seconds until all successful connections were open.
     pub opening_s: Option<f64>,
 }
 
-/// What TCP had to mend, and what stood still, of both sides together: the kernel's own counts of each connection (`TCP_INFO`).
+/// Retransmissions, reordering and stalls of both sides, from the kernel's counts per connection (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segments {
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub sent_again: u64,
     /// Segments received out of order.
     pub out_of_order: u64,
-    /// Times that a connection made no progress for a while.
+    /// Periods in which a connection made no progress.
     pub stalls: u64,
 }
 
@@ -97,8 +98,8 @@ impl Segments {
     }
 }
 
-/// What both sides of one bucket counted, from the first connection to when everything had arrived. What a side cannot tell
-/// apart by bucket is `None`.
+/// Counts of both sides of one bucket, from the first connection until everything had arrived. `None` if a side does
+/// not count per bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketBytes {
     /// The bucket.
@@ -134,34 +135,13 @@ impl steps::Trial for Trial {
     fn tried_mut(&mut self) -> &mut Tried {
         &mut self.tried
     }
+
+    fn cpu_shares(&self) -> &[CpuShare] {
+        &self.cpu_shares
+    }
 }
 
 impl Trial {
-    /// A trial that counted nothing, to be filled in.
-    #[must_use]
-    pub fn new(tried: Tried) -> Self {
-        Self {
-            tried,
-            requests_ok: 0,
-            served_requests: None,
-            errors: BTreeMap::new(),
-            received_bytes: 0,
-            sent_bytes: 0,
-            latency: None,
-            schedule_lag: None,
-            connections: Connections::default(),
-            segments: None,
-            per_bucket: Vec::new(),
-            cpu: CpuUse::default(),
-            cpu_shares: Vec::new(),
-            steering: None,
-            kernel: BTreeMap::new(),
-            memory: None,
-            limited_by: None,
-            raw: Value::Null,
-        }
-    }
-
     /// Bytes both ways, by the client's count.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

@@ -2,11 +2,14 @@
 
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Bed, CpuShare, Head, Tool};
+use corelane_lab::law::Scaling;
+use corelane_lab::limit::{Limit, LimitCause};
 use corelane_lab::scale::Placement;
 use corelane_lab::scale::document::{
-    Limit, LimitCause, SCHEMA, ScaleReport, Step, Trial, TrialBucket, Unexplained,
+    Datagrams, SCHEMA, ScaleReport, Shape, Step, Trial, TrialBucket, unexplained,
 };
-use corelane_lab::steps::{Scaling, Tried};
+use corelane_lab::steps::Trial as _;
+use corelane_lab::tried::Tried;
 use corelane_measure::drops::{Cause, Side};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
@@ -18,7 +21,7 @@ const ROUNDS: usize = 3;
 const SECONDS: f64 = 2.0;
 const PAYLOAD_BYTES: u64 = 510;
 
-/// A run over 1 to `buckets` active buckets, `per_bucket` frames a second each.
+/// A run over 1 to `buckets` active buckets, `per_bucket` frames per second each.
 pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
     let shapes = [
         (Mode::Echo, Model::Exact, Placement::Aligned),
@@ -35,7 +38,8 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
             for round in 0..ROUNDS {
                 trials.push(trial(steps.len(), round, shape, active, per_bucket));
             }
-            steps.push(Step::new(shape, buckets, (0..active as u32).collect()));
+            let cpus = (0..active as u32).collect();
+            steps.push(Step::new(Shape::plain(shape, active), buckets, cpus));
         }
     }
     let mut report = ScaleReport {
@@ -68,8 +72,9 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
             cause: LimitCause::SharedCpus,
             sentence: "Limit: client and server share each CPU, and no CPU time is left.".to_owned(),
             evidence: vec!["CPUs of the active buckets were idle for 1 % of the time.".to_owned()],
+            suspects: Vec::new(),
         },
-        lock_comparisons: Vec::new(),
+        kind: Datagrams::default(),
     };
     report.summarise();
     report
@@ -104,7 +109,7 @@ fn trial(
     trial.context_switches = Some(400 * active as u64);
     trial.effective_mhz = Some(2_893.4);
     trial.drops = BTreeMap::from([(Cause::FullBuffers.key(Side::Server), full * active as u64)]);
-    trial.unexplained = Unexplained::of(&trial);
+    trial.unexplained = unexplained(&trial);
     let hit = |hits: bool| Share {
         hits: if hits { 1_000 } else { 0 },
         samples: 1_000,

@@ -1,4 +1,4 @@
-//! Connections without sockets: bytes and times in, bytes and outcomes out.
+//! Tests without sockets: bytes and times in, bytes and outcomes out.
 
 use super::*;
 use crate::http::HttpPlan;
@@ -38,7 +38,7 @@ fn answered(milliseconds: u64, next: Next) -> Outcome {
     settled(Settled::Answered(Duration::from_millis(milliseconds)), next)
 }
 
-/// Keeps what is written; takes all of it, or as much as it has room for.
+/// Records what is written; accepts all of it, or as much as it has room for.
 struct Kept {
     bytes: Vec<u8>,
     room: usize,
@@ -76,7 +76,7 @@ impl Output for Kept {
 
 impl Transport for Kept {}
 
-/// The terms of one request for `/`, as a test changes the plan.
+/// The terms of one request for `/`, with the test's changes to the plan.
 fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
     let head = "GET / HTTP/1.1\r\nHost: server\r\n";
     let mut plan = HttpPlan {
@@ -135,7 +135,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// An open connection at time 0; every timeout is as many seconds as its place: continue 1, first byte 2, request 3.
+    /// An open connection at time 0 with distinct timeouts in seconds: continue 1, first byte 2, request 3.
     fn new(change: impl FnOnce(&mut HttpPlan)) -> Self {
         let mut connection = Connection::new();
         connection.open(at(0), None);
@@ -186,7 +186,7 @@ impl Bench {
         self.take(at(now), Input::Bytes(bytes))
     }
 
-    /// Has the deadline pass, which must be that one.
+    /// Lets the deadline expire, and asserts which one it is.
     fn expire(&mut self, deadline: u64) -> Outcome {
         assert_eq!(self.connection.deadline(), at(deadline));
         self.take(at(deadline), Input::Expired)

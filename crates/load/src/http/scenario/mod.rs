@@ -1,9 +1,9 @@
 //! Scenarios: pools of clients, servers and URLs, and the phases of a run, in one TOML file.
 //!
-//! In: the text of the file. Out: what it asks for, as an [`HttpRequest`](super::HttpRequest) takes it; or the line that is
-//! wrong. The file's JSON Schema is `docs/load-http.schema.json`.
+//! In: the text of the file. Out: an [`HttpRequest`](super::HttpRequest), or an error with the line. The JSON Schema of
+//! the file is `docs/load-http.schema.json`.
 //!
-//! The pools are those of Web Polygraph: client pools say who asks and how, URL pools what for, server pools whom.
+//! The pools follow Web Polygraph: client pools define the clients, URL pools the requests, server pools the servers.
 
 mod sizes;
 mod values;
@@ -21,222 +21,222 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A whole file.
+/// A scenario file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Who asks.
+    /// Client pools.
     pub client: Vec<ClientPool>,
-    /// What for.
+    /// URL pools.
     pub urls: Vec<UrlPool>,
-    /// Whom.
+    /// Server pools.
     pub server: Vec<ServerPool>,
-    /// What the clients do when; all of them at once by default.
+    /// Phases of the run; by default all clients run at once.
     #[serde(default)]
     pub phase: Vec<ScenarioPhase>,
-    /// How long anything may take.
+    /// Timeouts.
     #[serde(default)]
     pub timeouts: ScenarioTimeouts,
-    /// Requests over all clients.
+    /// Limit on requests over all clients.
     #[serde(default, deserialize_with = "values::number")]
     pub requests: Option<u64>,
 }
 
-/// Clients that behave alike.
+/// A pool of identical clients.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientPool {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// The URL pool that it asks for.
+    /// Name of its URL pool.
     pub urls: String,
-    /// The server pool that it asks.
+    /// Name of its server pool.
     pub server: String,
-    /// Its connections.
+    /// Number of connections.
     #[serde(deserialize_with = "values::number")]
     pub connections: u64,
-    /// Open loop: requests a second of the whole pool.
+    /// Open loop: requests per second of the whole pool.
     #[serde(default, deserialize_with = "values::rate")]
     pub rate: Option<f64>,
-    /// Closed loop: from an answer to the next request.
+    /// Closed loop: think time between a response and the next request.
     #[serde(default, deserialize_with = "values::seconds")]
     pub think: Option<f64>,
-    /// Requests a connection serves before it is closed.
+    /// Requests per connection before it is closed.
     pub requests_a_connection: Option<u32>,
-    /// Bytes a second that a connection takes of an answer.
+    /// Bytes per second at which a connection reads a response.
     #[serde(default, deserialize_with = "values::bytes")]
     pub read_rate: Option<u64>,
-    /// Bytes a second that a connection gives of a request.
+    /// Bytes per second at which a connection writes a request.
     #[serde(default, deserialize_with = "values::bytes")]
     pub write_rate: Option<u64>,
-    /// The share of requests given up as their answer begins.
+    /// Share of requests aborted when their response begins.
     #[serde(default, deserialize_with = "values::share")]
     pub abort: Option<f64>,
-    /// Before the first request of a connection.
+    /// Delay before the first request of a connection.
     #[serde(default, deserialize_with = "values::seconds")]
     pub first_pause: Option<f64>,
     /// Source addresses: prefixes, ranges, lists.
     pub sources: Option<Pool>,
-    /// How sources are chosen, with the server's steering in mind.
+    /// How sources are aligned with the server's steering.
     #[serde(default)]
     pub align: Align,
-    /// The statuses that count as success; 200-399 by default.
+    /// Status codes that count as success; 200-399 by default.
     #[serde(default = "successes", deserialize_with = "values::statuses")]
     pub status: Vec<StatusRange>,
-    /// Over TLS: takes any certificate.
+    /// TLS: accepts any certificate.
     pub insecure: Option<bool>,
-    /// Over TLS: the certificates that are trusted instead of the system's, PEM.
+    /// TLS: file of trusted certificates (PEM), instead of the system's.
     pub ca: Option<PathBuf>,
-    /// Over TLS: whether new connections resume the sessions of earlier ones; they do by default.
+    /// TLS: whether new connections resume earlier sessions; true by default.
     pub resumption: Option<bool>,
 }
 
-/// Things to ask for.
+/// A pool of URLs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UrlPool {
     /// Its name.
     pub name: String,
-    /// What is in it.
+    /// Its entries.
     pub entry: Vec<UrlEntry>,
 }
 
-/// One thing to ask for, or many that differ by size.
+/// One request, or several that differ by size.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UrlEntry {
-    /// Path and query. `{size}` in it stands for sizes that are drawn.
+    /// Path and query. `{size}` is replaced by sizes drawn from `sizes`.
     pub path: String,
-    /// How often, beside the others; 1 by default.
+    /// Weight relative to the other entries; 1 by default.
     #[serde(default = "one")]
     pub weight: f64,
-    /// `GET`, or `POST` where there is a body, by default.
+    /// Method; by default `GET`, or `POST` with a body.
     pub method: Option<String>,
-    /// Further headers.
+    /// Additional header fields.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// A body of this text.
+    /// Body: this text.
     pub body: Option<String>,
-    /// A body of what this file holds.
+    /// Body: the content of this file.
     pub body_file: Option<PathBuf>,
-    /// A body of so many bytes of a pattern.
+    /// Body: this many bytes of the pattern.
     #[serde(default, deserialize_with = "values::bytes")]
     pub body_size: Option<u64>,
-    /// Whether the body goes in chunks.
+    /// Whether the body is sent chunked.
     #[serde(default)]
     pub chunked: bool,
-    /// Whether the body waits until the server has asked for it.
+    /// Whether the body waits for 100 Continue.
     #[serde(default)]
     pub expect_continue: bool,
-    /// Whether answers are checked against what `serve http` promises of the path.
+    /// Whether responses are checked against what `serve http` returns for the path.
     #[serde(default)]
     pub check: bool,
-    /// What `{size}` stands for.
+    /// Distribution of the values of `{size}`.
     pub sizes: Option<Sizes>,
 }
 
-/// Servers that serve the same.
+/// A pool of equivalent servers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerPool {
     /// Its name.
     pub name: String,
-    /// Where they listen; connections are shared evenly.
+    /// Listen addresses; connections are spread evenly.
     pub addresses: Vec<SocketAddr>,
-    /// The value of `Host`, and with TLS the name that is verified; the first address by default.
+    /// Value of `Host` and, with TLS, the name that is verified; the first address by default.
     pub host: Option<String>,
-    /// Whether they are spoken to over TLS.
+    /// Whether the servers use TLS.
     #[serde(default)]
     pub tls: bool,
 }
 
-/// A part of the run.
+/// A phase of the run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioPhase {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// The share of clients, or of their rate, at its beginning; all by default.
+    /// Share of clients or of their rate at its beginning; all by default.
     #[serde(default, deserialize_with = "values::share")]
     pub from: Option<f64>,
-    /// The same at its end; as at its beginning by default.
+    /// Share at its end; by default the share at its beginning.
     #[serde(default, deserialize_with = "values::share")]
     pub to: Option<f64>,
-    /// It ends after so long.
+    /// Ends after this time.
     #[serde(default, deserialize_with = "values::seconds")]
     pub duration: Option<f64>,
-    /// It ends after so many successful requests.
+    /// Ends after this many successful requests.
     #[serde(default, deserialize_with = "values::number")]
     pub requests: Option<u64>,
-    /// It ends after so many failed ones.
+    /// Ends after this many failed requests.
     #[serde(default, deserialize_with = "values::number")]
     pub failures: Option<u64>,
 }
 
-/// How long anything may take.
+/// Timeouts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioTimeouts {
-    /// For opening a connection, its TLS handshake included.
+    /// To open a connection, including the TLS handshake.
     #[serde(default, deserialize_with = "values::seconds")]
     pub connect: Option<f64>,
-    /// From the head of a request to sending its body though the server has not asked for it.
+    /// From the head of a request to sending its body without 100 Continue.
     #[serde(default, deserialize_with = "values::seconds")]
     pub r#continue: Option<f64>,
-    /// From a request to the first byte of its answer.
+    /// From a request to the first byte of its response.
     #[serde(default, deserialize_with = "values::seconds")]
     pub first_byte: Option<f64>,
-    /// From a request to the end of its answer.
+    /// From a request to the end of its response.
     #[serde(default, deserialize_with = "values::seconds")]
     pub request: Option<f64>,
-    /// At the end, for answers under way.
+    /// For pending responses at the end of the run.
     #[serde(default, deserialize_with = "values::seconds")]
     pub drain: Option<f64>,
 }
 
-/// Why text is no scenario.
+/// Why a scenario is invalid.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
-    /// Not the TOML that is expected; the message shows the line.
+    /// Invalid TOML or schema; the message shows the line.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// Pools, paths or phases that cannot be, or do not fit together; the message names them.
+    /// Invalid or inconsistent pools, paths or phases; the message names them.
     #[error("{0}")]
     Wrong(String),
 }
 
 impl Scenario {
-    /// Reads a file's text.
+    /// Parses the text of a scenario file.
     ///
     /// # Errors
-    /// When it is no scenario, see [`ScenarioError`].
+    /// If the scenario is invalid, see [`ScenarioError`].
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         Ok(toml::from_str(text)?)
     }
 
-    /// The clients as the generator takes them.
+    /// Client pools as settings of the generator.
     ///
     /// # Errors
-    /// When pools do not fit together, see [`ScenarioError`].
+    /// If pools are inconsistent, see [`ScenarioError`].
     pub fn pools(&self) -> Result<Vec<PoolRequest>, ScenarioError> {
         self.client.iter().map(|client| self.pool(client)).collect()
     }
 
-    /// The phases as the generator takes them.
+    /// Phases as settings of the generator.
     ///
     /// # Errors
-    /// When one but the last has no end.
+    /// If a phase other than the last has no end.
     pub fn phases(&self) -> Result<Vec<PlannedPhase>, ScenarioError> {
         for phase in self.phase.iter().rev().skip(1) {
             if phase.duration.is_none() && phase.requests.is_none() && phase.failures.is_none() {
-                let ends = "only the last phase may have no end: give duration, requests or failures";
+                let ends = "only the last phase may have no end: set duration, requests or failures";
                 return Err(ScenarioError::Wrong(format!("phase '{}': {ends}", phase.name)));
             }
         }
         Ok(self.phase.iter().map(ScenarioPhase::plan).collect())
     }
 
-    /// The timeouts, where the file gives them; the others as they are.
+    /// The timeouts of the file; defaults for the others.
     #[must_use]
     pub fn timeouts(&self, others: Timeouts) -> Timeouts {
         let own = &self.timeouts;
@@ -347,7 +347,7 @@ impl ClientPool {
 }
 
 impl UrlEntry {
-    /// The requests that this stands for: one, or one a class of sizes.
+    /// The requests of an entry: one, or one per size class.
     fn requests(&self, host: &Url) -> Result<Vec<OneRequest>, ScenarioError> {
         let body = self.planned_body()?;
         let usual = if body == PlannedBody::Nothing {
@@ -377,7 +377,7 @@ impl UrlEntry {
             return Err(self.wrong("expect_continue needs a body"));
         }
         if self.weight <= 0.0 || !self.weight.is_finite() {
-            return Err(self.wrong("a weight is more than 0"));
+            return Err(self.wrong("a weight must be more than 0"));
         }
         match (&self.sizes, self.path.contains("{size}")) {
             (None, false) => Ok(vec![request(&self.path, self.weight)?]),

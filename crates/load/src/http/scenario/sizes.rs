@@ -1,4 +1,4 @@
-//! Distributions of sizes, as a few classes that are equally likely: the quantiles in the middle of each class.
+//! Size distributions, approximated by a few equally likely classes: the quantile at the middle of each class.
 
 use super::values;
 use serde::Deserialize;
@@ -7,16 +7,16 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Every size from `min` to `max` is as likely.
+    /// All sizes from `min` to `max` are equally likely.
     Uniform,
-    /// Small sizes are likelier the smaller they are, with `mean`.
+    /// Exponential distribution with `mean`.
     Exponential,
-    /// Many small sizes and few very large ones, as files on the web have them: sizes from `min` on, with a tail of
-    /// exponent 1.2 ("Self-similarity in World Wide Web traffic", Crovella and Bestavros, 1997, found 1.0 to 1.3).
+    /// Many small sizes and few very large ones, as on the web: Pareto from `min` on, with tail exponent 1.2
+    /// ("Self-similarity in World Wide Web traffic", Crovella and Bestavros, 1997, found 1.0 to 1.3).
     Pareto,
 }
 
-/// What sizes to ask for.
+/// A size distribution.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
@@ -25,30 +25,30 @@ pub struct Sizes {
     /// The smallest; 1 by default.
     #[serde(default, deserialize_with = "values::bytes")]
     pub min: Option<u64>,
-    /// The largest: larger ones are cut to it.
+    /// The largest; larger sizes are clamped to it.
     #[serde(default, deserialize_with = "values::bytes")]
     pub max: Option<u64>,
     /// The mean, of an exponential distribution.
     #[serde(default, deserialize_with = "values::bytes")]
     pub mean: Option<u64>,
-    /// How many sizes stand for the distribution; 16 by default.
+    /// Number of sizes that approximate the distribution; 16 by default.
     pub classes: Option<u16>,
 }
 
 /// The exponent of the tail.
 const PARETO_EXPONENT: f64 = 1.2;
 
-/// Sizes that stand for a distribution, unless asked otherwise: enough for its shape to show.
+/// Default number of sizes: enough to show the shape of the distribution.
 const DEFAULT_CLASSES: u16 = 16;
 
-/// The largest size that a heavy tail gives, unless asked otherwise.
+/// Default largest size of a heavy tail.
 const LARGEST: u64 = 1 << 30;
 
 impl Sizes {
-    /// The sizes, smallest first, each as likely as the others.
+    /// The sizes in ascending order, all equally likely.
     ///
     /// # Errors
-    /// What is missing, in words.
+    /// The missing or invalid setting, as text.
     pub fn classes(&self) -> Result<Vec<u64>, String> {
         let count = self.classes.unwrap_or(DEFAULT_CLASSES);
         if !(1..=1_000).contains(&count) {

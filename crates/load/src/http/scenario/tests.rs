@@ -1,9 +1,9 @@
-//! Scenarios are read as they are written, refused by name, and the committed schema knows exactly their fields.
+//! Scenarios are parsed as written, errors name the setting, and the committed schema has exactly the same fields.
 
 use super::*;
 use serde_json::Value;
 
-/// A file with every field that there is, and no two that exclude each other.
+/// A file with every field, except those that are mutually exclusive.
 const EVERYTHING: &str = r#"
 requests = "10k"
 
@@ -159,7 +159,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
             "/size/1",
             "sizes and {size} in the path go together",
         ),
-        ("weight = 9", "weight = 0", "a weight is more than 0"),
+        ("weight = 9", "weight = 0", "a weight must be more than 0"),
         ("chunked = false", "chunked = true", "chunked and write_rate"),
         (
             "body = \"hello\"",
@@ -212,7 +212,7 @@ fn the_schema_knows_exactly_the_fields_that_there_are() {
     );
 }
 
-/// Follows a reference of the schema.
+/// Resolves a reference of the schema.
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
         Some(path) => root
@@ -222,7 +222,7 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     }
 }
 
-/// Holds a value to its schema, as far as types, fields and enumerations go; notes the fields seen.
+/// Checks a value against its schema (types, fields and enumerations only); records the fields seen.
 fn check(
     value: &Value,
     schema: &Value,
@@ -281,7 +281,7 @@ fn check(
     }
 }
 
-/// Every field that a schema knows.
+/// Collects every field of a schema.
 fn collect(schema: &Value, root: &Value, at: &str, known: &mut std::collections::BTreeSet<String>) {
     let schema = resolved(schema, root);
     if !schema["items"].is_null() {

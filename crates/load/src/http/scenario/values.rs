@@ -1,11 +1,11 @@
-//! Values of a scenario, written as on the command line: `10ms`, `64KiB`, `5k`, `1%`, `200-399`; plain numbers where no unit
-//! is needed.
+//! Values of a scenario, written as on the command line: `10ms`, `64KiB`, `5k`, `1%`, `200-399`; plain numbers if no
+//! unit is required.
 
 use crate::http::StatusRange;
 use corelane_measure::quantity;
 use serde::{Deserialize, Deserializer, de};
 
-/// What was written.
+/// The value as written.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a text with a unit, or a number")]
 enum Written {
@@ -13,7 +13,7 @@ enum Written {
     Text(String),
 }
 
-/// Reads text by `text`, and numbers by `number`; neither giving a value is refused with what would.
+/// Parses strings with `text` and numbers with `number`; if neither yields a value, the error states what is expected.
 fn read<'de, T, R: From<T>, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,
@@ -32,7 +32,7 @@ fn whole(number: f64) -> Option<u64> {
     (number >= 1.0 && number.fract() == 0.0 && number <= u64::MAX as f64).then_some(number as u64)
 }
 
-/// A length of time, in seconds.
+/// A duration in seconds.
 pub(super) fn seconds<'de, R: From<f64>, D: Deserializer<'de>>(deserializer: D) -> Result<R, D::Error> {
     let text = |text: &str| Some(quantity::parse_duration(text).ok()?.as_secs_f64());
     read(deserializer, "a time such as 10ms", text, |_| None)
@@ -50,14 +50,14 @@ pub(super) fn number<'de, R: From<u64>, D: Deserializer<'de>>(deserializer: D) -
     read(deserializer, "a number such as 10k", text, whole)
 }
 
-/// So many a second, more than 0.
+/// A rate per second, more than 0.
 pub(super) fn rate<'de, R: From<f64>, D: Deserializer<'de>>(deserializer: D) -> Result<R, D::Error> {
     let positive = |rate: f64| (rate > 0.0 && rate.is_finite()).then_some(rate);
     let text = |text: &str| quantity::parse_rate(text).ok().and_then(positive);
     read(deserializer, "a rate such as 5k", text, positive)
 }
 
-/// A share of 1.
+/// A fraction of 1.
 pub(super) fn share<'de, R: From<f64>, D: Deserializer<'de>>(deserializer: D) -> Result<R, D::Error> {
     let share = |share: f64| (0.0..=1.0).contains(&share).then_some(share);
     let text = |text: &str| {
@@ -67,7 +67,7 @@ pub(super) fn share<'de, R: From<f64>, D: Deserializer<'de>>(deserializer: D) ->
     read(deserializer, "a share such as 0.01 or 1%", text, share)
 }
 
-/// Statuses that count as success.
+/// Status codes that count as success.
 pub(super) fn statuses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StatusRange>, D::Error> {
     let number = |number: f64| StatusRange::parse_list(&number.to_string());
     let expected = "a list of statuses such as 200,204,300-399";

@@ -1,6 +1,7 @@
-//! TLS of the client: whom it believes, how it resumes sessions, and each session as a state machine.
+//! TLS of the client: certificate verification, session resumption, and each session as a state machine.
 //!
-//! In: what each pool asks for ([`PlannedTls`]). Out: sessions ([`Session`]), and what became of them ([`TlsLoaded`]).
+//! In: the TLS settings of each pool ([`PlannedTls`]). Out: sessions ([`Session`]), and their statistics
+//! ([`TlsLoaded`]).
 
 mod tickets;
 mod trust;
@@ -21,30 +22,30 @@ use tickets::Tickets;
 /// A client's session.
 pub(super) type Session = tls::Session<UnbufferedClientConnection>;
 
-/// Tickets that one worker's part of a pool keeps at most: some hundred bytes each, so 2 MiB.
+/// Maximum number of tickets kept per worker and pool: some hundred bytes each, so 2 MiB.
 const MOST_TICKETS: usize = 4_096;
 
-/// Kinds of errors told apart in a report; a server can send hundreds of different alerts.
+/// Maximum number of distinct errors in a report; a server can send hundreds of different alerts.
 const MOST_ERRORS: usize = 16;
 
-/// How the connections of a pool are encrypted.
+/// TLS settings of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedTls {
     /// The name that the certificate must be for, sent as SNI unless it is an address.
     pub server_name: String,
-    /// How far the server is believed, and whether sessions are resumed.
+    /// Certificate verification and session resumption.
     #[serde(flatten)]
     pub settings: TlsSettings,
 }
 
-/// How far servers are believed, and whether sessions are resumed.
+/// Certificate verification and session resumption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsSettings {
-    /// Takes any certificate.
+    /// Accepts any certificate.
     pub insecure: bool,
-    /// A file of certificates, PEM, that are trusted instead of the system's.
+    /// File of trusted certificates (PEM), instead of the system's.
     pub ca: Option<PathBuf>,
-    /// Whether new connections resume the sessions of earlier ones.
+    /// Whether new connections resume earlier sessions.
     pub resumption: bool,
 }
 
@@ -58,35 +59,35 @@ impl Default for TlsSettings {
     }
 }
 
-/// What became of TLS: of one pool, or of all.
+/// TLS statistics of one pool, or of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsLoaded {
     /// Whether every certificate was verified; `false` with `--insecure`.
     pub verified: bool,
-    /// Handshakes in full, with a certificate.
+    /// Full handshakes, with a certificate.
     pub handshakes_full: u64,
     /// Handshakes that resumed an earlier session.
     pub handshakes_resumed: u64,
     /// Connections by version and cipher suite.
     pub suites: BTreeMap<String, u64>,
-    /// What was wrong, in words, each with how often.
+    /// Error messages, each with its count.
     pub errors: BTreeMap<String, u64>,
-    /// Bytes sent, encrypted and with handshakes.
+    /// Bytes sent, encrypted, including handshakes.
     pub bytes_sent: u64,
-    /// Bytes received, encrypted and with handshakes.
+    /// Bytes received, encrypted, including handshakes.
     pub bytes_received: u64,
 }
 
-/// Why there is no TLS.
+/// Why TLS cannot be set up.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum TlsLoadError {
-    /// A file of certificates that cannot be read, or holds something else.
+    /// A certificate file that cannot be read or is invalid.
     #[error("{path}: {reason}", path = path.display())]
     Authorities {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// The system has no certificate authorities.
@@ -95,16 +96,16 @@ pub enum TlsLoadError {
          nothing with --insecure ({0})"
     )]
     System(String),
-    /// A host that no certificate can be for.
+    /// A host name that no certificate can be valid for.
     #[error("'{0}' is no name that a certificate can be for: give a host name or an address")]
     Name(String),
-    /// The cryptography does not go together.
+    /// Incompatible cryptographic settings.
     #[error(transparent)]
     Configuration(#[from] Error),
 }
 
 impl TlsLoaded {
-    /// Adds what `other` counted; verified is only what both were.
+    /// Adds what `other` counted; `verified` only if both are.
     pub fn add(&mut self, other: &Self) {
         self.verified &= other.verified;
         self.handshakes_full += other.handshakes_full;
@@ -131,7 +132,7 @@ impl TlsLoaded {
         })
     }
 
-    /// Counts a handshake that is complete.
+    /// Counts a completed handshake.
     pub(super) fn count_handshake(&mut self, kind: HandshakeKind, session: &Session) {
         match kind {
             HandshakeKind::Resumed => self.handshakes_resumed += 1,
@@ -142,7 +143,7 @@ impl TlsLoaded {
         }
     }
 
-    /// Counts what was wrong, and says under which cause it falls.
+    /// Counts an error, and returns its failure class.
     pub(super) fn count_error(&mut self, error: &Error) -> Failure {
         let text = error.to_string();
         let known = self.errors.len() < MOST_ERRORS || self.errors.contains_key(&text);
@@ -155,7 +156,7 @@ impl TlsLoaded {
     }
 }
 
-/// How one worker's part of a pool is encrypted.
+/// TLS state of one worker's part of a pool.
 pub(crate) struct Encryption {
     pub(super) configuration: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
@@ -170,7 +171,7 @@ impl Encryption {
     }
 }
 
-/// What the workers make the sessions of one pool from.
+/// What the workers create the sessions of one pool from.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsPool {
     configuration: ClientConfig,
@@ -179,7 +180,7 @@ pub(crate) struct TlsPool {
 }
 
 impl TlsPool {
-    /// For a worker's part with so many connections.
+    /// The TLS state of a worker's part with this many connections.
     pub(super) fn encryption(&self, connections: usize) -> Encryption {
         let mut configuration = self.configuration.clone();
         configuration.resumption = if self.settings.resumption {
@@ -198,12 +199,12 @@ impl TlsPool {
     }
 }
 
-/// What a certificate can be for.
+/// The server name for verification.
 pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsLoadError> {
     ServerName::try_from(host.to_owned()).map_err(|_| TlsLoadError::Name(host.to_owned()))
 }
 
-/// What the sessions of a pool are made from. The system's authorities are read once, into `system`.
+/// The configuration of a pool's sessions. The system's authorities are read once, into `system`.
 pub(super) fn pool(
     tls: &PlannedTls,
     system: &mut Option<Arc<RootCertStore>>,
@@ -215,7 +216,7 @@ pub(super) fn pool(
     })
 }
 
-/// The configuration but for the store of sessions.
+/// The configuration without the session store.
 fn configuration(
     settings: &TlsSettings,
     system: &mut Option<Arc<RootCertStore>>,

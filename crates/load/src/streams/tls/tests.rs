@@ -1,4 +1,5 @@
-//! Sessions in memory, against rustls as a server: whatever the split, the same is read; who is believed; what is resumed.
+//! Sessions in memory, against rustls as a server: segmentation does not change the data; certificate verification;
+//! session resumption.
 
 use super::*;
 use corelane_worker::tls::{Buffers, News, RECORD};
@@ -25,7 +26,7 @@ pub(crate) fn certificate(
     )
 }
 
-/// A server with this certificate, that gives tickets.
+/// A server with this certificate that issues tickets.
 pub(crate) fn server_configuration(
     certificate: &CertificateDer<'static>,
     key: &PrivatePkcs8KeyDer<'static>,
@@ -57,12 +58,12 @@ fn trusting(ca: PathBuf) -> TlsSettings {
     }
 }
 
-/// Both ends, joined by nothing but what the test carries.
+/// Both ends, connected only by the test.
 struct Pair {
     client: Session,
     buffers: Buffers,
     server: ServerConnection,
-    /// What the server has heard, in plain.
+    /// Plaintext received by the server.
     asked: Vec<u8>,
     opened: Option<HandshakeKind>,
     ended: bool,
@@ -83,12 +84,12 @@ impl Pair {
         }
     }
 
-    /// Hands the server what the client says; what the server says then.
+    /// Passes the client's output to the server; returns the server's output.
     fn flight(&mut self) -> Vec<u8> {
         let mut said = &self.buffers.outgoing[..];
         while !said.is_empty() {
             self.server.read_tls(&mut said).unwrap();
-            // What is wrong here the client is told.
+            // Errors on the server side reach the client as alerts.
             let _ = self.server.process_new_packets();
             let _ = self.server.reader().read_to_end(&mut self.asked);
         }
@@ -107,7 +108,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Carries flights to and fro, those of the server in pieces of that size after a first one, until nobody says more.
+    /// Exchanges flights until both sides are silent; the server's in pieces of this size after a first one.
     fn carry(&mut self, first: usize, piece: usize) -> Result<(), Error> {
         loop {
             let flight = self.flight();
@@ -122,7 +123,7 @@ impl Pair {
         }
     }
 
-    /// Asks, and takes the answer in pieces.
+    /// Sends a request, and receives the answer in pieces.
     fn talk(&mut self, answer: &[u8], first: usize, piece: usize) -> Result<Vec<u8>, Error> {
         self.carry(first, piece)?;
         self.client.encrypt(b"question", &mut self.buffers.outgoing)?;
@@ -149,7 +150,7 @@ fn whatever_the_split_the_same_is_read() {
             pair.flight().len()
         };
         let all = longest + 64;
-        // Every place of one split, then pieces of every size.
+        // Every position of one split, then pieces of every size.
         for (first, piece) in (1..all)
             .map(|first| (first, usize::MAX))
             .chain((1..80).map(|piece| (piece, piece)))
@@ -242,7 +243,7 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
         assert_eq!(encryption.counts.count_error(&error), Failure::CertificateRefused);
         let (text, count) = encryption.counts.errors.first_key_value().unwrap();
         assert!(text.contains(reason) && *count == 1, "{text}");
-        // The server hears of it by an alert.
+        // The server is notified by an alert.
         let mut alert = &pair.buffers.outgoing[..];
         pair.server.read_tls(&mut alert).unwrap();
         let heard = pair.server.process_new_packets().unwrap_err();

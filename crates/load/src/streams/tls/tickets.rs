@@ -1,7 +1,7 @@
-//! What servers gave to resume sessions with: tickets of TLS 1.3, each used once, or a session of TLS 1.2.
+//! Session state from servers for resumption: single-use tickets of TLS 1.3, or a session of TLS 1.2.
 //!
-//! One worker's part of one pool has a store of its own: all of its connections ask one server by one name, and no worker
-//! waits for another.
+//! One store per worker and pool: all of its connections use one server and one name, and workers do not contend for
+//! it.
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -25,7 +25,7 @@ struct Kept {
 }
 
 impl Tickets {
-    /// Keeps at most so many tickets; older ones make room.
+    /// A store of at most this many tickets; older ones are discarded.
     pub(super) fn new(most: usize) -> Self {
         Self {
             most,
@@ -34,7 +34,7 @@ impl Tickets {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Whole values are put in and taken out: there is no half-done state to be afraid of.
+        // Whole values are inserted and removed, so a poisoned lock leaves no partial state.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

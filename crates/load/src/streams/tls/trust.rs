@@ -1,4 +1,4 @@
-//! Whom a client believes: the system's certificate authorities, those of a file, or everybody.
+//! Trust of a client: the system's certificate authorities, those of a file, or any certificate.
 
 use super::TlsLoadError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,7 +9,7 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The certificates of a file in PEM, each of them trusted.
+/// The certificates of a PEM file, all of them trusted.
 pub(super) fn of_file(path: &Path) -> Result<RootCertStore, TlsLoadError> {
     let wrong = |reason: String| TlsLoadError::Authorities {
         path: path.to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn of_file(path: &Path) -> Result<RootCertStore, TlsLoadError> {
     Ok(roots)
 }
 
-/// The system's certificate authorities, where the system or `SSL_CERT_FILE` has them.
+/// The system's certificate authorities, from the system or `SSL_CERT_FILE`.
 pub(super) fn of_system() -> Result<RootCertStore, TlsLoadError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -39,7 +39,7 @@ pub(super) fn of_system() -> Result<RootCertStore, TlsLoadError> {
     Ok(roots)
 }
 
-/// Takes any certificate of whoever has its key.
+/// Accepts any certificate if the peer proves possession of its key.
 #[derive(Debug)]
 pub(super) struct Everybody(pub(super) Arc<CryptoProvider>);
 

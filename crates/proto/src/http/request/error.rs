@@ -1,52 +1,52 @@
-//! Why bytes are no request, and the status that says so.
+//! Why a request is invalid, and the matching status.
 
 use crate::http::field::FieldError;
 use thiserror::Error;
 
-/// Why a request is refused. After any of these the connection cannot be used for another: where this request ends is
-/// not known.
+/// Why a request is rejected. The connection cannot be reused after any of these, because the end of the request is
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RequestError {
-    /// A line ends with LF alone, or holds a CR that no LF follows (RFC 9112 2.2).
+    /// A line ends with LF only, or contains a CR without LF (RFC 9112 2.2).
     #[error("a line of the head does not end with CR LF")]
     LineEnd,
-    /// Not a method, a target and a version with one space between them (RFC 9112 3).
+    /// Not a method, a target and a version, separated by single spaces (RFC 9112 3).
     #[error("the request line is not METHOD TARGET HTTP/1.x")]
     RequestLine,
-    /// A target with characters that none may have, or of a form that the method does not take (RFC 9112 3.2).
+    /// A target with invalid characters, or of a form that the method does not allow (RFC 9112 3.2).
     #[error("the request target is not valid")]
     Target,
-    /// The request line is longer than allowed.
+    /// The request line exceeds the limit.
     #[error("the request line is longer than {0} bytes")]
     LineTooLong(u32),
-    /// A method of more bytes than any known one has.
-    #[error("the method is longer than any that there is")]
+    /// A method longer than any registered one.
+    #[error("the method is longer than any known one")]
     MethodTooLong,
-    /// A version that is not 1.x.
+    /// A version other than 1.x.
     #[error("the version is not HTTP/1.x")]
     Version,
-    /// A field line that is none.
+    /// An invalid field line.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// The head is longer than allowed.
+    /// The head exceeds the limit.
     #[error("the head is longer than {0} bytes")]
     HeadTooLong(u32),
-    /// More fields than allowed.
+    /// More fields than the limit.
     #[error("the head has more than {0} fields")]
     TooManyFields(u16),
-    /// `Host` is missing, given twice or not valid (RFC 9112 3.2).
-    #[error("HTTP/1.1 takes exactly one valid Host field")]
+    /// `Host` is missing, repeated or invalid (RFC 9112 3.2).
+    #[error("HTTP/1.1 requires exactly one valid Host field")]
     Host,
-    /// `Content-Length` that is no number, or given twice, equal or not (RFC 9112 6.3).
+    /// `Content-Length` that is not a number, or is repeated, equal or not (RFC 9112 6.3).
     #[error("Content-Length is not one number")]
     ContentLength,
     /// `Content-Length` together with `Transfer-Encoding` (RFC 9112 6.1, request smuggling).
     #[error("Content-Length and Transfer-Encoding are both given")]
     TwoFramings,
-    /// `Transfer-Encoding` whose last coding is not chunked, chunked twice, or of HTTP/1.0 (RFC 9112 6.1).
+    /// `Transfer-Encoding` whose last coding is not chunked, that has chunked twice, or in HTTP/1.0 (RFC 9112 6.1).
     #[error("the transfer coding leaves the end of the body unknown")]
     TransferEncoding,
-    /// A transfer coding that is not implemented.
+    /// An unsupported transfer coding.
     #[error("no transfer coding but chunked is implemented")]
     UnknownCoding,
     /// An expectation other than 100-continue (RFC 9110 10.1.1).
@@ -55,7 +55,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The status to answer with.
+    /// The status of the error response.
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
@@ -68,7 +68,7 @@ impl RequestError {
         }
     }
 
-    /// The name that reports count it under.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,10 +1,10 @@
-//! The requests of one connection: bytes in any split enter, heads and slices of bodies leave.
+//! Parses the requests of one connection: takes bytes in any segments, returns heads and slices of bodies.
 //!
-//! [`read`] takes a head off the front of what has arrived. It keeps nothing: a caller with a head that is not complete
-//! keeps the bytes and reads again with more. Every line is checked as soon as it is there, so that what can never become
-//! a request is refused at once. [`BodyReader`] then takes the body.
+//! [`read`] parses a head at the front of the received bytes. It is stateless: if the head is incomplete, the caller
+//! keeps the bytes and calls again with more. Every line is validated once it is complete, so that an invalid request
+//! is rejected at once. [`BodyReader`] then reads the body.
 //!
-//! Whatever RFC 9112 calls an error is one, and so is whatever it leaves to the recipient that two recipients could frame
+//! Errors according to RFC 9112 are rejected, and so is anything it leaves open that two recipients could frame
 //! differently.
 
 mod error;
@@ -18,22 +18,22 @@ pub use error::RequestError;
 use crate::http::field;
 use memchr::memchr;
 
-/// The longest method of the IANA registry (UPDATEREDIRECTREF); a server answers 501 to longer ones (RFC 9112 3).
+/// The longest method of the IANA registry (UPDATEREDIRECTREF); longer ones get 501 (RFC 9112 3).
 const LONGEST_METHOD: usize = 17;
 
-/// What a head may take at most.
+/// Limits of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the request line, its CR LF apart; RFC 9112 3 recommends 8,000 at least.
+    /// Maximum bytes of the request line, without CR LF; RFC 9112 3 recommends at least 8,000.
     pub line_bytes: u32,
-    /// Bytes of the whole head, up to the last of the empty line that ends it.
+    /// Maximum bytes of the whole head, including the final empty line.
     pub head_bytes: u32,
-    /// Fields.
+    /// Maximum number of fields.
     pub fields: u16,
 }
 
 impl Default for Limits {
-    /// 8 KiB, 16 KiB and 100, as Apache and nginx have them or nearly so.
+    /// 8 KiB, 16 KiB and 100: similar to Apache and nginx.
     fn default() -> Self {
         Self {
             line_bytes: 8_192,
@@ -43,19 +43,19 @@ impl Default for Limits {
     }
 }
 
-/// How the end of a request's body is known (RFC 9112 6.3).
+/// Framing of a request's body (RFC 9112 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// No body.
     None,
-    /// So many bytes.
+    /// Content-Length in bytes.
     Length(u64),
-    /// Chunks.
+    /// Chunked coding.
     Chunked,
 }
 
 impl Framing {
-    /// A reader before the body; none where there is none.
+    /// A reader for the body; `None` without a body.
     #[must_use]
     pub fn reader(self) -> Option<BodyReader> {
         match self {
@@ -69,38 +69,38 @@ impl Framing {
 /// The head of a request.
 #[derive(Debug, Clone)]
 pub struct Head<'a> {
-    /// Its method, a token, as sent: methods are case-sensitive.
+    /// Method, as sent; a token, case-sensitive.
     pub method: &'a [u8],
-    /// Its target, as sent: visible ASCII.
+    /// Target, as sent; visible ASCII.
     pub target: &'a [u8],
-    /// Its version; 1.1 for anything between 1.1 and 2.
+    /// Version; 1.1 for anything between 1.1 and 2.
     pub version: Version,
-    /// How its body ends.
+    /// Framing of its body.
     pub framing: Framing,
-    /// Whether the client wants the connection to stay.
+    /// Whether the client wants to keep the connection open.
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// Bytes of the head.
+    /// Length of the head in bytes.
     pub bytes: usize,
     fields: &'a [u8],
 }
 
 impl<'a> Head<'a> {
-    /// Its fields in the order sent.
+    /// Fields in the order sent.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         Fields(self.fields)
     }
 
-    /// The value of the first field of that name, in any case.
+    /// The value of the first field with this name, ignoring case.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         let mut fields = self.fields();
         fields.find_map(|(given, value)| given.eq_ignore_ascii_case(name.as_bytes()).then_some(value))
     }
 
-    /// The path and query of the target: all of it in origin form, what follows the authority in absolute form.
+    /// Path and query of the target: all of it in origin form, the part after the authority in absolute form.
     #[must_use]
     pub fn path_and_query(&self) -> &'a [u8] {
         match absolute(self.target) {
@@ -111,12 +111,12 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Takes a head off the front of `input`; `None` when it is not complete.
+/// Parses a head at the front of `input`; `None` if it is incomplete.
 ///
-/// Empty lines before it are passed over, as RFC 9112 2.2 asks.
+/// Leading empty lines are skipped (RFC 9112 2.2).
 ///
 /// # Errors
-/// When the bytes cannot become a request; see [`RequestError`].
+/// If the request is invalid; see [`RequestError`].
 pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, RequestError> {
     let mut at = 0;
     while input[at..].starts_with(b"\r\n") {
@@ -154,7 +154,7 @@ pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Re
     }
 }
 
-/// The line at `at`, without its end; `None` when it has not ended. It may have `most` bytes, its end apart.
+/// The line at `at`, without its end; `None` if incomplete. It may have up to `most` bytes, without its end.
 fn next_line(
     input: &[u8],
     at: usize,
@@ -163,7 +163,7 @@ fn next_line(
 ) -> Result<Option<&[u8]>, RequestError> {
     let rest = &input[at..];
     let Some(end) = memchr(b'\n', rest) else {
-        // A CR that is last may yet be followed by its LF; one before that never.
+        // A final CR may still be followed by LF; an earlier one cannot.
         let whole = rest.strip_suffix(b"\r").unwrap_or(rest);
         return match memchr(b'\r', whole) {
             Some(_) => Err(RequestError::LineEnd),
@@ -173,13 +173,14 @@ fn next_line(
     };
     match rest[..end].strip_suffix(b"\r") {
         Some(line) if line.len() > most => Err(too_long),
-        // A CR within a field's value is refused as a control character, one within a request line as no target's.
+        // A CR within a value is later rejected as a control character, one within a request line as part of the
+        // target.
         Some(line) => Ok(Some(line)),
         None => Err(RequestError::LineEnd),
     }
 }
 
-/// Refuses the beginning of a request line that none can have: another protocol's, such as the first bytes of TLS.
+/// Rejects input that cannot be the beginning of a request line, such as the first bytes of TLS.
 fn check_start(beginning: &[u8]) -> Result<(), RequestError> {
     let method = beginning.split(|byte| *byte == b' ').next().unwrap_or_default();
     let method = method.strip_suffix(b"\r").unwrap_or(method);
@@ -221,7 +222,7 @@ fn read_start(line: &[u8]) -> Result<Start<'_>, RequestError> {
     Ok((method, target, version))
 }
 
-/// The forms of RFC 9112 3.2: `/path`, `http://authority/path`; `authority` for CONNECT alone, `*` for OPTIONS alone.
+/// The forms of RFC 9112 3.2: `/path`, `http://authority/path`; `authority` for CONNECT only, `*` for OPTIONS only.
 fn check_target(method: &[u8], target: &[u8]) -> Result<(), RequestError> {
     let visible = target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#');
     let valid = match target {
@@ -250,7 +251,7 @@ fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(rest.split_at(end.unwrap_or(rest.len())))
 }
 
-/// What the fields read so far said.
+/// State derived from the fields parsed so far.
 #[derive(Default)]
 struct Draft {
     fields: u16,
@@ -264,10 +265,10 @@ struct Draft {
 
 impl Draft {
     fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
-        // By length first: almost every field is none of these.
+        // By length first: this excludes almost every field.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
-                // An empty one is valid where the target has no authority (RFC 9112 3.2).
+                // An empty one is valid if the target has no authority (RFC 9112 3.2).
                 if self.host || !(value.is_empty() || field::is_authority(value)) {
                     return Err(RequestError::Host);
                 }
@@ -295,8 +296,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Only `chunked` once and alone is taken: anything after it leaves the end unknown, anything before it would have to
-    /// be undone.
+    /// Only a single `chunked` is accepted: with a coding after it, the end is unknown, and one before it would have to
+    /// be decoded.
     fn coding(&mut self, value: &[u8]) -> Result<(), RequestError> {
         for member in value.split(|byte| *byte == b',') {
             let member = field::trim(member);
@@ -334,7 +335,7 @@ impl Draft {
             version,
             framing,
             keep_alive: (new || self.stay) && !self.close,
-            // Of HTTP/1.0 it is to be ignored (RFC 9110 10.1.1), and without a body there is nothing to wait for.
+            // Ignored in HTTP/1.0 (RFC 9110 10.1.1) and without a body.
             expects_continue: self.expects_continue && new && framing != Framing::None,
             bytes,
             fields,

@@ -1,4 +1,4 @@
-//! Requests as published rules and attacks spell them, against [`read`](super::read).
+//! Requests from specifications and published attacks, against [`read`](super::read).
 
 use super::*;
 use crate::http::chunked;
@@ -265,7 +265,7 @@ proptest! {
             let whole = read(&request, &Limits::default());
             for end in 0..request.len() {
                 match read(&request[..end], &Limits::default()) {
-                    // What is refused early is refused for good.
+                    // An early rejection is final.
                     Err(error) => prop_assert!(whole.is_err(), "{error}, then {whole:?}"),
                     Ok(Some(head)) => {
                         let whole = whole.as_ref().unwrap().as_ref().unwrap();

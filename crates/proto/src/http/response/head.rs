@@ -1,42 +1,42 @@
-//! The head of an answer, line by line: bytes that grow enter, a [`Draft`] of what they said so far stays, a [`Head`] leaves
-//! with the empty line.
+//! Parses the head of a response line by line: takes a growing buffer, keeps a [`Draft`] of the result so far, returns
+//! a [`Head`] at the empty line.
 
 use super::{Framing, Limits, ResponseError};
 use crate::http::field;
 use memchr::memchr;
 
-/// The version that a server answered in.
+/// HTTP version of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
-    /// HTTP/1.0: connections close unless they say otherwise.
+    /// HTTP/1.0: connections close by default.
     Http10,
-    /// HTTP/1.1: connections stay unless they say otherwise.
+    /// HTTP/1.1: connections stay open by default.
     #[default]
     Http11,
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head<'a> {
     /// Its version.
     pub version: Version,
-    /// Its status, 200 to 999.
+    /// Status code, 200 to 999.
     pub status: u16,
-    /// Its reason phrase, often empty.
+    /// Reason phrase, often empty.
     pub reason: &'a [u8],
-    /// How the end of its body is known.
+    /// Framing of its body.
     pub framing: Framing,
-    /// What `Content-Length` says, where it is given: also of an answer to HEAD, whose body is not sent.
+    /// Value of `Content-Length`, if present; also in a response to HEAD, which has no body.
     pub content_length: Option<u64>,
-    /// Whether the connection may be used for another request after the answer.
+    /// Whether the connection may be reused after the response.
     pub keep_alive: bool,
-    /// Bytes of the head on the wire.
+    /// Length of the head in bytes.
     pub bytes: usize,
     fields: &'a [u8],
 }
 
 impl<'a> Head<'a> {
-    /// Its fields in the order sent.
+    /// Fields in the order sent.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         Fields(self.fields)
@@ -58,13 +58,13 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// What the lines read so far said.
+/// State derived from the lines parsed so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
     content_length: Option<u64>,
-    /// Bytes of whole lines read.
+    /// Bytes of complete lines parsed.
     length: u32,
-    /// Bytes of the status line with its end; 0 before it was read.
+    /// Bytes of the status line including its end; 0 before it was parsed.
     status_line: u32,
     fields: u16,
     status: u16,
@@ -79,7 +79,7 @@ impl Draft {
         self.length == 0
     }
 
-    /// Bytes of the whole head, once it is.
+    /// Bytes of the whole head, once complete.
     pub(super) fn length(&self) -> usize {
         self.length as usize
     }
@@ -88,8 +88,8 @@ impl Draft {
         self.status
     }
 
-    /// Reads the lines that are whole; says whether the last one was the empty line. The first `searched` bytes were
-    /// there before.
+    /// Parses the complete lines; returns whether the last one was the empty line. The first `searched` bytes have been
+    /// searched before.
     pub(super) fn read(
         &mut self,
         bytes: &[u8],
@@ -122,7 +122,7 @@ impl Draft {
         Ok(false)
     }
 
-    /// `HTTP/1.1 200 OK`; the space and the reason may be missing, as in answers of servers that have none.
+    /// `HTTP/1.1 200 OK`; space and reason may be missing, as some servers send it.
     fn read_status(&mut self, line: &[u8]) -> Result<(), ResponseError> {
         self.version = match line.strip_prefix(b"HTTP/1.").and_then(<[u8]>::first) {
             Some(b'0') => Version::Http10,
@@ -153,7 +153,7 @@ impl Draft {
         if self.fields > limits.fields {
             return Err(ResponseError::TooManyFields);
         }
-        // Three names decide the framing; their lengths alone rule out almost every other.
+        // Three names determine the framing; their lengths exclude almost every other.
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 self.close |= field::lists(value, b"close");
@@ -177,7 +177,7 @@ impl Draft {
         Ok(())
     }
 
-    /// RFC 9112 6.3, in its order.
+    /// RFC 9112 6.3, in the same order.
     pub(super) fn framing(&self, to_head: bool) -> Result<Framing, ResponseError> {
         if self.chunked && self.content_length.is_some() {
             return Err(ResponseError::LengthAndCoding);

@@ -1,11 +1,12 @@
-//! `response`: the answers of one HTTP/1.1 connection, taken apart as they arrive.
+//! `response`: parses the responses of one HTTP/1.1 connection as they arrive.
 //!
-//! In: bytes in any split, and whether the request was a HEAD. Out: [`Item`]s, in order: informational answers, the head,
-//! slices of the body, the end; then the next answer. A head that arrives whole is read where it lies; one that arrives in
-//! pieces is kept, up to the limit, until it is whole. Between answers nothing is kept.
+//! In: bytes in any segments, and whether the request was a HEAD. Out: [`Item`]s, in order: informational responses,
+//! the head, slices of the body, the end; then the next response. A head that arrives complete is parsed in place; one
+//! that arrives in pieces is buffered, up to the limit. Nothing is buffered between responses.
 //!
-//! Framing follows RFC 9112 6.3 strictly: lengths that disagree, a length beside a transfer coding, bare line feeds, folded
-//! lines and whitespace before colons are refused by name, as another reader could frame them differently.
+//! Framing follows RFC 9112 6.3 strictly: conflicting lengths, a length together with a transfer coding, bare line
+//! feeds, folded lines and whitespace before colons are rejected with named errors, because another reader could frame
+//! them differently.
 
 mod error;
 mod head;
@@ -16,14 +17,14 @@ pub use head::{Fields, Head, Version};
 use super::chunked::{self, BodyReader, Decoder};
 use head::Draft;
 
-/// How much of a head is taken.
+/// Limits of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head, status line and empty line included; 64 KiB by default.
+    /// Maximum bytes of a head, including status line and empty line; 64 KiB by default.
     pub head_bytes: u32,
-    /// Field lines of a head; 256 by default.
+    /// Maximum number of field lines; 256 by default.
     pub fields: u16,
-    /// Informational answers before the one that counts; 16 by default.
+    /// Maximum number of informational responses before the final one; 16 by default.
     pub informational: u16,
 }
 
@@ -37,29 +38,29 @@ impl Default for Limits {
     }
 }
 
-/// How the end of a body is known (RFC 9112 6.3).
+/// Framing of a body (RFC 9112 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// There is no body.
+    /// No body.
     Nothing,
-    /// So many bytes, at least one.
+    /// Length in bytes, at least 1.
     Length(u64),
-    /// The chunked coding.
+    /// Chunked coding.
     Chunked,
-    /// The connection's end is the body's.
+    /// Ends when the connection closes.
     UntilClose,
 }
 
-/// The next part of what a server sends.
+/// The next element of the server's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// An answer before the answer, such as 100 Continue: its status.
+    /// An informational response, such as 100 Continue: its status.
     Informational(u16),
-    /// The head of an answer.
+    /// The head of a final response.
     Head(Head<'a>),
     /// The next bytes of the body, at least one.
     Body(&'a [u8]),
-    /// The answer is complete.
+    /// The response is complete.
     End,
 }
 
@@ -72,19 +73,19 @@ enum State {
     Failed(ResponseError),
 }
 
-/// Takes the answers of one connection apart.
+/// Parser of the responses of one connection.
 #[derive(Debug, Clone)]
 pub struct Parser {
     state: State,
-    /// What has arrived of a head that is not whole yet, or of the head just told.
+    /// An incomplete head received so far, or the head returned last.
     tail: Vec<u8>,
     limits: Limits,
     informational: u16,
     to_head: bool,
 }
 
-/// The last head that arrived whole, with what it said. Servers send one head many times over: as long as the same bytes come
-/// again, they need not be read again. Parsers with equal limits may share it.
+/// The last head that arrived complete, with its parse result. Servers often repeat a head: if the same bytes arrive
+/// again, parsing is skipped. Parsers with equal limits may share it.
 #[derive(Debug, Clone, Default)]
 pub struct LastHead {
     bytes: Vec<u8>,
@@ -98,7 +99,7 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// A parser before the first answer.
+    /// A parser before the first response.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -110,12 +111,12 @@ impl Parser {
         }
     }
 
-    /// Says whether the answer that comes next is to a HEAD request, and so has no body. It holds for that answer alone.
+    /// Sets whether the next response answers a HEAD request, and so has no body. Applies to that response only.
     pub fn expect_no_body(&mut self, to_head: bool) {
         self.to_head = to_head;
     }
 
-    /// Whether nothing of the next answer has arrived: the connection may close here without an answer cut short.
+    /// Whether no byte of the next response has arrived: the connection may close here without truncating a response.
     #[must_use]
     pub fn is_between_answers(&self) -> bool {
         matches!(&self.state, State::Head(draft) if draft.is_empty())
@@ -123,11 +124,11 @@ impl Parser {
             && self.informational == 0
     }
 
-    /// Takes in bytes: how many were used, and what they amount to. With `None` all were used and more are needed. An
-    /// end may come without using a byte: feed, empty input too, until `None`.
+    /// Parses bytes: returns the number used, and the resulting item. With `None`, all were used and more are needed.
+    /// An end may use no bytes: call until `None`, with empty input too.
     ///
     /// # Errors
-    /// When the bytes are no answer, see [`ResponseError`]; the same error from then on.
+    /// If the response is invalid, see [`ResponseError`]; later calls return the same error.
     pub fn feed<'a>(&'a mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), ResponseError> {
         match &mut self.state {
             State::Head(_) => self.feed_head(input, None),
@@ -143,7 +144,7 @@ impl Parser {
             State::UntilClose => Ok((input.len(), Some(Item::Body(input)))),
             State::Body(reader) => match reader.feed(input) {
                 Ok((used, Some(chunked::Item::Data(data)))) => {
-                    // With its last byte a body of known length is complete.
+                    // A body with a length is complete with its last byte.
                     if *reader == BodyReader::Length(0) {
                         self.state = State::Ended;
                     }
@@ -159,10 +160,10 @@ impl Parser {
         }
     }
 
-    /// As [`feed`](Self::feed), and remembers the last head.
+    /// Like [`feed`](Self::feed), and caches the last head.
     ///
-    /// # Errors
-    /// As [`feed`](Self::feed).
+    /// See [`feed`](Self::feed).
+    /// See [`feed`](Self::feed).
     pub fn feed_after<'a>(
         &'a mut self,
         input: &'a [u8],
@@ -175,16 +176,16 @@ impl Parser {
         let length = last.bytes.len();
         if length > 0 && input.starts_with(&last.bytes) {
             return self
-                .told(&last.draft, input, length, false)
+                .item(&last.draft, input, length, false)
                 .map(|item| (length, Some(item)));
         }
         self.feed_head(input, Some(last))
     }
 
-    /// The connection has ended: says whether that ends an answer, too.
+    /// The connection has closed: returns whether that completes a response.
     ///
     /// # Errors
-    /// When it cuts an answer short.
+    /// If it truncates a response.
     pub fn finish(&mut self) -> Result<Option<Item<'static>>, ResponseError> {
         match &self.state {
             State::Failed(error) => Err(*error),
@@ -214,7 +215,7 @@ impl Parser {
         };
         let limit = self.limits.head_bytes as usize;
         let before = self.tail.len();
-        // A head of which nothing is kept is read where it lies.
+        // A head without buffered bytes is parsed in place.
         let kept = before > 0;
         if kept {
             let room = limit.saturating_sub(before).max(1);
@@ -236,15 +237,15 @@ impl Parser {
                     last.bytes.extend_from_slice(&input[..length]);
                     last.draft = draft;
                 }
-                self.told(&draft, input, length, kept)
+                self.item(&draft, input, length, kept)
                     .map(|item| (length - before, Some(item)))
             }
             Err(error) => Err(self.fail(error)),
         }
     }
 
-    /// What a whole head says.
-    fn told<'a>(
+    /// Returns the item of a complete head.
+    fn item<'a>(
         &'a mut self,
         draft: &Draft,
         input: &'a [u8],

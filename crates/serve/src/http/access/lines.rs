@@ -1,4 +1,4 @@
-//! One worker's part of the log: what its connections ask and get in, whole lines handed over out.
+//! One worker's part of the access log: takes the events of its connections, hands over complete lines.
 
 use corelane_proto::http::date;
 use corelane_proto::http::request::{Head, Version};
@@ -9,46 +9,46 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of lines that wait at a worker to be written: ten seconds of a worker that answers 2,000 requests a second, and a
-/// fifth of one that answers 100,000 while the writer gets no time.
+/// Maximum bytes of lines waiting at a worker: ten seconds at 2,000 requests/s, or a fifth of a second at 100,000
+/// requests/s, without the writer.
 const MOST_WAITING: usize = 2 << 20;
 
-/// What nginx calls a request whose client closed before it was answered.
+/// nginx's status for a request whose client closed the connection before the response.
 const CLIENT_CLOSED: u16 = 499;
 
-/// What became of the lines of one worker.
+/// Line counters of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Handed {
     /// Lines handed over.
     pub(super) lines: Counter,
-    /// Lines for which there was no room.
+    /// Lines dropped because the buffer was full.
     pub(super) dropped: Counter,
 }
 
 /// The lines of one worker.
 pub(in crate::http) struct Lines {
     handed: Arc<Handed>,
-    /// Whole lines, one after the other, for the writer.
+    /// Complete lines, concatenated, for the writer.
     waiting: Producer<u8>,
-    /// Where a line is put together.
+    /// Buffer for the current line.
     line: Vec<u8>,
-    /// Nanoseconds from the worker's clock to 1970.
+    /// Offset in nanoseconds from the worker's clock to the Unix epoch.
     offset: u64,
-    /// One per connection, in its slot.
+    /// By connection slot.
     clients: Vec<Client>,
 }
 
-/// One connection's client, and its request that is being answered.
+/// One connection's client, and its current request.
 struct Client {
     address: IpAddr,
-    /// Whether there is such a request.
+    /// Whether there is a current request.
     asking: bool,
     since: Time,
-    /// The request line, and behind it the two fields, quoted.
+    /// The request line, followed by the two quoted fields.
     text: Vec<u8>,
     request_bytes: usize,
     status: Option<u16>,
-    /// Bytes of the answer's body handed to the kernel, chunk lines included.
+    /// Body bytes of the response passed to the kernel, including chunk framing.
     body_bytes: u64,
 }
 
@@ -78,8 +78,8 @@ impl Client {
         }
     }
 
-    /// Appends the line of the request, in httpd's `combined` format (httpd.apache.org/docs/2.4/logs.html) with the time taken
-    /// after it: from the whole head of the request to the last byte of the answer being handed over.
+    /// Appends the line of the request, in httpd's `combined` format (httpd.apache.org/docs/2.4/logs.html) followed by
+    /// the time taken, from the complete request head to the last byte of the response being handed over.
     fn write(&self, out: &mut Vec<u8>, second: u64, took: Duration) {
         let (request, fields) = self.text.split_at(self.request_bytes);
         // Writing to memory cannot fail.
@@ -93,8 +93,8 @@ impl Client {
     }
 }
 
-/// Appends `text` in quotes, so that nothing in it can be taken for the end of the field or of the line: quotes and
-/// backslashes behind a backslash, bytes that are not visible ASCII as `\x7f`. A field that is not there is `"-"`.
+/// Appends `text` in quotes, escaped so that it cannot end the field or the line: quotes and backslashes with a
+/// backslash, bytes that are not visible ASCII as `\x7f`. A missing field is `"-"`.
 pub(super) fn quote(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'"');
     if parts.is_empty() {
@@ -118,7 +118,7 @@ pub(super) fn quote(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 impl Lines {
-    /// The lines of a worker, and where they come out.
+    /// The log of a worker, and the consumer of its lines.
     pub(super) fn new(handed: Arc<Handed>) -> (Self, Consumer<u8>) {
         let (waiting, written) = RingBuffer::new(MOST_WAITING);
         let lines = Self {
@@ -131,12 +131,12 @@ impl Lines {
         (lines, written)
     }
 
-    /// The worker's clock is so many nanoseconds behind that which counts from 1970.
+    /// Sets the offset of the worker's clock to the Unix epoch, in nanoseconds.
     pub(in crate::http) fn set_clock(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// A connection came.
+    /// A connection was accepted.
     pub(in crate::http) fn opened(&mut self, slot: usize, address: IpAddr) {
         if self.clients.len() <= slot {
             let nobody = || Client::new(Ipv4Addr::UNSPECIFIED.into());
@@ -145,7 +145,7 @@ impl Lines {
         self.clients[slot] = Client::new(address);
     }
 
-    /// The head of a request was read.
+    /// The head of a request was parsed.
     pub(in crate::http) fn begin(&mut self, slot: usize, head: &Head<'_>, now: Time) {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
@@ -158,7 +158,7 @@ impl Lines {
         client.begin(now, &[head.method, head.target, version], fields);
     }
 
-    /// It is answered with this status; without a head that could be read, its line is `"-"`.
+    /// The response has this status; without a parsed head, the line has `"-"`.
     pub(in crate::http) fn status(&mut self, slot: usize, status: u16, now: Time) {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
@@ -169,14 +169,14 @@ impl Lines {
         client.status = Some(status);
     }
 
-    /// So many bytes of the answer's body were queued.
+    /// This many body bytes of the response were queued.
     pub(in crate::http) fn add(&mut self, slot: usize, body_bytes: u64) {
         if let Some(client) = self.clients.get_mut(slot) {
             client.body_bytes += body_bytes;
         }
     }
 
-    /// The answer, or the connection, has ended: a request that was being answered gets its line.
+    /// The response or the connection has ended: the current request, if any, gets its line.
     pub(in crate::http) fn end(&mut self, slot: usize, now: Time) {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
@@ -229,7 +229,7 @@ mod tests {
         let handed = Arc::<Handed>::default();
         let (mut lines, written) = Lines::new(Arc::clone(&handed));
         lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
-        // Nobody takes anything.
+        // Nothing is consumed.
         while handed.dropped.get() < 3 {
             answer(&mut lines, 200);
         }

@@ -1,8 +1,8 @@
-//! The access log: a line an answer, in the Combined Log Format with the time taken at the end.
+//! The access log: one line per response, in the Combined Log Format with the time taken at the end.
 //!
-//! In: heads, statuses and bytes of answers, from each worker. Out: lines, which every worker keeps in a buffer of its own
-//! and hands over between turns, and one thread writes. A worker never waits for the file: what finds no room in its buffer
-//! is dropped and counted.
+//! In: heads, statuses and bytes of responses, from each worker. Out: lines, which every worker buffers and hands over
+//! between turns, and one thread writes. A worker never waits for the file: lines that do not fit its buffer are
+//! dropped and counted.
 
 mod lines;
 mod writer;

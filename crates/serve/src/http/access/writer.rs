@@ -1,4 +1,4 @@
-//! The thread that writes the log: what workers have handed over in, the file out.
+//! The thread that writes the log: takes the lines of the workers, writes the file.
 
 use super::lines::{Handed, Lines};
 use rtrb::Consumer;
@@ -12,41 +12,42 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How often the workers' lines are fetched: who follows the file waits no longer, and a worker's room suffices for it.
+/// Interval at which lines are collected: short for readers who follow the file, and short enough for the workers'
+/// buffers.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// The name that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// There is no log.
+/// The log file cannot be opened or written.
 #[derive(Debug, Error)]
 #[error("cannot write the access log {}: {error}", path.display())]
 pub struct AccessLogError {
     /// The file.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the system.
     #[source]
     pub error: io::Error,
 }
 
-/// What became of the lines of an access log.
+/// Statistics of an access log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessLogged {
     /// The file; `-` is standard output.
     pub file: PathBuf,
-    /// Lines that were handed over to be written.
+    /// Lines handed over for writing.
     pub lines: u64,
-    /// Lines for which a worker had no room, because the file did not take those before in time.
+    /// Lines dropped because a worker's buffer was full.
     pub dropped: u64,
-    /// Of those handed over, lines that the file did not take, at least in part.
+    /// Of the lines handed over, those not written completely.
     pub unwritten: u64,
-    /// How often the file was opened again.
+    /// Number of times the file was reopened.
     pub reopened: u64,
-    /// What the system said when the file could last not be written or opened again.
+    /// The last error on writing or reopening the file.
     pub last_error: Option<String>,
 }
 
-/// A log that is being written. Dropping it writes what is there and ends.
+/// A running log writer. Dropping it writes pending lines and ends.
 pub(in crate::http) struct AccessLog {
     handed: Vec<Arc<Handed>>,
     shared: Arc<Shared>,
@@ -57,7 +58,7 @@ pub(in crate::http) struct AccessLog {
 struct Shared {
     stop: AtomicBool,
     reopen: AtomicBool,
-    /// What happened to the file; lines are counted where they are handed over.
+    /// State of the file; lines are counted where they are handed over.
     logged: Mutex<AccessLogged>,
 }
 
@@ -68,7 +69,7 @@ impl Shared {
 }
 
 impl AccessLog {
-    /// Opens the file, to append to it, for so many workers; and the lines of each.
+    /// Opens the file for appending, for this many workers; returns the log of each.
     pub(in crate::http) fn open(path: &Path, workers: usize) -> Result<(Self, Vec<Lines>), AccessLogError> {
         let failed = |error| AccessLogError {
             path: path.to_owned(),
@@ -97,13 +98,13 @@ impl AccessLog {
         Ok((log, lines))
     }
 
-    /// Has the file opened again: what it was called may be another's now.
+    /// Requests that the file be reopened, after a rename.
     pub(in crate::http) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Writes what the workers have handed over, and ends. They have ended before.
+    /// Writes all pending lines, and ends. The workers must have ended before.
     pub(in crate::http) fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.wake();
@@ -120,7 +121,7 @@ impl AccessLog {
         }
     }
 
-    /// What became of the lines so far.
+    /// Statistics so far.
     pub(in crate::http) fn logged(&self) -> AccessLogged {
         AccessLogged {
             lines: self.handed.iter().map(|handed| handed.lines.get()).sum(),
@@ -139,7 +140,7 @@ impl Drop for AccessLog {
 struct Writer {
     path: PathBuf,
     file: Box<dyn Write + Send>,
-    /// What each worker has handed over.
+    /// Pending lines of each worker.
     waiting: Vec<Consumer<u8>>,
     shared: Arc<Shared>,
 }
@@ -147,7 +148,7 @@ struct Writer {
 impl Writer {
     fn run(&mut self) {
         loop {
-            // Read first: what was handed over before the end is written below.
+            // Loaded first, so that lines handed over before the stop are written below.
             let stop = self.shared.stop.load(Ordering::Relaxed);
             if self.shared.reopen.swap(false, Ordering::Relaxed) {
                 self.reopen();
@@ -177,7 +178,7 @@ impl Writer {
         }
     }
 
-    /// Goes on in the old file where the new one cannot be had.
+    /// Continues with the old file if the new one cannot be opened.
     fn reopen(&mut self) {
         let opened = open(&self.path);
         let mut logged = self.shared.logged();

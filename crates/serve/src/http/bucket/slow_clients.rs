@@ -1,5 +1,5 @@
-//! Slow clients and others at one bucket, in the simulated network under its virtual clock: heads that come a byte a second
-//! and readers that stop hold their share and no more, and the others' latency is what it is without them.
+//! Slow clients and others at one bucket, in the simulated network under its virtual clock: clients that send heads at
+//! one byte per second, or stop reading, use a bounded share, and the latency of others is the same as without them.
 
 use super::*;
 use crate::http::plan::HttpLimits;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const SERVER: &str = "10.0.0.1:80";
 const DELAY: Duration = Duration::from_millis(1);
 
-/// Between two looks at the clients: a request of each, and the part of a slow one.
+/// Interval between the steps of the clients.
 const TICK: Duration = Duration::from_millis(100);
 const TICKS_A_BYTE: u32 = 10;
 
@@ -22,16 +22,16 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Long enough for every deadline to pass twice.
 const LENGTH: Duration = Duration::from_secs(22);
 
-/// A little more than the window of a body: one piece of the pattern.
+/// Slightly more than the window of a body: one piece of the pattern.
 const MOST_QUEUED: u64 = (4 << 20) + (1 << 20);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Asks, takes the answer, asks again.
+    /// Sends a request, reads the response, repeats.
     Quick,
-    /// Gives its head a byte a second.
+    /// Sends its head at one byte per second.
     SlowHead,
-    /// Asks for much, and reads nothing of it.
+    /// Requests a large object, and reads nothing.
     StoppedReader,
 }
 
@@ -45,7 +45,7 @@ struct Client {
     id: Id,
     role: Role,
     open: bool,
-    /// Since when an answer is awaited, and the bytes that came of it.
+    /// When the pending request was sent, and the bytes of its response so far.
     asked: Option<Time>,
     received: Vec<u8>,
     sent: usize,
@@ -101,7 +101,7 @@ impl Clients {
     }
 }
 
-/// The clients' latencies in order, and what the bucket counted.
+/// The sorted latencies of the clients, and the counts of the bucket.
 fn run(roles: &[(Role, usize)]) -> (Vec<Duration>, Arc<CachePadded<HttpCounters>>) {
     let network = Network::new(NetworkSettings {
         delay: DELAY,

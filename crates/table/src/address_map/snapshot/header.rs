@@ -1,8 +1,8 @@
 //! The first page of a snapshot: what it is, and where its sections are.
 //!
-//! Words of eight bytes: the magic; the byte order mark and the version (four bytes each); the length of the file; the seed
-//! of new tables; the number of sections; then eight words a section (kind and family, offset, bytes, checksum, two
-//! numbers of its own, two spare); the last word is the checksum of those before.
+//! Words of eight bytes: the magic; the byte order mark and the version (four bytes each); the length of the file; the
+//! seed of new tables; the number of sections; then eight words per section (kind and family, offset, bytes, checksum,
+//! two numbers of its own, two spare); the last word is the checksum of those before.
 
 use super::{SnapshotError, damaged};
 use crate::mix::Seed;

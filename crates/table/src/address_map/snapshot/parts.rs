@@ -1,4 +1,4 @@
-//! The sections of a snapshot: each table's parts enter and leave, with their checksums.
+//! The sections of a snapshot: writes and reads the parts of each table, with checksums.
 
 use super::header::{Header, Kind, Section};
 use super::{SnapshotError, SnapshotMemory, damaged};

@@ -1,4 +1,4 @@
-//! What a reader takes from a line at once, in vectors as wide as the CPU has them.
+//! Reads of whole cache lines, in vectors as wide as the CPU supports.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -35,7 +35,7 @@ pub unsafe trait Lanes: Copy {
         unsafe { mem::transmute_copy(&self) }
     }
 
-    /// One bit a half word (bit 0 the first): its bits under `mask` are `wanted`.
+    /// One bit per half word (bit 0 the first): its bits under `mask` are `wanted`.
     fn halves_equal(self, mask: u32, wanted: u32) -> u32;
 
     /// Whether any half word is zero.
@@ -44,8 +44,8 @@ pub unsafe trait Lanes: Copy {
         self.halves_equal(u32::MAX, 0) != 0
     }
 
-    /// One bit a word: its bits under the mask are what is wanted. The first mask and wanted word are for the first four
-    /// words, the second for the last four.
+    /// One bit per word: its bits under the mask are what is wanted. The first mask and wanted word are for the first
+    /// four words, the second for the last four.
     fn words_equal(self, masks: [u64; 2], wanted: [u64; 2]) -> u32;
 
     /// The half word at the lowest of these bits; none of them set, any.

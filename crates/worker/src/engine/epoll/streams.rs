@@ -132,7 +132,7 @@ impl Readiness {
             return;
         };
         if !stream.receiving || stream.closing || stream.over || !state.readable {
-            // Whoever does not receive is told of a reset all the same.
+            // A reset is reported even to an owner that does not receive.
             if state.ended
                 && let Err(error) = stream::take_error(connection)
             {

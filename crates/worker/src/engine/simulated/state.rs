@@ -363,7 +363,8 @@ impl State {
                 Travel::Read(end, bytes) => {
                     let end_state = &mut self.ends[end];
                     end_state.outstanding -= bytes;
-                    // Told for half a window at once: for every byte read, segments would become ever smaller (RFC 813).
+                    // Reported once per half window: reporting every byte read would make segments ever smaller (RFC
+                    // 813).
                     if end_state.blocked && WINDOW - end_state.outstanding >= WINDOW / 2 {
                         end_state.blocked = false;
                         end_state.news.push_front(News::Room);
@@ -379,7 +380,7 @@ impl State {
         let admits = |member: &usize| self.ends[*member].peer.is_none_or(|peer| peer == from);
         let Some(member) = member.filter(admits) else {
             self.counters.no_socket += 1;
-            // A sender that is connected to the address hears of it.
+            // A sender connected to the address is notified.
             let senders = self.bound.get(&(Kind::Datagrams, from));
             let mut senders = senders.iter().flat_map(|group| &group.members);
             let connected = |sender: &&usize| self.ends.get(**sender).is_some_and(|end| end.peer == Some(to));
@@ -410,7 +411,7 @@ impl State {
     fn arrive_at_end(&mut self, number: usize, news: News) {
         let end = &mut self.ends[number];
         match (&news, end.other) {
-            // Whoever still sends to an end that is gone is told so.
+            // The sender to a closed end is notified.
             (News::Bytes(_), Some(other)) if end.gone => self.depart(Travel::News(other, News::Reset)),
             _ if end.gone => {}
             _ => {

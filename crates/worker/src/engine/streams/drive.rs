@@ -49,7 +49,7 @@ pub(crate) trait StreamDriver {
     /// Tells the peer that nothing more comes.
     fn shutdown(&mut self, ops: &Ops, slot: u32) {
         if let Some(connection) = ops.streams.at(slot).descriptor() {
-            // Fails when the peer has reset the connection, which the next receive tells.
+            // Fails if the peer has reset the connection; the next receive reports that.
             let _ = stream::shutdown(connection);
         }
     }
@@ -264,7 +264,7 @@ fn flush_all(driver: &mut impl StreamDriver, ops: &mut Ops) {
     }
 }
 
-/// What became of an attempt to send a connection's queue.
+/// The result of an attempt to send a connection's queue.
 pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, sent: FlushedStream) {
     let stream = ops.streams.at_mut(slot);
     match sent {

@@ -86,7 +86,7 @@ fn send_some(ops: &Ops, slot: u32) -> io::Result<usize> {
         Front::Nothing => Ok(0),
         Front::Memory(count, more) => stream::send(connection, &slices[..count], more),
         Front::File { file, offset, left } if ops.backend == Backend::Completion => {
-            // sendfile(2) knows no flag for not waiting: the connection has to be told.
+            // sendfile(2) has no flag for non-blocking operation: the socket itself must be non-blocking.
             stream::set_blocking(connection, false)?;
             let sent = stream::send_file(connection, file.as_fd(), offset, left);
             stream::set_blocking(connection, true)?;

@@ -73,11 +73,11 @@ pub(crate) struct Stream {
     pub(crate) phase: Phase,
     /// The owner has nothing more to send.
     pub(crate) ending: bool,
-    /// The peer was told so.
+    /// The FIN was sent to the peer.
     pub(crate) ended: bool,
-    /// The owner wants to know when the queue is empty.
+    /// The owner requested a notification when the queue is empty.
     pub(crate) tell_drained: bool,
-    /// The connection took no more; the engine is notified when it does again.
+    /// The send buffer is full; the engine is notified when there is room.
     pub(crate) blocked: bool,
     /// The peer's end was lent: there is nothing more to receive.
     pub(crate) over: bool,
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_costs_at_most_100_bytes() {
-        // A million connections are what servers and generators are asked for; their own state needs the room.
+        // Servers and generators need a million connections; their own state needs the space.
         assert!(size_of::<Slot<Stream>>() <= 72, "{}", size_of::<Slot<Stream>>());
     }
 }

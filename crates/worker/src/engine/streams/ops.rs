@@ -1,4 +1,4 @@
-//! What a worker asks of its engine about TCP: listeners, connections to be opened, bytes to be sent, ends.
+//! TCP operations of an engine: listeners, connecting, sending, closing.
 
 use super::information::{self, StreamInformation};
 use super::options::ConnectOptions;
@@ -19,14 +19,15 @@ use std::sync::Arc;
 
 /// TCP.
 impl Ops {
-    /// Registers a listener; each connection to it comes as [`Event::Opened`](crate::engine::Event::Opened) under an `Id` of its own, and receives. The
-    /// engine owns the listener until [`Event::Closed`](crate::engine::Event::Closed).
+    /// Registers a listener; each connection to it is reported as [`Event::Opened`](crate::engine::Event::Opened) under
+    /// its own `Id`, and receives. The engine owns the listener until [`Event::Closed`](crate::engine::Event::Closed).
     ///
-    /// When there is no descriptor for a connection, that is counted and told once as [`Event::Failed`](crate::engine::Event::Failed); connections wait
-    /// in the kernel's backlog, and accepting goes on as soon as there is one.
+    /// If there is no descriptor for a connection, that is counted and reported once as
+    /// [`Event::Failed`](crate::engine::Event::Failed); connections wait in the kernel's backlog until a descriptor is
+    /// free.
     ///
     /// # Errors
-    /// What the kernel says to the listener's blocking mode.
+    /// The kernel's error from setting the listener's blocking mode.
     pub fn listen(&mut self, listener: impl Into<Listener>) -> io::Result<Id> {
         let listener = listener.into();
         #[cfg(feature = "simulated")]
@@ -62,8 +63,8 @@ impl Ops {
         id
     }
 
-    /// Queues bytes, by copying them. What is queued on one connection until the next pass leaves in as few segments as
-    /// it fits. On a connection that is closed or shut down nothing happens.
+    /// Queues bytes by copying them. Bytes queued on one connection until the next pass are sent in as few segments as
+    /// possible. On a connection that is closed or shut down it does nothing.
     ///
     /// # Errors
     /// [`Full`], with nothing queued, when the connection would hold copies of more than [`stream_queue_bytes`].
@@ -118,8 +119,8 @@ impl Ops {
         self.streams.open(id).map_or(0, |stream| stream.queue.bytes)
     }
 
-    /// Drops what is queued on a connection and the kernel has not taken; returns its bytes. The connection goes on, so what
-    /// it carries must make sense when cut anywhere.
+    /// Drops the bytes queued on a connection that the kernel has not accepted; returns their number. The connection
+    /// stays open, so its protocol must tolerate a cut at any point.
     pub fn discard(&mut self, id: Id) -> u64 {
         let Some((stream, outgoing)) = self.writable(id) else {
             return 0;
@@ -131,8 +132,8 @@ impl Ops {
         bytes
     }
 
-    /// What the kernel knows of a connection: retransmissions, disorder, round-trip time. It costs a system call. In the
-    /// simulated network nothing is lost.
+    /// The kernel's statistics of a connection: retransmissions, reordering, round-trip time. It costs a system call.
+    /// In the simulated network nothing is lost.
     #[must_use]
     pub fn information(&self, id: Id) -> Option<StreamInformation> {
         information::of(&self.streams.open(id)?.descriptor()?)
@@ -144,7 +145,7 @@ impl Ops {
         self.streams.open(id).is_some_and(|stream| stream.receiving)
     }
 
-    /// Has [`Event::Drained`](crate::engine::Event::Drained) told once, as soon as nothing is queued.
+    /// Requests one [`Event::Drained`](crate::engine::Event::Drained) as soon as the queue is empty.
     pub fn tell_drained(&mut self, id: Id) {
         if let Some(stream) = self.streams.open_mut(id) {
             stream.tell_drained = true;
@@ -152,7 +153,7 @@ impl Ops {
         }
     }
 
-    /// Ends this side of a connection after what is queued; what the peer sends is received still.
+    /// Ends this side of a connection after the queued bytes; data from the peer is still received.
     pub fn shutdown(&mut self, id: Id) {
         if let Some((stream, _)) = self.writable(id) {
             stream.ending = true;
@@ -160,8 +161,8 @@ impl Ops {
         }
     }
 
-    /// Closes a connection with a reset (RST), at once: what is queued is dropped, and no state is left behind
-    /// (TIME_WAIT). The last event of the `Id` is [`Event::Closed`](crate::engine::Event::Closed).
+    /// Closes a connection with a reset (RST) at once: queued bytes are dropped, and no TIME_WAIT state remains. The
+    /// last event of the `Id` is [`Event::Closed`](crate::engine::Event::Closed).
     pub fn abort(&mut self, id: Id) {
         let Some(stream) = self.streams.open_mut(id) else {
             return;

@@ -59,7 +59,7 @@ pub(crate) struct Completion {
 /// A submission and completion queue of the calling thread.
 pub(crate) struct Ring {
     ring: IoUring,
-    /// Operations queued whose last completion was not taken yet, but for those told when they fail.
+    /// Operations queued whose last completion is outstanding, except those that complete only on failure.
     outstanding: usize,
     /// Sends can go through the queue, see [`Ring::send`].
     sends: bool,
@@ -166,7 +166,7 @@ impl Ring {
     /// Queues bytes of a connection. The kernel takes all it has room for when they are submitted, and never waits; it
     /// completes with what was taken when that was not all, with an error when it was nothing, and otherwise not at all.
     pub(crate) fn send(&mut self, descriptor: i32, bytes: &Stable<'_>, user_data: u64) {
-        // To wait for all, and not to wait, means that less than all is a failure, which is told.
+        // With MSG_WAITALL and MSG_DONTWAIT a partial send counts as a failure, which is reported.
         let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let bytes = bytes.bytes();
         let entry = opcode::Send::new(Fd(descriptor), bytes.as_ptr(), bytes.len() as u32)

@@ -37,7 +37,7 @@ struct Queued {
 }
 
 impl Sending {
-    /// Whether something is to follow the end of a send, which is not told.
+    /// Whether an action waits for the end of a send; a successful send posts no completion.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited
     }

@@ -1,0 +1,150 @@
+//! The limit of growth: its cause, a sentence about it, and the measurements of every suspect.
+
+use corelane_measure::quantity::{self, or_missing};
+use serde::{Deserialize, Serialize};
+
+/// Below this idle share a CPU counts as busy: the kernel accounts in ticks, and the clock and the experiment itself
+/// use one or two percent.
+pub(crate) const BUSY_IDLE_SHARE: f64 = 0.05;
+
+/// The reason if CPU times are unknown.
+const NO_CPU_TIMES: &str = "unknown: CPU times are missing";
+
+/// The limit of growth, in words and with evidence.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The kind of limit.
+    pub cause: LimitCause,
+    /// One sentence: the last line of the text.
+    pub sentence: String,
+    /// The supporting measurements, one per line.
+    #[serde(default)]
+    pub evidence: Vec<String>,
+    /// All suspects.
+    #[serde(default)]
+    pub suspects: Vec<Suspect>,
+}
+
+/// Kinds of limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitCause {
+    /// The server had no CPU time left.
+    ServerCpu,
+    /// The client had no CPU time left; the server could have served more.
+    ClientCpu,
+    /// The kernel's receive path (softirq) had no CPU time left.
+    ReceivePathCpu,
+    /// Client and server shared CPUs, which had no time left.
+    SharedCpus,
+    /// The kernel's receive path had no CPU time left, or dropped frames.
+    KernelReceive,
+    /// The generator could not send more; the server's limit is unknown.
+    Generator,
+    /// The generator sent the configured rate.
+    OfferedRate,
+    /// Socket buffers overflowed, with CPU time left.
+    SocketBuffers,
+    /// Frames were dropped between the two ends.
+    Path,
+    /// A listener's queue was full: connections waited or were refused.
+    ListenerBacklog,
+    /// Memory ran out.
+    Memory,
+    /// The client had no descriptors or ports for more connections.
+    Resources,
+    /// Each connection waited for its response, with CPU time left: more connections would increase the rate.
+    Connections,
+    /// Frames or connections reached the wrong bucket.
+    Steering,
+    /// No measurement explains the limit.
+    #[default]
+    Unknown,
+}
+
+/// A suspect and its measurements.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// The suspect.
+    pub name: SuspectName,
+    /// Whether it was the limit.
+    pub is_limit: bool,
+    /// Its measurements.
+    pub evidence: String,
+}
+
+/// The possible limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspectName {
+    /// The generator: its CPUs, descriptors and ports.
+    Client,
+    /// The server's CPUs.
+    Server,
+    /// The kernel's receive path: softirq, backlogs, socket buffers.
+    KernelReceive,
+    /// The listeners' queues.
+    ListenerBacklog,
+    /// Memory of any kind.
+    Memory,
+}
+
+impl SuspectName {
+    /// The name in reports.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::KernelReceive => "kernel receive",
+            Self::ListenerBacklog => "listener backlog",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+impl Limit {
+    /// The limit of a run without a valid trial.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self {
+            sentence: "No trial gave a result, so the limit is unknown.".to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A cause, and the words that complete "the limit was".
+pub(crate) type Found = (LimitCause, String);
+
+/// Returns the steering limit if less than all of `what` reached the right bucket.
+pub(crate) fn steering(right: Option<f64>, what: &str) -> Option<Found> {
+    let because = format!("steering: {what} reached the wrong bucket, so the rates mean little");
+    right
+        .filter(|right| *right < 1.0)
+        .map(|_| (LimitCause::Steering, because))
+}
+
+/// The limit of a step without drops and with `idle` CPU time left: the configured load.
+pub(crate) fn asked_for(idle: Option<f64>, cause: LimitCause, what: &str) -> Found {
+    match idle {
+        Some(idle) => (
+            cause,
+            format!("{what}: {} of CPU time was left", quantity::percent(idle)),
+        ),
+        None => (LimitCause::Unknown, NO_CPU_TIMES.to_owned()),
+    }
+}
+
+/// How far a rate grew, in words.
+pub(crate) fn growth(did: &str, linearity: Option<f64>, active: usize, one: &str) -> String {
+    match linearity {
+        Some(linearity) if active > 1 => format!("{did}, {:.2} times {one}", linearity * active as f64),
+        _ => did.to_owned(),
+    }
+}
+
+/// A share in percent.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    or_missing(share, quantity::percent)
+}
