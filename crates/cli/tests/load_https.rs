@@ -182,11 +182,11 @@ fn what_is_only_for_tls_is_refused_without_it_by_flag() {
     for (arguments, reason) in [
         (
             &["http://127.0.0.1/", "--insecure"][..],
-            "--insecure: this is for TLS",
+            "--insecure: applies to TLS only",
         ),
         (
             &["http://127.0.0.1/", "--resumption", "off"],
-            "--resumption: this is for TLS",
+            "--resumption: applies to TLS only",
         ),
         (&["https://127.0.0.1/", "--insecure", "--ca", "x"], "--insecure"),
         (&["https://127.0.0.1/", "--expect-continue"], "--body"),
