@@ -205,5 +205,5 @@ fn the_preset_is_the_posts_run_and_lasts_longer() {
     assert_eq!(files["needed"], 4 * 12_288 + 1_024, "{files}");
     assert!(plan["duration_s"].as_f64().unwrap() > 90.0);
     let error = refused("load tcp 127.0.0.1:9000 --direction sideways", 2);
-    assert!(error.contains("give write, read or both"), "{error}");
+    assert!(error.contains("write, read or both"), "{error}");
 }
