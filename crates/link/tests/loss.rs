@@ -117,7 +117,7 @@ fn what_cannot_be_opened_is_refused_by_name() {
     assert!(refusal("packet:absent0").contains("no device absent0"));
     let queues = refusal("xdp:server0,queues=3");
     assert!(
-        queues.contains("has 2 receive queues and 3 were asked for"),
+        queues.contains("has 2 receive queues but 3 were requested"),
         "{queues}"
     );
     let copies = refusal("xdp:server0,mode=zerocopy");

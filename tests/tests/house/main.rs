@@ -54,6 +54,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/table/src/memory/lanes/avx2.rs",
     "crates/table/src/memory/lanes/avx512.rs",
     "crates/table/src/memory/lanes/mod.rs",
+    "crates/table/src/memory/lanes/portable.rs",
     "crates/table/src/memory/lanes/sse2.rs",
     "crates/table/src/memory/mapping.rs",
     "crates/table/src/memory/prefetch.rs",

@@ -155,6 +155,6 @@ mod tests {
             "not asked for"
         );
         assert_eq!(unknown.keys().collect::<Vec<_>>(), ["locks"]);
-        assert!(unknown["locks"].contains("give at least one"), "{unknown:?}");
+        assert!(unknown["locks"].contains("name at least one"), "{unknown:?}");
     }
 }

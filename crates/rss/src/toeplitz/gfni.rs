@@ -1,7 +1,7 @@
 //! Toeplitz hash by 8x8 bit matrices in 512-bit vectors, for single tuples and batches.
 //!
-//! The contribution of input byte i to hash byte o is an 8x8 matrix over GF(2) times that byte. The matrix depends on i
-//! + o only, so an input of N bytes has N + 3 of them, and `gf2p8affineqb` multiplies eight bytes by one. Matrix n
+//! The contribution of input byte i to hash byte o is an 8x8 matrix over GF(2) times that byte. The matrix depends only on
+//! the sum of i and o, so an input of N bytes has N + 3 of them, and `gf2p8affineqb` multiplies eight bytes by one. Matrix n
 //! meets the input bytes n-3, n-2, n-1 and n, for the hash bytes 3, 2, 1 and 0. Taken together as a little-endian word,
 //! these four bytes of input (a window) give four bytes of hash, the first hash byte most significant, without any
 //! swap.

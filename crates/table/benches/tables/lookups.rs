@@ -123,16 +123,7 @@ fn exact_ipv4(random: &mut fastrand::Rng) {
                 let mut present = 0;
                 for keys in piece(queries, number).chunks(answers.len()) {
                     let answers = &mut answers[..keys.len()];
-                    match order {
-                        PostOrder::Batches { batch, prefetch } => {
-                            for (keys, answers) in keys.chunks(batch).zip(answers.chunks_mut(batch)) {
-                                post.lookup_batch(keys, prefetch, PostLock::None, answers);
-                            }
-                        }
-                        PostOrder::Rolling { distance } => {
-                            post.lookup_rolling(keys, distance, PostLock::None, answers);
-                        }
-                    }
+                    look_up(post, order, keys, answers);
                     present += answers.iter().filter(|answer| answer.is_some()).count();
                 }
                 present as u64
@@ -170,6 +161,19 @@ fn exact_ipv4(random: &mut fastrand::Rng) {
 enum PostOrder {
     Batches { batch: usize, prefetch: PostPrefetch },
     Rolling { distance: usize },
+}
+
+fn look_up(post: &PostTable, order: PostOrder, keys: &[Ipv4Addr], answers: &mut [Option<Value>]) {
+    match order {
+        PostOrder::Batches { batch, prefetch } => {
+            for (keys, answers) in keys.chunks(batch).zip(answers.chunks_mut(batch)) {
+                post.lookup_batch(keys, prefetch, PostLock::None, answers);
+            }
+        }
+        PostOrder::Rolling { distance } => {
+            post.lookup_rolling(keys, distance, PostLock::None, answers);
+        }
+    }
 }
 
 fn describe(order: PostOrder) -> String {

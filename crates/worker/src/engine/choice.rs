@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let unknown = "kqueue".parse::<EngineKind>().unwrap_err().to_string();
-        assert_eq!(unknown, "there is no engine \"kqueue\": give epoll or io_uring");
+        assert_eq!(unknown, "unknown engine \"kqueue\": use epoll or io_uring");
     }
 
     #[test]
