@@ -81,6 +81,10 @@ fn send_some(ops: &Ops, slot: u32) -> io::Result<usize> {
     let Some(connection) = stream.descriptor() else {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     };
+    // The usual case by far: one request or answer.
+    if let Some(bytes) = ops.outgoing.whole(&stream.queue) {
+        return stream::send(connection, &[IoSlice::new(bytes.bytes())], false);
+    }
     let mut slices = [IoSlice::new(&[]); PIECES];
     match ops.outgoing.front(&stream.queue, &mut slices) {
         Front::Nothing => Ok(0),

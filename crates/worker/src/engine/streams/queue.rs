@@ -224,6 +224,9 @@ impl Outgoing {
 
     /// Takes `sent` bytes off the front of a queue.
     pub(crate) fn advance(&mut self, queue: &mut Queue, mut sent: u64) {
+        if sent == queue.bytes {
+            return self.clear(queue);
+        }
         queue.bytes -= sent;
         while sent > 0 {
             let Some(piece) = self
