@@ -157,7 +157,7 @@ pub type Read<T> = fn(&T) -> Option<Sample<'_>>;
 pub struct Metric<T: 'static> {
     /// Its field in the document, with the unit in its name.
     pub name: &'static str,
-    /// Its name in sentences and in gates.
+    /// Its name in sentences. Gates use `name`.
     pub label: &'static str,
     /// Its column header.
     pub header: &'static str,
