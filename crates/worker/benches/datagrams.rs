@@ -175,7 +175,7 @@ impl Measurement {
     }
 
     /// The result, once the time is over.
-    fn look(&mut self, now: Time, answered: u64) -> Option<f64> {
+    fn check(&mut self, now: Time, answered: u64) -> Option<f64> {
         if now < self.begins {
             return None;
         }
@@ -194,7 +194,7 @@ fn serve_bare(socket: &UdpSocket) -> f64 {
             socket.send_to(&buffer[..length], peer).expect("an answer");
             answered += 1;
         }
-        if let Some(rate) = measurement.look(Time::now(), answered) {
+        if let Some(rate) = measurement.check(Time::now(), answered) {
             return rate;
         }
     }
@@ -224,7 +224,7 @@ impl EngineBody<f64> for Echo {
         };
         loop {
             let now = engine.now();
-            if let Some(rate) = measurement.look(now, engine.ops().counters().sent) {
+            if let Some(rate) = measurement.check(now, engine.ops().counters().sent) {
                 return rate;
             }
             engine

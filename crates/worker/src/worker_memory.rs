@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_told_by_node_or_not_at_all() {
+    fn pages_are_reported_by_node_or_not_at_all() {
         let mut memory = WorkerMemory {
             policy: "local".to_owned(),
             buffers_policy: "local".to_owned(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_told_together_by_their_shares_of_pages() {
+    fn workers_are_reported_together_by_their_shares_of_pages() {
         let on = |nodes: &[(u32, u64)]| WorkerMemory {
             policy: "interleave".to_owned(),
             buffers_policy: "node:1".to_owned(),

@@ -111,7 +111,7 @@ fn a_group_shares_one_free_port() {
 }
 
 #[test]
-fn an_address_in_use_is_refused_by_name_whoever_has_it() {
+fn an_address_in_use_is_refused_by_name() {
     let single = UdpSocket::bind("127.0.0.1:0").unwrap();
     let group = group_on("127.0.0.1:0").unwrap();
     let everywhere = group_on("0.0.0.0:0").unwrap();
@@ -155,7 +155,7 @@ fn a_group_of_none_is_refused_and_a_group_of_one_is_alone() {
 }
 
 #[test]
-fn the_receive_buffer_is_what_was_asked_for_and_told() {
+fn the_receive_buffer_has_the_requested_size_and_is_reported() {
     let settings = GroupSettings {
         receive_buffer: Some(100_000),
         ..GroupSettings::default()

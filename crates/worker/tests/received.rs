@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const FRAMES: u8 = 50;
 
 #[test]
-fn every_frame_is_told_once_and_whole_with_one_hash_a_flow() {
+fn every_frame_is_reported_once_and_whole_with_one_hash_per_flow() {
     let mut receiver = match Receiver::new("lo") {
         Ok(receiver) => receiver,
         Err(error @ WatchError::NotPermitted) => {

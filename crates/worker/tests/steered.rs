@@ -123,7 +123,7 @@ fn no_connection_is_refused_or_reset_by_changes_under_way() {
 }
 
 #[test]
-fn who_asked_is_told_which_entries_moved_and_nothing_else_is_told() {
+fn only_moved_entries_are_reported() {
     let program = steer::program(&steering(), Families::V4).unwrap();
     let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
     let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_many_at_once_gets_what_was_asked_for() {
+    fn a_requested_engine_is_used_for_batching_too() {
         assert_eq!(
             choose_batching(Some(EngineKind::Epoll)),
             choose(Some(EngineKind::Epoll))

@@ -32,7 +32,7 @@ pub(crate) trait Driver: StreamDriver {
     fn apply(&mut self, ops: &mut Ops, slot: u32);
 
     /// Ends what is under way for a socket that is closed and has nothing queued; says whether it has ended.
-    fn let_go(&mut self, ops: &mut Ops, slot: u32) -> bool;
+    fn stop(&mut self, ops: &mut Ops, slot: u32) -> bool;
 
     /// Sends a socket's queue.
     fn send(&mut self, ops: &mut Ops, slot: u32) -> Flushed;
@@ -91,7 +91,7 @@ impl<D: Driver> Driven<D> {
         flush_all(driver, ops);
         while let Some(slot) = ops.sockets.next_change() {
             let entry = ops.sockets.at(slot);
-            if entry.closing && entry.queue.runs == 0 && driver.let_go(ops, slot) {
+            if entry.closing && entry.queue.runs == 0 && driver.stop(ops, slot) {
                 ops.closed(slot);
             } else {
                 driver.apply(ops, slot);

@@ -128,7 +128,7 @@ impl Readiness {
     fn receive_failed(&mut self, ops: &mut Ops, slot: u32, error: &io::Error) {
         let cause = Cause::from_error(error);
         if cause.is_final() {
-            self.let_go(ops, slot);
+            self.stop(ops, slot);
             ops.abandoned(slot, cause);
             return;
         }
@@ -167,7 +167,7 @@ impl Driver for Readiness {
     }
 
     /// Has epoll watch a socket no longer. Whatever it says, the socket is closed next.
-    fn let_go(&mut self, ops: &mut Ops, slot: u32) -> bool {
+    fn stop(&mut self, ops: &mut Ops, slot: u32) -> bool {
         let state = std::mem::take(self.states.at(slot));
         if let (Some(_), Some(socket)) = (state.interest, ops.sockets.at(slot).descriptor()) {
             let _ = self.poll.remove(socket);
@@ -189,7 +189,7 @@ impl Driver for Readiness {
 
     fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool> {
         match patience {
-            None => self.poll.look()?,
+            None => self.poll.check()?,
             Some(Patience { now, until, gathered }) => {
                 if gathered > now {
                     ops.counters.calls.wait += 1;

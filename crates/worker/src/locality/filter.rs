@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_passed_on_tells_the_queue_unless_the_frame_ends_there() {
+    fn the_length_passed_on_gives_the_queue_unless_the_frame_ends_there() {
         // IPv4, 44 bytes in all; IPv6, 64.
         let (mut ipv4, mut ipv6) = (vec![0; 44], vec![0; 64]);
         (ipv4[0], ipv4[3]) = (0x45, 44);

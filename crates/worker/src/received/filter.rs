@@ -12,7 +12,7 @@ pub(super) fn whole(snap: u32) -> Vec<SockFilter> {
 
 /// Cuts every frame that the device received to as many bytes more than `least` as some bits of a field (`SKF_AD_*`) say, those
 /// of `mask` after a shift to the right; frames sent are passed over.
-pub(super) fn telling(field: i32, shift: u32, mask: u32, least: u32) -> Vec<SockFilter> {
+pub(super) fn field_as_length(field: i32, shift: u32, mask: u32, least: u32) -> Vec<SockFilter> {
     let mut program = Vec::from(only(libc::SKF_AD_PKTTYPE, OUTGOING, false));
     program.extend([
         load(field),

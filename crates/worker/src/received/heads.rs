@@ -55,9 +55,9 @@ impl HeadReceiver {
     pub fn new(device: &str) -> Result<Self, WatchError> {
         let index = index_of(device)?;
         let mut sockets = Vec::new();
-        for said in 0..SOCKETS {
+        for number in 0..SOCKETS {
             let socket = open(index, libc::ETH_P_ALL, Type::RAW, BUFFER_BYTES)?;
-            attach(&socket, &program(said))?;
+            attach(&socket, &program(number))?;
             sockets.push(socket);
         }
         Ok(Self {
@@ -74,9 +74,9 @@ impl HeadReceiver {
     /// What the kernel says, for instance when the device has gone.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) -> io::Result<()> {
         let mut bytes = [0; LEAST_FRAME_BYTES];
-        for said in 0..SOCKETS {
-            while let Some(length) = read(&self.sockets[said], &mut bytes)? {
-                self.hear(said, &bytes[..length], &mut each);
+        for number in 0..SOCKETS {
+            while let Some(length) = read(&self.sockets[number], &mut bytes)? {
+                self.add(number, &bytes[..length], &mut each);
             }
         }
         if self.waiting.len() > MOST_WAITING {
@@ -98,7 +98,7 @@ impl HeadReceiver {
         self.incomplete + self.waiting.len() as u64
     }
 
-    fn hear(&mut self, said: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) {
+    fn add(&mut self, number: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) {
         let head = frame.get(..HEAD_BYTES).and_then(|head| head.try_into().ok());
         let value = frame
             .len()
@@ -106,11 +106,11 @@ impl HeadReceiver {
             .and_then(|value| u8::try_from(value).ok());
         let (Some(head), Some(value)) = (head, value) else {
             // Counted once a frame.
-            self.too_short += u64::from(said == 0);
+            self.too_short += u64::from(number == 0);
             return;
         };
         let waiting = self.waiting.entry(head).or_default();
-        waiting[said].push_back(value);
+        waiting[number].push_back(value);
         if waiting.iter().any(VecDeque::is_empty) {
             return;
         }
@@ -135,13 +135,13 @@ impl HeadReceiver {
 }
 
 /// The program of a socket: of what the device received the head and one byte of what it says.
-fn program(said: usize) -> Vec<SockFilter> {
-    let (field, shift) = match said {
-        0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * said as u32),
+fn program(number: usize) -> Vec<SockFilter> {
+    let (field, shift) = match number {
+        0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * number as u32),
         4 => (libc::SKF_AD_QUEUE, 0),
         _ => (libc::SKF_AD_CPU, 0),
     };
-    filter::telling(field, shift, 0xff, HEAD_BYTES as u32)
+    filter::field_as_length(field, shift, 0xff, HEAD_BYTES as u32)
 }
 
 #[cfg(test)]
@@ -165,13 +165,13 @@ mod tests {
             bytes[0] = first;
             bytes
         };
-        let mut heard = Vec::new();
+        let mut heads = Vec::new();
         let values = [0x51, 0xcc, 0xc1, 0x78, 3, 1];
         // The last socket speaks of both frames before the first does.
-        for said in (0..SOCKETS).rev() {
+        for number in (0..SOCKETS).rev() {
             for first in [1, 2] {
-                receiver.hear(said, &frame(first, values[said]), &mut |head, told| {
-                    heard.push((head[0], told));
+                receiver.add(number, &frame(first, values[number]), &mut |head, received| {
+                    heads.push((head[0], received));
                 });
             }
         }
@@ -180,17 +180,19 @@ mod tests {
             queue: Some(2),
             cpu: 1,
         };
-        assert_eq!(heard, [(1, expected), (2, expected)]);
+        assert_eq!(heads, [(1, expected), (2, expected)]);
         assert_eq!(receiver.incomplete(), 0);
     }
 
     #[test]
     fn frames_that_are_too_short_or_missed_are_counted() {
         let mut receiver = silent();
-        for said in 0..SOCKETS {
-            receiver.hear(said, &[0; 60], &mut |_, _| panic!("nothing can be said of it"));
+        for number in 0..SOCKETS {
+            receiver.add(number, &[0; 60], &mut |_, _| {
+                panic!("nothing can be number of it")
+            });
         }
-        receiver.hear(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
+        receiver.add(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
         assert_eq!((receiver.too_short(), receiver.incomplete()), (1, 1));
     }
 }

@@ -108,8 +108,8 @@ fn program(piece: Piece) -> Vec<SockFilter> {
     match piece {
         Piece::Frame => filter::whole(SNAP_BYTES as u32),
         // A length of one byte is the least, and stands for zero.
-        Piece::Hash(shift) => filter::telling(libc::SKF_AD_RXHASH, shift, Piece::MASK, 1),
-        Piece::Queue(shift) => filter::telling(libc::SKF_AD_QUEUE, shift, Piece::MASK, 1),
+        Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK, 1),
+        Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK, 1),
     }
 }
 

@@ -69,11 +69,11 @@ impl Pieces {
         let place = Piece::all().position(|other| other == piece).unwrap_or(0);
         waiting.twice |= waiting.came >> place & 1 == 1;
         waiting.came |= 1 << place;
-        let told = (bytes.len() as u32).wrapping_sub(1) & Piece::MASK;
+        let value = (bytes.len() as u32).wrapping_sub(1) & Piece::MASK;
         match piece {
             Piece::Frame => waiting.bytes = Some(bytes.to_vec()),
-            Piece::Hash(shift) => waiting.hash |= told << shift,
-            Piece::Queue(shift) => waiting.queue |= told << shift,
+            Piece::Hash(shift) => waiting.hash |= value << shift,
+            Piece::Queue(shift) => waiting.queue |= value << shift,
         }
         if waiting.twice || waiting.came.count_ones() < Piece::all().count() as u32 {
             return None;

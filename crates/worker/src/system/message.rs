@@ -183,8 +183,8 @@ impl ReceiveBatch {
 
     fn message(&self, index: usize) -> Option<Message> {
         let (length, control_bytes, flags) = touch(&self.parts.headers[index], |header| {
-            let told = &header.msg_hdr;
-            (header.msg_len, told.msg_controllen, told.msg_flags)
+            let inner = &header.msg_hdr;
+            (header.msg_len, inner.msg_controllen, inner.msg_flags)
         });
         let segment = match self.control_bytes {
             0 => None,

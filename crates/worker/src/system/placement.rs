@@ -54,7 +54,7 @@ pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result
             mode.maximum(),
         )
     };
-    told(result)
+    checked(result)
 }
 
 /// Sets the policy of a range of mapped pages; those that are touched already move there where they can. `range` starts
@@ -74,7 +74,7 @@ pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &
             MOVE_OWN_PAGES,
         )
     };
-    told(result)
+    checked(result)
 }
 
 /// Counts the pages of a range by the node that they are on. Pages that were never touched are on none and not counted.
@@ -97,7 +97,7 @@ pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64
                 0,
             )
         };
-        told(result)?;
+        checked(result)?;
         // A negative status is an error number: -ENOENT for a page that was never touched, -EFAULT for the zero page.
         for node in status.into_iter().filter_map(|status| u32::try_from(status).ok()) {
             *counts.entry(node).or_default() += 1;
@@ -112,7 +112,7 @@ pub(crate) fn page_bytes() -> usize {
     bytes.expect("Linux always has a page size") as usize
 }
 
-fn told(result: libc::c_long) -> io::Result<()> {
+fn checked(result: libc::c_long) -> io::Result<()> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -178,7 +178,7 @@ impl Poll {
     }
 
     /// Takes the events that are there.
-    pub(crate) fn look(&mut self) -> io::Result<()> {
+    pub(crate) fn check(&mut self) -> io::Result<()> {
         match &mut self.watched {
             Watched::Few { .. } => self.poll_few(Time::default(), None),
             Watched::Many { epoll, .. } => {
@@ -211,7 +211,7 @@ impl Poll {
         }
         let mut itself = [pollfd(epoll.0.as_raw_fd(), libc::EPOLLIN)];
         poll(&mut itself, until, Some(while_waiting))?;
-        self.look()
+        self.check()
     }
 
     fn poll_few(&mut self, until: Time, while_waiting: Option<&SigSet>) -> io::Result<()> {
@@ -314,7 +314,7 @@ mod tests {
     };
 
     fn tokens(poll: &mut Poll) -> Vec<u64> {
-        poll.look().unwrap();
+        poll.check().unwrap();
         let mut tokens: Vec<u64> = (0..poll.reported())
             .map(|index| poll.event(index).token)
             .collect();
@@ -360,7 +360,7 @@ mod tests {
             write: true,
         };
         poll.change(socket.as_fd(), 8, write).unwrap();
-        poll.look().unwrap();
+        poll.check().unwrap();
         let event = poll.event(0);
         assert_eq!(
             (event.token, event.read, event.write, event.failed),

@@ -124,7 +124,7 @@ mod tcp {
         bytes_come_back_from_an_echo: usual() => streams::echo;
         bytes_come_back_through_small_buffers:
             EngineSettings { stream_buffer_bytes: 100, ..usual() } => streams::echo;
-        each_end_knows_the_other: usual() => streams::who_is_who;
+        each_end_knows_the_other: usual() => streams::each_end_knows_the_other;
         a_connection_has_the_local_address_asked_for: usual() => streams::from_a_local_address;
         nobody_listening_refuses_a_connection: usual() => streams::refused;
         a_connection_may_end_on_one_side: usual() => streams::half_closed;

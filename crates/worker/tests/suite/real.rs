@@ -284,7 +284,7 @@ impl EngineBody<()> for NoRoute {
 }
 
 #[test]
-fn failures_are_told_by_cause() {
+fn failures_are_reported_by_cause() {
     for kind in engines() {
         let Some(bed) = bed() else { return };
         bed.client
@@ -321,7 +321,7 @@ impl EngineBody<()> for Unservable {
 }
 
 #[test]
-fn descriptors_that_cannot_be_served_are_told_and_given_up() {
+fn descriptors_that_cannot_be_served_are_reported_and_closed() {
     for kind in engines() {
         run_engine(kind, &settings(false, false), Unservable).unwrap();
     }

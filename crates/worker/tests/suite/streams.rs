@@ -141,7 +141,7 @@ pub fn echo(mut engine: impl Engine, world: &dyn World) {
     assert_eq!((counters.bytes_sent, counters.bytes_received), (all, all));
 }
 
-pub fn who_is_who(mut engine: impl Engine, world: &dyn World) {
+pub fn each_end_knows_the_other(mut engine: impl Engine, world: &dyn World) {
     let (listener, address) = listening(&mut engine, world);
     let mut log = Log::default();
     let (client, server) = pair(&mut engine, &mut log, listener, address);

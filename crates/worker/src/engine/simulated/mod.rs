@@ -31,7 +31,7 @@ use crate::system::memory::Pages;
 use crate::system::message::stride;
 use crate::system::stream::Binding;
 use crate::time::Time;
-use state::News;
+use state::EndEvent;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
@@ -122,7 +122,7 @@ impl Driver for Simulated {
         }
     }
 
-    fn let_go(&mut self, _ops: &mut Ops, _slot: u32) -> bool {
+    fn stop(&mut self, _ops: &mut Ops, _slot: u32) -> bool {
         true
     }
 
@@ -160,8 +160,8 @@ impl Driver for Simulated {
         }
         ops.counters.calls.receive += 1;
         self.messages.clear();
-        for news in arrived {
-            let News::Datagram(peer, payload) = news else {
+        for event in arrived {
+            let EndEvent::Datagram(peer, payload) = event else {
                 ops.complain(id.slot() as u32, Cause::Refused);
                 continue;
             };
@@ -253,13 +253,13 @@ impl StreamDriver for Simulated {
     }
 
     fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool {
-        let Some((id, mut news)) = self.seat.take(true, 1, self.settings.stream_buffer_bytes) else {
+        let Some((id, mut events)) = self.seat.take(true, 1, self.settings.stream_buffer_bytes) else {
             return false;
         };
         let (slot, current) = (id.slot() as u32, ops.streams.is_current(id));
         let open = ops.streams.is_open(id);
-        match news.pop() {
-            Some(News::Accepted(end, peer)) => {
+        match events.pop() {
+            Some(EndEvent::Accepted(end, peer)) => {
                 let end = self.seat.socket(end);
                 if current {
                     let end = Handle::Simulated(Box::new(end));
@@ -268,19 +268,19 @@ impl StreamDriver for Simulated {
                     self.seat.state().close(end.number(), true);
                 }
             }
-            Some(News::Opened) if current => connected(ops, slot, now, on),
-            Some(News::Refused) if current => fail(self, ops, slot, Cause::Refused),
-            Some(News::Bytes(bytes)) if open => {
+            Some(EndEvent::Opened) if current => connected(ops, slot, now, on),
+            Some(EndEvent::Refused) if current => fail(self, ops, slot, Cause::Refused),
+            Some(EndEvent::Bytes(bytes)) if open => {
                 ops.counters.streams.bytes_received += bytes.len() as u64;
                 on.event(ops, now, id, Event::Bytes(&bytes));
             }
-            Some(News::Ended) if current => match ops.streams.at(slot).broken {
+            Some(EndEvent::Ended) if current => match ops.streams.at(slot).broken {
                 Some(cause) => end(self, ops, slot, cause),
                 None if open => on.event(ops, now, id, Event::PeerClosed),
                 None => {}
             },
-            Some(News::Reset) if current => end(self, ops, slot, Cause::Reset),
-            Some(News::Room) if current => unblocked(ops, slot),
+            Some(EndEvent::Reset) if current => end(self, ops, slot, Cause::Reset),
+            Some(EndEvent::Writable) if current => unblocked(ops, slot),
             _ => {}
         }
         if let Some(end) = end_of(ops, slot)

@@ -1,7 +1,7 @@
 //! The simulated network as its users see it: sockets, groups, seats, counts.
 
 use super::settings::{NetworkCounters, NetworkSettings};
-use super::state::{Kind, News, State, Steer};
+use super::state::{EndEvent, Kind, State, Steer};
 use crate::engine::id::Id;
 use crate::engine::wake::Waker;
 use crate::time::Time;
@@ -191,7 +191,12 @@ impl Seat {
     }
 
     /// The next news of one of this seat's streams or datagram sockets.
-    pub(super) fn take(&self, of_streams: bool, most: usize, most_bytes: usize) -> Option<(Id, Vec<News>)> {
+    pub(super) fn take(
+        &self,
+        of_streams: bool,
+        most: usize,
+        most_bytes: usize,
+    ) -> Option<(Id, Vec<EndEvent>)> {
         self.state().take(self.place, of_streams, most, most_bytes)
     }
 

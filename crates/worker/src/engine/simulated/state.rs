@@ -72,7 +72,7 @@ pub(super) struct End {
     /// The number of a connection's other end, once it is known.
     other: Option<usize>,
     /// Not taken yet.
-    news: VecDeque<News>,
+    events: VecDeque<EndEvent>,
     /// Sent and not read by the other end.
     outstanding: usize,
     /// Found no room to send.
@@ -89,7 +89,7 @@ pub(super) struct End {
 
 /// What happened to an end.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum EndEvent {
     /// A datagram came, from there.
     Datagram(SocketAddr, Payload),
     /// Nobody listened where an earlier datagram was sent to.
@@ -105,7 +105,7 @@ pub(super) enum News {
     Ended,
     Reset,
     /// There is room to send again.
-    Room,
+    Writable,
 }
 
 /// What is on its way.
@@ -123,8 +123,8 @@ enum Travel {
     },
     /// The answer to it: the end that was made for it.
     Opened { opener: usize, by: usize },
-    /// News for an end.
-    News(usize, News),
+    /// EndEvent for an end.
+    Event(usize, EndEvent),
     /// So many bytes were read by the other end.
     Read(usize, usize),
 }
@@ -193,7 +193,7 @@ impl State {
             local,
             peer,
             other: None,
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             outstanding: 0,
             blocked: false,
             ended: false,
@@ -295,7 +295,7 @@ impl State {
         {
             let length = self.random.usize(1..=bytes.len().min(LONGEST_SEGMENT));
             let (segment, rest) = bytes.split_at(length);
-            self.depart(Travel::News(other, News::Bytes(segment.into())));
+            self.depart(Travel::Event(other, EndEvent::Bytes(segment.into())));
             bytes = rest;
         }
         Ok(sent)
@@ -307,7 +307,7 @@ impl State {
         if !std::mem::replace(&mut from.ended, true)
             && let Some(other) = from.other
         {
-            self.depart(Travel::News(other, News::Ended));
+            self.depart(Travel::Event(other, EndEvent::Ended));
         }
     }
 
@@ -321,10 +321,10 @@ impl State {
         (end.gone, end.watcher) = (true, None);
         let (key, other) = ((end.kind, end.local), end.other);
         let mut unread = false;
-        for news in std::mem::take(&mut end.news) {
-            match news {
-                News::Accepted(waiting, _) => self.close(waiting, true),
-                News::Bytes(_) => unread = true,
+        for event in std::mem::take(&mut end.events) {
+            match event {
+                EndEvent::Accepted(waiting, _) => self.close(waiting, true),
+                EndEvent::Bytes(_) => unread = true,
                 _ => {}
             }
         }
@@ -338,7 +338,7 @@ impl State {
             }
         }
         match other {
-            Some(other) if reset || unread => self.depart(Travel::News(other, News::Reset)),
+            Some(other) if reset || unread => self.depart(Travel::Event(other, EndEvent::Reset)),
             Some(_) => self.end_stream(number),
             None => {}
         }
@@ -353,13 +353,13 @@ impl State {
                 Travel::Datagram { from, to, payload } => self.arrive(from, to, payload),
                 Travel::Open { opener, from, to } => self.open(opener, from, to),
                 Travel::Opened { opener, by } if self.ends[opener].gone => {
-                    self.depart(Travel::News(by, News::Reset));
+                    self.depart(Travel::Event(by, EndEvent::Reset));
                 }
                 Travel::Opened { opener, by } => {
                     self.ends[opener].other = Some(by);
-                    self.add_news(opener, News::Opened);
+                    self.add_event(opener, EndEvent::Opened);
                 }
-                Travel::News(end, news) => self.arrive_at_end(end, news),
+                Travel::Event(end, event) => self.arrive_at_end(end, event),
                 Travel::Read(end, bytes) => {
                     let end_state = &mut self.ends[end];
                     end_state.outstanding -= bytes;
@@ -367,7 +367,7 @@ impl State {
                     // 813).
                     if end_state.blocked && WINDOW - end_state.outstanding >= WINDOW / 2 {
                         end_state.blocked = false;
-                        end_state.news.push_front(News::Room);
+                        end_state.events.push_front(EndEvent::Writable);
                         self.list(end);
                     }
                 }
@@ -385,44 +385,46 @@ impl State {
             let mut senders = senders.iter().flat_map(|group| &group.members);
             let connected = |sender: &&usize| self.ends.get(**sender).is_some_and(|end| end.peer == Some(to));
             if let Some(sender) = senders.find(connected).copied() {
-                self.depart(Travel::News(sender, News::Complaint));
+                self.depart(Travel::Event(sender, EndEvent::Complaint));
             }
             return;
         };
-        if self.ends[member].news.len() >= self.settings.socket_queue {
+        if self.ends[member].events.len() >= self.settings.socket_queue {
             self.counters.overflowed += 1;
             return;
         }
         self.counters.delivered += 1;
-        self.add_news(member, News::Datagram(from, payload));
+        self.add_event(member, EndEvent::Datagram(from, payload));
     }
 
     /// An attempt to connect arrives at an address that may be listened on.
     fn open(&mut self, opener: usize, from: SocketAddr, to: SocketAddr) {
         let Some(listener) = self.member(Kind::Listener, from, to) else {
-            return self.depart(Travel::News(opener, News::Refused));
+            return self.depart(Travel::Event(opener, EndEvent::Refused));
         };
         let by = self.add_end(Kind::Connection, to, Some(from));
         self.ends[by].other = Some(opener);
-        self.add_news(listener, News::Accepted(by, from));
+        self.add_event(listener, EndEvent::Accepted(by, from));
         self.depart(Travel::Opened { opener, by });
     }
 
-    fn arrive_at_end(&mut self, number: usize, news: News) {
+    fn arrive_at_end(&mut self, number: usize, event: EndEvent) {
         let end = &mut self.ends[number];
-        match (&news, end.other) {
+        match (&event, end.other) {
             // The sender to a closed end is notified.
-            (News::Bytes(_), Some(other)) if end.gone => self.depart(Travel::News(other, News::Reset)),
+            (EndEvent::Bytes(_), Some(other)) if end.gone => {
+                self.depart(Travel::Event(other, EndEvent::Reset))
+            }
             _ if end.gone => {}
             _ => {
-                end.ended |= matches!(news, News::Reset);
-                self.add_news(number, news);
+                end.ended |= matches!(event, EndEvent::Reset);
+                self.add_event(number, event);
             }
         }
     }
 
-    fn add_news(&mut self, number: usize, news: News) {
-        self.ends[number].news.push_back(news);
+    fn add_event(&mut self, number: usize, event: EndEvent) {
+        self.ends[number].events.push_back(event);
         self.list(number);
     }
 
@@ -437,7 +439,7 @@ impl State {
     fn list(&mut self, number: usize) {
         let end = &mut self.ends[number];
         if let Some((place, id)) = end.watcher
-            && end.next_news().is_some()
+            && end.next_event().is_some()
             && !std::mem::replace(&mut end.listed, true)
         {
             self.seats[place].ready[usize::from(id.is_stream())].push_back(number);
@@ -451,16 +453,16 @@ impl State {
         of_streams: bool,
         most: usize,
         most_bytes: usize,
-    ) -> Option<(Id, Vec<News>)> {
+    ) -> Option<(Id, Vec<EndEvent>)> {
         while let Some(number) = self.seats[place].ready[usize::from(of_streams)].pop_front() {
             let end = &mut self.ends[number];
             end.listed = false;
             let Some((_, id)) = end.watcher.filter(|(watched_by, _)| *watched_by == place) else {
                 continue;
             };
-            let news = std::iter::from_fn(|| end.take_news(most_bytes));
-            let taken: Vec<News> = news.take(most).collect();
-            if let ([News::Bytes(bytes)], Some(other)) = (&taken[..], end.other) {
+            let events = std::iter::from_fn(|| end.take_event(most_bytes));
+            let taken: Vec<EndEvent> = events.take(most).collect();
+            if let ([EndEvent::Bytes(bytes)], Some(other)) = (&taken[..], end.other) {
                 self.depart(Travel::Read(other, bytes.len()));
             }
             self.list(number);
@@ -474,23 +476,27 @@ impl State {
 
 impl End {
     /// Where the next news is that may be taken.
-    fn next_news(&self) -> Option<usize> {
-        let held = |news: &News| {
-            !self.receiving && matches!(news, News::Datagram(..) | News::Bytes(_) | News::Ended)
+    fn next_event(&self) -> Option<usize> {
+        let held = |event: &EndEvent| {
+            !self.receiving
+                && matches!(
+                    event,
+                    EndEvent::Datagram(..) | EndEvent::Bytes(_) | EndEvent::Ended
+                )
         };
-        self.news.iter().position(|news| !held(news))
+        self.events.iter().position(|event| !held(event))
     }
 
     /// Takes the next news; of bytes as many as are asked for.
-    fn take_news(&mut self, most_bytes: usize) -> Option<News> {
-        let news = self.news.remove(self.next_news()?)?;
-        Some(match news {
-            News::Bytes(bytes) if bytes.len() > most_bytes => {
+    fn take_event(&mut self, most_bytes: usize) -> Option<EndEvent> {
+        let event = self.events.remove(self.next_event()?)?;
+        Some(match event {
+            EndEvent::Bytes(bytes) if bytes.len() > most_bytes => {
                 let (first, rest) = bytes.split_at(most_bytes);
-                self.news.push_front(News::Bytes(rest.into()));
-                News::Bytes(first.into())
+                self.events.push_front(EndEvent::Bytes(rest.into()));
+                EndEvent::Bytes(first.into())
             }
-            news => news,
+            event => event,
         })
     }
 }

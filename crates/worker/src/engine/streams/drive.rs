@@ -269,7 +269,7 @@ pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, 
     let stream = ops.streams.at_mut(slot);
     match sent {
         FlushedStream::All => {
-            if stream.closing || stream.ending || stream.tell_drained {
+            if stream.closing || stream.ending || stream.notify_drained {
                 ops.streams.note_change(slot);
             }
         }
@@ -299,7 +299,7 @@ fn settle(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     if stream.phase != Phase::Open || !stream.queue.is_empty() {
         return;
     }
-    let drained = std::mem::take(&mut stream.tell_drained);
+    let drained = std::mem::take(&mut stream.notify_drained);
     if stream.ending && !std::mem::replace(&mut stream.ended, true) {
         driver.shutdown(ops, slot);
     }

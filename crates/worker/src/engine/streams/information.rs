@@ -40,10 +40,16 @@ mod tests {
     fn a_quiet_connection_on_loopback_lost_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let told = of(&connection).unwrap();
-        assert_eq!((told.retransmitted, told.out_of_order), (0, 0));
-        assert!((1..1_000_000).contains(&told.round_trip_us), "{told:?}");
-        assert!((500..=65_536).contains(&told.segment_bytes), "{told:?}");
+        let information = of(&connection).unwrap();
+        assert_eq!((information.retransmitted, information.out_of_order), (0, 0));
+        assert!(
+            (1..1_000_000).contains(&information.round_trip_us),
+            "{information:?}"
+        );
+        assert!(
+            (500..=65_536).contains(&information.segment_bytes),
+            "{information:?}"
+        );
         assert_eq!(of(&std::fs::File::open("/proc/self/stat").unwrap()), None);
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Stream {
     /// The FIN was sent to the peer.
     pub(crate) ended: bool,
     /// The owner requested a notification when the queue is empty.
-    pub(crate) tell_drained: bool,
+    pub(crate) notify_drained: bool,
     /// The send buffer is full; the engine is notified when there is room.
     pub(crate) blocked: bool,
     /// The peer's end was lent: there is nothing more to receive.
@@ -98,7 +98,7 @@ impl Stream {
             phase,
             ending: false,
             ended: false,
-            tell_drained: false,
+            notify_drained: false,
             blocked: false,
             over: false,
             starved: false,

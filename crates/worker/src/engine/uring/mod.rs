@@ -165,7 +165,7 @@ impl Driver for Completions {
         }
     }
 
-    fn let_go(&mut self, _ops: &mut Ops, slot: u32) -> bool {
+    fn stop(&mut self, _ops: &mut Ops, slot: u32) -> bool {
         !self.states.at(slot).armed
     }
 

@@ -40,7 +40,7 @@ struct KernelTimespec {
 const IDLE_ROUNDS: u32 = 100;
 
 /// Set in the user data of operations that complete only when they fail.
-pub(crate) const TOLD_WHEN_FAILED: u64 = 1 << 61;
+pub(crate) const COMPLETES_ON_FAILURE: u64 = 1 << 61;
 
 /// Completions that end a wait that lets them gather, before its time has passed.
 const GATHERED: u32 = 32;
@@ -173,7 +173,7 @@ impl Ring {
             .flags(flags)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
-        self.push(&entry.user_data(user_data | TOLD_WHEN_FAILED));
+        self.push(&entry.user_data(user_data | COMPLETES_ON_FAILURE));
     }
 
     /// Whether the kernel has everything that was queued.
@@ -195,7 +195,7 @@ impl Ring {
         // and its `Drop` ends all operations before they are freed. A send's bytes are stable: they live as long as that
         // engine. The other operations point at nothing.
         match unsafe { self.ring.submission().push(entry) } {
-            Ok(()) => self.outstanding += usize::from(entry.get_user_data() & TOLD_WHEN_FAILED == 0),
+            Ok(()) => self.outstanding += usize::from(entry.get_user_data() & COMPLETES_ON_FAILURE == 0),
             Err(_) => self.fail_busy(),
         }
     }
@@ -274,7 +274,7 @@ impl Ring {
     pub(crate) fn take(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let more = cqueue::more(entry.flags());
-        let counted = entry.user_data() & TOLD_WHEN_FAILED == 0;
+        let counted = entry.user_data() & COMPLETES_ON_FAILURE == 0;
         self.outstanding -= usize::from(!more && counted);
         Some(Completion {
             user_data: entry.user_data(),

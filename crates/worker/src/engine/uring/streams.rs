@@ -33,7 +33,7 @@ const RECEIVE: u64 = 1 << 56;
 const ROOM: u64 = 2 << 56;
 const ACCEPT: u64 = 3 << 56;
 const CONNECT: u64 = 4 << 56;
-const SEND: u64 = super::ring::TOLD_WHEN_FAILED;
+const SEND: u64 = super::ring::COMPLETES_ON_FAILURE;
 const KINDS: u64 = 0x3f << 56;
 const GENERATION: u64 = 0xff_ffff;
 
@@ -235,7 +235,7 @@ impl StreamDriver for Completions {
             late.into_iter().rev().for_each(|late| arrived.push_front(late));
         }
         let state = states.at(slot);
-        if state.sending && (stream.closing || stream.ending || stream.tell_drained) {
+        if state.sending && (stream.closing || stream.ending || stream.notify_drained) {
             sending.await_end();
         }
         let listens = stream.phase == Phase::Listening;

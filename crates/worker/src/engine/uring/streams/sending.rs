@@ -66,7 +66,7 @@ impl Completions {
             .send(connection.as_raw_fd(), &bytes, user_data(SEND, id));
         let bytes = bytes.bytes().len() as u32;
         let sending = &mut self.connections.sending;
-        if stream.closing || stream.ending || stream.tell_drained {
+        if stream.closing || stream.ending || stream.notify_drained {
             sending.await_end();
         }
         ops.outgoing.hold();
