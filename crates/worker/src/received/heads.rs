@@ -189,10 +189,10 @@ mod tests {
         let mut receiver = silent();
         for number in 0..SOCKETS {
             receiver.add(number, &[0; 60], &mut |_, _| {
-                panic!("nothing can be number of it")
+                panic!("nothing to report")
             });
         }
-        receiver.add(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
+        receiver.add(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six sockets"));
         assert_eq!((receiver.too_short(), receiver.incomplete()), (1, 1));
     }
 }

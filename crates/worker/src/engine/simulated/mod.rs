@@ -1,9 +1,9 @@
-//! A network in memory under a virtual clock, and the engine of a worker in it: for testing servers and generators as
-//! they are, quickly, and alike in every run of one seed.
+//! An in-memory network with a virtual clock, and a worker's engine on it. It tests unmodified servers and generators
+//! quickly; runs with the same seed are identical.
 //!
 //! Time passes only when every engine of the network waits in its [`turn`](Engine::turn): then the clock jumps to the
-//! next arrival or deadline, and one engine goes on at a time. Engines may run on a thread each, with the loops they have
-//! in earnest, or take turns on one thread: a turn returns early there when another engine of the thread can go on.
+//! next arrival or deadline, and one engine at a time continues. Engines may run on one thread each, with their
+//! production loops, or share one thread: there a turn returns early when another engine of the thread can continue.
 
 mod network;
 mod settings;
@@ -12,7 +12,7 @@ mod state;
 pub use network::{Network, Seat, SimulatedSocket};
 pub use settings::{NetworkCounters, NetworkSettings};
 
-/// A listener of a simulated network; dropping it frees its address and resets the connections that wait at it.
+/// A listener of a simulated network. Dropping it frees its address and resets the connections in its backlog.
 pub type SimulatedListener = SimulatedSocket;
 
 use super::cause::Cause;
@@ -36,14 +36,14 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a file read at once.
+/// Bytes of a file read per call.
 const FILE_PIECE: usize = 65_536;
 
 impl Network {
     /// An engine for the calling thread.
     ///
     /// # Errors
-    /// A setting out of range, or no memory.
+    /// A setting is out of range, or memory is exhausted.
     pub fn engine(&self, settings: &EngineSettings) -> io::Result<impl Engine + use<>> {
         self.seat().engine(settings)
     }
@@ -53,7 +53,7 @@ impl Seat {
     /// The engine of this seat, on the calling thread.
     ///
     /// # Errors
-    /// A setting out of range, or no memory.
+    /// A setting is out of range, or memory is exhausted.
     pub fn engine(self, settings: &EngineSettings) -> io::Result<impl Engine + use<>> {
         settings.check()?;
         let whole = EngineSettings {
@@ -67,7 +67,7 @@ impl Seat {
         let driver = Simulated {
             seat: self,
             datagrams: Pages::new(settings.datagram_batch * stride(settings.receive_buffer_bytes))?,
-            // What streams receive is lent from the network's own memory.
+            // Streams lend received bytes from the network's own memory.
             bytes: Pages::new(1)?,
             messages: Vec::with_capacity(settings.datagram_batch),
             settings: settings.clone(),
@@ -77,7 +77,7 @@ impl Seat {
 }
 
 struct Simulated {
-    /// Keeps the engine's place among those that the clock waits for.
+    /// While it exists, the clock waits for this engine.
     seat: Seat,
     datagrams: Pages,
     bytes: Pages,
@@ -91,12 +91,12 @@ impl Backend {
         if simulated == (self == Backend::Simulated) {
             return Ok(());
         }
-        let text = "a simulated engine takes simulated sockets and listeners, a real one real ones";
+        let text = "a simulated engine accepts only simulated sockets and listeners, a real engine only real ones";
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 }
 
-/// The network's number of a socket. `Ops` admits only simulated sockets here.
+/// The network's number of a socket. `Ops` accepts only simulated sockets on this engine.
 fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
     match ops.sockets.at(slot).socket.as_ref()? {
         Socket::Simulated(socket) => Some(socket.number()),
@@ -104,7 +104,7 @@ fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
     }
 }
 
-/// The network's number of a listener or an end of a connection.
+/// The network's number of a listener or connection end.
 fn end_of(ops: &Ops, slot: u32) -> Option<usize> {
     ops.streams.at(slot).simulated().map(SimulatedSocket::number)
 }
@@ -234,7 +234,7 @@ impl StreamDriver for Simulated {
         }))
     }
 
-    /// The network reports a reset behind what came before it.
+    /// The network delivers a reset after the bytes that preceded it.
     fn lends_rest(&mut self, _slot: u32) -> bool {
         true
     }
@@ -287,7 +287,7 @@ impl StreamDriver for Simulated {
             && ops.streams.is_current(id)
             && !ops.streams.at(slot).receiving
         {
-            // At once: the next news of this turn may be more bytes.
+            // Immediately: the next event of this turn may be more bytes.
             self.seat.watch(end, id, false);
         }
         true
