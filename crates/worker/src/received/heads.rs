@@ -188,9 +188,7 @@ mod tests {
     fn frames_that_are_too_short_or_missed_are_counted() {
         let mut receiver = silent();
         for number in 0..SOCKETS {
-            receiver.add(number, &[0; 60], &mut |_, _| {
-                panic!("nothing to report")
-            });
+            receiver.add(number, &[0; 60], &mut |_, _| panic!("nothing to report"));
         }
         receiver.add(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six sockets"));
         assert_eq!((receiver.too_short(), receiver.incomplete()), (1, 1));

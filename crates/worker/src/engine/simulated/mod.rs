@@ -91,7 +91,8 @@ impl Backend {
         if simulated == (self == Backend::Simulated) {
             return Ok(());
         }
-        let text = "a simulated engine accepts only simulated sockets and listeners, a real engine only real ones";
+        let text =
+            "a simulated engine accepts only simulated sockets and listeners, a real engine only real ones";
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 }

@@ -136,7 +136,7 @@ impl SimulatedSocket {
         self.network.state().end(self.number).local
     }
 
-/// Connects the socket: it accepts datagrams only from this peer, sends to it by default, and reports an error if
+    /// Connects the socket: it accepts datagrams only from this peer, sends to it by default, and reports an error if
     /// no socket is bound there.
     pub fn connect(&self, peer: SocketAddr) {
         self.network.state().end(self.number).peer = Some(peer);
