@@ -1,8 +1,8 @@
-//! Long frames of which no two under way have one head: a device enters; the head of each frame leaves, with its hash, its queue
-//! and the CPU that the kernel received it on.
+//! Reads long frames with distinct heads. Input: a device. Output: the head of each frame, with its hash, its queue and the
+//! CPU that the kernel received it on.
 //!
-//! Six sockets see every frame, each with a filter that passes on as many bytes more than the head as one byte of the hash, the
-//! queue or the CPU says. What has one head is one frame.
+//! Six sockets see every frame. The filter of each captures the head and as many additional bytes as one byte of the hash,
+//! the queue or the CPU. Captures with the same head belong to the same frame.
 
 use super::filter;
 use crate::watch::{WatchError, attach, index_of, open, read};
@@ -10,34 +10,34 @@ use socket2::{SockFilter, Socket, Type};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
-/// Bytes of each frame that are handed out: Ethernet, IPv6 with two extension headers, and the ports of what follows.
+/// Bytes of each frame that are returned: Ethernet, IPv6 with two extension headers, and the ports.
 pub const HEAD_BYTES: usize = 96;
 
-/// Bytes a frame must have, or what is said of it does not fit behind its head.
+/// The minimum length of a frame: the head, and enough bytes after it to encode one byte in the captured length.
 pub const LEAST_FRAME_BYTES: usize = HEAD_BYTES + 256;
 
-/// Receive buffer of each socket: some ten thousand heads between two looks.
+/// Receive buffer of each socket in bytes: about ten thousand heads between two polls.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// Heads that wait for what the other sockets say of them; what is left over after so many is of frames that some socket
-/// had no room for.
+/// Maximum number of heads that wait for the other sockets. When it is exceeded, they are discarded: their frames are
+/// missing at some socket whose buffer was full.
 const MOST_WAITING: usize = 1 << 16;
 
-/// Four for the bytes of the hash, one for the queue, one for the CPU.
+/// The number of sockets: four for the bytes of the hash, one for the queue, one for the CPU.
 const SOCKETS: usize = 6;
 
 /// The values known of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedHead {
-    /// The hash; 0 where the device reported none.
+    /// The hash; 0 if the device reported none.
     pub hash: u32,
-    /// The queue; `None` where the driver did not record it.
+    /// The queue; `None` if the driver did not record it.
     pub queue: Option<u16>,
     /// The CPU that the kernel received it on, after RPS.
     pub cpu: u8,
 }
 
-/// Reads the heads of what a device receives.
+/// Reads the heads of the frames that a device receives.
 #[derive(Debug)]
 pub struct HeadReceiver {
     sockets: Vec<Socket>,
@@ -48,7 +48,7 @@ pub struct HeadReceiver {
 }
 
 impl HeadReceiver {
-    /// Begins to watch what `device` receives, whoever it is for. Needs `CAP_NET_RAW`.
+    /// Starts to watch all frames that `device` receives, whatever their destination. Requires `CAP_NET_RAW`.
     ///
     /// # Errors
     /// See [`WatchError`].
@@ -68,10 +68,10 @@ impl HeadReceiver {
         })
     }
 
-    /// Hands out the frames that all sockets have spoken of since the last time: the head of each, and what was said.
+    /// Passes the frames completed since the last call to `each`: the head and the values. Does not wait.
     ///
     /// # Errors
-    /// What the kernel says, for instance when the device has gone.
+    /// The kernel's error, for instance if the device has disappeared.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) -> io::Result<()> {
         let mut bytes = [0; LEAST_FRAME_BYTES];
         for number in 0..SOCKETS {
@@ -86,13 +86,13 @@ impl HeadReceiver {
         Ok(())
     }
 
-    /// Frames too short for anything to be said of them.
+    /// Frames shorter than [`LEAST_FRAME_BYTES`] of which a value was lost.
     #[must_use]
     pub fn too_short(&self) -> u64 {
         self.too_short
     }
 
-    /// Frames of which not all was said, those that still wait included: some socket had no room.
+    /// Frames with missing values, including those that still wait: the buffer of some socket was full.
     #[must_use]
     pub fn incomplete(&self) -> u64 {
         self.incomplete + self.waiting.len() as u64
@@ -105,7 +105,7 @@ impl HeadReceiver {
             .checked_sub(HEAD_BYTES)
             .and_then(|value| u8::try_from(value).ok());
         let (Some(head), Some(value)) = (head, value) else {
-            // Counted once a frame.
+            // Counted once per frame.
             self.too_short += u64::from(number == 0);
             return;
         };
@@ -134,7 +134,7 @@ impl HeadReceiver {
     }
 }
 
-/// The program of a socket: of what the device received the head and one byte of what it says.
+/// The filter of a socket: captures the head of received frames and encodes one byte of a field in the length.
 fn program(number: usize) -> Vec<SockFilter> {
     let (field, shift) = match number {
         0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * number as u32),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sockets_say_of_a_frame_is_put_together_in_any_order() {
+    fn the_values_of_a_frame_are_combined_in_any_order() {
         let mut receiver = silent();
         let frame = |first: u8, value: usize| {
             let mut bytes = vec![0; HEAD_BYTES + value];
@@ -167,7 +167,7 @@ mod tests {
         };
         let mut heads = Vec::new();
         let values = [0x51, 0xcc, 0xc1, 0x78, 3, 1];
-        // The last socket speaks of both frames before the first does.
+        // The last socket delivers both frames before the first does.
         for number in (0..SOCKETS).rev() {
             for first in [1, 2] {
                 receiver.add(number, &frame(first, values[number]), &mut |head, received| {
