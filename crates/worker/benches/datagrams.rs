@@ -1,12 +1,12 @@
-//! What a datagram costs the server, by each way to move it: an echo server on one CPU, a client on another that keeps a
-//! window of datagrams on the way, over loopback.
+//! What a datagram costs the server, by each way to move it: an echo server on one CPU, a client on another that keeps
+//! a window of datagrams on the way, over loopback.
 //!
 //! Counted are datagrams answered a second of the server's CPU time; the reference is a bare loop of one `recvfrom` and
 //! one `sendto` a datagram. Rounds of all ways are interleaved, and the medians compared. Frames of merged datagrams
 //! cross loopback whole: what is counted are datagrams.
 //!
-//! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: the number of rounds, and the one way to
-//! run beside the reference (for a profiler).
+//! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: the number of rounds, and the one way
+//! to run beside the reference (for a profiler).
 
 use corelane_worker::engine::{
     DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, choose,
@@ -132,8 +132,8 @@ fn measure(way: &Way) -> f64 {
     let server = way.server.clone();
     let server = spawn(on(cpus[0], way.name), move || serve(server, socket)).expect("a server");
     let client = spawn(on(cpus[cpus.len() - 1], "client"), move || {
-        // The fastest way, so that the server is never short of datagrams. One that does not merge gets them cut apart by
-        // the client's side of the kernel.
+        // The fastest way, so that the server is never short of datagrams. One that does not merge gets them cut apart
+        // by the client's side of the kernel.
         let settings = EngineSettings {
             coalesce: true,
             gro: true,

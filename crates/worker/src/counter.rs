@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// The writer loads and stores without a locked instruction, so counting costs what it costs in a plain integer. A
 /// second writer would lose counts, never memory: give each worker a block of its own, padded by
-/// [`CachePadded`](crate::CachePadded) so that no two workers write one cache line, and sum the blocks after the workers
-/// stopped.
+/// [`CachePadded`](crate::CachePadded) so that no two workers write one cache line, and sum the blocks after the
+/// workers stopped.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

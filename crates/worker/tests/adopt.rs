@@ -1,4 +1,5 @@
-//! The group of a process whose threads wait on a socket each is found, with who waits where; here the process is our own.
+//! The group of a process whose threads wait on a socket each is found, with who waits where; here the process is our
+//! own.
 
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 const BUCKETS: usize = 4;
 
-/// Changes of each test: as many as a minute of them at the rate that has to be borne, 10,000, in a tenth of that time or
-/// less.
+/// Changes of each test: as many as a minute of them at the rate that has to be borne, 10,000, in a tenth of that time
+/// or less.
 const CHANGES: u32 = 1000;
 
 fn steering() -> Steering {

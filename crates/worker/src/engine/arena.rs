@@ -1,8 +1,8 @@
 //! The send buffer memory: one mapping of 64 KiB blocks.
 //!
-//! A payload lies within one block, and the payloads of one run are contiguous, so that a run of datagrams is one piece of
-//! memory. A block is free again when all of it was sent; the block freed last is used first, because it is still in the
-//! cache. A blocked peer therefore occupies only the blocks of its datagrams, not the whole arena.
+//! A payload lies within one block, and the payloads of one run are contiguous, so that a run of datagrams is one piece
+//! of memory. A block is free again when all of it was sent; the block freed last is used first, because it is still in
+//! the cache. A blocked peer therefore occupies only the blocks of its datagrams, not the whole arena.
 
 use crate::system::memory::Pages;
 use std::io;

@@ -110,7 +110,8 @@ impl FailureCounts {
     /// The number of causes; all [`Cause::Other`] count as one.
     pub const CAUSES: usize = 13;
 
-    /// The counts with their names in documents. [`Cause::Asked`] is named `closed`, because the owner closed the socket.
+    /// The counts with their names in documents. [`Cause::Asked`] is named `closed`, because the owner closed the
+    /// socket.
     #[must_use]
     pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
         let name = |place: usize| CAUSES.get(place).map_or("other", |(_, name)| name);
@@ -134,8 +135,8 @@ impl FailureCounts {
     }
 }
 
-/// Counters of one engine since it was built. Datagrams are counted as the peer sees them: a merged message counts as the
-/// number of its datagrams.
+/// Counters of one engine since it was built. Datagrams are counted as the peer sees them: a merged message counts as
+/// the number of its datagrams.
 ///
 /// Every accepted [`send_to`](super::Ops::send_to) is counted in `sent` or `send_failed`, or is still queued.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

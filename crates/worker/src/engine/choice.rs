@@ -51,8 +51,8 @@ pub struct Chosen {
 }
 
 /// Selects the requested engine. Without a request it selects epoll, which works on every Linux system; io_uring is not
-/// always faster. If io_uring is requested and the kernel, a sysctl or a container's policy denies it, it selects epoll and
-/// returns the reason.
+/// always faster. If io_uring is requested and the kernel, a sysctl or a container's policy denies it, it selects epoll
+/// and returns the reason.
 #[must_use]
 pub fn choose(requested: Option<EngineKind>) -> Chosen {
     let reason = match requested {
@@ -66,14 +66,14 @@ pub fn choose(requested: Option<EngineKind>) -> Chosen {
     Chosen { kind, reason }
 }
 
-/// The number of connections per worker up to which io_uring should be selected without a request. For each waiting receive
-/// the kernel keeps 840 B, a fifth of the memory that it uses for a connection in any case.
+/// The number of connections per worker up to which io_uring should be selected without a request. For each waiting
+/// receive the kernel keeps 840 B, a fifth of the memory that it uses for a connection in any case.
 pub const MOST_ON_THE_RING: usize = 4_096;
 
-/// Like [`choose`], for programs that send short messages on many connections at once: request servers, and clients that
-/// let responses gather ([`Ops::gather`](super::Ops::gather)). Without a request it selects io_uring if the kernel can
-/// combine sends and waits in one call, which was measured to be faster for them (journals, 2026-11-22-http-speed and
-/// 2026-11-22-ring).
+/// Like [`choose`], for programs that send short messages on many connections at once: request servers, and clients
+/// that let responses gather ([`Ops::gather`](super::Ops::gather)). Without a request it selects io_uring if the kernel
+/// can combine sends and waits in one call, which was measured to be faster for them (journals, 2026-11-22-http-speed
+/// and 2026-11-22-ring).
 #[must_use]
 pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
     let batches = || uring::probe().is_ok_and(|abilities| abilities.batches);

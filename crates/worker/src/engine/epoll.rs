@@ -1,7 +1,7 @@
 //! The engine over epoll. Input: readiness events. Output: batches of datagrams.
 //!
-//! Ready sockets are visited in turn, one batch per visit, until they are drained. Datagrams that the handler queued during
-//! a visit are sent before the next visit, so that the arena's first blocks stay in the cache.
+//! Ready sockets are visited in turn, one batch per visit, until they are drained. Datagrams that the handler queued
+//! during a visit are sent before the next visit, so that the arena's first blocks stay in the cache.
 
 mod streams;
 

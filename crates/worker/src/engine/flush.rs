@@ -1,9 +1,9 @@
 //! Sends a socket's queue by `sendmmsg`, or by one `sendto` per datagram. Both engines over the kernel use it.
 //!
-//! Sends through the ring are slower. Measured on loopback with 510 bytes, in datagrams per second of the server's CPU time
-//! relative to a loop of `recvfrom` and `sendto`: linked sends, which keep order, 0.81 (with deferred completions each link
-//! needs its own pass); independent sends, which may overtake one that has to wait, 0.95; one `sendmmsg`, which keeps
-//! order and needs no completions, 1.06.
+//! Sends through the ring are slower. Measured on loopback with 510 bytes, in datagrams per second of the server's CPU
+//! time relative to a loop of `recvfrom` and `sendto`: linked sends, which keep order, 0.81 (with deferred completions
+//! each link needs its own pass); independent sends, which may overtake one that has to wait, 0.95; one `sendmmsg`,
+//! which keeps order and needs no completions, 1.06.
 
 use super::ops::Ops;
 use super::settings::EngineSettings;

@@ -1,7 +1,7 @@
 //! The name of a socket, listener or connection of one engine.
 
-/// Names a socket of one engine: a slot, and the generation of its tenant. An `Id` that was closed never names the slot's
-/// next tenant.
+/// Names a socket of one engine: a slot, and the generation of its tenant. An `Id` that was closed never names the
+/// slot's next tenant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Id {
     pub(super) slot: u32,
@@ -18,8 +18,8 @@ impl Id {
         generation: u32::MAX,
     };
 
-    /// The slot: small and dense, for tables of one's own beside the engine's. It is reused after the socket has closed.
-    /// Datagram sockets have slots of their own, streams (listeners and connections) have theirs.
+    /// The slot: small and dense, for tables of one's own beside the engine's. It is reused after the socket has
+    /// closed. Datagram sockets have slots of their own, streams (listeners and connections) have theirs.
     #[must_use]
     pub fn slot(self) -> usize {
         self.slot as usize

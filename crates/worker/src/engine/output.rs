@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Bytes of a file that are read at a time where they have to be copied: the most that a TLS record holds (RFC 8446 5.1).
+/// Bytes of a file that are read at a time where they have to be copied: the most that a TLS record holds (RFC 8446
+/// 5.1).
 const FILE_PIECE: usize = 16_384;
 
 /// What a protocol writes one connection's bytes to. What is queued leaves with the engine's next pass.

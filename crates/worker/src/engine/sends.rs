@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// The arena has no room for another datagram until some are sent. The datagram was not queued; the caller decides whether
-/// to drop and count it or to retry after the next turn.
+/// The arena has no room for another datagram until some are sent. The datagram was not queued; the caller decides
+/// whether to drop and count it or to retry after the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the send arena is full: send again after the next turn, or raise arena_bytes")]
 pub struct Full;

@@ -15,26 +15,27 @@ const LARGEST_STREAM_BUFFER: usize = 1 << 20;
 /// Settings of an engine. They apply to all of its sockets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
-    /// Datagrams per system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one `sendto`
-    /// per datagram: the reference of all comparisons.
+    /// Datagrams per system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one
+    /// `sendto` per datagram: the reference of all comparisons.
     pub datagram_batch: usize,
-    /// The largest payload received completely, in bytes; longer ones are truncated and marked. 65,535 by default, because
-    /// merged datagrams ([`gro`](Self::gro)) need it. Unused parts of the buffers are never touched.
+    /// The largest payload received completely, in bytes; longer ones are truncated and marked. 65,535 by default,
+    /// because merged datagrams ([`gro`](Self::gro)) need it. Unused parts of the buffers are never touched.
     pub receive_buffer_bytes: usize,
-    /// Sends consecutive datagrams of one size to one peer as one message (`UDP_SEGMENT`), up to 64 datagrams and 65,507
-    /// bytes; the kernel or the device segments it. Off by default.
+    /// Sends consecutive datagrams of one size to one peer as one message (`UDP_SEGMENT`), up to 64 datagrams and
+    /// 65,507 bytes; the kernel or the device segments it. Off by default.
     pub coalesce: bool,
-    /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) splits them again. Off by default.
-    /// In a socket group, set it for all members or for none.
+    /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) splits them again. Off by
+    /// default. In a socket group, set it for all members or for none.
     pub gro: bool,
     /// Maximum bytes of one connection lent per event, 1 to 1,048,576; 65,536 by default. All connections of an engine
     /// share one such buffer.
     pub stream_buffer_bytes: usize,
-    /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by default.
+    /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by
+    /// default.
     pub stream_queue_bytes: usize,
-    /// Memory for queued datagrams, in bytes, rounded up to 64 KiB. 8 MiB by default, enough for the replies to a batch of
-    /// 64 datagrams of the largest size. The same amount is reserved for the bytes that connections write in one turn;
-    /// more is allocated as needed. Unused memory is never touched.
+    /// Memory for queued datagrams, in bytes, rounded up to 64 KiB. 8 MiB by default, enough for the replies to a batch
+    /// of 64 datagrams of the largest size. The same amount is reserved for the bytes that connections write in one
+    /// turn; more is allocated as needed. Unused memory is never touched.
     pub arena_bytes: usize,
     /// The policy of the memory above; by default that of the worker's other memory.
     pub memory: Option<MemoryPolicy>,

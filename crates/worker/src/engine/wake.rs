@@ -28,8 +28,8 @@ struct Shared {
 impl Waker {
     /// Makes the engine's current or next turn return soon.
     pub fn wake(&self) {
-        // Sequentially consistent, like `Wakeable::wait`: either this store is seen before the wait, or the wait is seen
-        // here.
+        // Sequentially consistent, like `Wakeable::wait`: either this store is seen before the wait, or the wait is
+        // seen here.
         if self.shared.woken.swap(true, Ordering::SeqCst) {
             return;
         }

@@ -5,11 +5,12 @@ use crate::watch::{OUTGOING, code, load, only};
 use socket2::SockFilter;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes captured of each received datagram: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header (8).
+/// Bytes captured of each received datagram: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header
+/// (8).
 const SNAP_BYTES: u32 = 68;
 
-/// The headers of a sent datagram: IPv4 without options or IPv6, and UDP. The kernel does not report the queue of a frame,
-/// so the program encodes it in the length: it captures as many additional bytes as the queue's number.
+/// The headers of a sent datagram: IPv4 without options or IPv6, and UDP. The kernel does not report the queue of a
+/// frame, so the program encodes it in the length: it captures as many additional bytes as the queue's number.
 const SENT_IPV4_BYTES: usize = 28;
 const SENT_IPV6_BYTES: usize = 48;
 

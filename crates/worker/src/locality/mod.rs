@@ -18,7 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// sampled.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that requests an unused group number.
+/// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that requests an unused group
+/// number.
 const PACKET_FANOUT: i32 = 18;
 const PACKET_FANOUT_CPU: u32 = 2;
 const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
@@ -52,15 +53,15 @@ pub struct Sighting {
     pub source: SocketAddr,
     /// The receiver.
     pub destination: SocketAddr,
-    /// For received datagrams, the CPU that ran the kernel's receive path, after RPS if that is enabled; for sent ones, the
-    /// CPU that passed it to the device.
+    /// For received datagrams, the CPU that ran the kernel's receive path, after RPS if that is enabled; for sent ones,
+    /// the CPU that passed it to the device.
     pub cpu: u32,
     /// The transmit queue; `None` for received datagrams and for frames too short to determine it.
     pub queue: Option<u16>,
 }
 
-/// Observes on which CPU datagrams are received or sent. It watches one direction of one device, costs a short filter per
-/// frame of the address family, and works on any device, including loopback.
+/// Observes on which CPU datagrams are received or sent. It watches one direction of one device, costs a short filter
+/// per frame of the address family, and works on any device, including loopback.
 ///
 /// It does not see fragments or IPv6 datagrams with extension headers.
 #[derive(Debug)]
@@ -111,7 +112,8 @@ impl Observer {
         })
     }
 
-    /// Passes the datagrams observed since the last call, at most `most`, to `each`, without waiting. Returns their number.
+    /// Passes the datagrams observed since the last call, at most `most`, to `each`, without waiting. Returns their
+    /// number.
     ///
     /// # Errors
     /// The kernel's error, for instance if the device has disappeared.
@@ -148,8 +150,8 @@ impl Observer {
     }
 }
 
-/// The number of CPUs of the machine, including offline ones: the group delivers a frame to the member whose index is the
-/// CPU's number modulo the number of members.
+/// The number of CPUs of the machine, including offline ones: the group delivers a frame to the member whose index is
+/// the CPU's number modulo the number of members.
 fn cpus() -> Result<u32, WatchError> {
     let configured = sysconf(SysconfVar::_NPROCESSORS_CONF).map_err(io::Error::from);
     let configured = check("count the CPUs", configured)?;

@@ -10,8 +10,8 @@ pub(super) fn whole(snap: u32) -> Vec<SockFilter> {
     program
 }
 
-/// Truncates every frame that the device received to `least + (field >> shift & mask)` bytes, with a field of `SKF_AD_*`;
-/// drops sent frames.
+/// Truncates every frame that the device received to `least + (field >> shift & mask)` bytes, with a field of
+/// `SKF_AD_*`; drops sent frames.
 pub(super) fn field_as_length(field: i32, shift: u32, mask: u32, least: u32) -> Vec<SockFilter> {
     let mut program = Vec::from(only(libc::SKF_AD_PKTTYPE, OUTGOING, false));
     program.extend([

@@ -1,8 +1,8 @@
-//! Reads long frames with distinct heads. Input: a device. Output: the head of each frame, with its hash, its queue and the
-//! CPU that the kernel received it on.
+//! Reads long frames with distinct heads. Input: a device. Output: the head of each frame, with its hash, its queue and
+//! the CPU that the kernel received it on.
 //!
-//! Six sockets see every frame. The filter of each captures the head and as many additional bytes as one byte of the hash,
-//! the queue or the CPU. Captures with the same head belong to the same frame.
+//! Six sockets see every frame. The filter of each captures the head and as many additional bytes as one byte of the
+//! hash, the queue or the CPU. Captures with the same head belong to the same frame.
 
 use super::filter;
 use crate::watch::{WatchError, attach, index_of, open, read};
@@ -86,7 +86,7 @@ impl HeadReceiver {
         Ok(())
     }
 
-    /// Frames shorter than [`LEAST_FRAME_BYTES`] of which a value was lost.
+    /// Frames shorter than [`HEAD_BYTES`]; they are skipped.
     #[must_use]
     pub fn too_short(&self) -> u64 {
         self.too_short

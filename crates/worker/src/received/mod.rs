@@ -1,13 +1,15 @@
-//! Reads the frames that a device receives, with the hash and the queue that it assigned. Input: a device. Output: frames.
+//! Reads the frames that a device receives, with the hash and the queue that it assigned. Input: a device. Output:
+//! frames.
 //!
 //! [`Receiver`] accepts any frames, and misses frames with equal timestamps. [`HeadReceiver`] misses none and also
 //! reports the CPU, but requires long frames with distinct heads, such as those of an experiment.
 //!
-//! Packet sockets do not report the device's hash: the kernel recomputes `tp_rxhash` if the device hashed only addresses
-//! (`skb_get_hash`). A classic BPF filter can read the device's values (`SKF_AD_RXHASH`, `SKF_AD_QUEUE`), but can only
-//! return a length to truncate the frame to. So the values are encoded in lengths: one socket gets whole frames, and each of
-//! the others gets them truncated to one byte plus the value of five bits of the hash or of the queue. Captures with the
-//! same timestamp in nanoseconds belong to the same frame (`SO_TIMESTAMPNS`: one timestamp for all sockets).
+//! Packet sockets do not report the device's hash: the kernel recomputes `tp_rxhash` if the device hashed only
+//! addresses (`skb_get_hash`). A classic BPF filter can read the device's values (`SKF_AD_RXHASH`, `SKF_AD_QUEUE`), but
+//! can only return a length to truncate the frame to. So the values are encoded in lengths: one socket gets whole
+//! frames, and each of the others gets them truncated to one byte plus the value of five bits of the hash or of the
+//! queue. Captures with the same timestamp in nanoseconds belong to the same frame (`SO_TIMESTAMPNS`: one timestamp for
+//! all sockets).
 
 mod filter;
 mod heads;

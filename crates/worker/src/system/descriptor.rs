@@ -25,8 +25,8 @@ pub(crate) fn own_table(mut kept: Vec<RawFd>) -> io::Result<Vec<OwnedFd>> {
         first = descriptor + 1;
     }
     close_range(first, u32::MAX)?;
-    // SAFETY: `unshare` copied each of these numbers into this thread's new table, they were not closed above, and nothing
-    // else in this table owns them.
+    // SAFETY: `unshare` copied each of these numbers into this thread's new table, they were not closed above, and
+    // nothing else in this table owns them.
     let owned = |descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) };
     Ok(order.into_iter().map(owned).collect())
 }
@@ -36,7 +36,8 @@ fn close_range(first: u32, last: u32) -> io::Result<()> {
     if last < first {
         return Ok(());
     }
-    // SAFETY: the table was just copied for this thread only, so that nothing else in the process uses these numbers in it.
+    // SAFETY: the table was just copied for this thread only, so that nothing else in the process uses these numbers in
+    // it.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if result == 0 {
         Ok(())

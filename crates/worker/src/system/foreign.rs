@@ -10,7 +10,8 @@ pub(crate) fn open_process(process: u32) -> io::Result<OwnedFd> {
     descriptor(result)
 }
 
-/// A duplicate of a descriptor of another process. It refers to the same open file; closing it does not close the other.
+/// A duplicate of a descriptor of another process. It refers to the same open file; closing it does not close the
+/// other.
 pub(crate) fn duplicate(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };

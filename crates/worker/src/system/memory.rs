@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends up
-/// on the node of the worker that uses it.
+/// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends
+/// up on the node of the worker that uses it.
 ///
-/// A slice covers only the requested range. System calls use [`Pages::pointer`] instead, so that no reference covers bytes
-/// that the kernel may be accessing.
+/// A slice covers only the requested range. System calls use [`Pages::pointer`] instead, so that no reference covers
+/// bytes that the kernel may be accessing.
 #[derive(Debug)]
 pub(crate) struct Pages {
     start: NonNull<u8>,
@@ -17,8 +17,8 @@ pub(crate) struct Pages {
     mapping: Arc<Mapping>,
 }
 
-/// The addresses of a mapping, which stays mapped as long as this value exists. It gives no access to the bytes, so it may
-/// be sent to any thread.
+/// The addresses of a mapping, which stays mapped as long as this value exists. It gives no access to the bytes, so it
+/// may be sent to any thread.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     addresses: Range<usize>,
@@ -71,8 +71,8 @@ impl Pages {
     /// When the range leaves the mapping.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.length);
-        // SAFETY: the range is inside the mapping, which is initialised (zeroed) memory; writers need `&mut self`, and the
-        // engines let the kernel write only to parts that are not lent.
+        // SAFETY: the range is inside the mapping, which is initialised (zeroed) memory; writers need `&mut self`, and
+        // the engines let the kernel write only to parts that are not lent.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.end - range.start) }
     }
 
@@ -103,9 +103,9 @@ impl Pages {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let start = std::ptr::with_exposed_provenance_mut(self.addresses.start);
-        // SAFETY: this value owns the mapping. All slices borrow from `Pages`, which holds a reference to this value and
-        // therefore no longer exists. The result is ignored: `munmap` of a whole mapping fails only for arguments that were
-        // never mapped.
+        // SAFETY: this value owns the mapping. All slices borrow from `Pages`, which holds a reference to this value
+        // and therefore no longer exists. The result is ignored: `munmap` of a whole mapping fails only for arguments
+        // that were never mapped.
         unsafe { libc::munmap(start, self.addresses.len()) };
     }
 }

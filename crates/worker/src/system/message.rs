@@ -12,14 +12,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// The distance between the starts of two buffers: an odd number of cache lines. With a power of two all headers of a batch
-/// would map to a few sets of the cache.
+/// The distance between the starts of two buffers: an odd number of cache lines. With a power of two all headers of a
+/// batch would map to a few sets of the cache.
 pub(crate) fn stride(buffer_bytes: usize) -> usize {
     (buffer_bytes.div_ceil(LINE) | 1) * LINE
 }
 
-/// Message headers and the parts that they point at. All are read and written only through cells and never move, so that
-/// the pointers between them, and those that the kernel holds, stay valid.
+/// Message headers and the parts that they point at. All are read and written only through cells and never move, so
+/// that the pointers between them, and those that the kernel holds, stay valid.
 struct Headers {
     headers: Vec<UnsafeCell<libc::mmsghdr>>,
     vectors: Vec<UnsafeCell<libc::iovec>>,
@@ -69,15 +69,16 @@ fn cells<T>(count: usize, make: impl Fn() -> T) -> Vec<UnsafeCell<T>> {
 
 /// Reads or writes a part through its cell, which keeps the pointers to it valid.
 fn touch<T, R>(part: &UnsafeCell<T>, act: impl FnOnce(&mut T) -> R) -> R {
-    // SAFETY: parts are private to a batch, whose methods run one after another on one thread and never nest accesses to one
-    // part, so that no other reference exists; the kernel accesses them only during calls that such a method makes.
+    // SAFETY: parts are private to a batch, whose methods run one after another on one thread and never nest accesses
+    // to one part, so that no other reference exists; the kernel accesses them only during calls that such a method
+    // makes.
     act(unsafe { &mut *part.get() })
 }
 
 /// A message header without address, buffer and control messages.
 pub(crate) fn empty_header() -> libc::msghdr {
-    // SAFETY: `msghdr` is a plain C structure, for which all zeros is a valid value meaning "not set". It cannot be built
-    // field by field because some C libraries have private padding in it.
+    // SAFETY: `msghdr` is a plain C structure, for which all zeros is a valid value meaning "not set". It cannot be
+    // built field by field because some C libraries have private padding in it.
     unsafe { std::mem::zeroed() }
 }
 
@@ -126,12 +127,12 @@ impl ReceiveBatch {
         self.control_bytes > 0
     }
 
-    /// Receives the available messages, up to a full batch, without waiting; returns their number. The messages are lent
-    /// until the next call.
+    /// Receives the available messages, up to a full batch, without waiting; returns their number. The messages are
+    /// lent until the next call.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, into: &mut Vec<Message>) -> io::Result<usize> {
         into.clear();
-        // SAFETY: every header points at parts and at a buffer of this batch, which outlive the call; no reference into the
-        // buffers exists, because it would borrow the batch, which `&mut self` excludes.
+        // SAFETY: every header points at parts and at a buffer of this batch, which outlive the call; no reference into
+        // the buffers exists, because it would borrow the batch, which `&mut self` excludes.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -259,10 +260,11 @@ impl SendBatch {
         self.used += 1;
     }
 
-    /// Sends the batch; returns how many messages, from the first, the kernel accepted. An error is that of the first one.
+    /// Sends the batch; returns how many messages, from the first, the kernel accepted. An error is that of the first
+    /// one.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        // SAFETY: the headers in use point at parts of this batch and at the bytes of the arena passed to `push`; the arena
-        // keeps them until the caller, which holds both, releases them after this call.
+        // SAFETY: the headers in use point at parts of this batch and at the bytes of the arena passed to `push`; the
+        // arena keeps them until the caller, which holds both, releases them after this call.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),

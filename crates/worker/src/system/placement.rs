@@ -57,12 +57,12 @@ pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result
     checked(result)
 }
 
-/// Sets the policy of a range of mapped pages; pages already touched are moved if possible. `range` must start at a page
-/// boundary.
+/// Sets the policy of a range of mapped pages; pages already touched are moved if possible. `range` must start at a
+/// page boundary.
 pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &[u32]) -> io::Result<()> {
     let mode = Mode::new(policy, present);
-    // SAFETY: the kernel only reads the mask, which outlives the call, and no more bits than it has. The call changes the
-    // location of pages, not their contents; a range that is not mapped is rejected.
+    // SAFETY: the kernel only reads the mask, which outlives the call, and no more bits than it has. The call changes
+    // the location of pages, not their contents; a range that is not mapped is rejected.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,

@@ -1,9 +1,9 @@
 //! Waits until sockets are ready, with deadlines in nanoseconds and 64-bit tokens.
 //!
 //! epoll installs a callback on each watched socket. The kernel runs it for every datagram that the socket sends or
-//! receives, even if no thread waits: 110 of 2,700 ns per datagram sent (journal, 2026-11-20-engines). A busy worker does
-//! not need these calls. So few sockets are passed to each wait (`ppoll`), which installs the callbacks only for its
-//! duration; more sockets are watched by epoll.
+//! receives, even if no thread waits: 110 of 2,700 ns per datagram sent (journal, 2026-11-20-engines). A busy worker
+//! does not need these calls. So few sockets are passed to each wait (`ppoll`), which installs the callbacks only for
+//! its duration; more sockets are watched by epoll.
 
 use crate::time::Time;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -51,8 +51,8 @@ pub(crate) struct Ready {
 
 /// A set of sockets whose readiness can be polled and waited for.
 ///
-/// A ready socket is reported at least once before it is drained, and again if it becomes ready after that. A condition may
-/// be reported repeatedly while it lasts.
+/// A ready socket is reported at least once before it is drained, and again if it becomes ready after that. A condition
+/// may be reported repeatedly while it lasts.
 #[derive(Debug)]
 pub(crate) struct Poll {
     watched: Watched,
@@ -63,14 +63,14 @@ pub(crate) struct Poll {
 
 #[derive(Debug)]
 enum Watched {
-    /// At most [`FEW`], level-triggered: the kernel's entries, and the token of each. A condition is reported as long as it
-    /// lasts.
+    /// At most [`FEW`], level-triggered: the kernel's entries, and the token of each. A condition is reported as long
+    /// as it lasts.
     Few {
         sockets: Vec<libc::pollfd>,
         tokens: Vec<u64>,
     },
-    /// Any number, edge-triggered: each condition is reported once, so that 65,536 idle sockets cost nothing and a busy one
-    /// is not reported again before it is drained.
+    /// Any number, edge-triggered: each condition is reported once, so that 65,536 idle sockets cost nothing and a busy
+    /// one is not reported again before it is drained.
     Many {
         epoll: Epoll,
         /// The kernel or a seccomp filter does not support `epoll_pwait2` (Linux 5.11): `ppoll` waits on the epoll
@@ -256,8 +256,8 @@ fn wait(epoll: &Epoll, events: &mut [EpollEvent], until: Time, while_waiting: &S
     let timeout = timespec(until);
     let timeout_pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let mask: *const libc::sigset_t = while_waiting.as_ref();
-    // SAFETY: the kernel writes at most as many events as the slice holds; timeout and mask outlive the call, and the mask is
-    // at least as long as the size passed.
+    // SAFETY: the kernel writes at most as many events as the slice holds; timeout and mask outlive the call, and the
+    // mask is at least as long as the size passed.
     returned(unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,

@@ -17,8 +17,8 @@ pub(crate) struct Binding {
     pub(crate) free_bind: bool,
 }
 
-/// Accepts a connection. Its descriptor is non-blocking if `non_blocking` is set; Nagle's algorithm and buffer sizes are
-/// inherited from the listener.
+/// Accepts a connection. Its descriptor is non-blocking if `non_blocking` is set; Nagle's algorithm and buffer sizes
+/// are inherited from the listener.
 pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
     let blocking = if non_blocking { libc::SOCK_NONBLOCK } else { 0 };
     let (connection, peer) = SockRef::from(&listener).accept4(libc::SOCK_CLOEXEC | blocking)?;
@@ -26,8 +26,8 @@ pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result
     Ok((connection.into(), peer.as_socket().ok_or_else(unknown)?))
 }
 
-/// Starts to open a connection. Nagle's algorithm is off: bytes queued in a turn are sent in one call in any case, and the
-/// last segment must not wait for an acknowledgement.
+/// Starts to open a connection. Nagle's algorithm is off: bytes queued in a turn are sent in one call in any case, and
+/// the last segment must not wait for an acknowledgement.
 pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
     let kind = socket2::Type::STREAM.nonblocking();
     let socket = socket2::Socket::new(socket2::Domain::for_address(to), kind, None)?;
@@ -86,8 +86,8 @@ pub(crate) fn receive(connection: BorrowedFd<'_>, into: &mut [u8]) -> io::Result
     )?)
 }
 
-/// Sends as much as the send buffer has room for. With `more` the kernel holds back the last partial segment, because more
-/// bytes follow immediately.
+/// Sends as much as the send buffer has room for. With `more` the kernel holds back the last partial segment, because
+/// more bytes follow immediately.
 pub(crate) fn send(connection: BorrowedFd<'_>, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
     let mut flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     flags.set(MsgFlags::from_bits_retain(libc::MSG_MORE), more);

@@ -162,8 +162,8 @@ fn runs_that_the_path_cannot_cut_are_sent_one_by_one_in_order() {
     }
 }
 
-/// Sends to a socket of this process that takes no more until it is read: a pair of UNIX sockets stands for a device that
-/// is slower than its sender, as they block in the same way and at once.
+/// Sends to a socket of this process that takes no more until it is read: a pair of UNIX sockets stands for a device
+/// that is slower than its sender, as they block in the same way and at once.
 struct Blocked {
     close_early: bool,
 }

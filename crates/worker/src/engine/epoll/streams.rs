@@ -1,7 +1,7 @@
 //! Connections over epoll. Input: readiness events. Output: connections accepted and opened, bytes lent and sent.
 //!
-//! Events are edge-triggered: epoll reports each condition once, when it begins. The state is kept here until a call finds
-//! that the condition has ended. A request therefore costs one receive, one send, and a share of the turn's wait.
+//! Events are edge-triggered: epoll reports each condition once, when it begins. The state is kept here until a call
+//! finds that the condition has ended. A request therefore costs one receive, one send, and a share of the turn's wait.
 
 use super::Readiness;
 use crate::engine::cause::Cause;

@@ -49,8 +49,9 @@ impl Network {
         self.alone(Kind::Datagrams, address)
     }
 
-    /// Sockets that share an address. `steer` maps a datagram's source and destination to the index of a socket. An index
-    /// out of range drops the datagram, so that a wrong program is noticed; Linux would fall back to its own hash.
+    /// Sockets that share an address. `steer` maps a datagram's source and destination to the index of a socket. An
+    /// index out of range drops the datagram, so that a wrong program is noticed; Linux would fall back to its own
+    /// hash.
     ///
     /// # Errors
     /// `AddrInUse`.
@@ -94,8 +95,8 @@ impl Network {
         }
     }
 
-    /// A seat for an engine on another thread. The clock advances only while every seat's engine waits. If all seats are
-    /// created before the first thread starts, the run does not depend on which thread starts first.
+    /// A seat for an engine on another thread. The clock advances only while every seat's engine waits. If all seats
+    /// are created before the first thread starts, the run does not depend on which thread starts first.
     #[must_use]
     pub fn seat(&self) -> Seat {
         Seat {

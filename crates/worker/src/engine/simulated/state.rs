@@ -1,7 +1,8 @@
 //! The state of a simulated network: messages in transit, queued events, waiting engines, and the clock.
 //!
-//! Datagrams may be lost, duplicated and reordered. Connections are reliable and ordered. Their bytes arrive in segments of
-//! random length, derived from the seed, and unread bytes limit what the other end may send, like a receive window.
+//! Datagrams may be lost, duplicated and reordered. Connections are reliable and ordered. Their bytes arrive in
+//! segments of random length, derived from the seed, and unread bytes limit what the other end may send, like a receive
+//! window.
 
 mod seats;
 
@@ -22,7 +23,8 @@ const START: Time = Time::from_nanoseconds(1_000_000_000);
 /// The first port assigned when port 0 is requested: RFC 6335, section 6.
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 
-/// Bytes that an end may have sent before the other end has read them: about Linux's initial receive window on Ethernet.
+/// Bytes that an end may have sent before the other end has read them: about Linux's initial receive window on
+/// Ethernet.
 const WINDOW: usize = 65_536;
 
 /// The longest segment: the payload of a 1,500-byte packet.
@@ -310,8 +312,8 @@ impl State {
         }
     }
 
-    /// Closes an end. A connection is reset if `reset` is set or bytes are unread. The address becomes free when the last
-    /// member of a group is closed.
+    /// Closes an end. A connection is reset if `reset` is set or bytes are unread. The address becomes free when the
+    /// last member of a group is closed.
     pub(super) fn close(&mut self, number: usize, reset: bool) {
         let end = &mut self.ends[number];
         if end.gone {

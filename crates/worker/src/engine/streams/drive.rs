@@ -1,5 +1,5 @@
-//! The life cycle of a stream, common to all engines: open, send, settle, end. A [`StreamDriver`] adds the engine-specific
-//! part: watching, receiving and sending.
+//! The life cycle of a stream, common to all engines: open, send, settle, end. A [`StreamDriver`] adds the
+//! engine-specific part: watching, receiving and sending.
 
 use super::{FlushedStream, Handle, Phase, Request, Stream};
 use crate::engine::cause::Cause;

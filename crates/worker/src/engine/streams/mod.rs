@@ -1,8 +1,8 @@
 //! The listeners and connections of one engine: send queues, the owner's requests, and the life cycle that all engines
 //! share (`drive`).
 //!
-//! An idle connection holds no buffer: received data is lent from the engine's memory, and queued data is sent in the next
-//! pass. Only data that the kernel did not accept stays, in memory owned by the connection.
+//! An idle connection holds no buffer: received data is lent from the engine's memory, and queued data is sent in the
+//! next pass. Only data that the kernel did not accept stays, in memory owned by the connection.
 
 mod drive;
 mod flush;

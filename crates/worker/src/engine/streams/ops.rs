@@ -46,7 +46,8 @@ impl Ops {
     }
 
     /// Opens a connection to `to` in the next pass. The result is [`Event::Opened`](crate::engine::Event::Opened), or
-    /// [`Event::Closed`](crate::engine::Event::Closed) with the cause. Bytes written before it is open are sent when it is.
+    /// [`Event::Closed`](crate::engine::Event::Closed) with the cause. Bytes written before it is open are sent when it
+    /// is.
     pub fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> Id {
         let mut stream = Stream::new(Handle::None, Phase::Connecting);
         stream.request = Some(Box::new(Request {
@@ -74,7 +75,8 @@ impl Ops {
         self.write_with(id, bytes.len(), |room| room.copy_from_slice(bytes))
     }
 
-    /// Like [`write`](Self::write), for `length` bytes that `fill` writes. The memory passed to `fill` has arbitrary contents.
+    /// Like [`write`](Self::write), for `length` bytes that `fill` writes. The memory passed to `fill` has arbitrary
+    /// contents.
     ///
     /// # Errors
     /// Same as [`write`](Self::write); `fill` is not called then.

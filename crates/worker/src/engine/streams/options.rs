@@ -7,8 +7,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// The local address. With port 0 the kernel chooses the port when it knows the peer (`IP_BIND_ADDRESS_NO_PORT`), so
-    /// that each local address has about 28,000 ports (`net.ipv4.ip_local_port_range`) per peer address and port.
+    /// The local address. With port 0 the kernel chooses the port when it knows the peer (`IP_BIND_ADDRESS_NO_PORT`),
+    /// so that each local address has about 28,000 ports (`net.ipv4.ip_local_port_range`) per peer address and port.
     /// With `None` the route determines the address.
     pub local: Option<SocketAddr>,
     /// Allows a local address that no device has (`IP_FREEBIND`), for instance from a prefix routed to this machine.

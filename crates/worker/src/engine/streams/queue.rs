@@ -1,7 +1,7 @@
 //! The send queues of connections: one list of pieces per connection, over one outbox that holds all copies of a turn.
 //!
-//! Every pass empties the outbox: data that the kernel did not accept moves to memory owned by the connection. So a peer
-//! that stops reading occupies only memory of its own connection.
+//! Every pass empties the outbox: data that the kernel did not accept moves to memory owned by the connection. So a
+//! peer that stops reading occupies only memory of its own connection.
 
 use crate::system::memory::Pages;
 use std::fs::File;
@@ -127,8 +127,8 @@ impl Outgoing {
         &self.outbox
     }
 
-    /// Queues `length` bytes that `fill` writes. Consecutive writes of one connection become one piece. If the outbox has
-    /// no room, the bytes go to memory owned by the connection.
+    /// Queues `length` bytes that `fill` writes. Consecutive writes of one connection become one piece. If the outbox
+    /// has no room, the bytes go to memory owned by the connection.
     pub(crate) fn copy(&mut self, queue: &mut Queue, length: usize, fill: impl FnOnce(&mut [u8])) {
         if length == 0 {
             return;

@@ -36,7 +36,8 @@ const COMPLETIONS: u32 = 4_096;
 /// Provided buffers per message of a batch: one is lent, the others can fill meanwhile.
 const BUFFERS_PER_MESSAGE: usize = 4;
 
-/// The minimum number of provided buffers: twice what the kernel receives from one socket before it polls the next (32).
+/// The minimum number of provided buffers: twice what the kernel receives from one socket before it polls the next
+/// (32).
 const FEWEST_BUFFERS: usize = 64;
 
 /// `struct io_uring_recvmsg_out`: four words (lengths of name, control and payload; flags) before the received data.

@@ -148,8 +148,8 @@ impl Ring {
         if completion.result < 0 {
             return None;
         }
-        // SAFETY: the kernel opened this descriptor for the accept, and nothing else owns it: a completion is taken once,
-        // and the engine calls this once per completion of an accept.
+        // SAFETY: the kernel opened this descriptor for the accept, and nothing else owns it: a completion is taken
+        // once, and the engine calls this once per completion of an accept.
         Some(unsafe { OwnedFd::from_raw_fd(completion.result) })
     }
 
@@ -163,8 +163,8 @@ impl Ring {
         self.gathers
     }
 
-    /// Queues bytes of a connection. On submission the kernel accepts as many as it has room for and never waits. A full
-    /// send posts no completion; a partial send completes with the number of bytes, a failed one with an error.
+    /// Queues bytes of a connection. On submission the kernel accepts as many as it has room for and never waits. A
+    /// full send posts no completion; a partial send completes with the number of bytes, a failed one with an error.
     pub(crate) fn send(&mut self, descriptor: i32, bytes: &Stable<'_>, user_data: u64) {
         // With MSG_WAITALL and MSG_DONTWAIT a partial send counts as a failure, which is reported.
         let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
@@ -191,9 +191,9 @@ impl Ring {
         if self.ring.submission().is_full() {
             self.submit_now();
         }
-        // SAFETY: the memory that an entry points at stays valid: a receive's header and buffers live in the engine beside
-        // this ring, and its `Drop` ends all operations before they are freed. A send's bytes are `Stable`: they live as
-        // long as that engine. The other operations contain no pointers.
+        // SAFETY: the memory that an entry points at stays valid: a receive's header and buffers live in the engine
+        // beside this ring, and its `Drop` ends all operations before they are freed. A send's bytes are `Stable`: they
+        // live as long as that engine. The other operations contain no pointers.
         match unsafe { self.ring.submission().push(entry) } {
             Ok(()) => self.outstanding += usize::from(entry.get_user_data() & COMPLETES_ON_FAILURE == 0),
             Err(_) => self.fail_busy(),
@@ -223,8 +223,8 @@ impl Ring {
         self.failure = self.submit().err();
     }
 
-    /// Like [`submit_now`](Self::submit_now), for callers that need everything in the kernel before they continue: if it
-    /// does not accept everything, the next submission fails.
+    /// Like [`submit_now`](Self::submit_now), for callers that need everything in the kernel before they continue: if
+    /// it does not accept everything, the next submission fails.
     pub(crate) fn submit_all(&mut self) {
         if !self.is_submitted() {
             self.submit_now();
@@ -234,8 +234,8 @@ impl Ring {
         }
     }
 
-    /// Submits all queued operations and waits for a completion until `until`, with a signal mask. Completions may gather
-    /// until `gathered` if the kernel supports it.
+    /// Submits all queued operations and waits for a completion until `until`, with a signal mask. Completions may
+    /// gather until `gathered` if the kernel supports it.
     pub(crate) fn wait(&mut self, until: Time, gathered: Time, while_waiting: &SigSet) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)?;
         let queued = self.ring.submission().len() as u32;
@@ -260,8 +260,8 @@ impl Ring {
                 _ => &timeout,
             },
         };
-        // SAFETY: the argument and the memory it points at outlive the call and have the kernel's layout; `push` guarantees
-        // that the memory the queued entries point at is valid.
+        // SAFETY: the argument and the memory it points at outlive the call and have the kernel's layout; `push`
+        // guarantees that the memory the queued entries point at is valid.
         let entered = unsafe {
             self.ring
                 .submitter()
@@ -286,8 +286,8 @@ impl Ring {
 
     /// Discards completions until every operation has ended; all must have been cancelled.
     ///
-    /// An operation that the kernel does not end is left to the close of the ring, which cancels it; the kernel accesses
-    /// the memory of operations only within calls of this thread.
+    /// An operation that the kernel does not end is left to the close of the ring, which cancels it; the kernel
+    /// accesses the memory of operations only within calls of this thread.
     pub(crate) fn drain(&mut self) {
         let mut idle = 0;
         while self.outstanding > 0 && idle < IDLE_ROUNDS {
@@ -301,8 +301,8 @@ impl Ring {
     }
 }
 
-/// A wait that ended without a completion is not a failure: it timed out, a signal arrived, or completions must be taken
-/// before more can be submitted.
+/// A wait that ended without a completion is not a failure: it timed out, a signal arrived, or completions must be
+/// taken before more can be submitted.
 fn endured(entered: io::Result<usize>) -> io::Result<()> {
     match entered.map_err(|error| (error.raw_os_error(), error)) {
         Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) | Ok(_) => Ok(()),
@@ -328,8 +328,8 @@ impl BufferRing {
     pub(crate) const DATAGRAMS: u16 = 0;
     pub(crate) const STREAMS: u16 = 1;
 
-    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`. Message receives also store an address of
-    /// `address_bytes` and control messages of `control_bytes`.
+    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`. Message receives also store an address
+    /// of `address_bytes` and control messages of `control_bytes`.
     pub(crate) fn new(
         ring: &Ring,
         group: u16,
@@ -342,8 +342,8 @@ impl BufferRing {
         let mut template = Box::new(empty_header());
         template.msg_namelen = address_bytes as libc::socklen_t;
         template.msg_controllen = control_bytes as _;
-        // SAFETY: the entries are page-aligned, zeroed, long enough for `count`, and live beside the ring in the engine,
-        // whose `Drop` ends all operations before either goes.
+        // SAFETY: the entries are page-aligned, zeroed, long enough for `count`, and live beside the ring in the
+        // engine, whose `Drop` ends all operations before either goes.
         unsafe {
             ring.ring
                 .submitter()
@@ -384,8 +384,8 @@ impl BufferRing {
         let index = usize::from(self.tail & (self.count - 1));
         let address = self.memory.pointer(self.offset(buffer)) as u64;
         let entry: *mut BufRingEntry = self.entries.pointer(index * size_of::<BufRingEntry>()).cast();
-        // SAFETY: the pointer is to an entry inside the mapping, and aligned because the mapping is; the kernel reads only
-        // entries before the published tail, and this one is not before it.
+        // SAFETY: the pointer is to an entry inside the mapping, and aligned because the mapping is; the kernel reads
+        // only entries before the published tail, and this one is not before it.
         let entry = unsafe { &mut *entry };
         entry.set_addr(address);
         entry.set_len(self.buffer_bytes);

@@ -1,5 +1,6 @@
-//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. Queued bytes are
-//! sent with the next submission (`sending.rs`); files and queues of several pieces are sent like by the engine over epoll.
+//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. Queued bytes
+//! are sent with the next submission (`sending.rs`); files and queues of several pieces are sent like by the engine
+//! over epoll.
 
 mod sending;
 
@@ -22,8 +23,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Number and maximum size of the buffers that connections receive into. Larger ones gain little: data that does not fit
-/// one continues in the next, and all of them together should fit the second-level cache.
+/// Number and maximum size of the buffers that connections receive into. Larger ones gain little: data that does not
+/// fit one continues in the next, and all of them together should fit the second-level cache.
 const BUFFERS: u16 = 128;
 const LARGEST_BUFFER: usize = 16_384;
 

@@ -50,8 +50,8 @@ impl State {
             .any(|seat| seat.thread == Some(thread) && seat.parked.is_none())
     }
 
-    /// Resumes one engine while all are parked: the next in turn that has work, after advancing the clock to when one has.
-    /// If nothing will ever happen, the seat `asks` resumes, so that its owner can decide.
+    /// Resumes one engine while all are parked: the next in turn that has work, after advancing the clock to when one
+    /// has. If nothing will ever happen, the seat `asks` resumes, so that its owner can decide.
     pub(in crate::engine::simulated) fn schedule(&mut self, asks: usize) {
         loop {
             self.settle();

@@ -1,8 +1,8 @@
-//! Sends through the ring: a queue of one piece goes to the kernel with the turn's regular submission. The kernel accepts
-//! as much as it has room for during the submission, and posts no completion if that was everything.
+//! Sends through the ring: a queue of one piece goes to the kernel with the turn's regular submission. The kernel
+//! accepts as much as it has room for during the submission, and posts no completion if that was everything.
 //!
-//! Memory is therefore lent only until the next submission. A connection has at most one send in the ring, because a second
-//! one could find the room that the first did not, which would reorder bytes.
+//! Memory is therefore lent only until the next submission. A connection has at most one send in the ring, because a
+//! second one could find the room that the first did not, which would reorder bytes.
 
 use super::super::Completions;
 use super::super::ring::Completion;
@@ -37,7 +37,8 @@ struct Queued {
 }
 
 impl Sending {
-    /// Whether an action waits for the end of a send. A successful send posts no completion, so the engine must not wait.
+    /// Whether an action waits for the end of a send. A successful send posts no completion, so the engine must not
+    /// wait.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited
     }
@@ -53,7 +54,8 @@ impl Sending {
 }
 
 impl Completions {
-    /// Puts a connection's queue into the ring if it is one piece of stable memory and small enough; returns whether it did.
+    /// Puts a connection's queue into the ring if it is one piece of stable memory and small enough; returns whether it
+    /// did.
     pub(super) fn send_whole(&mut self, ops: &mut Ops, slot: u32) -> bool {
         let id = ops.streams.id(slot);
         let stream = ops.streams.at(slot);
