@@ -77,7 +77,7 @@ pub struct Buffers {
     pub plain: Vec<u8>,
 }
 
-/// The result of the last bytes, besides the buffers.
+/// The events of the last bytes, besides the buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct News {
     /// The handshake is complete, and its kind.

@@ -1,4 +1,4 @@
-//! Socket groups on real sockets: bucket order, exact steering, and what is refused.
+//! Socket groups on real sockets: bucket order, exact steering, and rejected settings.
 
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_rss::steer::{self, Families, Program};
@@ -92,7 +92,7 @@ fn a_group_of_listeners_is_not_joined_by_another() {
         text.contains(&format!("TCP {address} is in use")) && text.contains("ss -tlpn"),
         "{text}"
     );
-    // What is left of a connection that the server closed does not keep the address.
+    // A connection in TIME_WAIT, after the server closed it, does not keep the address in use.
     let mut client = TcpStream::connect(address).unwrap();
     let steerer = steering().steerer();
     let tuple = Tuple::new(client.local_addr().unwrap(), address).unwrap();

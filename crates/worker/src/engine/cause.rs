@@ -34,7 +34,7 @@ pub enum Cause {
     /// No descriptor is left (`EMFILE`, `ENFILE`).
     #[error("no descriptor left: raise the limit of open files (ulimit -n)")]
     NoDescriptor,
-    /// The local address and port are taken (`EADDRINUSE`).
+    /// The local address and port are in use (`EADDRINUSE`).
     #[error("the local address and port are in use")]
     AddressInUse,
     /// No device has the local address, or no port is left for it (`EADDRNOTAVAIL`).

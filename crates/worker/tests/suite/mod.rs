@@ -1,4 +1,4 @@
-//! One suite for every engine: what a worker may rely on holds over epoll, over io_uring and in the simulator.
+//! One suite for all engines: the contract that workers rely on, tested on epoll, io_uring and the simulator.
 
 mod cases;
 mod real;
@@ -8,12 +8,12 @@ mod world;
 
 use corelane_worker::engine::EngineSettings;
 
-/// The usual settings.
+/// Default settings.
 fn usual() -> EngineSettings {
     EngineSettings::default()
 }
 
-/// One datagram a system call.
+/// One datagram per system call.
 fn one_at_a_time() -> EngineSettings {
     EngineSettings {
         datagram_batch: 1,

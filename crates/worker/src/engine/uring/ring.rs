@@ -342,8 +342,8 @@ impl BufferRing {
         let mut template = Box::new(empty_header());
         template.msg_namelen = address_bytes as libc::socklen_t;
         template.msg_controllen = control_bytes as _;
-        // SAFETY: the entries are page-aligned, zeroed, long enough for `count`, and live beside the ring in the
-        // engine, whose `Drop` ends all operations before either goes.
+        // SAFETY: the entries are page-aligned, zeroed, large enough for `count`, and live beside the ring in the
+        // engine, whose `Drop` ends all operations before either is freed.
         unsafe {
             ring.ring
                 .submitter()
