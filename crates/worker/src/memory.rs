@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_there_is_refused_before_the_kernel_is_asked() {
+    fn a_missing_node_is_rejected_without_a_system_call() {
         let pages = touched(1);
         let refused = Buffers::new([&pages]).place(MemoryPolicy::Node(999)).unwrap_err();
         assert!(refused.to_string().contains("node 999"), "{refused}");

@@ -106,12 +106,12 @@ mod tests {
             sentence(both.iter()).unwrap(),
             "memory interleave, buffers node:1; pages of buffers: 25.0 % on node 0, 75.0 % on node 1"
         );
-        let untold = WorkerMemory {
+        let unknown = WorkerMemory {
             buffer_pages_by_node: None,
             unknown: Some("no NUMA".to_owned()),
             ..on(&[])
         };
-        assert!(sentence([&untold].into_iter()).unwrap().ends_with("no NUMA"));
+        assert!(sentence([&unknown].into_iter()).unwrap().ends_with("no NUMA"));
         assert_eq!(sentence(std::iter::empty()), None);
     }
 }

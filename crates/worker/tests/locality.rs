@@ -184,7 +184,7 @@ fn a_sample_is_a_part_of_all() {
 }
 
 #[test]
-fn a_drain_takes_no_more_than_asked_and_leaves_the_rest() {
+fn a_drain_returns_at_most_the_limit_and_leaves_the_rest() {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = receiver.local_addr().unwrap();
     let Some(mut observer) = observe("lo", to, 1) else {

@@ -142,7 +142,7 @@ proptest! {
 }
 
 #[test]
-fn faults_occur_about_as_often_as_asked_for() {
+fn faults_occur_about_as_often_as_configured() {
     let (_, counters) = run(faulty(3));
     let part = |count: u64| count as f64 / counters.sent as f64;
     for (count, asked) in [

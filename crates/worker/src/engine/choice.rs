@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn epoll_is_chosen_unless_something_else_is_asked_for() {
+    fn epoll_is_chosen_by_default() {
         let chosen = choose(None);
         assert_eq!(chosen, choose(Some(EngineKind::Epoll)));
         assert_eq!((chosen.kind, chosen.reason), (EngineKind::Epoll, None));

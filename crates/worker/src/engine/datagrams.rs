@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_datagrams_come_apart_the_last_one_shorter() {
+    fn merged_datagrams_are_split_the_last_one_shorter() {
         let memory = Pages::new(4_096).unwrap();
         let messages = [
             message(0, 10, 0, false),
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn taking_apart_loses_no_byte_and_counts_right(length in 0u32..9_000, segment in 0u32..3_000) {
+        fn splitting_loses_no_byte_and_counts_correctly(length in 0u32..9_000, segment in 0u32..3_000) {
             let mut memory = Pages::new(9_000).unwrap();
             for (index, byte) in memory.bytes_mut(0..9_000).iter_mut().enumerate() {
                 *byte = index as u8;

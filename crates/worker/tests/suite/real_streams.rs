@@ -73,7 +73,7 @@ fn gathering(mut engine: impl Engine, world: &dyn World) {
 }
 
 #[test]
-fn what_arrives_gathers_for_as_long_as_asked() {
+fn arrivals_gather_for_the_requested_time() {
     on_real_engines!(gathering);
 }
 

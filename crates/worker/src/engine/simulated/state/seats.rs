@@ -51,8 +51,8 @@ impl State {
     }
 
     /// Resumes one engine while all are parked: the next in turn that has work, after advancing the clock to when one
-    /// has. If nothing will ever happen, the seat `asks` resumes, so that its owner can decide.
-    pub(in crate::engine::simulated) fn schedule(&mut self, asks: usize) {
+    /// has. If nothing will ever happen, the seat `caller` resumes, so that its owner can decide.
+    pub(in crate::engine::simulated) fn schedule(&mut self, caller: usize) {
         loop {
             self.settle();
             let due = |place: &usize| {
@@ -71,7 +71,7 @@ impl State {
             match deadlines.chain(arrivals).min() {
                 Some(next) if next != Time::NEVER => self.now = next,
                 _ => {
-                    self.seats[asks].parked = None;
+                    self.seats[caller].parked = None;
                     return;
                 }
             }
