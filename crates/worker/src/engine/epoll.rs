@@ -83,7 +83,7 @@ impl Readiness {
         if event.failed && !receives {
             let socket = ops.sockets.at(slot).socket.as_ref();
             if let Some(Ok(Some(error))) = socket.map(|socket| socket.kernel().take_error()) {
-                ops.complain(slot, Cause::from_error(&error));
+                ops.report_error(slot, Cause::from_error(&error));
             }
         }
     }
@@ -134,7 +134,7 @@ impl Readiness {
         }
         self.ready.push_back(slot);
         if error.kind() != io::ErrorKind::Interrupted {
-            ops.complain(slot, cause);
+            ops.report_error(slot, cause);
         }
     }
 }

@@ -163,7 +163,7 @@ impl Driver for Simulated {
         self.messages.clear();
         for event in arrived {
             let EndEvent::Datagram(peer, payload) = event else {
-                ops.complain(id.slot() as u32, Cause::Refused);
+                ops.report_error(id.slot() as u32, Cause::Refused);
                 continue;
             };
             let length = payload.len().min(self.settings.receive_buffer_bytes);

@@ -94,7 +94,7 @@ pub(super) enum EndEvent {
     /// A datagram arrived: its source and payload.
     Datagram(SocketAddr, Payload),
     /// No socket was bound at the destination of an earlier datagram.
-    Complaint,
+    PortClosed,
     /// The connection is open.
     Opened,
     /// No listener at the destination.
@@ -386,7 +386,7 @@ impl State {
             let mut senders = senders.iter().flat_map(|group| &group.members);
             let connected = |sender: &&usize| self.ends.get(**sender).is_some_and(|end| end.peer == Some(to));
             if let Some(sender) = senders.find(connected).copied() {
-                self.depart(Travel::Event(sender, EndEvent::Complaint));
+                self.depart(Travel::Event(sender, EndEvent::PortClosed));
             }
             return;
         };

@@ -141,7 +141,7 @@ impl Completions {
                 if cause.is_final() {
                     ops.abandoned(slot, cause);
                 } else {
-                    ops.complain(slot, cause);
+                    ops.report_error(slot, cause);
                 }
             }
             _ => {}
@@ -220,7 +220,7 @@ impl Driver for Completions {
             on.event(ops, now, id, Event::Datagrams(datagrams));
         }
         for arrival in self.arrived.drain(..count) {
-            self.buffers.give(arrival.buffer);
+            self.buffers.recycle(arrival.buffer);
         }
         self.buffers.publish();
         Some((lent, now))

@@ -359,7 +359,7 @@ impl BufferRing {
             tail: 0,
             template,
         };
-        (0..count).for_each(|buffer| buffers.give(buffer));
+        (0..count).for_each(|buffer| buffers.recycle(buffer));
         buffers.publish();
         Ok(buffers)
     }
@@ -380,7 +380,7 @@ impl BufferRing {
     }
 
     /// Returns a buffer; the kernel sees it after [`BufferRing::publish`].
-    pub(crate) fn give(&mut self, buffer: u16) {
+    pub(crate) fn recycle(&mut self, buffer: u16) {
         let index = usize::from(self.tail & (self.count - 1));
         let address = self.memory.pointer(self.offset(buffer)) as u64;
         let entry: *mut BufRingEntry = self.entries.pointer(index * size_of::<BufRingEntry>()).cast();

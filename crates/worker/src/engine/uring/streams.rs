@@ -327,7 +327,7 @@ impl StreamDriver for Completions {
             _ => {}
         }
         if let Some(buffer) = completion.buffer.filter(|_| kind == RECEIVE) {
-            self.connections.buffers.give(buffer);
+            self.connections.buffers.recycle(buffer);
             self.connections.buffers.publish();
         }
         true
