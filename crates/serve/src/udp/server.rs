@@ -210,7 +210,7 @@ impl UdpServer {
             tx_right: departed.right,
             answered_unconnected: counters.answered_unconnected.get(),
             memory: (self.ready[index].get())
-                .map(|ready| ready.buffers.told(self.plan.memory, self.plan.buffer_memory)),
+                .map(|ready| ready.buffers.report(self.plan.memory, self.plan.buffer_memory)),
         }
     }
 }

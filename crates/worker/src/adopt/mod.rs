@@ -68,7 +68,7 @@ pub struct Sought {
 #[non_exhaustive]
 pub enum AdoptError {
     /// No such process.
-    #[error("there is no process {process}: ps lists those there are")]
+    #[error("no process {process}: ps lists the running processes")]
     NoProcess {
         /// The number given.
         process: u32,
@@ -84,7 +84,7 @@ pub enum AdoptError {
         port: u16,
     },
     /// It serves several addresses.
-    #[error("process {process} serves {}: say which (--address, --udp, --tcp)", .served.join(" and "))]
+    #[error("process {process} serves {}: select one (--address, --udp, --tcp)", .served.join(" and "))]
     Several {
         /// The process given.
         process: u32,
@@ -93,7 +93,7 @@ pub enum AdoptError {
     },
     /// One socket, or sockets without `SO_REUSEPORT`.
     #[error(
-        "{address} is no group of sockets ({sockets} there): configure the server to open one per worker (nginx: listen … reuseport)"
+        "{address} is not a group of sockets ({sockets} found): configure the server to open one per worker (nginx: listen … reuseport)"
     )]
     NoGroup {
         /// The address.
