@@ -99,7 +99,7 @@ impl Bucket {
             connection.progress += block.len() as u64;
         }
         ops.write_static(id, block);
-        ops.tell_drained(id);
+        ops.notify_drained(id);
     }
 
     fn at(&mut self, id: Id) -> Option<&mut Connection> {
@@ -115,7 +115,7 @@ impl Bucket {
             let _ = ops.write(id, bytes);
             if ops.queued(id) > ECHO_PAUSE {
                 ops.receive(id, false);
-                ops.tell_drained(id);
+                ops.notify_drained(id);
             }
         }
     }

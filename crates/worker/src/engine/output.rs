@@ -101,7 +101,7 @@ impl Output for Plain<'_> {
     }
 
     fn notify_drained(&mut self) {
-        self.ops.tell_drained(self.id);
+        self.ops.notify_drained(self.id);
     }
 
     fn copies(&self) -> bool {

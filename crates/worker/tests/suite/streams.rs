@@ -319,7 +319,7 @@ pub fn full_queue(mut engine: impl Engine, world: &dyn World) {
     }
     assert!(written < 64 << 20, "a reader that stopped took it all");
     assert!(engine.ops().counters().full >= 1);
-    engine.ops().tell_drained(server);
+    engine.ops().notify_drained(server);
     engine.ops().receive(client, true);
     until(&mut engine, &mut log, "it drained", |_, log| {
         log.drained == [server]
@@ -328,7 +328,7 @@ pub fn full_queue(mut engine: impl Engine, world: &dyn World) {
         log.of(client).len() == written
     });
     assert!(log.of(client).chunks(chunk.len()).all(|piece| piece == chunk));
-    engine.ops().tell_drained(server);
+    engine.ops().notify_drained(server);
     until(
         &mut engine,
         &mut log,
@@ -376,7 +376,7 @@ pub fn discarded(mut engine: impl Engine, world: &dyn World) {
     }
     let dropped = engine.ops().discard(server);
     assert_eq!((dropped, engine.ops().queued(server)), (before, 0));
-    engine.ops().tell_drained(server);
+    engine.ops().notify_drained(server);
     engine.ops().shutdown(server);
     engine.ops().receive(client, true);
     until(&mut engine, &mut log, "the end arrived", |_, log| {

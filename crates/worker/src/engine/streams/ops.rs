@@ -148,7 +148,7 @@ impl Ops {
     }
 
     /// Requests one [`Event::Drained`](crate::engine::Event::Drained) as soon as the queue is empty.
-    pub fn tell_drained(&mut self, id: Id) {
+    pub fn notify_drained(&mut self, id: Id) {
         if let Some(stream) = self.streams.open_mut(id) {
             stream.notify_drained = true;
             self.streams.note_change(id.slot() as u32);
