@@ -208,8 +208,7 @@ pub fn wake(mut engine: impl Engine, _: &dyn World) {
         let waker = waker.clone();
         let waking = std::thread::spawn(move || (0..3).for_each(|_| waker.wake()));
         while notes.woken < round {
-            // Only the wake ends this turn; in the simulator it returns immediately, because no other event is
-            // possible.
+            // Only the wake ends this turn; in the simulator it returns at once: no other event is possible.
             engine.turn(Time::NEVER, &mut notes).unwrap();
         }
         waking.join().unwrap();

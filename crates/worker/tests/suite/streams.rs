@@ -551,8 +551,7 @@ pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {
     for client in &clients {
         engine.ops().write(*client, b"hello").unwrap();
     }
-    // Of the connections that come, some are closed and some aborted when they open, the others when they are written
-    // to.
+    // Some connections are closed and some aborted when they open, the others when they are written to.
     let mut number = 0;
     let end = engine.now() + Duration::from_secs(20);
     while log.ended.len() + log.closed.len() < 2 * clients.len() && engine.now() < end {

@@ -1,8 +1,7 @@
 //! The state of a simulated network: messages in transit, queued events, waiting engines, and the clock.
 //!
 //! Datagrams may be lost, duplicated and reordered. Connections are reliable and ordered. Their bytes arrive in
-//! segments of random length, derived from the seed, and unread bytes limit what the other end may send, like a receive
-//! window.
+//! segments of random length (from the seed); unread bytes limit what the other end may send, like a receive window.
 
 mod seats;
 
@@ -23,8 +22,7 @@ const START: Time = Time::from_nanoseconds(1_000_000_000);
 /// The first port assigned when port 0 is requested: RFC 6335, section 6.
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 
-/// Bytes that an end may have sent before the other end has read them: about Linux's initial receive window on
-/// Ethernet.
+/// Bytes that an end may send before the other end has read them: about Linux's initial receive window.
 const WINDOW: usize = 65_536;
 
 /// The longest segment: the payload of a 1,500-byte packet.
@@ -364,8 +362,7 @@ impl State {
                 Travel::Read(end, bytes) => {
                     let end_state = &mut self.ends[end];
                     end_state.outstanding -= bytes;
-                    // Reported once per half window: reporting every byte read would make segments ever smaller (RFC
-                    // 813).
+                    // Once per half window: for every byte read, segments would become ever smaller (RFC 813).
                     if end_state.blocked && WINDOW - end_state.outstanding >= WINDOW / 2 {
                         end_state.blocked = false;
                         end_state.events.push_front(EndEvent::Writable);
