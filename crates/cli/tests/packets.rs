@@ -121,7 +121,7 @@ fn faults_on_the_way_come_out_under_their_names() {
         ..FaultPlan::default()
     };
     let read = CaptureLink::open(Some(Path::new(&sent)), None, FrameLayout::default()).unwrap();
-    let mut faulty = Wrapped::faulty(read, plan);
+    let mut faulty = Wrapped::new(read, Some(plan), None);
     let mut write = CaptureLink::open(None, Some(Path::new(&harmed)), FrameLayout::default()).unwrap();
     while !faulty.is_ended() {
         let burst = faulty.receive(64).unwrap();

@@ -1,4 +1,4 @@
-//! A link of any kind, dispatched once per burst, with its wrapper.
+//! A link of any kind, dispatched once per burst.
 
 use crate::burst::Burst;
 use crate::capture::CaptureLink;
@@ -8,21 +8,12 @@ use crate::memory::MemoryLink;
 use crate::packet_socket::PacketLink;
 use crate::tally::Tally;
 use crate::tap::TapLink;
-use crate::wrapper::{Injected, Wrapped};
+use crate::wrapper::Wrapped;
 use crate::xdp::XdpLink;
 use std::os::fd::BorrowedFd;
 
 /// One queue of a link of any kind, with its wrapper.
-#[derive(Debug)]
-#[allow(missing_docs)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a bare link is reached without another pointer"
-)]
-pub enum AnyLink {
-    Bare(BareLink),
-    Wrapped(Box<Wrapped<BareLink>>),
-}
+pub type AnyLink = Wrapped<BareLink>;
 
 /// One queue of any kind of link.
 #[derive(Debug)]
@@ -35,68 +26,53 @@ pub enum BareLink {
     Capture(Box<CaptureLink>),
 }
 
-impl AnyLink {
-    /// The link itself, without its wrapper.
-    #[must_use]
-    pub fn bare(&self) -> &BareLink {
-        match self {
-            AnyLink::Bare(link) => link,
-            AnyLink::Wrapped(link) => link.inner(),
-        }
-    }
-
-    /// The fault counters; `None` without faults.
-    #[must_use]
-    pub fn injected(&self) -> Option<Injected> {
-        match self {
-            AnyLink::Bare(_) => None,
-            AnyLink::Wrapped(link) => link.injected(),
-        }
-    }
-}
-
-/// Dispatches [`Link`] by variant.
-macro_rules! link_by_variant {
-    ($link:ident: $($variant:ident),+) => {
-        impl Link for $link {
-            fn name(&self) -> &str {
-                match self { $(Self::$variant(link) => link.name(),)+ }
-            }
-
-            fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-                match self { $(Self::$variant(link) => link.receive(limit),)+ }
-            }
-
-            fn transmit(
-                &mut self,
-                count: usize,
-                write: impl FnMut(usize, &mut [u8]) -> usize,
-            ) -> Result<usize, LinkError> {
-                match self { $(Self::$variant(link) => link.transmit(count, write),)+ }
-            }
-
-            fn longest(&self) -> usize {
-                match self { $(Self::$variant(link) => link.longest(),)+ }
-            }
-
-            fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-                match self { $(Self::$variant(link) => link.descriptor(),)+ }
-            }
-
-            fn tally(&self) -> Tally {
-                match self { $(Self::$variant(link) => link.tally(),)+ }
-            }
-
-            fn is_ended(&self) -> bool {
-                match self { $(Self::$variant(link) => link.is_ended(),)+ }
-            }
-
-            fn check(&mut self) -> Result<(), LinkError> {
-                match self { $(Self::$variant(link) => link.check(),)+ }
-            }
+/// Calls a method of the link of any kind.
+macro_rules! of_kind {
+    ($this:ident.$method:ident($($argument:ident),*)) => {
+        match $this {
+            BareLink::Memory(link) => link.$method($($argument),*),
+            BareLink::Packet(link) => link.$method($($argument),*),
+            BareLink::Xdp(link) => link.$method($($argument),*),
+            BareLink::Tap(link) => link.$method($($argument),*),
+            BareLink::Capture(link) => link.$method($($argument),*),
         }
     };
 }
 
-link_by_variant!(BareLink: Memory, Packet, Xdp, Tap, Capture);
-link_by_variant!(AnyLink: Bare, Wrapped);
+impl Link for BareLink {
+    fn name(&self) -> &str {
+        of_kind!(self.name())
+    }
+
+    fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
+        of_kind!(self.receive(limit))
+    }
+
+    fn transmit(
+        &mut self,
+        count: usize,
+        write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<usize, LinkError> {
+        of_kind!(self.transmit(count, write))
+    }
+
+    fn longest(&self) -> usize {
+        of_kind!(self.longest())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        of_kind!(self.descriptor())
+    }
+
+    fn tally(&self) -> Tally {
+        of_kind!(self.tally())
+    }
+
+    fn is_ended(&self) -> bool {
+        of_kind!(self.is_ended())
+    }
+
+    fn check(&mut self) -> Result<(), LinkError> {
+        of_kind!(self.check())
+    }
+}

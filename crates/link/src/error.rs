@@ -1,8 +1,8 @@
 //! Why a link cannot be opened or used, and how to fix it.
 
-use crate::layout::LayoutError;
+use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use thiserror::Error;
 
 /// A link could not be opened, or failed.
@@ -33,26 +33,6 @@ pub enum LinkError {
         /// Capabilities or rights.
         needs: &'static str,
     },
-    /// The resource is in use.
-    #[error("{link} is in use: {by}")]
-    Busy {
-        /// The link's name.
-        link: String,
-        /// The possible holder, and how to find it.
-        by: &'static str,
-    },
-    /// The device has another number of queues.
-    #[error(
-        "{device} has {present} receive queues but {asked} were requested: use {present}, or change the device (ethtool -L {device} combined {asked})"
-    )]
-    Queues {
-        /// The device.
-        device: String,
-        /// Queues that it has.
-        present: usize,
-        /// The requested queues.
-        asked: usize,
-    },
     /// Not supported by this kernel or device.
     #[error("{link}: {what} is not supported here: {hint}")]
     Unsupported {
@@ -63,50 +43,9 @@ pub enum LinkError {
         /// The alternative.
         hint: &'static str,
     },
-    /// The layout does not suit this kind of link.
-    #[error("{link}: {cause}")]
-    Layout {
-        /// The link's name.
-        link: String,
-        /// The error.
-        cause: LayoutError,
-    },
-    /// The stride does not suit this kind of link.
-    #[error("{link}: a stride of {stride} bytes does not do here: {rule}")]
-    Stride {
-        /// The link's name.
-        link: String,
-        /// The requested stride.
-        stride: usize,
-        /// The valid strides.
-        rule: &'static str,
-    },
-    /// A capture file cannot be read or written.
-    #[error("{}: {what}", .path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        what: String,
-    },
-    /// The other end wrote invalid data to shared memory.
-    #[error("{link}: the other end broke the ring's protocol ({what}); use the same version on both ends")]
-    Corrupt {
-        /// The link's name.
-        link: String,
-        /// What was found.
-        what: &'static str,
-    },
-    /// The kernel rejected a step.
-    #[error("{link}: {step}: {cause}")]
-    System {
-        /// The link's name.
-        link: String,
-        /// The failed step.
-        step: &'static str,
-        /// The kernel's error.
-        cause: io::Error,
-    },
+    /// Any other failure, as one sentence: in use, an invalid request, a damaged file, a rejected system call.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl LinkError {
@@ -115,17 +54,49 @@ impl LinkError {
     pub fn is_lost(&self) -> bool {
         matches!(self, LinkError::Lost { .. } | LinkError::NoDevice { .. })
     }
+
+    pub(crate) fn busy(link: &str, by: &str) -> LinkError {
+        LinkError::Failed(format!("{link} is in use: {by}"))
+    }
+
+    pub(crate) fn unsupported(link: &str, what: &'static str, hint: &'static str) -> LinkError {
+        let link = link.to_owned();
+        LinkError::Unsupported { link, what, hint }
+    }
+
+    /// The error of a capture file.
+    pub(crate) fn file(path: &Path, what: impl Display) -> LinkError {
+        LinkError::Failed(format!("{}: {what}", path.display()))
+    }
+
+    /// The other end wrote invalid data to shared memory.
+    pub(crate) fn corrupt(link: &str, what: &str) -> LinkError {
+        LinkError::Failed(format!(
+            "{link}: the other end broke the ring's protocol ({what}); use the same version on both ends"
+        ))
+    }
+}
+
+/// Classifies the error of a step of opening a link that needs a privilege.
+pub(crate) fn refused(link: &str, step: &str, needs: &'static str, cause: &io::Error) -> LinkError {
+    match cause.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => LinkError::NotPermitted {
+            link: link.to_owned(),
+            needs,
+        },
+        _ => LinkError::Failed(format!("{link}: {step}: {cause}")),
+    }
 }
 
 /// Classifies the error of a system call on an open link: lost or failed.
-pub(crate) fn on_use(link: &str, step: &'static str, cause: io::Error) -> LinkError {
-    let link = link.to_owned();
+pub(crate) fn on_use(link: &str, step: &str, cause: io::Error) -> LinkError {
     // ENETDOWN: the device is down; ENXIO and ENODEV: it is gone; EBADFD: a tap device was deleted (drivers/net/tun.c);
     // EIO: a tap device is down.
     match cause.raw_os_error() {
-        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EBADFD | libc::EIO) => {
-            LinkError::Lost { link, cause }
-        }
-        _ => LinkError::System { link, step, cause },
+        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EBADFD | libc::EIO) => LinkError::Lost {
+            link: link.to_owned(),
+            cause,
+        },
+        _ => LinkError::Failed(format!("{link}: {step}: {cause}")),
     }
 }

@@ -22,7 +22,6 @@
 mod any;
 mod burst;
 pub mod capture;
-mod choice;
 mod error;
 mod files;
 mod layout;

@@ -42,7 +42,9 @@ pub trait Link {
 
     /// Becomes readable when frames have arrived, and is in error when the link is lost. `None`: the link has to be
     /// polled.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Counters of this queue since it was opened.
     fn tally(&self) -> Tally;

@@ -9,7 +9,8 @@ use crate::packet_socket::{self, PacketOptions};
 use crate::spec::{LinkKind, LinkSpec};
 use crate::tap;
 use crate::wrapper::{Around, FaultPlan, Injected, Shared, Wrapped, lock};
-use crate::xdp::{self, XdpOptions};
+use crate::xdp;
+use std::time::Instant;
 
 /// Opens one link, also repeatedly: faults and captures continue where they were when the link was lost. Clones open
 /// the same link.
@@ -42,7 +43,9 @@ impl Opener {
             around.push(around_queue(&self.spec, queue)?);
         }
         let wrapped = queues.into_iter().zip(around.iter());
-        Ok(wrapped.map(|(link, around)| wrap(link, around)).collect())
+        Ok(wrapped
+            .map(|(link, around)| Wrapped::of(link, around.clone(), Instant::now as fn() -> Instant))
+            .collect())
     }
 
     /// The fault counters of all queues since the link was first opened; `None` without faults.
@@ -58,6 +61,7 @@ impl Opener {
     }
 }
 
+/// The faults and the capture of one queue, as planned.
 fn around_queue(spec: &LinkSpec, queue: usize) -> Result<Around, LinkError> {
     let capture = spec.capture.as_deref().map(|path| file_of(path, queue));
     let writer = capture.map(|path| CaptureWriter::create(&path)).transpose()?;
@@ -68,28 +72,13 @@ fn around_queue(spec: &LinkSpec, queue: usize) -> Result<Around, LinkError> {
     Ok(Around::new(plan, writer))
 }
 
-fn wrap(link: BareLink, around: &Around) -> AnyLink {
-    match around.is_nothing() {
-        true => AnyLink::Bare(link),
-        false => AnyLink::Wrapped(Box::new(Wrapped::resume(link, around.clone()))),
-    }
-}
-
 /// Opens the inner links: one per queue.
 fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
     let (device, layout) = (&spec.name, spec.layout);
     let queues = spec.queues.unwrap_or(1);
     Ok(match spec.kind {
         LinkKind::Xdp => {
-            let options = XdpOptions {
-                queues: spec.queues,
-                mode: spec.mode,
-                hook: spec.hook,
-                need_wakeup: spec.need_wakeup,
-                layout,
-                promiscuous: true,
-            };
-            let links = xdp::open(device, &options)?.into_iter();
+            let links = xdp::open(device, spec.queues, layout, spec.xdp)?.into_iter();
             links.map(|link| BareLink::Xdp(Box::new(link))).collect()
         }
         LinkKind::Packet => {
@@ -127,7 +116,7 @@ mod tests {
             .map(|queue| {
                 let around = around_queue(&spec, queue).unwrap();
                 let (link, mut far) = memory::pair(spec.layout).unwrap();
-                let mut link = wrap(BareLink::Memory(link), &around);
+                let mut link = Wrapped::of(link, around, Instant::now);
                 let dropped = |_| {
                     far.send([&[0; 60][..]].into_iter()).unwrap();
                     link.receive(1).unwrap().is_empty()

@@ -1,15 +1,12 @@
-//! Links as people write them: `xdp:eth0`, `packet:eth1,queues=2,fanout=cpu`, `tap:t0`, `pcap:in.pcap,out=out.pcapng`,
-//! `ring:name`, each with `frames=`, `stride=` and `headroom=` where wanted, and with `capture=` and faults (`drop=1%,seed=7`)
-//! around it.
+//! Links as text: `xdp:eth0`, `packet:eth1,queues=2,fanout=cpu`, `tap:t0`, `pcap:in.pcap,out=out.pcapng`, `ring:name`, each
+//! optionally with `frames=`, `stride=` and `headroom=`, and with `capture=` and faults (`drop=1%,seed=7`) around it.
 
-use crate::choice::Choice;
 use crate::files::{is_numbered, is_same_file};
 use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
-use crate::wrapper::FaultPlan;
-use crate::xdp::{XdpHook, XdpMode};
+use crate::wrapper::{Direction, FaultPlan};
+use crate::xdp::{XdpHook, XdpMode, XdpOptions};
 use corelane_measure::quantity::{parse_duration, parse_share};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,35 +19,24 @@ pub struct LinkSpec {
     pub kind: LinkKind,
     /// The device, or the name that both processes give a ring; empty for capture files.
     pub name: String,
-    /// `queues=2`: queues of an XDP or tap device, or packet sockets. None: as many as an XDP device has, one of the others.
+    /// `queues=2`: queues of an XDP or tap device, or packet sockets. `None`: all of an XDP device, one of the others.
     pub queues: Option<usize>,
-    /// `mode=copy`: who copies (XDP).
-    pub mode: XdpMode,
-    /// `hook=generic`: where the program runs (XDP).
-    pub hook: XdpHook,
-    /// `wakeup=needed` or `wakeup=always`: whether the kernel is woken only when it asks (XDP).
-    pub need_wakeup: bool,
+    /// `mode=copy`, `hook=generic`, `wakeup=always` (XDP).
+    pub xdp: XdpOptions,
     /// `fanout=cpu`: how frames are distributed over packet sockets.
     pub fanout: Fanout,
     /// `in=FILE`, or the name alone: the capture file to read.
     pub read: Option<PathBuf>,
     /// `out=FILE`: the capture file to write.
     pub write: Option<PathBuf>,
-    /// How frames lie in its memory.
+    /// The layout of frames in its memory.
     pub layout: FrameLayout,
-    /// `capture=FILE`: where all that the link receives and sends is written. The file of queue 1 of `seen.pcapng` is
+    /// `capture=FILE`: where all received and sent frames are written. The file of queue 1 of `seen.pcapng` is
     /// `seen.1.pcapng`, and so on.
     pub capture: Option<PathBuf>,
     /// `drop=1%` and the others: faults. Queue `q` uses the seed plus `q`.
     pub faults: Option<FaultPlan>,
 }
-
-/// The options of every kind of link.
-const EVERY: &str = "frames, stride, headroom, capture, drop, truncate, corrupt, duplicate, reorder, delay, delayed, faults and seed";
-/// The seed where none is given.
-const SEED: u64 = 1;
-/// The longest delay.
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// The kinds of links that can be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,74 +53,55 @@ pub enum LinkKind {
     Ring,
 }
 
-impl Choice for LinkKind {
-    const NAMES: &'static [(LinkKind, &'static str)] = &[
-        (LinkKind::Xdp, "xdp"),
-        (LinkKind::Packet, "packet"),
-        (LinkKind::Tap, "tap"),
-        (LinkKind::Capture, "pcap"),
-        (LinkKind::Ring, "ring"),
-    ];
-}
+/// A kind, its name, and its options besides those of every kind, as messages list them.
+type Kind = (LinkKind, &'static str, &'static str);
 
-impl LinkKind {
-    /// The options that it has beside those of every kind, as messages list them.
-    fn options(self) -> &'static str {
-        match self {
-            LinkKind::Xdp => "queues, mode, hook, wakeup, ",
-            LinkKind::Packet => "queues, fanout, ",
-            LinkKind::Tap => "queues, ",
-            LinkKind::Capture => "in, out, ",
-            LinkKind::Ring => "",
-        }
-    }
-}
+const KINDS: [Kind; 5] = [
+    (LinkKind::Xdp, "xdp", "queues, mode, hook, wakeup, "),
+    (LinkKind::Packet, "packet", "queues, fanout, "),
+    (LinkKind::Tap, "tap", "queues, "),
+    (LinkKind::Capture, "pcap", "in, out, "),
+    (LinkKind::Ring, "ring", ""),
+];
+/// The options of every kind of link.
+const EVERY: &str = "frames, stride, headroom, capture, drop, truncate, corrupt, duplicate, reorder, delay, delayed, faults and seed";
+/// The default seed.
+const SEED: u64 = 1;
+/// The longest delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// Why a text is not a link specification.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[allow(missing_docs)]
-pub enum SpecError {
-    #[error(
-        "'{0}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or ring:NAME"
-    )]
-    Kind(String),
-    #[error("'{option}' is no option of a {} link, which has {}{EVERY}", kind.name(), kind.options(), EVERY = EVERY)]
-    Option { option: String, kind: LinkKind },
-    #[error("'{option}={value}': give {expected}")]
-    Value {
-        option: &'static str,
-        value: String,
-        expected: String,
-    },
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-}
+#[error("{0}")]
+pub struct SpecError(String);
 
 impl SpecError {
-    fn value(option: &'static str, value: &str, expected: impl Into<String>) -> SpecError {
-        SpecError::Value {
-            option,
-            value: value.to_owned(),
-            expected: expected.into(),
-        }
+    fn value(option: &str, value: &str, expected: &str) -> SpecError {
+        SpecError(format!("'{option}={value}': give {expected}"))
+    }
+}
+
+impl From<LayoutError> for SpecError {
+    fn from(error: LayoutError) -> SpecError {
+        SpecError(error.to_string())
     }
 }
 
 /// The options of a specification, consumed one by one.
 struct Options<'text> {
-    kind: LinkKind,
+    kind: Kind,
     given: Vec<(&'text str, &'text str)>,
 }
 
 impl<'text> Options<'text> {
-    /// Takes and reads an option, if this kind of link has it.
+    /// Consumes and parses an option, if this kind of link has it.
     fn read<T>(
         &mut self,
-        option: &'static str,
+        option: &str,
         expected: &str,
         read: impl FnOnce(&'text str) -> Option<T>,
     ) -> Result<Option<T>, SpecError> {
-        let all = [self.kind.options(), EVERY].concat().replace(" and ", ", ");
+        let all = [self.kind.2, EVERY].concat().replace(" and ", ", ");
         let place = self.given.iter().position(|(name, _)| *name == option);
         let Some(place) = place.filter(|_| all.split(", ").any(|has| has == option)) else {
             return Ok(None);
@@ -144,25 +111,41 @@ impl<'text> Options<'text> {
         read(value).map(Some).ok_or_else(wrong)
     }
 
-    fn parse<T: FromStr>(&mut self, option: &'static str, expected: &str) -> Result<Option<T>, SpecError> {
+    fn parse<T: FromStr>(&mut self, option: &str, expected: &str) -> Result<Option<T>, SpecError> {
         self.read(option, expected, |value| value.parse().ok())
     }
 
-    fn choose<T: Choice + Default>(&mut self, option: &'static str) -> Result<T, SpecError> {
-        Ok(self.read(option, &T::names(), T::of_name)?.unwrap_or_default())
+    /// One of two or three named values; the first is the default.
+    fn choose<T: Copy>(&mut self, option: &str, values: &[(&str, T)]) -> Result<T, SpecError> {
+        let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        let (last, others) = names.split_last().expect("every option has values");
+        let expected = format!("{} or {last}", others.join(", "));
+        let of_name = |name| values.iter().find(|(known, _)| *known == name);
+        let chosen = self.read(option, &expected, of_name)?;
+        Ok(chosen.unwrap_or(&values[0]).1)
     }
 
-    fn file(&mut self, option: &'static str) -> Result<Option<PathBuf>, SpecError> {
+    fn file(&mut self, option: &str) -> Result<Option<PathBuf>, SpecError> {
         let file = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
         self.read(option, "the name of a file", file)
     }
 
-    fn queues(&mut self) -> Result<Option<usize>, SpecError> {
-        let expected = "a number of queues from 1 to 256";
-        let number = |value: &str| value.parse().ok().filter(|queues| (1..=256).contains(queues));
-        let queues = self.read("queues", expected, number)?;
-        // All but XDP devices have one where nothing is said.
-        Ok(queues.filter(|queues| self.kind == LinkKind::Xdp || *queues != 1))
+    fn xdp(&mut self) -> Result<XdpOptions, SpecError> {
+        let modes = [
+            ("auto", XdpMode::Auto),
+            ("copy", XdpMode::Copy),
+            ("zerocopy", XdpMode::ZeroCopy),
+        ];
+        let hooks = [
+            ("auto", XdpHook::Auto),
+            ("native", XdpHook::Native),
+            ("generic", XdpHook::Generic),
+        ];
+        Ok(XdpOptions {
+            mode: self.choose("mode", &modes)?,
+            hook: self.choose("hook", &hooks)?,
+            need_wakeup: self.choose("wakeup", &[("needed", true), ("always", false)])?,
+        })
     }
 
     fn layout(&mut self) -> Result<FrameLayout, SpecError> {
@@ -177,14 +160,15 @@ impl<'text> Options<'text> {
         )?)
     }
 
-    fn share(&mut self, option: &'static str) -> Result<Option<f64>, SpecError> {
+    fn share(&mut self, option: &str) -> Result<Option<f64>, SpecError> {
         let expected = "a share of frames such as 1% or 0.01";
         self.read(option, expected, |value| parse_share(value).ok())
     }
 
     fn faults(&mut self) -> Result<Option<FaultPlan>, SpecError> {
         let mut shares = [None; 5];
-        for (share, option) in shares.iter_mut().zip(SHARES) {
+        let names = ["drop", "truncate", "corrupt", "duplicate", "reorder"];
+        for (share, option) in shares.iter_mut().zip(names) {
             *share = self.share(option)?;
         }
         let expected = "a time above 0, 10s at most, such as 5ms";
@@ -199,10 +183,11 @@ impl<'text> Options<'text> {
             Some(_) => self.share("delayed")?.unwrap_or(1.0),
             None => 0.0,
         };
+        let directions = [("received", Direction::Received), ("sent", Direction::Sent)];
         let [drop, truncate, corrupt, duplicate, reorder] = shares.map(Option::unwrap_or_default);
         Ok(Some(FaultPlan {
             seed: self.parse("seed", "a whole number")?.unwrap_or(SEED),
-            direction: self.choose("faults")?,
+            direction: self.choose("faults", &directions)?,
             drop,
             truncate,
             corrupt,
@@ -218,72 +203,64 @@ impl<'text> Options<'text> {
         let Some((option, value)) = self.given.first() else {
             return Ok(());
         };
-        let fault = "a fault as well, such as drop=1% or delay=5ms";
+        let (_, kind, options) = self.kind;
         Err(match *option {
-            "delayed" => SpecError::value("delayed", value, "the time as well, such as delay=5ms"),
-            "faults" => SpecError::value("faults", value, fault),
-            "seed" => SpecError::value("seed", value, fault),
-            option => SpecError::Option {
-                option: option.to_owned(),
-                kind: self.kind,
-            },
+            "delayed" => SpecError::value(option, value, "the time as well, such as delay=5ms"),
+            "faults" | "seed" => {
+                SpecError::value(option, value, "a fault as well, such as drop=1% or delay=5ms")
+            }
+            _ => SpecError(format!(
+                "'{option}' is no option of a {kind} link, which has {options}{EVERY}"
+            )),
         })
     }
 }
-
-/// The faults of a plan that are shares of frames, in drawing order.
-const SHARES: [&str; 5] = ["drop", "truncate", "corrupt", "duplicate", "reorder"];
 
 impl FromStr for LinkSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<LinkSpec, SpecError> {
-        let unknown = || SpecError::Kind(text.to_owned());
+        let unknown = || {
+            SpecError(format!(
+                "'{text}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or \
+                 ring:NAME"
+            ))
+        };
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
-        let kind = LinkKind::of_name(kind).ok_or_else(unknown)?;
-        let (first, others) = rest
-            .split_once(',')
-            .map_or((rest, None), |(first, others)| (first, Some(others)));
+        let kind = KINDS.into_iter().find(|(_, name, _)| *name == kind);
+        let kind = kind.ok_or_else(unknown)?;
+        let mut parts = rest.split(',').peekable();
         // Only a name has no '='.
-        let name = if first.contains('=') { "" } else { first };
-        let given = Some(first).filter(|first| first.contains('='));
-        let given = given
-            .into_iter()
-            .chain(others.into_iter().flat_map(|others| others.split(',')));
-        let given = given
-            .map(|part| part.split_once('=').unwrap_or((part, "")))
-            .collect();
-        let mut options = Options { kind, given };
-        let is_capture = kind == LinkKind::Capture;
-        let file = Some(PathBuf::from(name)).filter(|_| is_capture && !name.is_empty());
-        let spec = LinkSpec {
+        let name = parts.next_if(|first| !first.contains('=')).unwrap_or_default();
+        let given = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
+        let mut options = Options {
             kind,
-            name: if is_capture {
-                String::new()
-            } else {
-                name.to_owned()
-            },
-            queues: options.queues()?,
-            mode: options.choose("mode")?,
-            hook: options.choose("hook")?,
-            need_wakeup: (options.read("wakeup", "needed or always", |value| match value {
-                "needed" => Some(true),
-                "always" => Some(false),
-                _ => None,
-            }))?
-            .unwrap_or(true),
-            fanout: options.choose("fanout")?,
+            given: given.collect(),
+        };
+        let (name, file) = match kind.0 {
+            LinkKind::Capture => ("", name),
+            _ => (name, ""),
+        };
+        let file = (!file.is_empty()).then(|| PathBuf::from(file));
+        let queues = |value: &str| value.parse().ok().filter(|queues| (1..=256).contains(queues));
+        let fanouts = [
+            ("hash", Fanout::Hash),
+            ("cpu", Fanout::Cpu),
+            ("queue", Fanout::Queue),
+        ];
+        let spec = LinkSpec {
+            kind: kind.0,
+            name: name.to_owned(),
+            queues: options.read("queues", "a number of queues from 1 to 256", queues)?,
+            xdp: options.xdp()?,
+            fanout: options.choose("fanout", &fanouts)?,
             read: file.or(options.file("in")?),
             write: options.file("out")?,
             layout: options.layout()?,
             capture: options.file("capture")?,
             faults: options.faults()?,
         };
-        let is_named = match is_capture {
-            true => spec.read.is_some() || spec.write.is_some(),
-            false => !name.is_empty(),
-        };
-        if !is_named {
+        if name.is_empty() && spec.read.is_none() && spec.write.is_none() {
             return Err(unknown());
         }
         options.end()?;
@@ -322,119 +299,59 @@ impl LinkSpec {
     }
 }
 
-impl fmt::Display for LinkSpec {
-    /// The shortest text for the same link; options with default values are omitted.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A name with a '=' in it would be read as an option.
-        let file = self.read.as_ref().map(|file| file.display().to_string());
-        let (file, option) = match file {
-            Some(file) if file.contains('=') => (None, Some(file)),
-            file => (file, None),
-        };
-        let usual = FrameLayout::default();
-        let is_shared = self.queues.is_some() && self.kind == LinkKind::Packet;
-        let fanout = Some(self.fanout.name().to_owned()).filter(|_| is_shared);
-        let mut options = vec![
-            ("queues", self.queues.map(|queues| queues.to_string())),
-            ("mode", unusual_choice(self.mode)),
-            ("hook", unusual_choice(self.hook)),
-            ("wakeup", (!self.need_wakeup).then(|| "always".to_owned())),
-            ("fanout", fanout.or(unusual_choice(self.fanout))),
-            ("in", option),
-            ("out", self.write.as_ref().map(|file| file.display().to_string())),
-            ("frames", unusual(self.layout.frames(), usual.frames())),
-            ("stride", unusual(self.layout.stride(), usual.stride())),
-            ("headroom", unusual(self.layout.headroom(), usual.headroom())),
-            (
-                "capture",
-                self.capture.as_ref().map(|file| file.display().to_string()),
-            ),
-        ];
-        options.extend(self.faults.iter().flat_map(shown_faults));
-        let options = options
-            .into_iter()
-            .filter_map(|(option, value)| Some(format!("{option}={}", value?)));
-        let name = Some(self.name.clone()).filter(|name| !name.is_empty());
-        let parts: Vec<String> = name.or(file).into_iter().chain(options).collect();
-        write!(formatter, "{}:{}", self.kind.name(), parts.join(","))
-    }
-}
-
-/// The text of a value that is not the usual one.
-fn unusual<T: PartialEq + fmt::Display>(value: T, usual: T) -> Option<String> {
-    (value != usual).then(|| value.to_string())
-}
-
-fn unusual_choice<T: Choice + Default>(value: T) -> Option<String> {
-    unusual(value.name(), T::default().name())
-}
-
-fn shown_faults(plan: &FaultPlan) -> Vec<(&'static str, Option<String>)> {
-    let shares = [
-        plan.drop,
-        plan.truncate,
-        plan.corrupt,
-        plan.duplicate,
-        plan.reorder,
-    ];
-    let is_nothing = plan.delay.is_zero() && shares.iter().all(|share| *share == 0.0);
-    let mut shown: Vec<(&str, Option<String>)> = SHARES
-        .into_iter()
-        .zip(shares.map(|share| unusual(share, 0.0)))
-        .collect();
-    if is_nothing {
-        shown[0].1 = Some("0".to_owned());
-    }
-    let (nanoseconds, units) = (plan.delay.as_nanos(), [("ms", 1_000_000), ("us", 1_000)]);
-    let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
-    let (unit, of) = unit.unwrap_or(("ns", 1));
-    let is_delayed = !plan.delay.is_zero();
-    shown.extend([
-        ("delay", is_delayed.then(|| format!("{}{unit}", nanoseconds / of))),
-        ("delayed", unusual(plan.delayed, 1.0).filter(|_| is_delayed)),
-        ("faults", unusual_choice(plan.direction)),
-        ("seed", unusual(plan.seed, SEED)),
-    ]);
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_names_the_same_link_again() {
-        for text in [
-            "xdp:eth0",
-            "xdp:eth0,queues=4,mode=copy,hook=generic,wakeup=always,stride=2048",
-            "packet:eth1",
-            "packet:eth1,queues=2,fanout=cpu,headroom=128",
-            "packet:eth1,fanout=queue",
-            "pcap:in=a=b.pcap,out=c=d.pcap",
-            "tap:t0,queues=2",
-            "pcap:in.pcap",
-            "pcap:in.pcap,out=out.pcapng",
-            "pcap:out=out.pcapng",
-            "ring:left,frames=256",
-            "ring:left,frames=256,capture=seen=b.pcapng,drop=0.01,seed=7",
-            "tap:t0,truncate=0.001,corrupt=0.002,duplicate=0.003,reorder=0.004,delay=5ms,delayed=0.5",
-            "tap:t0,delay=1500us,faults=sent",
-            "tap:t0,drop=0",
-        ] {
-            let spec: LinkSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(spec.to_string(), text);
-        }
+    fn options_are_read_by_kind() {
+        let read = |text: &str| {
+            text.parse::<LinkSpec>()
+                .unwrap_or_else(|error| panic!("{text}: {error}"))
+        };
+        let xdp = read("xdp:eth0,queues=4,mode=copy,hook=generic,wakeup=always,stride=2048");
         assert_eq!(
-            "pcap:in=a,out=b".parse::<LinkSpec>().unwrap().to_string(),
-            "pcap:a,out=b"
+            (xdp.kind, xdp.name.as_str(), xdp.queues),
+            (LinkKind::Xdp, "eth0", Some(4))
+        );
+        let options = XdpOptions {
+            mode: XdpMode::Copy,
+            hook: XdpHook::Generic,
+            need_wakeup: false,
+        };
+        assert_eq!((xdp.xdp, xdp.layout.stride()), (options, 2048));
+        assert_eq!(read("packet:eth1,fanout=queue").fanout, Fanout::Queue);
+        assert_eq!(read("ring:left,frames=256").layout.frames(), 256);
+        let files = |text: &str| {
+            let spec = read(text);
+            let shown = |file: Option<PathBuf>| file.map(|file| file.display().to_string());
+            (shown(spec.read), shown(spec.write))
+        };
+        let named = |read: &str, write: &str| (Some(read.to_owned()), Some(write.to_owned()));
+        assert_eq!(files("pcap:in.pcap"), (Some("in.pcap".to_owned()), None));
+        assert_eq!(
+            files("pcap:out=out.pcapng"),
+            (None, Some("out.pcapng".to_owned()))
         );
         assert_eq!(
-            "tap:t0,seed=7,drop=1%,delay=0.01s"
-                .parse::<LinkSpec>()
-                .unwrap()
-                .to_string(),
-            "tap:t0,drop=0.01,delay=10ms,seed=7"
+            files("pcap:in=a=b.pcap,out=c=d.pcap"),
+            named("a=b.pcap", "c=d.pcap")
         );
+        assert_eq!(files("pcap:a,out=b"), named("a", "b"));
+        assert_eq!(read("tap:t0").faults, None);
+        assert_eq!(read("tap:t0,drop=0").faults.unwrap().drop, 0.0);
+        let plan = FaultPlan {
+            seed: 7,
+            direction: Direction::Sent,
+            drop: 0.01,
+            delayed: 0.5,
+            delay: Duration::from_millis(10),
+            ..FaultPlan::default()
+        };
+        let text = "tap:t0,seed=7,drop=1%,delay=0.01s,delayed=50%,faults=sent,capture=seen=b.pcapng";
+        assert_eq!(read(text).faults, Some(plan));
+        assert_eq!(read(text).capture.unwrap(), Path::new("seen=b.pcapng"));
+        assert_eq!(read("tap:t0,delay=1500us").faults.unwrap().delayed, 1.0);
     }
 
     #[test]
@@ -452,7 +369,7 @@ mod tests {
         assert!(refusal("packet:eth0,queues=0").contains("from 1 to 256"));
         assert!(refusal("pcap:a.pcap,out=").contains("'out=': give the name of a file"));
         assert!(refusal("tap:t0,stride=100").contains("a multiple of 64"));
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "tap:t0,drop=2",
                 "'drop=2': give a share of frames such as 1% or 0.01",
@@ -489,7 +406,7 @@ mod tests {
                 "'lose' is no option of a tap link, which has queues, frames,",
             ),
         ] {
-            assert!(refusal(text).contains(told), "{text}: {}", refusal(text));
+            assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));
         }
     }
 }

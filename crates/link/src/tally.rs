@@ -39,30 +39,16 @@ impl Tally {
         self.sent_bytes += bytes;
         frames
     }
-
-    /// The counts by name, in the order of the fields.
-    #[must_use]
-    pub fn named(mut self) -> [(&'static str, u64); 7] {
-        self.counts().map(|(name, count)| (name, *count))
-    }
-
-    fn counts(&mut self) -> [(&'static str, &mut u64); 7] {
-        [
-            ("received", &mut self.received),
-            ("received_bytes", &mut self.received_bytes),
-            ("sent", &mut self.sent),
-            ("sent_bytes", &mut self.sent_bytes),
-            ("receive_dropped", &mut self.receive_dropped),
-            ("receive_invalid", &mut self.receive_invalid),
-            ("send_failed", &mut self.send_failed),
-        ]
-    }
 }
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Tally) {
-        for ((_, sum), (_, count)) in self.counts().into_iter().zip(other.named()) {
-            *sum += count;
-        }
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.receive_dropped += other.receive_dropped;
+        self.receive_invalid += other.receive_invalid;
+        self.send_failed += other.send_failed;
     }
 }

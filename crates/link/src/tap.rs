@@ -1,14 +1,13 @@
-//! Tap devices: what is sent on the link, the host's stack receives from the device, and the other way round.
+//! Tap devices: the host's stack receives from the device what is sent on the link, and vice versa.
 //!
-//! The device is made here and goes with its last descriptor. Each frame is one read or write, which is all that tap
-//! devices have; each queue is a descriptor. Documentation/networking/tuntap.rst.
+//! The device is created here and ends with its last descriptor. Each frame is one read or write, the only interface of tap
+//! devices; each queue is a descriptor. Documentation/networking/tuntap.rst.
 
 use crate::burst::{Burst, Extent};
-use crate::error::{LinkError, on_use};
+use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::Link;
-use crate::system::mapping::Mapping;
-use crate::system::{device, told};
+use crate::system::device;
 use crate::tally::Tally;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
@@ -21,7 +20,7 @@ use std::os::unix::fs::OpenOptionsExt;
 pub struct TapLink {
     name: String,
     file: File,
-    memory: Mapping,
+    memory: Vec<u8>,
     layout: FrameLayout,
     extents: Vec<Extent>,
     scratch: Vec<u8>,
@@ -55,14 +54,12 @@ impl TapLink {
         let several = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | several) as libc::c_short;
         // SAFETY: the kernel reads the name and the flags, and writes the name, in a request that outlives the call.
-        told(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
-            .map_err(refused(&name, "making the tap device"))?;
-        let memory =
-            Mapping::anonymous(layout.bytes()).map_err(refused(&name, "mapping memory for frames"))?;
+        Errno::result(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
+            .map_err(|errno| refused(&name, "making the tap device")(errno.into()))?;
         Ok(TapLink {
             name,
             file,
-            memory,
+            memory: vec![0; layout.bytes()],
             layout,
             extents: Vec::with_capacity(layout.frames()),
             scratch: vec![0; layout.longest()],
@@ -81,13 +78,8 @@ impl Link for TapLink {
         let longest = self.layout.longest();
         while self.extents.len() < limit.min(self.layout.frames()) {
             let offset = self.layout.start_of(self.extents.len());
-            // SAFETY: the buffer lies within the memory, and no burst borrows it while the link is borrowed mutably.
-            let buffer = unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(offset), longest) };
-            match self.file.read(buffer) {
-                Ok(length) => {
-                    self.tally.received_bytes += length as u64;
-                    self.extents.push(Extent::whole(offset, length as u32));
-                }
+            match self.file.read(&mut self.memory[offset..][..longest]) {
+                Ok(length) => self.extents.push(Extent::whole(offset, length as u32)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Frames read earlier are delivered first; the next call gets the error again.
@@ -95,9 +87,8 @@ impl Link for TapLink {
                 Err(error) => return Err(on_use(&self.name, "reading", error)),
             }
         }
-        self.tally.received += self.extents.len() as u64;
-        // SAFETY: each extent is within a buffer of its own in the link's memory, which only the next call writes again.
-        Ok(unsafe { Burst::new(self.memory.start(), &self.extents) })
+        self.tally.count_received(&self.extents);
+        Ok(Burst::of(&mut self.memory, &self.extents))
     }
 
     fn transmit(
@@ -108,18 +99,14 @@ impl Link for TapLink {
         for number in 0..count {
             let length = write(number, &mut self.scratch).min(self.scratch.len());
             match nix::unistd::write(&self.file, &self.scratch[..length]) {
-                Ok(_) => {
-                    self.tally.sent += 1;
-                    self.tally.sent_bytes += length as u64;
-                }
+                Ok(_) => {}
                 // A frame that is too short, or for which the device has no memory.
                 Err(Errno::EINVAL | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
-                    self.tally.sent += 1;
-                    self.tally.sent_bytes += length as u64;
-                    self.tally.send_failed += 1;
+                    self.tally.send_failed += 1
                 }
                 Err(error) => return Err(on_use(&self.name, "writing", error.into())),
             }
+            self.tally.count_sent((1, length as u64));
         }
         Ok(count)
     }
@@ -137,28 +124,21 @@ impl Link for TapLink {
     }
 }
 
-/// What a step of opening was refused for.
+/// The error of a step of opening.
 fn refused(link: &str, step: &'static str) -> impl FnOnce(io::Error) -> LinkError {
     let link = link.to_owned();
     move |cause| match cause.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => LinkError::NotPermitted {
-            link,
-            needs: "CAP_NET_ADMIN and /dev/net/tun",
-        },
-        Some(libc::ENOENT) => LinkError::Unsupported {
-            link,
-            what: "a tap device",
-            hint: "load the module tun, or give the container /dev/net/tun",
-        },
-        Some(libc::EBUSY) => LinkError::Busy {
-            link,
-            by: "another program has the tap device open",
-        },
-        Some(libc::EINVAL) => LinkError::Unsupported {
-            link,
-            what: "opening this device as a tap device with so many queues",
-            hint: "it is another kind of device, or was made with one queue (ip tuntap add ... multi_queue)",
-        },
-        _ => LinkError::System { link, step, cause },
+        Some(libc::ENOENT) => {
+            let hint = "load the module tun, or give the container /dev/net/tun";
+            LinkError::unsupported(&link, "a tap device", hint)
+        }
+        Some(libc::EBUSY) => LinkError::busy(&link, "another program has the tap device open"),
+        Some(libc::EINVAL) => {
+            let what = "opening this device as a tap device with so many queues";
+            let hint =
+                "it is another kind of device, or was made with one queue (ip tuntap add ... multi_queue)";
+            LinkError::unsupported(&link, what, hint)
+        }
+        _ => error::refused(&link, step, "CAP_NET_ADMIN and /dev/net/tun", &cause),
     }
 }

@@ -141,7 +141,7 @@ fn what_passes_a_link_is_captured_and_counted_both_ways() {
     let path = folder.path().join("both.pcapng");
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
     let writer = corelane_link::capture::CaptureWriter::create(&path).unwrap();
-    let mut right = Wrapped::captured(right, writer);
+    let mut right = Wrapped::new(right, None, Some(writer));
     left.send([&[1; 60][..], &[2; 61]].into_iter()).unwrap();
     assert_eq!(right.receive(16).unwrap().len(), 2);
     right.send([&[3; 62][..]].into_iter()).unwrap();

@@ -1,7 +1,7 @@
 //! Capture files as links: frames come from a file, or go to one; pcap and pcapng.
 //!
-//! A [`CaptureLink`] may have one file to read, one to write, or both. Times are kept to the nanosecond. Files of other link
-//! layers than Ethernet are refused.
+//! A [`CaptureLink`] has one file to read, one to write, or both. Times have nanoseconds. Files of other link layers than
+//! Ethernet are rejected.
 
 mod reader;
 mod writer;
@@ -11,14 +11,13 @@ use crate::error::LinkError;
 use crate::layout::FrameLayout;
 use crate::link::Link;
 use crate::tally::Tally;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use reader::CaptureReader;
 pub use writer::CaptureWriter;
 
-/// A link of which frames are read from a file, and to which frames are written into another.
+/// A link that reads frames from one file and writes frames to another.
 #[derive(Debug)]
 pub struct CaptureLink {
     name: String,
@@ -32,10 +31,10 @@ pub struct CaptureLink {
 }
 
 impl CaptureLink {
-    /// A link on these files. Without one to read no frame ever comes; without one to write frames are taken and go nowhere.
+    /// A link on these files. Without a file to read it receives nothing; without one to write it discards sent frames.
     ///
     /// # Errors
-    /// When a file cannot be opened or made, or is no capture of Ethernet frames.
+    /// If a file cannot be opened or created, or is not a capture of Ethernet frames.
     pub fn open(
         read: Option<&Path>,
         write: Option<&Path>,
@@ -57,30 +56,6 @@ impl CaptureLink {
             tally: Tally::default(),
         })
     }
-
-    fn read_next(&mut self) -> Result<bool, LinkError> {
-        let Some(reader) = &mut self.reader else {
-            return Ok(false);
-        };
-        let Some(frame) = reader.next_frame()? else {
-            return Ok(false);
-        };
-        if frame.data.len() > self.layout.longest() {
-            self.tally.receive_invalid += 1;
-            return Ok(true);
-        }
-        let offset = self.layout.start_of(self.extents.len());
-        self.memory[offset..][..frame.data.len()].copy_from_slice(&frame.data);
-        self.tally.received += 1;
-        self.tally.received_bytes += frame.data.len() as u64;
-        self.extents.push(Extent {
-            offset,
-            length: frame.data.len() as u32,
-            wire_length: frame.wire_length,
-            time: frame.time,
-        });
-        Ok(true)
-    }
 }
 
 impl Link for CaptureLink {
@@ -90,7 +65,24 @@ impl Link for CaptureLink {
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
         self.extents.clear();
-        while self.extents.len() < limit.min(self.layout.frames()) && self.read_next()? {}
+        while self.extents.len() < limit.min(self.layout.frames())
+            && let Some(reader) = &mut self.reader
+            && let Some(frame) = reader.next_frame()?
+        {
+            if frame.data.len() > self.layout.longest() {
+                self.tally.receive_invalid += 1;
+                continue;
+            }
+            let offset = self.layout.start_of(self.extents.len());
+            self.memory[offset..][..frame.data.len()].copy_from_slice(&frame.data);
+            self.extents.push(Extent {
+                offset,
+                length: frame.data.len() as u32,
+                wire_length: frame.wire_length,
+                time: frame.time,
+            });
+        }
+        self.tally.count_received(&self.extents);
         Ok(Burst::of(&mut self.memory, &self.extents))
     }
 
@@ -102,8 +94,7 @@ impl Link for CaptureLink {
         let now = now();
         for number in 0..count {
             let length = write(number, &mut self.scratch).min(self.scratch.len());
-            self.tally.sent += 1;
-            self.tally.sent_bytes += length as u64;
+            self.tally.count_sent((1, length as u64));
             if let Some(writer) = &mut self.writer {
                 writer.write(now, length as u32, &self.scratch[..length])?;
             }
@@ -113,10 +104,6 @@ impl Link for CaptureLink {
 
     fn longest(&self) -> usize {
         self.layout.longest()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn tally(&self) -> Tally {

@@ -1,4 +1,4 @@
-//! Reads a capture file: frames with their times come out, whichever format the file's first bytes show.
+//! Reads a capture file in the format that its first bytes show.
 
 use crate::burst::FrameTime;
 use crate::error::LinkError;
@@ -32,9 +32,9 @@ enum Format {
 /// One frame of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame<'file> {
-    /// Its bytes, from the destination address on.
+    /// Its bytes, from the destination address.
     pub data: Cow<'file, [u8]>,
-    /// Bytes that it had on the wire: more, where the capture cut it short.
+    /// Bytes on the wire: more if the capture truncated it.
     pub wire_length: u32,
     /// Nanoseconds since the epoch.
     pub time: FrameTime,
@@ -44,13 +44,10 @@ impl CaptureReader {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// When it cannot be opened, is no capture, or is one of another link layer than Ethernet.
+    /// If it cannot be opened, is not a capture, or has another link layer than Ethernet.
     pub fn open(path: &Path) -> Result<CaptureReader, LinkError> {
-        let refused = |what: String| LinkError::Capture {
-            path: path.to_owned(),
-            what,
-        };
-        let mut file = File::open(path).map_err(|cause| refused(cause.to_string()))?;
+        let refused = |what: String| LinkError::file(path, what);
+        let mut file = File::open(path).map_err(|cause| LinkError::file(path, cause))?;
         let mut magic = [0; 4];
         file.read_exact(&mut magic)
             .and_then(|()| file.seek(SeekFrom::Start(0)))
@@ -72,10 +69,10 @@ impl CaptureReader {
         })
     }
 
-    /// The next frame; none at the end of the file.
+    /// The next frame; `None` at the end of the file.
     ///
     /// # Errors
-    /// When the file is damaged or cut off. It is then read no further.
+    /// If the file is damaged or cut off. It is then read no further.
     pub fn next_frame(&mut self) -> Result<Option<CapturedFrame<'_>>, LinkError> {
         if self.is_ended {
             return Ok(None);
@@ -88,7 +85,7 @@ impl CaptureReader {
         next
     }
 
-    /// Whether the file was read to its end, or to where it is damaged.
+    /// Whether the file was read to its end or to the damage.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.is_ended
@@ -112,11 +109,9 @@ fn next_of_pcap<'file>(
         TsResolution::MicroSecond => 1_000,
         TsResolution::NanoSecond => 1,
     };
-    // Raw packets, because the library refuses packets that were longer on the wire than the capture's snap length.
-    let packet = reader
-        .next_raw_packet()
-        .transpose()
-        .map_err(|error| damaged(path, &error))?;
+    // Raw packets, because the library rejects packets that were longer on the wire than the capture's snap length.
+    let packet = reader.next_raw_packet().transpose();
+    let packet = packet.map_err(|error| damaged(path, &error))?;
     Ok(packet.map(|packet| CapturedFrame {
         wire_length: packet.orig_len,
         time: u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * nanoseconds_a_unit,
@@ -146,10 +141,8 @@ fn next_of_pcapng<'file>(
             Some(_) => continue,
         };
         let Some(interface) = reader.interfaces().get(interface as usize) else {
-            return Err(LinkError::Capture {
-                path: path.to_owned(),
-                what: "a frame of an interface that the file does not describe".to_owned(),
-            });
+            let what = "a frame of an interface that the file does not describe";
+            return Err(LinkError::file(path, what));
         };
         require_ethernet(path, interface.linktype)?;
         return Ok(Some(CapturedFrame {
@@ -161,7 +154,7 @@ fn next_of_pcapng<'file>(
 }
 
 /// A time in the interface's own units (`if_tsresol`, draft-ietf-opsawg-pcapng, section 4.2): a negative power of ten, or of
-/// two where the highest bit is set; microseconds where nothing is said.
+/// two if the highest bit is set; microseconds by default.
 fn nanoseconds(units: u64, interface: &InterfaceDescriptionBlock<'_>) -> FrameTime {
     let resolution = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),
@@ -181,16 +174,13 @@ fn nanoseconds(units: u64, interface: &InterfaceDescriptionBlock<'_>) -> FrameTi
 fn require_ethernet(path: &Path, datalink: DataLink) -> Result<(), LinkError> {
     match datalink {
         DataLink::ETHERNET => Ok(()),
-        other => Err(LinkError::Capture {
-            path: path.to_owned(),
-            what: format!("frames of link layer {other:?}: only Ethernet can be read"),
-        }),
+        other => {
+            let what = format!("frames of link layer {other:?}: only Ethernet can be read");
+            Err(LinkError::file(path, what))
+        }
     }
 }
 
 fn damaged(path: &Path, error: &PcapError) -> LinkError {
-    LinkError::Capture {
-        path: path.to_owned(),
-        what: format!("damaged or cut off: {error}"),
-    }
+    LinkError::file(path, format!("damaged or cut off: {error}"))
 }

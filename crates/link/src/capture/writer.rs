@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of the longest frame that is written whole: what tcpdump writes by default (`MAXIMUM_SNAPLEN` of libpcap).
+/// Bytes of the longest frame that is written whole: the default of tcpdump (`MAXIMUM_SNAPLEN` of libpcap).
 const SNAPLEN: u32 = 262_144;
 
 /// A capture file being written. Dropping it flushes the buffer; [`CaptureWriter::flush`] also returns whether that
@@ -35,14 +35,12 @@ impl CaptureWriter {
     /// nanoseconds.
     ///
     /// # Errors
-    /// When it cannot be made or written.
+    /// If it cannot be created or written.
     pub fn create(path: &Path) -> Result<CaptureWriter, LinkError> {
         let failed = |error: &dyn fmt::Display| failed(path, error);
         let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(|error| failed(&error))?);
-        let is_pcapng = path
-            .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("pcapng"));
-        let format = match is_pcapng {
+        let extension = path.extension().unwrap_or_default();
+        let format = match extension.eq_ignore_ascii_case("pcapng") {
             true => Format::PcapNg(begin_pcapng(file).map_err(|error| failed(&error))?),
             false => Format::Pcap(begin_pcap(file).map_err(|error| failed(&error))?),
         };
@@ -52,10 +50,10 @@ impl CaptureWriter {
         })
     }
 
-    /// Appends a frame of `wire_length` bytes of which these are there. What is beyond the first 262,144 bytes is left out.
+    /// Appends a frame of `wire_length` bytes, of which `frame` was captured. Bytes beyond the first 262,144 are omitted.
     ///
     /// # Errors
-    /// When the file cannot be written, as on a full disk.
+    /// If the file cannot be written, for instance on a full disk.
     pub fn write(&mut self, time: FrameTime, wire_length: u32, frame: &[u8]) -> Result<(), LinkError> {
         let frame = &frame[..frame.len().min(SNAPLEN as usize)];
         match &mut self.format {
@@ -77,10 +75,10 @@ impl CaptureWriter {
         }
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffer.
     ///
     /// # Errors
-    /// When the file cannot be written, as on a full disk.
+    /// If the file cannot be written, for instance on a full disk.
     pub fn flush(&mut self) -> Result<(), LinkError> {
         let flushed = match &mut self.format {
             Format::Pcap(file) => file.flush(),
@@ -108,7 +106,7 @@ fn begin_pcap(mut file: BufWriter<File>) -> io::Result<BufWriter<File>> {
     Ok(file)
 }
 
-/// One frame (draft-ietf-opsawg-pcap, section 5): seconds, nanoseconds, bytes here, bytes on the wire, then the bytes.
+/// One frame (draft-ietf-opsawg-pcap, section 5): seconds, nanoseconds, captured bytes, bytes on the wire, then the bytes.
 fn write_pcap(file: &mut impl Write, time: FrameTime, wire_length: u32, frame: &[u8]) -> io::Result<()> {
     let seconds = (time / 1_000_000_000) as u32;
     let nanoseconds = (time % 1_000_000_000) as u32;
@@ -129,8 +127,5 @@ fn begin_pcapng(file: BufWriter<File>) -> Result<PcapNgWriter<BufWriter<File>>, 
 }
 
 fn failed(path: &Path, error: &(impl fmt::Display + ?Sized)) -> LinkError {
-    LinkError::Capture {
-        path: path.to_owned(),
-        what: format!("cannot be written: {error}"),
-    }
+    LinkError::file(path, format!("cannot be written: {error}"))
 }

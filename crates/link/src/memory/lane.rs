@@ -1,14 +1,14 @@
-//! One direction of an in-memory ring: a producer writes frames into the next free buffers, a consumer takes them where
-//! they lie and gives the buffers back.
+//! One direction of an in-memory ring: a producer writes frames into the next free buffers, a consumer reads them in place
+//! and returns the buffers.
 //!
-//! The region begins with a page that says how it is laid out; then come two lanes. A lane holds the producer's index, the
-//! consumer's index (each alone on two cache lines, as CPUs fetch lines in pairs), a length for each buffer, and the
-//! buffers, from the start of a page. Indices count buffers without end and wrap at 2^32; a buffer's number is its index
-//! modulo the number of buffers, a power of two. Numbers are in this machine's byte order.
+//! The region begins with a page that describes its layout; two lanes follow. A lane has the producer's index, the
+//! consumer's index (each alone on two cache lines, because CPUs fetch lines in pairs), a length for each buffer, and the
+//! buffers, from the start of a page. Indices count buffers and wrap at 2^32; a buffer's number is its index modulo the
+//! number of buffers, a power of two. Numbers are in this machine's byte order.
 //!
 //! The producer's index is published with release after the frames and lengths below it, and read with acquire before them;
-//! the consumer's index likewise in the other direction. Neither side trusts the other's numbers: an index that claims more
-//! than there is and a length beyond the buffer are refused.
+//! the consumer's index likewise in the other direction. Neither side trusts the other's numbers: an index beyond the ring
+//! is rejected, and so is a length beyond the buffer.
 
 use crate::burst::Extent;
 use crate::layout::FrameLayout;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const PAGE: usize = 4096;
-/// "clnr", so that another file is not taken for a ring.
+/// "clnr", to distinguish a ring from other files.
 const MAGIC: u32 = 0x636c_6e72;
 const VERSION: u32 = 1;
 
@@ -27,11 +27,11 @@ const CLOSED: usize = 64;
 const CONSUMER: usize = 128;
 const LENGTHS: usize = 256;
 
-/// The shared memory and how it is laid out.
+/// The shared memory and its layout.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
-    mapping: Arc<Mapping>,
-    layout: FrameLayout,
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) layout: FrameLayout,
 }
 
 impl Region {
@@ -76,27 +76,22 @@ impl Region {
         Ok(Region { mapping, layout })
     }
 
-    pub(super) fn layout(&self) -> FrameLayout {
-        self.layout
-    }
-
-    pub(super) fn start(&self) -> *mut u8 {
-        self.mapping.start()
-    }
-
-    /// The indices of a lane, and the lengths of its frames.
-    fn lengths(&self, lane: usize) -> Ring<u32, Arc<Mapping>> {
+    /// One end of a lane.
+    pub(super) fn lane(&self, number: usize) -> Lane {
+        let start = PAGE + number * lane_bytes(self.layout);
         let offset = libc::xdp_ring_offset {
-            producer: (lane + PRODUCER) as u64,
-            consumer: (lane + CONSUMER) as u64,
-            desc: (lane + LENGTHS) as u64,
+            producer: (start + PRODUCER) as u64,
+            consumer: (start + CONSUMER) as u64,
+            desc: (start + LENGTHS) as u64,
             flags: 0,
         };
-        Ring::new(Arc::clone(&self.mapping), &offset, self.layout.frames())
-    }
-
-    fn lane(&self, number: usize) -> usize {
-        PAGE + number * lane_bytes(self.layout)
+        Lane {
+            lengths: Ring::new(Arc::clone(&self.mapping), &offset, self.layout.frames()),
+            closed: start + CLOSED,
+            buffers: start + buffers_at(self.layout),
+            region: self.clone(),
+            lent: 0,
+        }
     }
 }
 
@@ -108,25 +103,21 @@ fn buffers_at(layout: FrameLayout) -> usize {
     (LENGTHS + 4 * layout.frames()).next_multiple_of(PAGE)
 }
 
-/// The writing end of a lane.
+/// One end of a lane, used either as its producer (`put`, `close`) or as its consumer.
 #[derive(Debug)]
-pub(super) struct Producer {
-    region: Region,
-    lane: usize,
+pub(super) struct Lane {
+    pub(super) region: Region,
     lengths: Ring<u32, Arc<Mapping>>,
+    /// Offset of the flag that no more frames will be sent.
+    closed: usize,
+    /// Offset of the buffers.
+    buffers: usize,
+    /// As consumer: frames that are lent.
+    lent: usize,
 }
 
-impl Producer {
-    pub(super) fn new(region: Region, number: usize) -> Producer {
-        let lane = region.lane(number);
-        Producer {
-            lengths: region.lengths(lane),
-            lane,
-            region,
-        }
-    }
-
-    /// Has up to `count` frames written, as many as there are free buffers; gives their number and bytes.
+impl Lane {
+    /// Writes up to `count` frames, as many as there are free buffers; returns their number and bytes.
     #[inline(always)]
     pub(super) fn put(
         &mut self,
@@ -139,13 +130,12 @@ impl Producer {
             return Err("its index of frames taken is beyond what was sent");
         }
         let mut bytes = 0;
-        let buffers = self.lane + buffers_at(layout);
         for number in 0..count {
-            let offset = buffers + layout.start_of(self.lengths.number(number));
+            let offset = self.buffers + layout.start_of(self.lengths.number(number));
             // SAFETY: the buffer lies within the region; the consumer gave it back (its index, read with acquire, is past
             // it) and takes it only when our index is past it, so it is ours alone until then.
             let buffer = unsafe {
-                let start = self.region.start().add(offset);
+                let start = self.region.mapping.start().add(offset);
                 std::slice::from_raw_parts_mut(start, layout.longest())
             };
             let length = write(number, buffer).min(layout.longest());
@@ -156,35 +146,15 @@ impl Producer {
         Ok((count, bytes))
     }
 
-    /// Says that nothing more will come.
+    /// Signals that no more frames will be sent.
     pub(super) fn close(&self) {
-        let closed = self.region.mapping.atomic(self.lane + CLOSED);
-        closed.store(1, Ordering::Release);
-    }
-}
-
-/// The reading end of a lane.
-#[derive(Debug)]
-pub(super) struct Consumer {
-    region: Region,
-    lane: usize,
-    lengths: Ring<u32, Arc<Mapping>>,
-    /// Frames from our index on that are lent.
-    lent: usize,
-}
-
-impl Consumer {
-    pub(super) fn new(region: Region, number: usize) -> Consumer {
-        let lane = region.lane(number);
-        Consumer {
-            lengths: region.lengths(lane),
-            lane,
-            region,
-            lent: 0,
-        }
+        self.region
+            .mapping
+            .atomic(self.closed)
+            .store(1, Ordering::Release);
     }
 
-    /// Gives back what was lent.
+    /// Returns the lent buffers.
     #[inline(always)]
     pub(super) fn release(&mut self) {
         if self.lent > 0 {
@@ -193,7 +163,7 @@ impl Consumer {
         }
     }
 
-    /// Takes up to `limit` frames; they lie within the region, one in each buffer.
+    /// Receives up to `limit` frames; they lie within the region, one in each buffer.
     #[inline(always)]
     pub(super) fn take(&mut self, limit: usize, extents: &mut Vec<Extent>) -> Result<(), &'static str> {
         let layout = self.region.layout;
@@ -201,9 +171,8 @@ impl Consumer {
         if self.lengths.is_overfull() {
             return Err("its index of frames sent is beyond the ring");
         }
-        let buffers = self.lane + buffers_at(layout);
         for number in 0..count {
-            let offset = buffers + layout.start_of(self.lengths.number(number));
+            let offset = self.buffers + layout.start_of(self.lengths.number(number));
             let length = self.lengths.read(number).min(layout.longest() as u32);
             extents.push(Extent::whole(offset, length));
         }
@@ -211,13 +180,12 @@ impl Consumer {
         Ok(())
     }
 
-    /// Whether the producer said that nothing more will come.
+    /// Whether no more frames will be sent.
     pub(super) fn is_closed(&self) -> bool {
-        let closed = self.region.mapping.atomic(self.lane + CLOSED);
-        closed.load(Ordering::Acquire) != 0
+        self.region.mapping.atomic(self.closed).load(Ordering::Acquire) != 0
     }
 
-    /// Whether all that came was taken.
+    /// Whether all frames that were sent were received.
     pub(super) fn is_drained(&self) -> bool {
         self.lengths.holds(self.lent)
     }

@@ -1,8 +1,8 @@
-//! How two processes come to share a ring: the first one offers it under a name, the second one takes it.
+//! How two processes come to share a ring: the first offers it under a name, the second joins it.
 //!
-//! The name is an abstract Unix socket of the network namespace (unix(7)), which goes with the process, so that nothing is
-//! left behind however it ends. The memory has no name at all: its descriptor travels over the socket. The connection then
-//! stays open, and its end says that the other process is gone.
+//! The name is an abstract Unix socket of the network namespace (unix(7)), which ends with the process, so that nothing is
+//! left behind. The memory has no name: its descriptor is passed over the socket. The connection then stays open; its end
+//! means that the other process is gone.
 
 use super::MemoryLink;
 use super::lane::Region;
@@ -19,71 +19,63 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long who joins waits for the other process to look: it does so in every pause of its traffic.
+/// How long a joining process waits for the other, which checks its link in every pause of its traffic.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether the other process is there.
+/// The other process.
 #[derive(Debug)]
 pub(super) enum Presence {
-    /// Nobody came yet.
+    /// It has not joined yet.
     Awaited { listener: UnixListener, memory: OwnedFd },
-    /// Somebody came and is there while the connection is.
+    /// It joined, and lives while the connection does.
     Joined(UnixStream),
 }
 
-/// One end of a ring that has the other end in another process of this network namespace. Who comes first under a name
-/// offers the ring, laid out as it asks; who comes second joins it as it is, and waits for the first one to
-/// [check](crate::Link::check) its link. The name is then free again.
+/// One end of a ring whose other end is in another process of this network namespace. The first process to use a name
+/// offers the ring with its layout; the second joins it as it is, and waits until the first
+/// [checks](crate::Link::check) its link. The name is then free again.
 ///
 /// # Errors
-/// When memory or a socket is refused, or who offers the ring does not answer.
+/// If memory or a socket is denied, or the offering process does not answer.
 pub fn shared(name: &str, layout: FrameLayout) -> Result<MemoryLink, LinkError> {
     let link = format!("ring:{name}");
-    let failed = |step| {
-        let link = link.clone();
-        move |cause| LinkError::System { link, step, cause }
-    };
+    let failed = |step: &str, cause| LinkError::Failed(format!("{link}: {step}: {cause}"));
     let address = SocketAddr::from_abstract_name(format!("corelane-ring/{name}"))
-        .map_err(failed("making a socket address of the ring's name"))?;
-    match UnixListener::bind_addr(&address) {
-        Ok(listener) => offer(link.clone(), listener, layout).map_err(failed("offering the ring")),
-        Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => join(link, &address),
-        Err(cause) => Err(failed("offering the ring")(cause)),
-    }
+        .map_err(|cause| failed("making a socket address of the ring's name", cause))?;
+    let listener = match UnixListener::bind_addr(&address) {
+        Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => {
+            let (stream, mapping) = connect(&address).map_err(|cause| match cause.kind() {
+                io::ErrorKind::ConnectionRefused => {
+                    LinkError::busy(&link, "two processes have its ends; choose another name")
+                }
+                _ => failed("joining the ring", cause),
+            })?;
+            let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::corrupt(&link, what))?;
+            return Ok(MemoryLink::of_region(
+                link,
+                &region,
+                1,
+                Some(Presence::Joined(stream)),
+            ));
+        }
+        listener => listener,
+    };
+    let offered = listener.and_then(|listener| offer(listener, layout));
+    let (presence, region) = offered.map_err(|cause| failed("offering the ring", cause))?;
+    Ok(MemoryLink::of_region(link, &region, 0, Some(presence)))
 }
 
-fn offer(link: String, listener: UnixListener, layout: FrameLayout) -> io::Result<MemoryLink> {
+fn offer(listener: UnixListener, layout: FrameLayout) -> io::Result<(Presence, Region)> {
     listener.set_nonblocking(true)?;
     let memory = memfd_create(c"corelane-ring", MFdFlags::MFD_CLOEXEC)?;
     let bytes = Region::bytes(layout);
     let file = File::from(memory.try_clone()?);
     file.set_len(bytes as u64)?;
     let region = Region::create(Arc::new(Mapping::shared(&file, bytes)?), layout);
-    let presence = Presence::Awaited { listener, memory };
-    Ok(MemoryLink::of_region(link, region, 0, Some(presence)))
+    Ok((Presence::Awaited { listener, memory }, region))
 }
 
-fn join(link: String, address: &SocketAddr) -> Result<MemoryLink, LinkError> {
-    let (stream, mapping) = connect(address).map_err(|cause| match cause.kind() {
-        io::ErrorKind::ConnectionRefused => LinkError::Busy {
-            link: link.clone(),
-            by: "two processes have its ends; choose another name",
-        },
-        _ => LinkError::System {
-            link: link.clone(),
-            step: "joining the ring",
-            cause,
-        },
-    })?;
-    let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::Corrupt {
-        link: link.clone(),
-        what,
-    })?;
-    let presence = Presence::Joined(stream);
-    Ok(MemoryLink::of_region(link, region, 1, Some(presence)))
-}
-
-/// Connects to who offers a ring, and maps what it gives.
+/// Connects to the offering process and maps the memory that it passes.
 fn connect(address: &SocketAddr) -> io::Result<(UnixStream, Mapping)> {
     let stream = UnixStream::connect_addr(address)?;
     stream.set_read_timeout(Some(ANSWER_WITHIN))?;
@@ -94,7 +86,7 @@ fn connect(address: &SocketAddr) -> io::Result<(UnixStream, Mapping)> {
 }
 
 impl Presence {
-    /// Lets in who waits, and asks whether who came is still there.
+    /// Accepts a joining process, or checks that the joined one still lives.
     pub(super) fn check(&mut self, link: &str) -> Result<(), LinkError> {
         let lost = |cause| LinkError::Lost {
             link: link.to_owned(),

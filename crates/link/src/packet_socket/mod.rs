@@ -1,32 +1,32 @@
-//! AF_PACKET: frames of any device through rings that the kernel maps into the process (TPACKET_V3), over several sockets
-//! where asked (fanout).
+//! AF_PACKET: frames of any device through rings that the kernel maps into the process (TPACKET_V3), over one or several
+//! sockets (fanout).
 //!
-//! Frames are received where the kernel put them and written where it takes them; the kernel itself copies each once. The
-//! host's own stack sees received frames as well: AF_PACKET copies frames, it does not take them. packet(7) and
-//! Documentation/networking/packet_mmap.rst.
+//! Frames are read and written in the rings; the kernel copies each once. The host's own stack also receives them. packet(7)
+//! and Documentation/networking/packet_mmap.rst.
 //!
-//! `receive_ring` walks the blocks of received frames, `transmit_ring` the slots of those to send.
+//! `receive_ring` walks the blocks of received frames, `transmit_ring` the slots of frames to send.
 
 mod receive_ring;
 mod transmit_ring;
 
 use crate::burst::{Burst, Extent};
-use crate::choice::Choice;
-use crate::error::{LinkError, on_use};
+use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::Link;
 use crate::system::mapping::Mapping;
-use crate::system::{device, socket};
+use crate::system::{device, socket as system};
 use crate::tally::Tally;
 use receive_ring::ReceiveRing;
+use socket2::{Domain, Socket, Type};
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use transmit_ring::TransmitRing;
 
 /// How the kernel spreads received frames over the sockets of one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fanout {
-    /// By the flow's hash (`PACKET_FANOUT_HASH`), symmetric, defragmented by none.
+    /// By the flow's hash (`PACKET_FANOUT_HASH`), which is symmetric; fragments are not reassembled.
     #[default]
     Hash,
     /// By the CPU that received the frame (`PACKET_FANOUT_CPU`).
@@ -45,25 +45,16 @@ impl Fanout {
     }
 }
 
-impl Choice for Fanout {
-    const NAMES: &'static [(Fanout, &'static str)] = &[
-        (Fanout::Hash, "hash"),
-        (Fanout::Cpu, "cpu"),
-        (Fanout::Queue, "queue"),
-    ];
-}
-
 /// How a device is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketOptions {
-    /// Sockets to open, each of which gets a share of the frames.
+    /// The number of sockets, each of which gets a share of the frames.
     pub queues: usize,
-    /// How frames are shared out.
+    /// How frames are distributed over them.
     pub fanout: Fanout,
-    /// The layout of frames: slots of the transmit ring, and as much memory for received ones, which the kernel packs as
-    /// they come.
+    /// The layout of the transmit ring; the receive ring, in which the kernel packs frames, has as much memory.
     pub layout: FrameLayout,
-    /// Have the device accept frames for other addresses than its own, as a bridge must; ends with the link.
+    /// Makes the device accept frames for any address, as a bridge needs; ends with the link.
     pub promiscuous: bool,
 }
 
@@ -71,21 +62,21 @@ pub struct PacketOptions {
 #[derive(Debug)]
 pub struct PacketLink {
     name: String,
-    socket: OwnedFd,
+    socket: Socket,
     mapping: Mapping,
     receive: ReceiveRing,
     transmit: TransmitRing,
     extents: Vec<Extent>,
     longest: usize,
     tally: Tally,
-    /// Frames dropped by a full ring; the kernel forgets the number when it is read.
+    /// Frames dropped by a full ring; reading resets the kernel's counter.
     dropped: Cell<u64>,
 }
 
-/// Opens a device: one link a queue, in the calling thread's network namespace.
+/// Opens a device: one link per queue, in the calling thread's network namespace.
 ///
 /// # Errors
-/// When there is no such device, it is down, or a privilege is missing.
+/// If there is no such device, it is down, or a privilege is missing.
 pub fn open(device: &str, options: &PacketOptions) -> Result<Vec<PacketLink>, LinkError> {
     let mut group = None;
     (0..options.queues.max(1))
@@ -103,41 +94,48 @@ impl PacketLink {
         let name = format!("packet:{device}/{queue}");
         let index = device::index(device)?;
         let failed = |step| refused(&name, step);
-        // Protocol 0: nothing arrives before the rings are there and the socket is bound.
-        let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
-            .map_err(failed("opening an AF_PACKET socket"))?;
-        let fd = socket.as_fd();
-        let switch = |option, value: libc::c_int| socket::set(fd, libc::SOL_PACKET, option, &value);
-        switch(
-            libc::PACKET_VERSION,
-            libc::tpacket_versions::TPACKET_V3 as libc::c_int,
-        )
-        .map_err(failed("choosing TPACKET_V3"))?;
-        switch(libc::PACKET_RESERVE, receive_ring::reserve(options.layout))
-            .map_err(failed("reserving headroom"))?;
-        // Frames that the device cannot take are passed over instead of blocking those behind them.
-        switch(libc::PACKET_LOSS, 1).map_err(failed("setting PACKET_LOSS"))?;
-        switch(libc::PACKET_IGNORE_OUTGOING, 1).map_err(failed("ignoring frames that this host sends"))?;
-        switch(libc::PACKET_QDISC_BYPASS, 1).map_err(failed("bypassing the queueing discipline"))?;
+        // Without a protocol nothing arrives before the rings exist and the socket is bound.
+        let socket =
+            Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed("opening an AF_PACKET socket"))?;
+        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+        let options_of_socket = [
+            (libc::PACKET_VERSION, version, "choosing TPACKET_V3"),
+            (
+                libc::PACKET_RESERVE,
+                receive_ring::reserve(options.layout),
+                "reserving headroom",
+            ),
+            // Frames that the device rejects are skipped instead of blocking those behind them.
+            (libc::PACKET_LOSS, 1, "setting PACKET_LOSS"),
+            (
+                libc::PACKET_IGNORE_OUTGOING,
+                1,
+                "ignoring frames that this host sends",
+            ),
+            (libc::PACKET_QDISC_BYPASS, 1, "bypassing the queueing discipline"),
+        ];
+        for (option, value, step) in options_of_socket {
+            system::set(&socket, libc::SOL_PACKET, option, &value).map_err(failed(step))?;
+        }
         let receiving = receive_ring::request(options.layout);
-        socket::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &receiving)
+        system::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &receiving)
             .map_err(failed("making the receive ring"))?;
         let sending = transmit_ring::request(options.layout);
-        socket::set(fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &sending)
+        system::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &sending)
             .map_err(failed("making the transmit ring"))?;
         let bytes =
             |request: &libc::tpacket_req3| request.tp_block_size as usize * request.tp_block_nr as usize;
-        let mapping = Mapping::of_socket(fd, 0, bytes(&receiving) + bytes(&sending))
+        let mapping = Mapping::of_socket(&socket, 0, bytes(&receiving) + bytes(&sending))
             .map_err(failed("mapping the rings"))?;
-        bind(fd, index).map_err(failed("binding to the device"))?;
-        if let Some(cause) = socket::pending_error(fd) {
+        bind(&socket, index).map_err(failed("binding to the device"))?;
+        if let Ok(Some(cause)) = socket.take_error() {
             return Err(on_use(&name, "binding to the device", cause));
         }
         if options.promiscuous {
-            promiscuous(fd, index).map_err(failed("making the device promiscuous"))?;
+            promiscuous(&socket, index).map_err(failed("making the device promiscuous"))?;
         }
         if options.queues > 1 {
-            join_group(fd, options.fanout, group).map_err(failed("joining the fanout group"))?;
+            join_group(&socket, options.fanout, group).map_err(failed("joining the fanout group"))?;
         }
         let transmit = TransmitRing::new(bytes(&receiving), &sending);
         let mtu = device::mtu(device).map_err(failed("reading the device's MTU"))?;
@@ -154,12 +152,12 @@ impl PacketLink {
         })
     }
 
-    /// Asks the kernel to send what stands in the ring.
+    /// Makes the kernel send the frames in the ring.
     fn kick(&mut self) -> Result<(), LinkError> {
-        match socket::kick_send(self.socket.as_fd()) {
-            Ok(()) => Ok(()),
+        match self.socket.send_with_flags(&[], libc::MSG_DONTWAIT) {
+            Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // Nothing to send, or the device has no room now; what stands in the ring is sent with the next kick.
+                // Nothing to send, or the device has no room now; the next call sends the frames in the ring.
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(()),
                 _ => Err(on_use(&self.name, "sending", error)),
             },
@@ -204,10 +202,10 @@ impl Link for PacketLink {
 
     fn tally(&self) -> Tally {
         let statistics: Result<libc::tpacket_stats_v3, _> =
-            socket::get(self.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
+            system::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS);
         if let Ok(statistics) = statistics {
             self.dropped
-                .set(self.dropped.get() + u64::from(statistics.tp_drops));
+                .update(|dropped| dropped + u64::from(statistics.tp_drops));
         }
         Tally {
             receive_dropped: self.dropped.get(),
@@ -216,52 +214,45 @@ impl Link for PacketLink {
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
-        if let Some(cause) = socket::pending_error(self.socket.as_fd()) {
+        if let Ok(Some(cause)) = self.socket.take_error() {
             return Err(on_use(&self.name, "using the device", cause));
         }
         self.kick()
     }
 }
 
-fn bind(socket: BorrowedFd<'_>, index: u32) -> std::io::Result<()> {
-    let mut address: libc::sockaddr_ll = socket::zeroed();
+fn bind(socket: &Socket, index: u32) -> io::Result<()> {
+    let mut address: libc::sockaddr_ll = system::zeroed();
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index as libc::c_int;
-    socket::bind(socket, &address)
+    system::bind(socket, &address)
 }
 
-/// Has a device accept frames for other addresses than its own while the socket is open.
-pub(crate) fn promiscuous(socket: BorrowedFd<'_>, index: u32) -> std::io::Result<()> {
-    let mut membership: libc::packet_mreq = socket::zeroed();
+/// Makes a device accept frames for any address while the socket is open.
+pub(crate) fn promiscuous(socket: &Socket, index: u32) -> io::Result<()> {
+    let mut membership: libc::packet_mreq = system::zeroed();
     membership.mr_ifindex = index as libc::c_int;
     membership.mr_type = libc::PACKET_MR_PROMISC as u16;
-    socket::set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+    system::set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Joins the group of the sockets before; the first one has the kernel choose a number that nobody uses.
-fn join_group(socket: BorrowedFd<'_>, fanout: Fanout, group: &mut Option<u32>) -> std::io::Result<()> {
+/// Joins the group of the earlier sockets; the kernel chooses an unused number for the first.
+fn join_group(socket: &Socket, fanout: Fanout, group: &mut Option<u32>) -> io::Result<()> {
     let (number, flags) = match *group {
         Some(number) => (number, 0),
         None => (0, libc::PACKET_FANOUT_FLAG_UNIQUEID),
     };
     let argument = (number | (fanout.kind() | flags) << 16) as libc::c_int;
-    socket::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)?;
+    system::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)?;
     if group.is_none() {
-        let joined: libc::c_int = socket::get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+        let joined: libc::c_int = system::get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
         *group = Some(joined as u32 & 0xffff);
     }
     Ok(())
 }
 
-/// What a step of opening was refused for.
-fn refused(link: &str, step: &'static str) -> impl FnOnce(std::io::Error) -> LinkError {
-    let link = link.to_owned();
-    move |cause| match cause.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => LinkError::NotPermitted {
-            link,
-            needs: "CAP_NET_RAW (AF_PACKET)",
-        },
-        _ => LinkError::System { link, step, cause },
-    }
+/// The error of a step of opening.
+fn refused(link: &str, step: &'static str) -> impl FnOnce(io::Error) -> LinkError {
+    move |cause| error::refused(link, step, "CAP_NET_RAW (AF_PACKET)", &cause)
 }

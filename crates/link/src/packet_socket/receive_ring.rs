@@ -1,7 +1,7 @@
 //! The receive ring of TPACKET_V3: the kernel packs frames into blocks and hands over a block when it is full or old.
 //!
-//! A block begins with its descriptor, of which the status word says whose it is, the number of its frames, and where the
-//! first is; each frame begins with a header that says where the next one is (`struct tpacket_block_desc`, `struct
+//! A block begins with its descriptor: the status word shows the owner, followed by the number of frames and the offset of
+//! the first; each frame begins with a header that has the offset of the next (`struct tpacket_block_desc`, `struct
 //! tpacket3_hdr` of linux/if_packet.h).
 
 use crate::burst::Extent;
@@ -10,44 +10,44 @@ use crate::system::mapping::Mapping;
 use crate::system::socket;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a block: holds the longest frame that offloads make (64 KiB), and stays in a second-level cache.
+/// Bytes of a block: holds the longest frame that offloads make (64 KiB) and fits into a second-level cache.
 const BLOCK: usize = 1 << 17;
-/// Milliseconds after which the kernel hands over a block that is not full: the least there is.
+/// Milliseconds after which the kernel hands over a block that is not full: the minimum.
 const OLD_MS: u32 = 1;
-/// Bytes of a VLAN tag (IEEE 802.1Q), which devices strip and the kernel keeps beside the frame.
+/// Bytes of a VLAN tag (IEEE 802.1Q), which devices strip and the kernel stores outside the frame.
 const TAG: usize = 4;
 
 const STATUS: usize = 8;
 const FRAMES: usize = 12;
 const FIRST: usize = 16;
 
-/// What to ask the kernel for.
+/// The ring to request from the kernel.
 pub(super) fn request(layout: FrameLayout) -> libc::tpacket_req3 {
     let mut request: libc::tpacket_req3 = socket::zeroed();
     let blocks = layout.bytes().div_ceil(BLOCK).max(4);
     request.tp_block_size = BLOCK as u32;
     request.tp_block_nr = blocks as u32;
-    // Frames are packed as they come; the kernel only checks that the numbers agree.
+    // Frames are packed; the kernel only checks that the numbers agree.
     request.tp_frame_size = 2048;
     request.tp_frame_nr = (blocks * (BLOCK / 2048)) as u32;
     request.tp_retire_blk_tov = OLD_MS;
     request
 }
 
-/// Bytes to keep free before each frame: the headroom, and room for the tag to be put back.
+/// Bytes to reserve before each frame: the headroom, and room to restore the tag.
 pub(super) fn reserve(layout: FrameLayout) -> libc::c_int {
     (layout.headroom() + TAG) as libc::c_int
 }
 
-/// Where the reader is.
+/// The position of the reader.
 #[derive(Debug)]
 pub(super) struct ReceiveRing {
     blocks: usize,
-    /// The first block that was not given back.
+    /// The first block that was not returned to the kernel.
     oldest: usize,
     /// Blocks from there on whose frames are all lent.
     spent: usize,
-    /// Frames of the block after those that were not taken yet, and where the next one is; none: the block was not begun.
+    /// Frames left in the next block and the offset of the first of them; `None` at the start of a block.
     begun: Option<(u32, usize)>,
 }
 
@@ -61,7 +61,7 @@ impl ReceiveRing {
         }
     }
 
-    /// Gives back the blocks whose frames were all lent.
+    /// Returns the blocks whose frames were all lent.
     pub(super) fn release(&mut self, mapping: &Mapping) {
         for number in 0..self.spent {
             let block = (self.oldest + number) % self.blocks * BLOCK;
@@ -73,7 +73,7 @@ impl ReceiveRing {
         self.spent = 0;
     }
 
-    /// Takes up to `limit` frames out of the blocks that were handed over.
+    /// Receives up to `limit` frames from the blocks that were handed over.
     pub(super) fn take(&mut self, mapping: &Mapping, limit: usize, extents: &mut Vec<Extent>) {
         while extents.len() < limit && self.spent < self.blocks {
             let block = (self.oldest + self.spent) % self.blocks * BLOCK;
@@ -104,7 +104,7 @@ impl ReceiveRing {
     }
 }
 
-/// The frame behind a header, with the tag put back that the device or the kernel took out.
+/// The frame after a header, with the tag restored that the device or the kernel removed.
 fn frame(mapping: &Mapping, at: usize, header: &libc::tpacket3_hdr) -> Extent {
     let mut extent = Extent {
         offset: at + usize::from(header.tp_mac),

@@ -1,5 +1,5 @@
-//! The transmit ring of TPACKET_V3: slots of one size, each of which the kernel takes when its status asks for it and frees
-//! when the device is done with it.
+//! The transmit ring of TPACKET_V3: slots of one size. The kernel sends a slot when its status requests it, and frees it when
+//! the device is done with it.
 
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
@@ -7,12 +7,12 @@ use crate::system::socket;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a block, which the kernel allocates in one piece: 16 pages are easy to find.
+/// Bytes of a block, which the kernel allocates in one piece: 16 pages are usually available.
 const BLOCK: usize = 1 << 16;
-/// Where in a slot the frame begins: behind the header (`TPACKET3_HDRLEN` less the address that only received frames have).
+/// The offset of the frame in a slot: behind the header (`TPACKET3_HDRLEN` less the address that only received frames have).
 const FRAME: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(16);
 
-/// What to ask the kernel for: slots of one stride, as many as fit into each block.
+/// The ring to request from the kernel: slots of one stride, as many as fit into each block.
 pub(super) fn request(layout: FrameLayout) -> libc::tpacket_req3 {
     let mut request: libc::tpacket_req3 = socket::zeroed();
     let block = BLOCK.max(layout.stride().next_multiple_of(4096));
@@ -25,7 +25,7 @@ pub(super) fn request(layout: FrameLayout) -> libc::tpacket_req3 {
     request
 }
 
-/// Where the writer is.
+/// The position of the writer.
 #[derive(Debug)]
 pub(super) struct TransmitRing {
     start: usize,
@@ -55,7 +55,7 @@ impl TransmitRing {
         self.stride - FRAME
     }
 
-    /// Has up to `count` frames of at most `longest` bytes written, as many as there are free slots; gives their number and
+    /// Writes up to `count` frames of at most `longest` bytes, as many as there are free slots; returns their number and
     /// bytes.
     pub(super) fn put(
         &mut self,
@@ -73,7 +73,7 @@ impl TransmitRing {
             if status.load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
                 return (number, bytes);
             }
-            // SAFETY: the slot lies within the mapping, and the kernel leaves it alone until its status asks for sending.
+            // SAFETY: the slot lies within the mapping, and the kernel leaves it alone until its status requests sending.
             let buffer =
                 unsafe { std::slice::from_raw_parts_mut(mapping.start().add(slot + FRAME), longest) };
             let length = write(number, buffer).min(longest);

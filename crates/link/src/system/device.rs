@@ -1,32 +1,17 @@
-//! What has to be known of a device before a link is opened on it, asked of the calling thread's network namespace.
+//! Facts about a device that are needed to open a link on it, in the calling thread's network namespace.
 
-use super::socket;
-use super::told;
 use crate::error::LinkError;
+use nix::errno::Errno;
+use socket2::{Domain, Socket, Type};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// What a frame may have beside the packet that the MTU bounds: the header of Ethernet, and one VLAN tag, which kernels
-/// allow on top (`packet_snd` in net/packet/af_packet.c).
+/// The bytes of a frame that the MTU does not include: the Ethernet header, and one VLAN tag, which the kernel permits in
+/// addition (`packet_snd` in net/packet/af_packet.c).
 pub(crate) const LINK_HEADER_BYTES: usize = 14 + 4;
 
 /// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
 const GET_CHANNELS: u32 = 0x3c;
-
-/// `struct ethtool_channels` of linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    most_receive: u32,
-    most_transmit: u32,
-    most_other: u32,
-    most_combined: u32,
-    receive: u32,
-    transmit: u32,
-    other: u32,
-    combined: u32,
-}
 
 /// The index of a device.
 pub(crate) fn index(device: &str) -> Result<u32, LinkError> {
@@ -37,32 +22,31 @@ pub(crate) fn index(device: &str) -> Result<u32, LinkError> {
 
 /// Receive queues of a device; `None` if its driver does not report it.
 pub(crate) fn receive_queues(device: &str) -> Option<usize> {
-    let mut channels = Channels {
-        command: GET_CHANNELS,
-        ..Channels::default()
-    };
+    // `struct ethtool_channels`: the command, four maxima, then the receive, transmit, other and combined channels.
+    let mut channels = [0_u32; 9];
+    channels[0] = GET_CHANNELS;
     let data = (&raw mut channels).cast();
     ask(device, libc::SIOCETHTOOL, |request| {
         request.ifr_ifru.ifru_data = data;
     })
     .ok()?;
-    let queues = channels.receive + channels.combined;
+    let queues = channels[5] + channels[8];
     (queues > 0).then_some(queues as usize)
 }
 
-/// The largest packet of a device, without the header of Ethernet.
+/// The largest packet of a device, without the Ethernet header.
 pub(crate) fn mtu(device: &str) -> io::Result<usize> {
     let answer = ask(device, libc::SIOCGIFMTU, |_| {})?;
     // SAFETY: the kernel wrote this member of the union.
     Ok(unsafe { answer.ifr_ifru.ifru_mtu } as usize)
 }
 
-/// Whether a device is switched on.
+/// Whether a device is up.
 pub(crate) fn is_up(device: &str) -> io::Result<bool> {
     Ok(i32::from(flags(device)?) & libc::IFF_UP != 0)
 }
 
-/// Switches a device of our own making on.
+/// Brings up a device that we created.
 pub(crate) fn switch_on(device: &str) -> io::Result<()> {
     let flags = flags(device)? | libc::IFF_UP as libc::c_short;
     ask(device, libc::SIOCSIFFLAGS, |request| {
@@ -77,14 +61,14 @@ fn flags(device: &str) -> io::Result<libc::c_short> {
     Ok(unsafe { answer.ifr_ifru.ifru_flags })
 }
 
-/// Has the kernel answer a request, of which `fill` writes what it needs beside the device's name.
+/// Makes an ioctl request; `fill` writes its fields besides the device's name.
 fn ask(device: &str, command: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
     let mut request = request(device)?;
     fill(&mut request);
-    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the commands above read and write the request, and for `SIOCETHTOOL` the structure that it names; both outlive
-    // the call.
-    told(unsafe { libc::ioctl(socket.as_raw_fd(), command, &raw mut request) })?;
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    // SAFETY: the commands above read and write the request, and for `SIOCETHTOOL` the array that it names; both outlive the
+    // call.
+    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), command, &raw mut request) })?;
     Ok(request)
 }
 

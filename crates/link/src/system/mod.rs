@@ -5,7 +5,7 @@ pub(crate) mod mapping;
 pub(crate) mod ring;
 pub(crate) mod socket;
 
-/// Asks the CPU for a line of memory; any address will do.
+/// Makes the CPU load a cache line; any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -15,12 +15,4 @@ pub(crate) fn prefetch(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
-}
-
-/// What a system call that returns a number came to.
-pub(crate) fn told(result: impl Into<i64>) -> std::io::Result<i64> {
-    match result.into() {
-        -1 => Err(std::io::Error::last_os_error()),
-        number => Ok(number),
-    }
 }

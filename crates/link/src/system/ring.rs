@@ -1,12 +1,9 @@
-//! One ring that a socket shares with the kernel, or one process with another: a producer writes entries, a consumer reads them, and each publishes its
-//! index. Indices count without end and wrap at 2^32; the number of entries is a power of two.
+//! A ring shared between a socket and the kernel, or between two processes: a producer writes entries, a consumer reads
+//! them, and each publishes its index. Indices wrap at 2^32; the number of entries is a power of two.
 
 use super::mapping::Mapping;
 use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// `XDP_RING_NEED_WAKEUP` of linux/if_xdp.h.
-const NEED_WAKEUP: u32 = libc::XDP_RING_NEED_WAKEUP;
 
 /// A ring of entries of type `T`, of which the process is the producer (fill, transmit) or the consumer (receive,
 /// completion), by the methods that it uses.
@@ -18,9 +15,9 @@ pub(crate) struct Ring<T, M = Mapping> {
     flags: usize,
     entries: usize,
     mask: u32,
-    /// Our own index, of which the shared one is a copy for the kernel.
+    /// Our own index; the shared one is a copy for the other side.
     own: u32,
-    /// The kernel's index when it was last read.
+    /// The other side's index when it was last read.
     known: u32,
     entry: std::marker::PhantomData<T>,
 }
@@ -32,10 +29,10 @@ impl Entry for u64 {}
 impl Entry for libc::xdp_desc {}
 
 impl<T: Entry, M: Borrow<Mapping>> Ring<T, M> {
-    /// The ring of `size` entries that lies in a mapping as the kernel says.
+    /// The ring of `size` entries in a mapping, at the offsets that the kernel reports.
     ///
     /// # Panics
-    /// When the mapping is too short for it: it was made of the same numbers.
+    /// If the mapping is too short for it: it was made of the same numbers.
     pub(crate) fn new(mapping: M, offset: &libc::xdp_ring_offset, size: usize) -> Ring<T, M> {
         let entries = offset.desc as usize;
         assert!(
@@ -55,10 +52,10 @@ impl<T: Entry, M: Borrow<Mapping>> Ring<T, M> {
         }
     }
 
-    /// Whether the kernel asks to be woken.
+    /// Whether the kernel requests to be woken.
     #[inline(always)]
     pub(crate) fn needs_wakeup(&self) -> bool {
-        self.atomic(self.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
+        self.atomic(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
     /// As consumer: how many entries there are, up to `limit`.
@@ -76,7 +73,7 @@ impl<T: Entry, M: Borrow<Mapping>> Ring<T, M> {
     pub(crate) fn read(&self, ahead: usize) -> T {
         let place = self.own.wrapping_add(ahead as u32) & self.mask;
         // SAFETY: a masked place lies within the mapping; the other side published it (`available` read its index with
-        // acquire) and leaves it alone until we give it back; should it not, it is read once, and any bits are an entry.
+        // acquire) and leaves it alone until we give it back; otherwise it is read once, and any bits are an entry.
         unsafe { self.place(place).read_volatile() }
     }
 

@@ -1,72 +1,66 @@
-//! What befalls frames, as a seed decides: frames enter with the time, and those that are due leave. No link, no clock.
+//! Faults of frames, drawn from a seed. Input: frames with the time. Output: those that are due. No link, no clock.
 
 use crate::burst::{Burst, FrameTime};
-use crate::choice::Choice;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-/// Frames held back at most, so that a long delay does not take all memory; more wait in the link.
+/// The maximum number of held frames, which bounds memory for long delays; more frames wait in the link.
 const MOST_HELD: usize = 65_536;
 /// How long a frame waits for another to overtake it.
 const OVERTAKEN_WITHIN: Duration = Duration::from_millis(10);
-/// Bytes that stay of a truncated frame at least: links take no frame without Ethernet's header.
+/// The minimum length of a truncated frame: links reject frames without an Ethernet header.
 const SHORTEST: usize = 14;
 
-/// How often each fault happens to a frame, as a share from 0 to 1, drawn for each fault on its own and in this order.
+/// The probability of each fault per frame, 0 to 1. Faults are drawn independently and in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultPlan {
     /// Seed of all draws.
     pub seed: u64,
-    /// Which frames they befall.
+    /// The frames affected.
     pub direction: Direction,
-    /// The frame goes nowhere, and nothing else happens to it.
+    /// The frame is dropped; no other fault is drawn.
     pub drop: f64,
-    /// The frame ends early, at a length drawn from 14 bytes up.
+    /// The frame is truncated to a random length of at least 14 bytes.
     pub truncate: f64,
-    /// One bit of the frame is another.
+    /// One bit of the frame is inverted.
     pub corrupt: f64,
-    /// The frame comes twice, one copy right after the other.
+    /// The frame is delivered twice in a row.
     pub duplicate: f64,
-    /// The frame comes after the one that follows it within 10 ms; where none does, it comes then.
+    /// The frame is delivered after the next one, or after 10 ms if none arrives.
     pub reorder: f64,
-    /// The frame comes `delay` later than it would.
+    /// The frame is delivered `delay` later.
     pub delayed: f64,
-    /// How long a delayed frame is held back.
+    /// The delay of delayed frames.
     pub delay: Duration,
 }
 
-/// Which frames of a link.
+/// Frames of a link by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Those that come from it.
+    /// Frames received from it.
     #[default]
     Received,
-    /// Those that go to it.
+    /// Frames sent to it.
     Sent,
 }
 
-impl Choice for Direction {
-    const NAMES: &'static [(Direction, &'static str)] =
-        &[(Direction::Received, "received"), (Direction::Sent, "sent")];
-}
-
-/// How often each fault happened.
+/// The number of frames per fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Injected {
-    /// Frames that went nowhere.
+    /// Frames dropped.
     pub dropped: u64,
-    /// Frames cut short.
+    /// Frames truncated.
     pub truncated: u64,
     /// Frames with a changed bit.
     pub corrupted: u64,
-    /// Frames that came twice.
+    /// Frames duplicated.
     pub duplicated: u64,
-    /// Frames that another one overtook.
+    /// Frames overtaken by another.
     pub reordered: u64,
-    /// Frames held back for the delay.
+    /// Frames delayed.
     pub delayed: u64,
-    /// Frames held back now: what arrived and was not dropped, with its copies, less what left.
+    /// Frames held now: those that arrived and were not dropped, with their copies, less those that left.
     pub held: u64,
 }
 
@@ -99,7 +93,7 @@ impl AddAssign for Injected {
     }
 }
 
-/// A frame, and what a link knows of it.
+/// A frame with its properties.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
@@ -125,27 +119,27 @@ impl Frame {
     }
 }
 
-/// A frame whose fate is drawn.
+/// A frame whose faults are drawn.
 #[derive(Debug)]
-struct Fated {
+struct Drawn {
     frame: Frame,
     twice: bool,
     /// When it is due, if it is delayed.
     due: Option<Instant>,
 }
 
-/// The faults of one queue of a link: its draws, and the frames that it holds back.
+/// The faults of one queue: its draws and held frames.
 #[derive(Debug)]
 pub(crate) struct Faults {
     plan: FaultPlan,
     draws: fastrand::Rng,
     injected: Injected,
-    /// Frames that are due, in the order in which they leave.
-    ready: VecDeque<Frame>,
+    /// Frames that are due, in sending order.
+    pub(super) ready: VecDeque<Frame>,
     /// Frames with the time at which they are due; the first is due first.
     delayed: VecDeque<(Instant, Frame)>,
-    /// A frame that the next one overtakes, and how long it waits for that.
-    overtaken: Option<(Instant, Fated)>,
+    /// A frame that waits until the next one has overtaken it, and for how long.
+    overtaken: Option<(Instant, Drawn)>,
 }
 
 impl Faults {
@@ -160,11 +154,7 @@ impl Faults {
         }
     }
 
-    pub(super) fn direction(&self) -> Direction {
-        self.plan.direction
-    }
-
-    /// What befell the frames so far.
+    /// The counters so far.
     pub(crate) fn injected(&self) -> Injected {
         Injected {
             held: self.held() as u64,
@@ -172,17 +162,17 @@ impl Faults {
         }
     }
 
-    /// Frames that are here now.
+    /// Frames held now.
     pub(super) fn held(&self) -> usize {
         self.ready.len() + self.delayed.len() + usize::from(self.overtaken.is_some())
     }
 
-    /// How many more frames it takes.
+    /// The number of further frames accepted.
     pub(super) fn room(&self) -> usize {
         MOST_HELD.saturating_sub(self.held())
     }
 
-    /// Decides what becomes of a frame that arrives now.
+    /// Draws the faults of a frame that arrives now.
     pub(super) fn take(&mut self, mut frame: Frame, now: Instant) {
         let plan = self.plan;
         if self.draw(plan.drop) {
@@ -203,12 +193,12 @@ impl Faults {
         let twice = self.draw(plan.duplicate);
         let later = self.draw(plan.reorder);
         let due = self.draw(plan.delayed).then(|| now + plan.delay);
-        let fated = Fated { frame, twice, due };
+        let drawn = Drawn { frame, twice, due };
         if later && self.overtaken.is_none() {
-            self.overtaken = Some((now + OVERTAKEN_WITHIN, fated));
+            self.overtaken = Some((now + OVERTAKEN_WITHIN, drawn));
             return;
         }
-        self.queue(fated);
+        self.queue(drawn);
         if let Some((_, mut overtaken)) = self.overtaken.take() {
             self.injected.reordered += 1;
             overtaken.due = overtaken.due.max(due);
@@ -216,28 +206,23 @@ impl Faults {
         }
     }
 
-    /// Makes frames ready that are due now. Where no frame will come any more (`ended`), none waits to be overtaken.
+    /// Makes frames ready that are due now. If no more frames can arrive (`ended`), none waits to be overtaken.
     pub(super) fn release(&mut self, now: Instant, ended: bool) {
-        if let Some((_, fated)) = self.overtaken.take_if(|(until, _)| ended || *until <= now) {
-            self.queue(fated);
+        if let Some((_, drawn)) = self.overtaken.take_if(|(until, _)| ended || *until <= now) {
+            self.queue(drawn);
         }
         let due = self.delayed.partition_point(|(due, _)| *due <= now);
         self.ready
             .extend(self.delayed.drain(..due).map(|(_, frame)| frame));
     }
 
-    /// The frames that are due, to be taken from the front.
-    pub(super) fn ready(&mut self) -> &mut VecDeque<Frame> {
-        &mut self.ready
-    }
-
     fn draw(&mut self, share: f64) -> bool {
-        // Drawn even for a share of 0, so that switching one fault on does not move the others.
+        // Drawn even for a share of 0, so that enabling one fault does not change the others.
         self.draws.f64() < share
     }
 
-    fn queue(&mut self, fated: Fated) {
-        let Fated { frame, twice, due } = fated;
+    fn queue(&mut self, drawn: Drawn) {
+        let Drawn { frame, twice, due } = drawn;
         self.injected.duplicated += u64::from(twice);
         self.injected.delayed += u64::from(due.is_some());
         for frame in std::iter::repeat_n(frame, 1 + usize::from(twice)) {

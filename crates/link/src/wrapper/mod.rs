@@ -1,4 +1,4 @@
-//! What can stand around any link: faults, a capture.
+//! Faults and a capture around any link.
 
 mod fault;
 mod wrapped;
@@ -10,35 +10,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use fault::{Direction, FaultPlan, Injected};
 pub use wrapped::Wrapped;
 
-/// What outlives a link that is lost, to go on around the one that comes back. Only its link's thread uses it while the link
-/// is open, but for who reads counts.
+/// State that outlives a lost link and continues around the one that replaces it. While the link is open only its thread
+/// changes it; others read counts.
 pub(crate) type Shared<T> = Arc<Mutex<T>>;
 
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What stands around one queue.
+/// The faults and the capture of one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     capture: Option<Shared<CaptureWriter>>,
-    faults: Option<Shared<Faults>>,
+    faults: Option<(Direction, Shared<Faults>)>,
 }
 
 impl Around {
     pub(crate) fn new(faults: Option<FaultPlan>, capture: Option<CaptureWriter>) -> Around {
         Around {
             capture: capture.map(|writer| Shared::new(writer.into())),
-            faults: faults.map(|plan| Shared::new(Faults::new(plan).into())),
+            faults: faults.map(|plan| (plan.direction, Shared::new(Faults::new(plan).into()))),
         }
     }
 
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.capture.is_none() && self.faults.is_none()
-    }
-
-    /// What befell the frames so far; none without faults.
+    /// The fault counters; `None` without faults.
     pub(crate) fn injected(&self) -> Option<Injected> {
-        self.faults.as_ref().map(|faults| lock(faults).injected())
+        self.faults.as_ref().map(|(_, faults)| lock(faults).injected())
     }
 }

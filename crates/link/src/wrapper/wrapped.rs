@@ -1,5 +1,5 @@
-//! A link around which stand a capture of all frames that pass, and faults that harm some of those that pass one way, as a
-//! seed decides: the same seed, frames and times give the same faults.
+//! A link with a capture of all its frames, and with faults in one direction. The same seed, frames and times give the
+//! same faults.
 
 use super::fault::{Direction, FaultPlan, Faults, Frame, Injected};
 use super::{Around, Shared, lock};
@@ -11,9 +11,9 @@ use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-/// A link, the file to which all that it receives and sends is written, and what befalls the frames that pass it in the
-/// [`Direction`] of a plan. The capture stands inside the faults, so that it has what the link itself had. Put one around
-/// another for faults both ways.
+/// A link; the file, if any, to which all frames that it receives and sends are written; and the faults, if any, of the
+/// frames in the [`Direction`] of a plan. The capture is inside the faults: it has the frames of the link itself. Put one
+/// wrapper around another for faults in both directions.
 ///
 /// Frames that are held back leave with the first call of [`receive`](Link::receive), [`transmit`](Link::transmit) or
 /// [`check`](Link::check) after they are due.
@@ -21,47 +21,33 @@ use std::time::Instant;
 pub struct Wrapped<L, C = fn() -> Instant> {
     inner: L,
     around: Around,
-    /// Which frames the faults befall; none where there are no faults.
-    direction: Option<Direction>,
     clock: C,
-    /// What was lent, where faults befall what is received.
+    /// Frames that were lent, if faults affect received frames.
     received: Tally,
     memory: Vec<u8>,
     extents: Vec<Extent>,
-    /// An error met after frames were taken to be sent: it is returned by the next call.
+    /// An error that occurred after frames were accepted for sending: the next call returns it.
     failure: Option<LinkError>,
 }
 
 impl<L: Link> Wrapped<L> {
-    /// With faults as planned, from now on.
+    /// A link with these faults and this capture, from now on.
     #[must_use]
-    pub fn faulty(inner: L, plan: FaultPlan) -> Wrapped<L> {
-        Wrapped::faulty_by(inner, plan, Instant::now)
-    }
-
-    /// With a capture, from now on.
-    #[must_use]
-    pub fn captured(inner: L, writer: CaptureWriter) -> Wrapped<L> {
-        Wrapped::of(inner, Around::new(None, Some(writer)), Instant::now)
-    }
-
-    /// With what stood around a link that was lost.
-    pub(crate) fn resume(inner: L, around: Around) -> Wrapped<L> {
-        Wrapped::of(inner, around, Instant::now)
+    pub fn new(inner: L, faults: Option<FaultPlan>, capture: Option<CaptureWriter>) -> Wrapped<L> {
+        Wrapped::of(inner, Around::new(faults, capture), Instant::now)
     }
 }
 
 impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
-    /// With faults as planned, and delays by this clock, which never goes back.
+    /// A link with these faults, whose delays are measured by `clock`, which never goes back.
     #[must_use]
     pub fn faulty_by(inner: L, plan: FaultPlan, clock: C) -> Wrapped<L, C> {
         Wrapped::of(inner, Around::new(Some(plan), None), clock)
     }
 
-    fn of(inner: L, around: Around, clock: C) -> Wrapped<L, C> {
+    pub(crate) fn of(inner: L, around: Around, clock: C) -> Wrapped<L, C> {
         Wrapped {
             inner,
-            direction: around.faults.as_ref().map(|faults| lock(faults).direction()),
             around,
             clock,
             received: Tally::default(),
@@ -77,7 +63,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         &self.inner
     }
 
-    /// What befell the frames so far, before the link was lost and opened again as well; none without faults.
+    /// The fault counters, including those from before the link was lost and reopened; `None` without faults.
     #[must_use]
     pub fn injected(&self) -> Option<Injected> {
         self.around.injected()
@@ -87,7 +73,12 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         self.injected().is_some_and(|injected| injected.held > 0)
     }
 
-    /// Receives, and lends what is due.
+    /// Whether faults affect frames in this direction.
+    fn harms(&self, direction: Direction) -> bool {
+        matches!(&self.around.faults, Some((of, _)) if *of == direction)
+    }
+
+    /// Receives frames and lends those that are due.
     fn receive_harmed(&mut self, faults: &Shared<Faults>, limit: usize) -> Result<Burst<'_>, LinkError> {
         let mut now = (self.clock)();
         let mut faults = lock(faults);
@@ -95,7 +86,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         let room = limit.min(faults.room());
         if room > 0 {
             let burst = self.around.receive(&mut self.inner, room)?;
-            // Frames may have come since the look at the clock above; none is to be held back for less than its delay.
+            // Frames may have arrived since the clock was read; none may be held back for less than its delay.
             now = (self.clock)();
             for number in 0..burst.len() {
                 faults.take(Frame::of(&burst, number), now);
@@ -104,7 +95,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         faults.release(now, self.inner.is_ended());
         self.memory.clear();
         self.extents.clear();
-        let ready = faults.ready();
+        let ready = &mut faults.ready;
         for frame in ready.drain(..limit.min(ready.len())) {
             self.extents.push(Extent {
                 offset: self.memory.len(),
@@ -118,7 +109,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         Ok(Burst::of(&mut self.memory, &self.extents))
     }
 
-    /// Takes frames to be sent; says how many.
+    /// Accepts frames for sending; returns their number.
     fn take(
         &mut self,
         faults: &Shared<Faults>,
@@ -127,8 +118,8 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         mut write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> usize {
         let mut faults = lock(faults);
-        // What could not be sent waits first.
-        let room = match faults.ready().is_empty() {
+        // Frames that could not be sent go first.
+        let room = match faults.ready.is_empty() {
             true => faults.room(),
             false => 0,
         };
@@ -140,14 +131,14 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         count.min(room)
     }
 
-    /// Sends what is due, as far as there is room.
+    /// Sends the frames that are due, as far as there is room.
     fn push(&mut self, faults: &Shared<Faults>, now: Instant) -> Result<(), LinkError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
         let mut faults = lock(faults);
         faults.release(now, false);
-        let ready = faults.ready();
+        let ready = &mut faults.ready;
         if ready.is_empty() {
             return Ok(());
         }
@@ -155,7 +146,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
             .around
             .transmit(&mut self.inner, ready.len(), |number, buffer| {
                 let frame = &ready[number].bytes;
-                // A device that came back may take shorter ones than before.
+                // A device that was reopened may accept only shorter frames.
                 let length = frame.len().min(buffer.len());
                 buffer[..length].copy_from_slice(&frame[..length]);
                 length
@@ -164,10 +155,21 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         Ok(())
     }
 
-    /// The faults, if they befall frames that pass this way.
+    /// The faults, if they affect frames in this direction.
     fn faults(&self, direction: Direction) -> Option<Shared<Faults>> {
-        let is_asked = self.direction == Some(direction);
-        self.around.faults.as_ref().filter(|_| is_asked).cloned()
+        let (of, faults) = self.around.faults.as_ref()?;
+        (*of == direction).then(|| Shared::clone(faults))
+    }
+
+    /// Sends what is due, if faults affect sent frames.
+    fn push_due(&mut self) -> Result<(), LinkError> {
+        match self.faults(Direction::Sent) {
+            Some(faults) => {
+                let now = (self.clock)();
+                self.push(&faults, now)
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -180,15 +182,12 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         if let Some(faults) = self.faults(Direction::Received) {
             return self.receive_harmed(&faults, limit);
         }
-        if let Some(faults) = self.faults(Direction::Sent) {
-            let now = (self.clock)();
-            self.push(&faults, now)?;
-        }
+        self.push_due()?;
         self.around.receive(&mut self.inner, limit)
     }
 
-    /// Where faults befall what is sent, frames that are taken may be dropped or held back: [`tally`](Link::tally) has
-    /// what the link inside sent.
+    /// If faults affect sent frames, accepted frames may be dropped or held back: [`tally`](Link::tally) has the frames
+    /// that the link inside sent.
     fn transmit(
         &mut self,
         count: usize,
@@ -209,19 +208,20 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        // Frames that wait make no descriptor readable.
+        // Held frames make no descriptor readable.
         self.inner.descriptor().filter(|_| !self.holds_frames())
     }
 
-    /// What came through: received frames as they were lent, sent ones as the link inside counts them.
+    /// Received frames as they were lent, sent frames as the link inside counts them.
     fn tally(&self) -> Tally {
-        match self.direction {
-            Some(Direction::Received) => Tally {
+        let tally = self.inner.tally();
+        match self.harms(Direction::Received) {
+            true => Tally {
                 received: self.received.received,
                 received_bytes: self.received.received_bytes,
-                ..self.inner.tally()
+                ..tally
             },
-            _ => self.inner.tally(),
+            false => tally,
         }
     }
 
@@ -230,24 +230,20 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
-        if let Some(faults) = self.faults(Direction::Sent) {
-            let now = (self.clock)();
-            self.push(&faults, now)?;
-        }
+        self.push_due()?;
         if let Some(writer) = &self.around.capture {
             lock(writer).flush()?;
         }
         self.inner.check().or_else(|error| {
-            // What came before the end is taken first.
-            let received = self.direction == Some(Direction::Received);
-            let more = received && self.inner.is_ended() && self.holds_frames();
+            // Frames that arrived before the end are delivered first.
+            let more = self.harms(Direction::Received) && self.inner.is_ended() && self.holds_frames();
             if more { Ok(()) } else { Err(error) }
         })
     }
 }
 
 impl Around {
-    /// Receives and captures; frames that know no time of their own get that of the burst.
+    /// Receives and captures. Frames without a time of their own get the current time.
     fn receive<'link>(&self, link: &'link mut impl Link, limit: usize) -> Result<Burst<'link>, LinkError> {
         let burst = link.receive(limit)?;
         if let Some(writer) = self.capture.as_ref().filter(|_| !burst.is_empty()) {

@@ -1,13 +1,14 @@
-//! Puts the program on a device: bpf(2) loads it, and a BPF link keeps it there for as long as its descriptor is open.
+//! Attaches the program to a device: bpf(2) loads it, and a BPF link keeps it attached while its descriptor is open.
 
 use super::release::wait_for_release;
 use super::socket::refused;
-use super::{XdpHook, XdpOptions, program};
+use super::{XdpHook, program};
 use crate::error::LinkError;
 use crate::packet_socket;
-use crate::system::{socket as calls, told};
+use nix::errno::Errno;
+use socket2::{Domain, Socket, Type};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Commands of bpf(2).
 const MAP_CREATE: libc::c_int = 0;
@@ -23,13 +24,13 @@ const AT_XDP: u32 = 37;
 const BEHIND_DRIVER: u32 = 1 << 1;
 const IN_DRIVER: u32 = 1 << 2;
 
-/// The program on a device, and what it needs. Dropping it takes the program off.
+/// The attached program. Dropping it detaches the program.
 #[derive(Debug)]
 pub(super) struct Attachment {
     /// Keeps the program attached; never read.
     _link: OwnedFd,
-    /// Keeps the device promiscuous, where it was asked for; never read.
-    _promiscuous: Option<OwnedFd>,
+    /// Keeps the device promiscuous; never read.
+    _promiscuous: Socket,
 }
 
 impl Attachment {
@@ -38,7 +39,7 @@ impl Attachment {
         link: &str,
         device: u32,
         sockets: &[BorrowedFd<'_>],
-        options: &XdpOptions,
+        hook: XdpHook,
     ) -> Result<Attachment, LinkError> {
         let map = create_map(sockets.len() as u32).map_err(refused(link, "making the map of sockets"))?;
         for (queue, socket) in sockets.iter().enumerate() {
@@ -46,7 +47,7 @@ impl Attachment {
                 .map_err(refused(link, "putting a socket into the map"))?;
         }
         let program = load(&map).map_err(refused(link, "loading the XDP program"))?;
-        let attached = match options.hook {
+        let attached = match hook {
             XdpHook::Native => attach(&program, device, IN_DRIVER),
             XdpHook::Generic => attach(&program, device, BEHIND_DRIVER),
             XdpHook::Auto => match attach(&program, device, IN_DRIVER) {
@@ -57,30 +58,27 @@ impl Attachment {
             },
         };
         let attached = attached.map_err(|cause| match cause.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => LinkError::Unsupported {
-                link: link.to_owned(),
-                what: "XDP in the driver",
-                hint: "use hook=generic, or packet: instead of xdp:",
-            },
-            Some(libc::ERANGE | libc::EINVAL) => LinkError::Unsupported {
-                link: link.to_owned(),
-                what: "XDP with this device's settings",
-                hint: "its MTU may be too large for one buffer, or its queues too many; lower them, or use packet:",
-            },
+            Some(libc::EOPNOTSUPP) => {
+                let hint = "use hook=generic, or packet: instead of xdp:";
+                LinkError::unsupported(link, "XDP in the driver", hint)
+            }
+            Some(libc::ERANGE | libc::EINVAL) => {
+                let hint = "its MTU may be too large for one buffer, or its queues too many; lower them, or use packet:";
+                LinkError::unsupported(link, "XDP with this device's settings", hint)
+            }
             _ => refused(link, "attaching the XDP program")(cause),
         })?;
-        let promiscuous = options.promiscuous.then(|| promiscuous(device)).transpose();
         Ok(Attachment {
             _link: attached,
-            _promiscuous: promiscuous.map_err(refused(link, "making the device promiscuous"))?,
+            _promiscuous: promiscuous(device).map_err(refused(link, "making the device promiscuous"))?,
         })
     }
 }
 
-/// A socket of no protocol, for whose life the device is promiscuous: AF_XDP has no such option.
-fn promiscuous(device: u32) -> io::Result<OwnedFd> {
-    let socket = calls::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-    packet_socket::promiscuous(socket.as_fd(), device)?;
+/// A socket without a protocol: the device is promiscuous while it is open. AF_XDP has no such option.
+fn promiscuous(device: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+    packet_socket::promiscuous(&socket, device)?;
     Ok(socket)
 }
 
@@ -135,7 +133,7 @@ fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
     let instructions = program::redirect(map.as_raw_fd());
     let attributes = ProgramLoad {
         kind: XDP_PROGRAM,
-        instructions_count: program::INSTRUCTIONS as u32,
+        instructions_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
         license: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
@@ -169,11 +167,12 @@ unsafe fn bpf_descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-/// bpf(2). The kernel takes attributes that are shorter than its own as if zeros followed.
+/// bpf(2). The kernel treats attributes that are shorter than its own as if zeros followed.
 ///
 /// # Safety
-/// The attributes are those of the command, and addresses in them are of what the command reads.
+/// The attributes are those of the command, and the addresses in them point to what the command reads.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<i64> {
-    // SAFETY: the kernel reads as many bytes as the attributes have, and the caller vouches for what they mean.
-    told(unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) })
+    // SAFETY: the kernel reads as many bytes as the attributes have, and the caller vouches for their content.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
+    Ok(Errno::result(result)?)
 }

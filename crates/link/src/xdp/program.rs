@@ -1,10 +1,15 @@
 //! The program that hands each frame to the socket of its queue, as the instructions that `bpf/redirect.bpf.c` compiles to.
 
-/// Bytes of an instruction (`struct bpf_insn` of linux/bpf.h): operation, registers (source above destination), a 16-bit
-/// offset, a 32-bit constant, in this machine's byte order.
-pub(super) const INSTRUCTION: usize = 8;
-/// How many instructions; the address of the map takes two.
-pub(super) const INSTRUCTIONS: usize = 6;
+/// `struct bpf_insn` of linux/bpf.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    operation: u8,
+    /// Destination and source as bit fields: on little-endian machines the destination is in the lower half.
+    registers: u8,
+    offset: i16,
+    constant: i32,
+}
 
 /// `BPF_LDX | BPF_MEM | BPF_W`: destination = the 32-bit word at source + offset.
 const LOAD_WORD: u8 = 0x61;
@@ -26,33 +31,29 @@ const PASS: i32 = 2;
 /// `BPF_FUNC_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
 
-/// The program for a map that this descriptor names: `return redirect_map(map, frame->rx_queue_index, XDP_PASS)`.
-pub(super) fn redirect(map: i32) -> [u8; INSTRUCTIONS * INSTRUCTION] {
-    let instructions = [
+/// The program for a map that this descriptor names: `return redirect_map(map, frame->rx_queue_index, XDP_PASS)`. The
+/// address of the map takes two instructions.
+pub(super) fn redirect(map: i32) -> [Instruction; 6] {
+    [
         instruction(LOAD_WORD, 2, 1, QUEUE_OFFSET, 0),
         instruction(LOAD_CONSTANT, 1, OF_MAP, 0, map),
         instruction(0, 0, 0, 0, 0),
         instruction(MOVE_CONSTANT, 3, 0, 0, PASS),
         instruction(CALL, 0, 0, 0, REDIRECT_MAP),
         instruction(EXIT, 0, 0, 0, 0),
-    ];
-    let mut program = [0; INSTRUCTIONS * INSTRUCTION];
-    for (place, instruction) in program.chunks_exact_mut(INSTRUCTION).zip(instructions) {
-        place.copy_from_slice(&instruction);
-    }
-    program
+    ]
 }
 
-fn instruction(operation: u8, destination: u8, source: u8, offset: i16, constant: i32) -> [u8; INSTRUCTION] {
-    let [o0, o1] = offset.to_ne_bytes();
-    let [c0, c1, c2, c3] = constant.to_ne_bytes();
-    // The two registers share a byte as bit fields, which big-endian machines fill from the other end.
-    let registers = if cfg!(target_endian = "little") {
-        source << 4 | destination
-    } else {
-        destination << 4 | source
-    };
-    [operation, registers, o0, o1, c0, c1, c2, c3]
+fn instruction(operation: u8, destination: u8, source: u8, offset: i16, constant: i32) -> Instruction {
+    Instruction {
+        operation,
+        registers: match cfg!(target_endian = "little") {
+            true => source << 4 | destination,
+            false => destination << 4 | source,
+        },
+        offset,
+        constant,
+    }
 }
 
 #[cfg(test)]
@@ -108,11 +109,17 @@ mod tests {
             String::from_utf8_lossy(&output.stderr)
         );
         let elf = std::fs::read(object).unwrap();
-        // The linker leaves the map's descriptor and the mark of it to the loader.
+        let compiled = section(&elf, "xdp").chunks_exact(8).map(|bytes| Instruction {
+            operation: bytes[0],
+            registers: bytes[1],
+            offset: i16::from_le_bytes([bytes[2], bytes[3]]),
+            constant: i32::from_le_bytes(bytes[4..].try_into().unwrap()),
+        });
+        // The linker leaves the map's descriptor and its mark to the loader.
         let mut ours = redirect(0);
-        ours[INSTRUCTION + 1] &= 0x0f;
+        ours[1].registers &= 0x0f;
         if cfg!(target_endian = "little") {
-            assert_eq!(section(&elf, "xdp"), ours);
+            assert_eq!(compiled.collect::<Vec<_>>(), ours);
         }
     }
 }

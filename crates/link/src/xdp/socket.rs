@@ -1,19 +1,19 @@
-//! One AF_XDP socket: its frame memory, its four rings, and who has which chunk of memory.
+//! One AF_XDP socket: its frame memory, its four rings, and the owner of each chunk of memory.
 //!
-//! Half of the chunks receive: they stand in the fill ring, then the kernel has them, then the receive ring, then the
-//! burst, and again the fill ring. The other half sends: free, then in the transmit ring, then with the device, then in the
-//! completion ring, and free again.
+//! Half of the chunks receive: they pass through the fill ring, the kernel, the receive ring and the burst, and return to
+//! the fill ring. The other half sends: free, in the transmit ring, with the device, in the completion ring, and free
+//! again.
 
 use super::release::wait_for_release;
 use super::{XdpMode, XdpOptions};
 use crate::burst::Extent;
-use crate::error::LinkError;
+use crate::error::{self, LinkError};
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
-use crate::system::ring::Ring;
+use crate::system::ring::{Entry, Ring};
 use crate::system::socket as calls;
+use socket2::{Socket, Type};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes before each received frame that the kernel keeps for programs (`XDP_PACKET_HEADROOM` of linux/bpf.h).
 const PROGRAM_HEADROOM: usize = 256;
@@ -36,13 +36,13 @@ pub(super) struct XdpSocket {
     /// Addresses of chunks to send from.
     free: Vec<u64>,
     /// Received descriptors that pointed outside the memory.
-    invalid: u64,
-    longest: usize,
+    pub(super) invalid: u64,
+    pub(super) longest: usize,
     zero_copy: bool,
     need_wakeup: bool,
-    socket: OwnedFd,
-    /// Last, so that the socket is closed before its memory goes.
-    memory: Mapping,
+    pub(super) socket: Socket,
+    /// Last, so that the socket is closed before its memory is unmapped.
+    pub(super) memory: Mapping,
 }
 
 impl XdpSocket {
@@ -51,50 +51,50 @@ impl XdpSocket {
         link: &str,
         device: u32,
         queue: u32,
-        options: &XdpOptions,
+        layout: FrameLayout,
+        options: XdpOptions,
     ) -> Result<XdpSocket, LinkError> {
-        let layout = options.layout;
         let chunk = chunk(link, layout)?;
         let failed = |step| refused(link, step);
         let socket =
-            calls::open(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(failed("opening an AF_XDP socket"))?;
-        let fd = socket.as_fd();
+            Socket::new(libc::AF_XDP.into(), Type::RAW, None).map_err(failed("opening an AF_XDP socket"))?;
         // The last chunk may reach beyond its stride.
         let memory = Mapping::anonymous(2 * layout.bytes() + *CHUNK.end())
             .map_err(failed("mapping memory for frames"))?;
-        register(fd, &memory, layout, chunk).map_err(failed("registering frame memory"))?;
+        register(&socket, &memory, layout, chunk).map_err(failed("registering frame memory"))?;
+        let frames = layout.frames();
         for option in [
             libc::XDP_UMEM_FILL_RING,
             libc::XDP_UMEM_COMPLETION_RING,
             libc::XDP_RX_RING,
             libc::XDP_TX_RING,
         ] {
-            calls::set(fd, libc::SOL_XDP, option, &(layout.frames() as libc::c_int))
+            calls::set(&socket, libc::SOL_XDP, option, &(frames as libc::c_int))
                 .map_err(failed("making a ring"))?;
         }
-        let offsets: libc::xdp_mmap_offsets = calls::get(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
+        let offsets: libc::xdp_mmap_offsets = calls::get(&socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
             .map_err(failed("reading the ring offsets"))?;
-        let frames = layout.frames();
-        let map = |at, offset: &libc::xdp_ring_offset, entry: usize| {
-            Mapping::of_socket(fd, at, offset.desc as usize + frames * entry)
-                .map_err(failed("mapping a ring"))
-        };
-        let (address, descriptor) = (size_of::<u64>(), size_of::<libc::xdp_desc>());
-        let fill = map(libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, address)?;
-        let completion = map(libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, address)?;
-        let receive = map(libc::XDP_PGOFF_RX_RING, &offsets.rx, descriptor)?;
-        let transmit = map(libc::XDP_PGOFF_TX_RING, &offsets.tx, descriptor)?;
+        let addresses_from =
+            |first: usize| (first..first + frames).map(|number| (number * layout.stride()) as u64);
         let mut opened = XdpSocket {
-            fill: Ring::new(fill, &offsets.fr, frames),
-            completion: Ring::new(completion, &offsets.cr, frames),
-            receive: Ring::new(receive, &offsets.rx, frames),
-            transmit: Ring::new(transmit, &offsets.tx, frames),
-            lent: (0..frames)
-                .map(|number| (number * layout.stride()) as u64)
-                .collect(),
-            free: (frames..2 * frames)
-                .map(|number| (number * layout.stride()) as u64)
-                .collect(),
+            fill: ring(
+                link,
+                &socket,
+                libc::XDP_UMEM_PGOFF_FILL_RING as i64,
+                &offsets.fr,
+                frames,
+            )?,
+            completion: ring(
+                link,
+                &socket,
+                libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64,
+                &offsets.cr,
+                frames,
+            )?,
+            receive: ring(link, &socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, frames)?,
+            transmit: ring(link, &socket, libc::XDP_PGOFF_TX_RING, &offsets.tx, frames)?,
+            lent: addresses_from(0).collect(),
+            free: addresses_from(frames).collect(),
             invalid: 0,
             longest: layout.stride().min(chunk),
             zero_copy: false,
@@ -103,43 +103,19 @@ impl XdpSocket {
             memory,
         };
         opened.give_back();
-        wait_for_release(|| bind(opened.socket.as_fd(), device, queue, options))
+        wait_for_release(|| bind(&opened.socket, device, queue, options))
             .map_err(|cause| bind_refused(link, options, cause))?;
         let bound: Result<libc::xdp_options, _> =
-            calls::get(opened.socket.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS);
+            calls::get(&opened.socket, libc::SOL_XDP, libc::XDP_OPTIONS);
         opened.zero_copy = bound.is_ok_and(|bound| bound.flags & libc::XDP_OPTIONS_ZEROCOPY != 0);
         Ok(opened)
     }
 
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    /// The start of the frame memory.
-    #[inline(always)]
-    pub(super) fn memory(&self) -> *mut u8 {
-        self.memory.start()
-    }
-
-    pub(super) fn is_zero_copy(&self) -> bool {
-        self.zero_copy
-    }
-
-    pub(super) fn longest(&self) -> usize {
-        self.longest
-    }
-
-    /// Received descriptors that pointed outside the memory.
-    pub(super) fn invalid(&self) -> u64 {
-        self.invalid
-    }
-
     pub(super) fn statistics(&self) -> libc::xdp_statistics {
-        calls::get(self.socket.as_fd(), libc::SOL_XDP, libc::XDP_STATISTICS)
-            .unwrap_or_else(|_| calls::zeroed())
+        calls::get(&self.socket, libc::SOL_XDP, libc::XDP_STATISTICS).unwrap_or_else(|_| calls::zeroed())
     }
 
-    /// Takes back what the burst before lent, then takes up to `limit` frames, which lie within the memory.
+    /// Takes back the frames of the previous burst, then receives up to `limit` frames, which lie within the memory.
     #[inline(always)]
     pub(super) fn receive(&mut self, limit: usize, extents: &mut Vec<Extent>) -> io::Result<()> {
         self.give_back();
@@ -159,7 +135,18 @@ impl XdpSocket {
             self.receive.consumed(count);
         }
         if self.need_wakeup && self.fill.needs_wakeup() {
-            return wake(calls::kick_receive(self.socket.as_fd()));
+            return match self.socket.recv_with_flags(&mut [], libc::MSG_DONTWAIT) {
+                // A wake-up that the kernel does not need is no error.
+                Err(error)
+                    if !matches!(
+                        error.raw_os_error(),
+                        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS)
+                    ) =>
+                {
+                    Err(error)
+                }
+                _ => Ok(()),
+            };
         }
         Ok(())
     }
@@ -176,8 +163,8 @@ impl XdpSocket {
         }
     }
 
-    /// Has up to `count` frames of at most `longest` bytes written, as many as there are free chunks; gives their number
-    /// and bytes.
+    /// Writes up to `count` frames of at most `longest` bytes, as many as there are free chunks; returns their number and
+    /// bytes.
     #[inline(always)]
     pub(super) fn put(
         &mut self,
@@ -222,7 +209,7 @@ impl XdpSocket {
         }
     }
 
-    /// Has the kernel send what is in the transmit ring; gives the number of frames that the device refused.
+    /// Makes the kernel send the frames in the transmit ring; returns the number of frames that the device dropped.
     #[inline(always)]
     pub(super) fn kick_transmit(&mut self) -> io::Result<u64> {
         if self.need_wakeup && !self.transmit.needs_wakeup() {
@@ -240,13 +227,13 @@ impl XdpSocket {
             waiting.div_ceil(SENT_A_CALL) + 1
         };
         for _ in 0..calls {
-            match calls::kick_send(self.socket.as_fd()) {
-                Ok(()) => {}
+            match self.socket.send_with_flags(&[], libc::MSG_DONTWAIT) {
+                Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::EINTR) => {}
                     // The device dropped a frame, which counts as sent (`__xsk_generic_xmit`).
                     Some(libc::EBUSY) => failed += 1,
-                    // No memory for now: what is in the ring goes with the next call.
+                    // No memory for now: the next call sends the frames in the ring.
                     Some(libc::ENOBUFS) => return Ok(failed),
                     _ => return Err(error),
                 },
@@ -259,30 +246,41 @@ impl XdpSocket {
     }
 }
 
-/// Bytes of a chunk for frames that lie a stride apart.
+/// Maps one of the socket's rings, which starts at `at`.
+fn ring<T: Entry>(
+    link: &str,
+    socket: &Socket,
+    at: i64,
+    offset: &libc::xdp_ring_offset,
+    frames: usize,
+) -> Result<Ring<T>, LinkError> {
+    let bytes = offset.desc as usize + frames * size_of::<T>();
+    let mapping = Mapping::of_socket(socket, at, bytes).map_err(refused(link, "mapping a ring"))?;
+    Ok(Ring::new(mapping, offset, frames))
+}
+
+/// Bytes of a chunk for frames that lie one stride apart.
 fn chunk(link: &str, layout: FrameLayout) -> Result<usize, LinkError> {
     let stride = layout.stride();
+    let wrong = |rule| {
+        let what = format!("a stride of {stride} bytes does not do here: {rule}");
+        Err(LinkError::Failed(format!("{link}: {what}")))
+    };
     let chunk = stride.max(*CHUNK.start());
     // Received data starts behind the headroom, so a chunk may reach that far into the next one.
     let shared = chunk - stride;
     if chunk > *CHUNK.end() || shared > PROGRAM_HEADROOM + layout.headroom() {
-        return Err(LinkError::Stride {
-            link: link.to_owned(),
-            stride,
-            rule: "use 1792 to 4096: an AF_XDP chunk has 2048 bytes to one page, of which 256 are headroom",
-        });
+        return wrong(
+            "use 1792 to 4096: an AF_XDP chunk has 2048 bytes to one page, of which 256 are headroom",
+        );
     }
     if layout.headroom() + PROGRAM_HEADROOM + 64 > chunk {
-        return Err(LinkError::Stride {
-            link: link.to_owned(),
-            stride,
-            rule: "the headroom and the kernel's own 256 bytes leave no room for a frame",
-        });
+        return wrong("the headroom and the kernel's own 256 bytes leave no room for a frame");
     }
     Ok(chunk)
 }
 
-fn register(socket: BorrowedFd<'_>, memory: &Mapping, layout: FrameLayout, chunk: usize) -> io::Result<()> {
+fn register(socket: &Socket, memory: &Mapping, layout: FrameLayout, chunk: usize) -> io::Result<()> {
     let mut registration: libc::xdp_umem_reg = calls::zeroed();
     let aligned = chunk == layout.stride() && chunk.is_power_of_two();
     registration.addr = memory.start() as u64;
@@ -301,7 +299,7 @@ fn register(socket: BorrowedFd<'_>, memory: &Mapping, layout: FrameLayout, chunk
     calls::set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
-fn bind(socket: BorrowedFd<'_>, device: u32, queue: u32, options: &XdpOptions) -> io::Result<()> {
+fn bind(socket: &Socket, device: u32, queue: u32, options: XdpOptions) -> io::Result<()> {
     let mut address: libc::sockaddr_xdp = calls::zeroed();
     address.sxdp_family = libc::AF_XDP as u16;
     address.sxdp_ifindex = device;
@@ -317,53 +315,36 @@ fn bind(socket: BorrowedFd<'_>, device: u32, queue: u32, options: &XdpOptions) -
     calls::bind(socket, &address)
 }
 
-fn bind_refused(link: &str, options: &XdpOptions, cause: io::Error) -> LinkError {
+fn bind_refused(link: &str, options: XdpOptions, cause: io::Error) -> LinkError {
     match cause.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::EPROTONOSUPPORT)
             if options.mode == XdpMode::ZeroCopy =>
         {
-            LinkError::Unsupported {
-                link: link.to_owned(),
-                what: "zero copy",
-                hint: "this driver copies; use mode=auto or mode=copy",
-            }
+            LinkError::unsupported(
+                link,
+                "zero copy",
+                "this driver copies; use mode=auto or mode=copy",
+            )
         }
         _ => refused(link, "binding to the queue")(cause),
     }
 }
 
-/// A wake-up that the kernel had no use for is none the worse.
-fn wake(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error)
-            if matches!(
-                error.raw_os_error(),
-                Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS)
-            ) =>
-        {
-            Ok(())
-        }
-        result => result,
-    }
-}
-
-/// What a step of opening was refused for.
+/// The error of a step of opening.
 pub(super) fn refused(link: &str, step: &'static str) -> impl FnOnce(io::Error) -> LinkError {
     let link = link.to_owned();
     move |cause| match cause.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => LinkError::NotPermitted {
-            link,
-            needs: "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF (AF_XDP and its program)",
-        },
-        Some(libc::EAFNOSUPPORT) => LinkError::Unsupported {
-            link,
-            what: "AF_XDP",
-            hint: "this kernel was built without CONFIG_XDP_SOCKETS; use packet: instead of xdp:",
-        },
-        Some(libc::EBUSY) => LinkError::Busy {
-            link,
-            by: "another AF_XDP socket or XDP program is on this queue (see: ip -details link show)",
-        },
-        _ => LinkError::System { link, step, cause },
+        Some(libc::EAFNOSUPPORT) => {
+            let hint = "this kernel was built without CONFIG_XDP_SOCKETS; use packet: instead of xdp:";
+            LinkError::unsupported(&link, "AF_XDP", hint)
+        }
+        Some(libc::EBUSY) => {
+            let by = "another AF_XDP socket or XDP program is on this queue (see: ip -details link show)";
+            LinkError::busy(&link, by)
+        }
+        _ => {
+            let needs = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF (AF_XDP and its program)";
+            error::refused(&link, step, needs, &cause)
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Two ends of each kind, joined by what really joins them.
 
 use corelane_host::bed::{Bed, BedPlan, Side};
-use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, Opener, memory};
+use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, Opener, Wrapped, memory};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two ends, and what has to live as long as they do.
@@ -18,8 +18,8 @@ pub fn pair() -> Result<World, String> {
     let (left, right) = memory::pair(layout()).map_err(|error| error.to_string())?;
     Ok(World {
         name: "memory".to_owned(),
-        left: vec![AnyLink::Bare(BareLink::Memory(left))],
-        right: vec![AnyLink::Bare(BareLink::Memory(right))],
+        left: vec![Wrapped::new(BareLink::Memory(left), None, None)],
+        right: vec![Wrapped::new(BareLink::Memory(right), None, None)],
         _bed: None,
     })
 }
@@ -45,8 +45,8 @@ pub fn shared() -> Result<World, String> {
     assert_eq!(right.layout(), layout(), "who joins takes the ring as it is");
     Ok(World {
         name: "ring".to_owned(),
-        left: vec![AnyLink::Bare(BareLink::Memory(left))],
-        right: vec![AnyLink::Bare(BareLink::Memory(right))],
+        left: vec![Wrapped::new(BareLink::Memory(left), None, None)],
+        right: vec![Wrapped::new(BareLink::Memory(right), None, None)],
         _bed: None,
     })
 }

@@ -272,7 +272,7 @@ fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
         thread::sleep(LOOK_AT_HELD);
     }
     let drained = Time::now() + DRAIN;
-    while matches!(link.bare(), BareLink::Packet(_)) && Time::now() < drained {
+    while matches!(link.inner(), BareLink::Packet(_)) && Time::now() < drained {
         link.check()?;
         thread::sleep(Duration::from_millis(1));
     }

@@ -114,7 +114,7 @@ fn run(
     received: &Counter,
 ) -> Result<Account, LinkError> {
     let mut account = Account {
-        is_capture: matches!(queues.first().map(AnyLink::bare), Some(BareLink::Capture(_))),
+        is_capture: matches!(queues.first().map(AnyLink::inner), Some(BareLink::Capture(_))),
         ..Account::default()
     };
     let ended = take_all(&mut queues, burst, stop, received, &mut account);
