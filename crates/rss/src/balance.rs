@@ -7,8 +7,7 @@
 //!
 //! 1. `bound`: no assignment of whole entries has a lower fullest bucket (`bound.rs`).
 //! 2. The `level`: the bound plus a tolerance, because the last percent of evenness costs most of the moves. If the
-//!    bound cannot be reached, the lowest fullest bucket found, plus the tolerance (`level.rs`, `search.rs`,
-//!    `fill.rs`).
+//!    bound cannot be reached, the lowest fullest bucket found, plus the tolerance (`level.rs`, `fill.rs`).
 //! 3. Several methods produce tables that meet the level, and unneeded moves are undone; the table with the fewest
 //!    moves wins (`fewest.rs`). Every remaining move is needed: without it a bucket would exceed the level.
 //!
@@ -20,7 +19,6 @@ mod fewest;
 mod fill;
 mod leaving;
 mod level;
-mod search;
 
 use crate::table::{Bucket, IndirectionTable};
 use assignment::Assignment;

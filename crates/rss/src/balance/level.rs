@@ -2,7 +2,7 @@
 //! assignment.
 
 use super::assignment::{self, Assignment};
-use super::{fill, search};
+use super::fill;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -15,8 +15,8 @@ type Way<'a> = fn(&Assignment<'a>, u64) -> Option<Assignment<'a>>;
 /// A reachable level, at most `tolerance` above the lowest one found, and an assignment that reaches it, regardless of
 /// the number of moves.
 ///
-/// Descent alone suffices if buckets have many entries. If it stops short, two other methods are tried: a complete
-/// search if there are few entries in total, and exact filling, which is best with few entries per bucket.
+/// Descent alone suffices if buckets have many entries. If it stops short, exact filling is tried, which is best with few
+/// entries per bucket.
 pub(super) fn reach<'a>(present: &Assignment<'a>, bound: u64, tolerance: f64) -> (u64, Assignment<'a>) {
     let tolerated = |load: u64| load.saturating_add((load as f64 * tolerance) as u64);
     let mut best = present.clone();
@@ -27,7 +27,6 @@ pub(super) fn reach<'a>(present: &Assignment<'a>, bound: u64, tolerance: f64) ->
     let enough = bound.saturating_add(bound / PARTS_OF_BOUND);
     for below in [
         from_scratch as Way<'a>,
-        search::below as Way<'a>,
         fill::below as Way<'a>,
     ] {
         let found = below(&best, enough).filter(|found| found.fullest() < best.fullest());
