@@ -28,9 +28,11 @@ pub fn rate(per_second: f64) -> String {
 /// A number with a decimal prefix and three significant digits: `metric(1_720_000.0)` is `1.72 M`.
 #[must_use]
 pub fn metric(value: f64) -> String {
-    finite(value, |value| match scale_down(value, 1000.0, &DECIMAL_PREFIXES) {
-        (scaled, "") => trimmed(scaled),
-        (scaled, prefix) => format!("{} {prefix}", three_digits(scaled)),
+    finite(value, |value| {
+        match scale_down(value, 1000.0, &DECIMAL_PREFIXES) {
+            (scaled, "") => trimmed(scaled),
+            (scaled, prefix) => format!("{} {prefix}", three_digits(scaled)),
+        }
     })
 }
 
@@ -151,7 +153,10 @@ fn scale_down(value: f64, step: f64, units: &[&'static str]) -> (f64, &'static s
 
 /// Three significant digits, trailing zeros kept, so that a column of them lines up.
 fn three_digits(scaled: f64) -> String {
-    let decimals = [9.995, 99.95].into_iter().filter(|limit| scaled.abs() < *limit).count();
+    let decimals = [9.995, 99.95]
+        .into_iter()
+        .filter(|limit| scaled.abs() < *limit)
+        .count();
     format!("{scaled:.decimals$}")
 }
 

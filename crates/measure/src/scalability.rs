@@ -94,7 +94,10 @@ impl Law {
             .iter()
             .map(|(workers, rate)| (self.rate(*workers) - rate).abs() / rate);
         let worst_residual = residuals.fold(0.0, f64::max);
-        Self { worst_residual, ..self }
+        Self {
+            worst_residual,
+            ..self
+        }
     }
 }
 

@@ -170,7 +170,13 @@ fn cells(numbers: &Numbers, spreads: [Option<Spread>; 2], verdict: Verdict) -> [
         [Some(before), Some(after)] if before != 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),
         _ => MISSING.to_owned(),
     };
-    [numbers.label.to_owned(), before, after, change, verdict.words().to_owned()]
+    [
+        numbers.label.to_owned(),
+        before,
+        after,
+        change,
+        verdict.words().to_owned(),
+    ]
 }
 
 fn summary(verdicts: &BTreeMap<Verdict, usize>) -> String {
@@ -184,6 +190,8 @@ fn summary(verdicts: &BTreeMap<Verdict, usize>) -> String {
     };
     match of(Verdict::NoSpread) {
         0 => changes,
-        _ => changes + " With one trial per run, changes cannot be distinguished from noise: run more rounds.",
+        _ => {
+            changes + " With one trial per run, changes cannot be distinguished from noise: run more rounds."
+        }
     }
 }

@@ -24,22 +24,15 @@ impl Key {
 
     /// The key of the RSS verification suite (Microsoft, "Verifying the RSS Hash Calculation"), the default of FreeBSD
     /// and many drivers.
-    pub const VERIFICATION: Key = Key::verification();
-
-    const fn verification() -> Key {
-        const SUITE: [u8; 40] = [
+    pub const VERIFICATION: Key = Key {
+        bytes: [
             0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
             0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
-            0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-        ];
-        let mut bytes = [0; Key::MAXIMUM];
-        let mut at = 0;
-        while at < SUITE.len() {
-            bytes[at] = SUITE[at];
-            at += 1;
-        }
-        Key { bytes, length: 40 }
-    }
+            0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0,
+        ],
+        length: 40,
+    };
 
     /// A key of these bytes; an error unless there are 40 to 64 of them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Key, KeyError> {

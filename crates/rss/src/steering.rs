@@ -84,9 +84,6 @@ impl TryFrom<Document> for Steering {
     }
 }
 
-/// Tuples that [`Steerer::describe`] hashes at a time: the batch that hashes fastest.
-const DESCRIBED_AT_ONCE: usize = 64;
-
 /// The flow of a packet, with the values that FreeBSD passes to an application with each datagram (`IP_RECVFLOWID`,
 /// `IP_RECVRSSBUCKETID` in `ip(4)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,17 +124,14 @@ impl Steerer {
             Protocol::Other => HashFields::TwoTuple,
         };
         flows.clear();
-        let mut hashes = [0; DESCRIBED_AT_ONCE];
-        for tuples in tuples.chunks(DESCRIBED_AT_ONCE) {
-            self.toeplitz.hash_batch(tuples, fields, &mut hashes);
-            flows.extend(tuples.iter().zip(hashes).map(|(tuple, value)| FlowMetadata {
-                hash: Hash {
-                    value,
-                    hash_type: HashType::of(tuple, fields, protocol),
-                },
+        flows.extend(tuples.iter().map(|tuple| {
+            let value = self.toeplitz.hash(tuple, fields);
+            let hash_type = HashType::of(tuple, fields, protocol);
+            FlowMetadata {
+                hash: Hash { value, hash_type },
                 bucket: self.table.bucket(value),
-            }));
-        }
+            }
+        }));
     }
 
     /// The indirection table.

@@ -47,9 +47,13 @@ pub fn parse_duration(word: &str) -> Result<Duration, QuantityError> {
     let mut rest = word;
     let mut total = 0u64;
     loop {
-        let unit_at = rest.find(|letter: char| !is_of_number(letter)).unwrap_or(rest.len());
+        let unit_at = rest
+            .find(|letter: char| !is_of_number(letter))
+            .unwrap_or(rest.len());
         let digit = |letter: char| letter.is_ascii_digit();
-        let end = rest[unit_at..].find(digit).map_or(rest.len(), |length| unit_at + length);
+        let end = rest[unit_at..]
+            .find(digit)
+            .map_or(rest.len(), |length| unit_at + length);
         let (part, after) = rest.split_at(end);
         let part = DURATION.whole(DURATION.single(part, word)?, word)?;
         total = total.checked_add(part).ok_or_else(|| DURATION.too_large(word))?;
@@ -148,7 +152,9 @@ impl Kind {
             let wrong = format!("an empty {what}: write one like {example}");
             return Err(QuantityError(wrong));
         }
-        let length = text.find(|letter: char| !is_of_number(letter)).unwrap_or(text.len());
+        let length = text
+            .find(|letter: char| !is_of_number(letter))
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(length);
         let digits = number.replace('_', "");
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));

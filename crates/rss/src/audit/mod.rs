@@ -183,15 +183,9 @@ fn hash_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
 /// Bits of a key that hash a tuple: the windows of an IPv6 4-tuple of 36 bytes end at bit 319.
 const HASHED_BITS: usize = 320;
 
-/// The bit of a key at a position, from the most significant bit of its first byte on; zero past its end.
-fn bit(key: &Key, position: usize) -> bool {
-    key.as_bytes()
-        .get(position / 8)
-        .is_some_and(|byte| byte << (position % 8) & 0x80 != 0)
-}
-
 fn period(key: &Key) -> Option<usize> {
-    let repeats = |distance: usize| (distance..HASHED_BITS).all(|at| bit(key, at) == bit(key, at - distance));
+    let bit = |position: usize| key.window(position) >> 31;
+    let repeats = |distance: usize| (distance..HASHED_BITS).all(|at| bit(at) == bit(at - distance));
     (1..=HASHED_BITS / 2).find(|distance| repeats(*distance))
 }
 

@@ -1,10 +1,8 @@
 //! The implementations of the hash, their names, and the CPU features they need.
 
 use super::Compiled;
-use crate::hash::UnknownName;
 use crate::key::Key;
 use std::fmt;
-use std::str::FromStr;
 use thiserror::Error;
 
 /// An implementation of the Toeplitz hash.
@@ -55,15 +53,6 @@ impl fmt::Display for Way {
     }
 }
 
-impl FromStr for Way {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Way, UnknownName> {
-        let named = Way::ALL.into_iter().find(|way| way.to_string() == text);
-        named.ok_or_else(|| UnknownName::new(text, "gfni, clmul or tables"))
-    }
-}
-
 /// Error of compiling a key for an unsupported implementation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WayError {
@@ -78,14 +67,6 @@ pub enum WayError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ways_read_back_as_printed() {
-        for way in Way::ALL {
-            assert_eq!(way.to_string().parse(), Ok(way));
-        }
-        assert!("fast".parse::<Way>().is_err());
-    }
 
     #[test]
     fn tables_are_always_available() {
