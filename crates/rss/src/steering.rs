@@ -37,7 +37,9 @@ impl Steering {
     pub fn validate(&self) -> Result<(), SteeringError> {
         let (buckets, cpus) = (self.table.buckets(), self.cpus.len());
         if cpus < buckets {
-            return Err(SteeringError::Cpus { buckets, cpus });
+            return Err(SteeringError(format!(
+                "{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket"
+            )));
         }
         Ok(())
     }
@@ -69,9 +71,10 @@ impl TryFrom<Document> for Steering {
 
     fn try_from(document: Document) -> Result<Steering, SteeringError> {
         if document.schema != Steering::SCHEMA {
-            return Err(SteeringError::Schema {
-                found: document.schema,
-            });
+            let (found, schema) = (document.schema, Steering::SCHEMA);
+            return Err(SteeringError(format!(
+                "a document of schema {found:?}: give a steering document, schema {schema:?}"
+            )));
         }
         let steering = Steering {
             key: document.key,
@@ -141,27 +144,10 @@ impl Steerer {
     }
 }
 
-/// Error of an invalid steering document.
+/// Error of an invalid steering document: another schema, or buckets without a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SteeringError {
-    /// A document of another kind or version.
-    #[error(
-        "a document of schema {found:?}: give a steering document, schema {:?}",
-        Steering::SCHEMA
-    )]
-    Schema {
-        /// The schema found.
-        found: String,
-    },
-    /// The table names buckets without a CPU.
-    #[error("{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket")]
-    Cpus {
-        /// Buckets of the table: the highest number plus one.
-        buckets: usize,
-        /// Number of CPUs given.
-        cpus: usize,
-    },
-}
+#[error("{0}")]
+pub struct SteeringError(String);
 
 #[cfg(test)]
 mod tests {

@@ -57,7 +57,7 @@ impl Toeplitz {
 
     /// Compiles `key` for this implementation; an error if the CPU does not support it.
     pub fn with_way(key: &Key, way: Way) -> Result<Toeplitz, WayError> {
-        let compiled = Compiled::new(key, way).ok_or(WayError::Unavailable { way })?;
+        let compiled = Compiled::new(key, way).ok_or(WayError { way })?;
         Ok(Toeplitz {
             key: key.clone(),
             compiled,

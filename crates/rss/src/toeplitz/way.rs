@@ -53,15 +53,11 @@ impl fmt::Display for Way {
     }
 }
 
-/// Error of compiling a key for an unsupported implementation.
+/// Error of compiling a key for an implementation whose instructions this CPU lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum WayError {
-    /// This CPU lacks the instructions.
-    #[error("hashing by {way} takes {}: choose another way, tables run everywhere", way.takes())]
-    Unavailable {
-        /// The requested implementation.
-        way: Way,
-    },
+#[error("hashing by {way} takes {}: choose another way, tables run everywhere", way.takes())]
+pub struct WayError {
+    pub(super) way: Way,
 }
 
 #[cfg(test)]

@@ -106,20 +106,27 @@ impl Header {
         let version = (words[1] >> 32) as u32;
         match (words[0], words[1] as u32) {
             (MAGIC, BYTE_ORDER) => {}
-            (magic, _) if magic.swap_bytes() == MAGIC => return Err(SnapshotError::ByteOrder),
+            (magic, _) if magic.swap_bytes() == MAGIC => {
+                return Err(SnapshotError::Unusable(
+                    "was made on a machine of the other byte order: make it again here from the text list"
+                        .to_owned(),
+                ));
+            }
             _ => return Err(SnapshotError::NotASnapshot),
         }
         if version != VERSION {
-            return Err(SnapshotError::Version { found: version });
+            return Err(SnapshotError::Unusable(format!(
+                "has version {version}, and version {VERSION} is read here: make it again from the text list"
+            )));
         }
         if words[WORDS - 1] != checksum(&words) {
             return Err(damaged("the header's checksum is wrong"));
         }
         if found < words[2] {
-            return Err(SnapshotError::CutOff {
-                expected: words[2],
-                found,
-            });
+            let expected = words[2];
+            return Err(SnapshotError::Unusable(format!(
+                "was cut off: it has {found} bytes of {expected}; copy it again"
+            )));
         }
         let count = usize::try_from(words[4]).unwrap_or(usize::MAX);
         if count > MOST_SECTIONS {
