@@ -12,10 +12,7 @@ use corelane_measure::quantity;
 
 /// `corelane load http`.
 pub fn run(arguments: &LoadHttpArguments) -> Outcome {
-    let plan = arguments::request(arguments)?
-        .resolve()
-        .map_err(HttpLoad::refused)?;
-    arguments.foreground.run::<HttpLoad>(plan)
+    arguments.foreground.run::<HttpLoad>(arguments::plan(arguments)?)
 }
 
 impl Shown for HttpLoad {
@@ -23,6 +20,7 @@ impl Shown for HttpLoad {
     fn refused(error: HttpLoadError) -> anyhow::Error {
         let flag = match &error {
             HttpLoadError::Source(error) => return sources::refuse(error),
+            HttpLoadError::Scenario(_) => "--scenario",
             HttpLoadError::Request(_) => "--method, --header",
             HttpLoadError::Body { .. } => "--body-file",
             HttpLoadError::Tls(TlsLoadError::Name(_)) => "URL, --header",
