@@ -8,7 +8,6 @@ mod body;
 mod exchange;
 mod plan;
 mod prepared;
-mod report;
 mod resolve;
 pub mod scenario;
 

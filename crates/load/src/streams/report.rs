@@ -1,6 +1,6 @@
-//! Text report of an HTTP run, and its metrics.
+//! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
-use super::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
+use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
 use crate::report::{by_generator, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Better, Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -14,7 +14,7 @@ const WORTH_REPORTING: f64 = 0.01;
 /// Smallest number of connections for which memory is reported: for fewer, the memory of the process dominates.
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
-impl Measurement for HttpLoaded {
+impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
     const METRICS: &'static [Metric<Self>] = &[
         Metric::higher(
             "rate",
@@ -116,7 +116,8 @@ impl Measurement for HttpLoaded {
         let limited = self.limited_by.as_deref().map(by_generator);
         let rate = quantity::rate(self.requests_per_second);
         let headline = format!("{rate} requests to {target}");
-        let mut page = page("HTTP load", headline, section, limited);
+        let subject = format!("{} load", P::NAME.to_uppercase());
+        let mut page = page(&subject, headline, section, limited);
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
         let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
         let caveats = self.notes.iter().cloned().chain(unverified).map(Caveat::from);
@@ -125,7 +126,7 @@ impl Measurement for HttpLoaded {
     }
 }
 
-impl HttpLoaded {
+impl<P> StreamLoaded<P> {
     fn opening(&self, target: &str) -> [String; 2] {
         let opened = self.counts.connections.opened - self.counts.connections.opened_again;
         let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);
