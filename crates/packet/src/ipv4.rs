@@ -23,10 +23,7 @@ const SOURCE_ROUTES: [u8; 2] = [131, 137];
 /// Parses the header at `at`.
 #[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
-    match plain::v4(frame, at) {
-        Some(layout) => Ok(layout),
-        None => walked(frame, at),
-    }
+    plain::v4(frame, at).map_or_else(|| walked(frame, at), Ok)
 }
 
 /// The general case of [`layout`].

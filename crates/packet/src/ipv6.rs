@@ -23,10 +23,7 @@ const ROUTING_TYPE_2: [u8; 3] = [2, 2, 1];
 /// Parses the header at `at` and its extension headers.
 #[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
-    match plain::v6(frame, at) {
-        Some(layout) => Ok(layout),
-        None => walked(frame, at),
-    }
+    plain::v6(frame, at).map_or_else(|| walked(frame, at), Ok)
 }
 
 /// The general case of [`layout`].

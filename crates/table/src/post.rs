@@ -48,18 +48,14 @@ pub enum PostLock<'a> {
 impl<'a> PostLock<'a> {
     /// The lock for the whole batch, in that mode.
     fn for_batch(self) -> Option<RwLockReadGuard<'a, ()>> {
-        match self {
-            PostLock::Batch(lock) => Some(shared(lock)),
-            PostLock::None | PostLock::Pair(_) => None,
-        }
+        let PostLock::Batch(lock) = self else { return None };
+        Some(shared(lock))
     }
 
     /// The lock for two keys of a batch, in that mode.
     fn for_pair(self) -> Option<RwLockReadGuard<'a, ()>> {
-        match self {
-            PostLock::Pair(lock) => Some(shared(lock)),
-            PostLock::None | PostLock::Batch(_) => None,
-        }
+        let PostLock::Pair(lock) = self else { return None };
+        Some(shared(lock))
     }
 }
 

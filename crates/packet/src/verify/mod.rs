@@ -110,12 +110,6 @@ pub struct Verifier {
     misplaced: Misplaced,
     order: Order,
     pending: Pending,
-    counts: Counts,
-}
-
-/// Frames, by how far they could be verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
     frames: u64,
     refused: u64,
     not_hashed: u64,
@@ -134,13 +128,15 @@ impl Verifier {
             misplaced: Misplaced::default(),
             order: Order::default(),
             pending: Pending::default(),
-            counts: Counts::default(),
+            frames: 0,
+            refused: 0,
+            not_hashed: 0,
         }
     }
 
     /// Verifies an Ethernet frame. A frame without IP, or to which no enabled hash type applies, is only counted.
     pub fn frame(&mut self, frame: &[u8], observed: Observed) {
-        self.counts.frames += 1;
+        self.frames += 1;
         match Dissection::of_plain_v4(frame) {
             // Separate, so that the compiler can specialise the code for such frames.
             Some(dissection) => self.dissected(dissection, observed),
@@ -152,14 +148,14 @@ impl Verifier {
     fn any_frame(&mut self, frame: &[u8], observed: Observed) {
         match Dissection::of(frame) {
             Ok(dissection) => self.dissected(dissection, observed),
-            Err(_) => self.counts.refused += 1,
+            Err(_) => self.refused += 1,
         }
     }
 
     #[inline(always)]
     fn dissected(&mut self, dissection: Dissection, observed: Observed) {
         let Some(input) = dissection.rss_input(self.hash_types) else {
-            self.counts.not_hashed += 1;
+            self.not_hashed += 1;
             return;
         };
         let step = Step::of(&dissection, observed.sequence);
@@ -212,7 +208,7 @@ impl Verifier {
 
     /// Verifies the queue of a frame by the hash that the device computed; the hash is assumed to be correct.
     pub fn pair(&mut self, hash: u32, queue: Queue) {
-        self.counts.frames += 1;
+        self.frames += 1;
         let observed = Observed {
             queue: Some(queue),
             ..Observed::default()
@@ -228,13 +224,7 @@ impl Verifier {
         let (mut ledger, mut order) = (self.ledger.clone(), self.order.clone());
         let take = taking(&self.table, &mut ledger, &mut order);
         self.pending.each(&self.toeplitz, take);
-        Report::new(
-            self.counts,
-            &self.table,
-            &ledger,
-            &self.misplaced,
-            order.reordering,
-        )
+        Report::new(self, &ledger, order.reordering)
     }
 
     /// The hash that the packet would have if it were not fragmented: the same as the other packets of its flow. A
@@ -253,8 +243,7 @@ impl Verifier {
     fn settle(&mut self, hash: u32, observed: Observed) -> bool {
         let entry = self.table.entry(hash);
         let bucket = self.table.bucket(hash);
-        self.ledger
-            .enter(entry, hash, bucket, observed, self.counts.frames);
+        self.ledger.enter(entry, hash, bucket, observed, self.frames);
         observed.queue.is_none_or(|queue| queue.serves(bucket))
     }
 }

@@ -1,9 +1,9 @@
 //! The report: accounts of entries and rows of misplaced frames, combined per bucket, with causes.
 
 use super::ledger::Ledger;
-use super::misplaced::{Misplaced, Row};
+use super::misplaced::Row;
 use super::suspects::{ALTERNATIVES, Suspects};
-use super::{Cause, Counts, Queue, Reordering};
+use super::{Cause, Queue, Reordering, Verifier};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Toeplitz, Tuple};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
@@ -93,13 +93,8 @@ impl Misplacement {
 const FLOWS_NAMED: usize = 8;
 
 impl Report {
-    pub(super) fn new(
-        counts: Counts,
-        table: &IndirectionTable,
-        ledger: &Ledger,
-        misplaced: &Misplaced,
-        reordering: Reordering,
-    ) -> Report {
+    pub(super) fn new(verifier: &Verifier, ledger: &Ledger, reordering: Reordering) -> Report {
+        let Verifier { table, misplaced, .. } = verifier;
         let rows = &misplaced.rows;
         let likely = likely(rows.iter().map(|(_, row, _)| row.suspects), table);
         let misplacements = merged(rows.iter().map(|(key, row, frames)| Misplacement {
@@ -112,9 +107,9 @@ impl Report {
             flows: row.flow.into_iter().collect(),
         }));
         Report {
-            frames: counts.frames,
-            refused: counts.refused,
-            not_hashed: counts.not_hashed,
+            frames: verifier.frames,
+            refused: verifier.refused,
+            not_hashed: verifier.not_hashed,
             misplaced: ledger.entries().map(|(_, entry)| entry.misplaced).sum(),
             buckets: buckets(table, ledger, &misplacements),
             causes: causes(&misplacements),
