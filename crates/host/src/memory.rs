@@ -122,7 +122,7 @@ impl MemoryPolicy {
 /// The nodes that have memory and that the calling thread may use, ascending. Node 0 alone on a kernel without NUMA.
 ///
 /// # Errors
-/// [`HostError::Format`] where a file is not as documented in `Documentation/ABI/stable/sysfs-devices-node` or
+/// [`HostError::Failed`] where a file is not as documented in `Documentation/ABI/stable/sysfs-devices-node` or
 /// `proc_pid_status(5)`.
 pub fn nodes() -> Result<Vec<u32>, HostError> {
     nodes_in(&Tree::machine())

@@ -16,11 +16,9 @@
 //! per-namespace limits are raised in these two namespaces only.
 
 mod addresses;
-mod connections;
 mod namespaces;
 mod own;
 mod side;
-mod transmit;
 mod user_namespace;
 mod wire;
 
@@ -184,11 +182,11 @@ impl Bed {
     ///
     /// [`BedError::Plan`] for an invalid plan; any other error only if `loopback_ok` is not set.
     pub fn build(plan: &BedPlan) -> Result<Bed, BedError> {
-        addresses::check(plan)?;
+        let client = addresses::check(plan)?;
         if plan.loopback {
             return Self::loopback(plan, "asked for".to_owned());
         }
-        match namespaces::build(plan) {
+        match namespaces::build(plan, client) {
             Err(error) if plan.loopback_ok => Self::loopback(plan, error.to_string()),
             built => built,
         }

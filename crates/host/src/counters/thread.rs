@@ -48,13 +48,10 @@ impl ThreadClock {
     ///
     /// # Errors
     ///
-    /// [`HostError::Process`] on a kernel without per-thread clocks.
+    /// [`HostError::Failed`] on a kernel without per-thread clocks.
     pub fn read(&self) -> Result<ThreadTime, HostError> {
-        let read = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_err(|errno| HostError::Process {
-            process: std::process::id(),
-            what: "CPU time of a thread",
-            cause: errno.into(),
-        })?;
+        let read = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+            .map_err(HostError::process(std::process::id(), "CPU time of a thread"))?;
         Ok(ThreadTime {
             cpu_ns: read.tv_sec().cast_unsigned() * 1_000_000_000 + read.tv_nsec().cast_unsigned(),
             waited_ns: self.waited().unwrap_or(0),

@@ -13,31 +13,27 @@ use crate::HostError;
 ///
 /// # Errors
 ///
-/// [`HostError::Setting`] that names the rejected setting.
+/// [`HostError::Failed`] that names the rejected setting.
 pub fn set_rss(device: &str, key: Option<&Key>, table: Option<&IndirectionTable>) -> Result<(), HostError> {
     let queues = |table: &IndirectionTable| -> Vec<u32> {
         let entries = table.entries().iter();
         entries.map(|bucket| bucket.index() as u32).collect()
     };
     let (key, entries) = (key.map(Key::as_bytes), table.map(queues));
-    let of_key = key.map(|key| format!("a key of {} bytes", key.len()));
-    let value = format!(
-        "{} and {} entries",
-        of_key.as_deref().unwrap_or("the same key"),
-        entries.as_ref().map_or(0, Vec::len)
-    );
+    let of_key = key.map_or("the same key".to_owned(), |key| {
+        format!("a key of {} bytes", key.len())
+    });
+    let value = format!("{of_key} and {} entries", entries.as_ref().map_or(0, Vec::len));
+    let name = format!("the RSS key and table of {device}");
     let set = Ioctl::open().and_then(|ioctl| ioctl.set_rss(device, key, entries.as_deref()));
-    set.map_err(HostError::setting(
-        &format!("the RSS key and table of {device}"),
-        &value,
-    ))
+    set.map_err(HostError::setting(&name, &value))
 }
 
 /// Makes a device pass its hashes to the kernel.
 ///
 /// # Errors
 ///
-/// [`HostError::Setting`] if the driver does not support it.
+/// [`HostError::Failed`] if the driver does not support it.
 pub fn set_receive_hashing(device: &str) -> Result<(), HostError> {
     let set = Ioctl::open().and_then(|ioctl| ioctl.set_receive_hashing(device));
     set.map_err(HostError::setting(&format!("receive hashing of {device}"), "on"))
@@ -47,7 +43,7 @@ pub fn set_receive_hashing(device: &str) -> Result<(), HostError> {
 ///
 /// # Errors
 ///
-/// [`HostError::Setting`] that names the flow type.
+/// [`HostError::Failed`] that names the flow type.
 pub fn set_fields(device: &str, flow_type: FlowType, fields: &[Field]) -> Result<(), HostError> {
     let set = Ioctl::open().and_then(|ioctl| ioctl.set_fields(device, flow_type, fields));
     let name = format!("the fields of {} that {device} hashes", flow_type.name());

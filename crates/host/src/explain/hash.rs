@@ -50,7 +50,7 @@ fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) {
     let key = match rss.key() {
         Ok(key) => key,
         Err(error) => {
-            way.unknown("hash", error.to_string(), source);
+            way.unknown("hash", error, source);
             return;
         }
     };
@@ -80,7 +80,7 @@ fn looked_up(device: &Device, rss: &Rss, hash: u32, confidence: Confidence, way:
     let table = match rss.table() {
         Ok(table) => table,
         Err(error) => {
-            way.unknown("entry", error.to_string(), source);
+            way.unknown("entry", error, source);
             return;
         }
     };
@@ -105,11 +105,7 @@ fn looked_up(device: &Device, rss: &Rss, hash: u32, confidence: Confidence, way:
 /// The fields that are hashed, with their step.
 fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
     let Asked { device, protocol, .. } = asked;
-    let set = device
-        .fields
-        .value
-        .as_ref()
-        .and_then(|fields| fields.get(&asked.flow_type()));
+    let set = device.hashed_fields(asked.flow_type());
     let named = format!("set for {}", asked.flow_type().name());
     let (ports, rule, confidence) = match (set, protocol) {
         (Some(set), _) => {

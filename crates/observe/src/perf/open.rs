@@ -45,7 +45,9 @@ impl Event<'_> {
     /// The kernel does not have the event.
     pub(crate) fn missing(&self, cause: &io::Error) -> ObserveError {
         let Self { name, needs, .. } = self;
-        ObserveError::Refused(format!("this kernel cannot count {name}: {cause}; it needs {needs}"))
+        ObserveError::Refused(format!(
+            "this kernel cannot count {name}: {cause}; it needs {needs}"
+        ))
     }
 }
 

@@ -58,7 +58,9 @@ impl Tracepoint {
     /// The location of `field`.
     pub(crate) fn field(&self, field: &str) -> Result<Field, ObserveError> {
         let found = self.fields.iter().find(|(name, _)| name == field);
-        found.map(|(_, place)| *place).ok_or_else(|| lacks(&self.name, field))
+        found
+            .map(|(_, place)| *place)
+            .ok_or_else(|| lacks(&self.name, field))
     }
 }
 
