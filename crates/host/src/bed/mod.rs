@@ -140,24 +140,13 @@ pub enum BedError {
         hint: String,
     },
 
-    /// A thread could not be started.
-    #[error("cannot start the thread that holds a side of the bed: {0}")]
-    Thread(#[source] io::Error),
-
     /// The namespaces exist, but setting them up failed.
     #[error(transparent)]
     Host(#[from] HostError),
 
-    /// The ends of the link exist, but one did not become ready to carry frames.
-    #[error(
-        "device {device} of the test bed was not ready within {waited_ms} ms; try again when the machine is less busy"
-    )]
-    NotReady {
-        /// The end that was not ready.
-        device: String,
-        /// How long was waited.
-        waited_ms: u64,
-    },
+    /// A thread could not be started, or an end of the link did not become ready to carry frames.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// Two sides that reach each other and nothing else. Dropping the bed ends both.
@@ -200,12 +189,11 @@ impl Bed {
     ///
     /// # Errors
     ///
-    /// [`BedError::Plan`] for an invalid plan, [`BedError::Thread`] if no thread can be started.
+    /// [`BedError::Plan`] for an invalid plan, [`BedError::Failed`] if no thread can be started.
     pub fn loopback(plan: &BedPlan, reason: String) -> Result<Bed, BedError> {
         addresses::check(plan)?;
         let moved = addresses::on_loopback(plan);
-        let start = |role| Keeper::start(role).map_err(BedError::Thread);
-        let (server, client) = (start("server")?, start("client")?);
+        let (server, client) = (Keeper::start("server")?, Keeper::start("client")?);
         Ok(Bed {
             server: Side::new(server, "lo", moved.server, false),
             client: Side::new(client, "lo", moved.client, false),

@@ -96,7 +96,7 @@ pub(super) fn build(plan: &BedPlan, client_address: IpAddr) -> Result<Bed, BedEr
 
 /// Starts a thread, gives it a network namespace of its own, and returns a handle on that namespace.
 fn enter_namespace(role: &str, ipv6: bool, held: Option<u32>) -> Result<(Keeper, File), BedError> {
-    let keeper = Keeper::start(role).map_err(BedError::Thread)?;
+    let keeper = Keeper::start(role)?;
     let namespace = keeper.run(move || -> Result<File, BedError> {
         let refused = |cause: io::Error| BedError::Namespace {
             hint: hint(&cause),
@@ -193,10 +193,10 @@ fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<
     let start = Instant::now();
     while !(wire.link(device)?.state == "up" && wire.is_local(own) && wire.comes_from(own, other)) {
         if start.elapsed() > READY_WITHIN {
-            return Err(BedError::NotReady {
-                device: device.to_owned(),
-                waited_ms: READY_WITHIN.as_millis() as u64,
-            });
+            return Err(BedError::Failed(format!(
+                "device {device} of the test bed was not ready within {} ms; try again when the machine is less busy",
+                READY_WITHIN.as_millis()
+            )));
         }
         thread::sleep(Duration::from_micros(200));
     }

@@ -45,31 +45,10 @@ impl fmt::Display for Change {
     }
 }
 
-/// Why a namespace was not changed.
+/// Why a namespace was not changed: it is the machine's first one, or the kernel rejected a change.
 #[derive(Debug, Error)]
-pub enum OwnError {
-    /// The namespace is the machine's first one.
-    #[error("this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by hand: {}",
-        commands(.changes))]
-    First {
-        /// The rejected changes.
-        changes: Vec<Change>,
-    },
-    /// The kernel rejected a change. Earlier changes are reverted.
-    #[error("{change}: {cause}")]
-    Refused {
-        /// The change.
-        change: Change,
-        /// The kernel's error.
-        #[source]
-        cause: HostError,
-    },
-}
-
-fn commands(changes: &[Change]) -> String {
-    let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
-    commands.join("; ")
-}
+#[error("{0}")]
+pub struct OwnError(String);
 
 /// A changed namespace. Dropping it reverts all changes.
 #[derive(Debug)]
@@ -109,17 +88,17 @@ impl OwnNamespace {
     /// See [`OwnError`]; nothing is changed in that case.
     pub fn change(changes: &[Change]) -> Result<Self, OwnError> {
         if in_first_namespace() {
-            return Err(OwnError::First {
-                changes: changes.to_vec(),
-            });
+            let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
+            return Err(OwnError(format!(
+                "this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by \
+                 hand: {}",
+                commands.join("; ")
+            )));
         }
         let mut own = Self { undo: Vec::new() };
         for change in changes {
-            let refused = |cause| OwnError::Refused {
-                change: change.clone(),
-                cause,
-            };
-            own.make(change).map_err(refused)?;
+            own.make(change)
+                .map_err(|cause| OwnError(format!("{change}: {cause}")))?;
         }
         Ok(own)
     }

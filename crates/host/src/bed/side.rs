@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::sched::{CloneFlags, unshare};
 
+use super::BedError;
 use crate::HostError;
 use crate::cpus::list;
 use crate::mounts;
@@ -24,7 +25,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(role: &str) -> io::Result<Self> {
+    pub(super) fn start(role: &str) -> Result<Self, BedError> {
+        let failed = |cause| {
+            BedError::Failed(format!(
+                "cannot start the thread that holds a side of the bed: {cause}"
+            ))
+        };
         let (jobs, queue) = channel::<Job>();
         let thread = thread::Builder::new()
             .name(format!("bed-{role}"))
@@ -32,7 +38,8 @@ impl Keeper {
                 for job in queue {
                     job();
                 }
-            })?;
+            })
+            .map_err(failed)?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),

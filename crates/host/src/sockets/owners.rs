@@ -97,7 +97,10 @@ fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners:
         return;
     }
     let threads = threads(tree, &directory);
-    let calls = calls(tree, &directory, &threads);
+    let waiting = threads
+        .iter()
+        .filter_map(|own| Some((own.thread, call(tree, &directory, own.thread)?)));
+    let calls: BTreeMap<u32, (libc::c_long, u32)> = waiting.collect();
     let name = tree.text(&format!("{directory}/comm")).unwrap_or_default();
     let cpus: BTreeSet<u32> = threads.iter().flat_map(|thread| &thread.cpus).copied().collect();
     for (index, descriptors) in held {
@@ -150,18 +153,13 @@ fn threads(tree: &Tree, directory: &str) -> Vec<Thread> {
     numbers.into_iter().map(thread).collect()
 }
 
-/// The call that each thread waits in, and its first argument. Running threads are omitted.
-fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, (libc::c_long, u32)> {
-    let call = |thread: &Thread| {
-        let text = tree
-            .text(&format!("{directory}/task/{}/syscall", thread.thread))
-            .ok()?;
-        let mut words = text.split_whitespace();
-        let call = words.next()?.parse().ok()?;
-        let first = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
-        Some((thread.thread, (call, u32::try_from(first).ok()?)))
-    };
-    threads.iter().filter_map(call).collect()
+/// The call that a thread waits in, and its first argument; `None` if it runs.
+fn call(tree: &Tree, directory: &str, thread: u32) -> Option<(libc::c_long, u32)> {
+    let text = tree.text(&format!("{directory}/task/{thread}/syscall")).ok()?;
+    let mut words = text.split_whitespace();
+    let call = words.next()?.parse().ok()?;
+    let first = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    Some((call, u32::try_from(first).ok()?))
 }
 
 /// The CPU, if every possible reader of the socket is pinned to the same one.
