@@ -82,43 +82,10 @@ impl Ioctl {
         })
     }
 
-    /// Sets key and table of the device's default context; `None` leaves a value unchanged.
-    pub(super) fn set_rss(&self, device: &str, key: Option<&[u8]>, table: Option<&[u32]>) -> io::Result<()> {
-        /// `ETH_RXFH_INDIR_NO_CHANGE`; for the key a length of zero has this meaning.
-        const NO_CHANGE: u32 = u32::MAX;
-        let entries = table.unwrap_or_default().iter();
-        let entries: Vec<u8> = entries.flat_map(|queue| queue.to_ne_bytes()).collect();
-        let contents = [&entries[..], key.unwrap_or_default()].concat();
-        let count = |length: usize| u32::try_from(length).map_err(io::Error::other);
-        let sizes = [
-            (8, table.map_or(Ok(NO_CHANGE), |table| count(table.len()))?),
-            (12, count(contents.len() - entries.len())?),
-        ];
-        // `RXH_XFRM_NO_CHANGE`; kernels before 6.8 require this reserved byte to be zero.
-        let mut request = Request::new(0x47, RSS_HEADER + contents.len(), &sizes);
-        request.bytes[RSS_HEADER..].copy_from_slice(&contents);
-        self.exchange(device, request).map(drop)
-    }
-
-    /// Makes the device pass its hashes to the kernel (`ETH_FLAG_RXHASH`).
-    pub(super) fn set_receive_hashing(&self, device: &str) -> io::Result<()> {
-        const RECEIVE_HASHING: u32 = 1 << 28;
-        let flags = self.exchange(device, Request::new(0x25, 8, &[]))?.number(4);
-        let request = Request::new(0x26, 8, &[(4, flags | RECEIVE_HASHING)]);
-        self.exchange(device, request).map(drop)
-    }
-
     /// The hashed fields of a flow type.
     pub(crate) fn fields(&self, device: &str, flow_type: FlowType) -> io::Result<Vec<Field>> {
         let request = Request::new(0x29, RULE_REQUEST, &[(4, flow_type.number())]);
         Ok(Field::from_bits(self.exchange(device, request)?.long(8)))
-    }
-
-    /// Sets the hashed fields of a flow type.
-    pub(super) fn set_fields(&self, device: &str, flow_type: FlowType, fields: &[Field]) -> io::Result<()> {
-        let mut request = Request::new(0x2a, RULE_REQUEST, &[(4, flow_type.number())]);
-        request.bytes[8..16].copy_from_slice(&Field::bits(fields).to_ne_bytes());
-        self.exchange(device, request).map(drop)
     }
 
     /// The rules that take precedence over the table.
@@ -155,7 +122,7 @@ impl Ioctl {
     }
 
     /// Sends a request to the device's driver; the reply is in the same bytes.
-    fn exchange(&self, device: &str, mut request: Request) -> io::Result<Request> {
+    pub(super) fn exchange(&self, device: &str, mut request: Request) -> io::Result<Request> {
         let mut named = libc::ifreq {
             ifr_name: [0; libc::IFNAMSIZ],
             ifr_ifru: libc::__c_anonymous_ifr_ifru {
@@ -179,16 +146,16 @@ impl Ioctl {
 }
 
 /// Bytes of `struct ethtool_rxfh` before table and key.
-const RSS_HEADER: usize = 24;
+pub(super) const RSS_HEADER: usize = 24;
 
 /// Offsets in `struct ethtool_rxnfc`: the flow specification, the rule count; and its length.
 const SPECIFICATION: usize = 16;
 const RULE_COUNT: usize = 184;
-const RULE_REQUEST: usize = 192;
+pub(super) const RULE_REQUEST: usize = 192;
 
 /// The bytes of a request.
-struct Request {
-    bytes: Vec<u8>,
+pub(super) struct Request {
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Request {
@@ -196,7 +163,7 @@ impl Request {
     const SPARE: usize = 64;
 
     /// A request of zeros with these numbers at their offsets.
-    fn new(command: u32, length: usize, numbers: &[(usize, u32)]) -> Self {
+    pub(super) fn new(command: u32, length: usize, numbers: &[(usize, u32)]) -> Self {
         let mut bytes = Vec::with_capacity(length + Self::SPARE);
         bytes.resize(length, 0);
         let mut request = Self { bytes };
@@ -211,7 +178,7 @@ impl Request {
         self.bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
     }
 
-    fn number(&self, at: usize) -> u32 {
+    pub(super) fn number(&self, at: usize) -> u32 {
         number_of(&self.bytes[at..at + 4])
     }
 

@@ -187,7 +187,7 @@ const EXPLAINING: [Check; 17] = [
             let value = format!("{entries} entries for {queues} queues");
             // Documentation/networking/scaling.rst, "RSS: Receive Side Scaling": at least four times as many entries.
             let fix = format!("ethtool -L {} with fewer queues", device.name);
-            (entries < 4 * queues).then(|| (value, device.rss.source.as_str(), fix))
+            (entries < 4 * queues).then_some((value, &device.rss.source, fix))
         },
     },
     Check {
@@ -316,7 +316,7 @@ pub fn check(inventory: &Inventory) -> Vec<Condition> {
 fn fewer_queues<'a>(device: &'a Device, inventory: &Inventory, fix: String) -> Option<Found<'a>> {
     let (own, cpus) = (device.receive_queues.len(), inventory.cpus_online().len());
     let value = format!("{own} for {cpus} CPUs");
-    (0 < own && own < cpus).then(|| (value, device.channels.source.as_str(), fix))
+    (0 < own && own < cpus).then_some((value, &device.channels.source, fix))
 }
 
 /// The fix that spreads the entries of the table evenly.
