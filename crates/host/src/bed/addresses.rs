@@ -21,13 +21,6 @@ const MAXIMUM_QUEUES: u32 = 4096;
 #[error("{0}")]
 pub struct PlanError(String);
 
-/// Addresses of a bed on the loopback device.
-pub(super) struct Moved {
-    pub(super) server: IpAddr,
-    pub(super) client: IpAddr,
-    pub(super) pools: Vec<IpNet>,
-}
-
 /// Rejects invalid plans before anything is created; returns the first usable client address.
 pub(super) fn check(plan: &BedPlan) -> Result<IpAddr, PlanError> {
     let server = plan.server;
@@ -120,8 +113,8 @@ pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
     pools.iter().find_map(candidates)
 }
 
-/// Maps a plan to the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
-pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
+/// Maps server, first client and pools to the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
+pub(super) fn on_loopback(plan: &BedPlan) -> (IpAddr, IpAddr, Vec<IpNet>) {
     let address = |address: IpAddr| match address {
         IpAddr::V4(address) => {
             let [_, b, c, d] = address.octets();
@@ -136,11 +129,7 @@ pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
     let pools: Vec<IpNet> = plan.clients.iter().map(pool).collect();
     let (server, pools) = (address(plan.server), merged(&pools));
     let client = first_client(server, &pools).unwrap_or(server);
-    Moved {
-        server,
-        client,
-        pools,
-    }
+    (server, client, pools)
 }
 
 fn overlap(a: &IpNet, b: &IpNet) -> bool {
@@ -272,12 +261,11 @@ mod tests {
 
     #[test]
     fn loopback_keeps_the_lower_bits_of_the_plan() {
-        let moved = on_loopback(&plan("10.11.2.1", &["10.11.2.0/24", "172.16.0.0/12"]));
-        assert_eq!(moved.server, address("127.11.2.1"));
-        assert_eq!(moved.client, address("127.11.2.2"));
-        assert_eq!(moved.pools, ["127.11.2.0/24", "127.16.0.0/12"].map(net));
-        let moved = on_loopback(&plan("fd00::1", &["fd00::/64"]));
-        assert_eq!((moved.server, moved.client), (address("::1"), address("::1")));
-        assert_eq!(moved.pools, [net("::1/128")]);
+        let (server, client, pools) = on_loopback(&plan("10.11.2.1", &["10.11.2.0/24", "172.16.0.0/12"]));
+        assert_eq!((server, client), (address("127.11.2.1"), address("127.11.2.2")));
+        assert_eq!(pools, ["127.11.2.0/24", "127.16.0.0/12"].map(net));
+        let (server, client, pools) = on_loopback(&plan("fd00::1", &["fd00::/64"]));
+        assert_eq!((server, client), (address("::1"), address("::1")));
+        assert_eq!(pools, [net("::1/128")]);
     }
 }

@@ -192,14 +192,14 @@ impl Bed {
     /// [`BedError::Plan`] for an invalid plan, [`BedError::Failed`] if no thread can be started.
     pub fn loopback(plan: &BedPlan, reason: String) -> Result<Bed, BedError> {
         addresses::check(plan)?;
-        let moved = addresses::on_loopback(plan);
+        let (server_address, client_address, clients) = addresses::on_loopback(plan);
         let (server, client) = (Keeper::start("server")?, Keeper::start("client")?);
         Ok(Bed {
-            server: Side::new(server, "lo", moved.server, false),
-            client: Side::new(client, "lo", moved.client, false),
+            server: Side::new(server, "lo", server_address, false),
+            client: Side::new(client, "lo", client_address, false),
             kind: BedKind::Loopback,
             reason: Some(reason),
-            clients: moved.pools,
+            clients,
         })
     }
 
