@@ -22,7 +22,6 @@ mod side;
 mod user_namespace;
 mod wire;
 
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
@@ -59,16 +58,6 @@ pub enum BedKind {
     UserNamespace,
     /// The machine's own loopback device, shared with everything else that uses it.
     Loopback,
-}
-
-impl fmt::Display for BedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BedKind::Namespaces => "namespaces",
-            BedKind::UserNamespace => "user namespace",
-            BedKind::Loopback => "loopback",
-        })
-    }
 }
 
 /// The parameters of a bed. Server and clients are of one address family, IPv4 or IPv6.
