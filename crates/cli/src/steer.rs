@@ -92,7 +92,7 @@ struct MemberRow {
     bucket: Option<Bucket>,
     /// Table entries that map to the bucket.
     entries: usize,
-    inode: u64,
+    inode: u32,
     /// Threads that wait on the socket.
     workers: Vec<Owner>,
 }

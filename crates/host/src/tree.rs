@@ -2,6 +2,7 @@
 //! or an error that names the path.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fs, io};
@@ -34,6 +35,13 @@ impl Tree {
 
     pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, HostError> {
         fs::read(self.locate(path)).map_err(|cause| HostError::read(path, cause))
+    }
+
+    /// `length` bytes of a file from `offset` on.
+    pub(crate) fn part(&self, path: &str, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        fs::File::open(self.locate(path))?.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
     }
 
     pub(crate) fn value<T: FromStr>(&self, path: &str, expected: &'static str) -> Result<T, HostError> {

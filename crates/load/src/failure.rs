@@ -79,6 +79,12 @@ impl Failure {
         Self::NAMED[self as usize].1
     }
 
+    /// Its name in prose.
+    #[must_use]
+    pub fn words(self) -> String {
+        self.name().replace('_', " ")
+    }
+
     /// The failure that the end of a connection means for the request in progress.
     pub(crate) fn of_cause(cause: Cause, was_open: bool) -> Self {
         match cause {

@@ -1,8 +1,40 @@
-//! Report lines shared by all generators.
+//! Report lines and metrics shared by all generators.
 
 use corelane_measure::histogram::Summary;
-use corelane_measure::metric::Sample;
+use corelane_measure::metric::{Metric, Read, Sample, Show};
+use corelane_measure::quantity;
 use corelane_report::page::{Caveat, Page, Section};
+use corelane_report::table::{Cell, Column, Table};
+
+/// Declares a time: less is better.
+pub(crate) const fn time<T>(
+    name: &'static str,
+    header: &'static str,
+    about: &'static str,
+    read: Read<T>,
+) -> Metric<T> {
+    Metric::lower(name, header, Show::Nanoseconds, about, read)
+}
+
+/// Declares a count of which less is better.
+pub(crate) const fn fewer<T>(
+    name: &'static str,
+    header: &'static str,
+    about: &'static str,
+    read: Read<T>,
+) -> Metric<T> {
+    Metric::lower(name, header, Show::Count, about, read)
+}
+
+/// Declares a count of which more is better.
+pub(crate) const fn more<T>(
+    name: &'static str,
+    header: &'static str,
+    about: &'static str,
+    read: Read<T>,
+) -> Metric<T> {
+    Metric::higher(name, header, Show::Count, about, read)
+}
 
 /// A count as a metric value.
 #[allow(clippy::unnecessary_wraps, reason = "metrics read optional samples")]
@@ -11,22 +43,61 @@ pub(crate) fn number(count: u64) -> Option<Sample<'static>> {
 }
 
 /// A percentile as a metric value.
-pub(crate) fn percentile(times: Option<&Summary>, of: fn(&Summary) -> u64) -> Option<Sample<'static>> {
-    times.map(|summary| Sample::Number(of(summary) as f64))
+pub(crate) fn percentile(times: Option<Summary>, of: fn(&Summary) -> u64) -> Option<Sample<'static>> {
+    times.map(|summary| Sample::Number(of(&summary) as f64))
 }
 
 /// A line of percentiles, if anything was measured.
-pub(crate) fn times(what: &str, summary: Option<&Summary>) -> Option<String> {
+pub(crate) fn times(what: &str, summary: Option<Summary>) -> Option<String> {
     summary.map(|summary| format!("{what}: {summary}"))
 }
 
-/// Appends the text to the page. What limited the run comes last in the text, and above the numbers on a page.
-pub(crate) fn finish(mut page: Page, text: Section, limited_by: Option<String>) -> Page {
+/// The columns of a table: text in the first, numbers in the others.
+pub(crate) fn columns<const N: usize>(headers: [&str; N]) -> Table {
+    let column = |(place, header)| match place {
+        0 => Column::left(header),
+        _ => Column::right(header),
+    };
+    Table::new(headers.into_iter().enumerate().map(column).collect())
+}
+
+/// A table of counts and their rates over a number of seconds; of `others`, those that are not 0.
+pub(crate) fn rates(
+    what: &str,
+    seconds: f64,
+    always: &[(&str, u64)],
+    others: impl Iterator<Item = (String, u64)>,
+) -> Table {
+    let mut table = columns([what, "count", "a second"]);
+    let always = always.iter().map(|(name, count)| ((*name).to_owned(), *count));
+    for (name, count) in always.chain(others.filter(|(_, count)| *count > 0)) {
+        let rate = count as f64 / seconds.max(f64::MIN_POSITIVE);
+        table.row([
+            Cell::from(name),
+            Cell::count(count),
+            Cell::shown(Some(rate), quantity::rate),
+        ]);
+    }
+    table
+}
+
+/// What limited a run, as a sentence.
+pub(crate) fn by_generator(why: &str) -> String {
+    format!("limited by the generator: {why}")
+}
+
+/// A page of one section. What limited the run comes last in the text, and above the numbers on a page.
+pub(crate) fn page(subject: &str, headline: String, text: Section, limited_by: Option<String>) -> Page {
     let text = match &limited_by {
         Some(sentence) => text.text_note("", sentence),
         None => text,
     };
-    page.caveats.extend(limited_by.map(Caveat::from));
+    let mut page = Page {
+        subject: subject.to_owned(),
+        headline,
+        caveats: limited_by.map(Caveat::from).into_iter().collect(),
+        ..Page::default()
+    };
     page.section(text);
     page
 }

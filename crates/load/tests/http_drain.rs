@@ -1,11 +1,9 @@
 //! A run that is stopped while it waits for its last answers ends at once, and says which never came.
 
 use corelane_load::Generator;
-use corelane_load::http::{
-    Behaviour, HttpLoad, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange,
-    Timeouts, Until,
-};
-use corelane_load::sources::{Align, WorkerRequest};
+use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
+use corelane_load::http::{HttpLoad, PlannedPhase, RunSettings, Timeouts, Until};
+use corelane_load::sources::WorkerRequest;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -14,39 +12,17 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
     // The kernel takes the connection and the request; nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hour = Duration::from_secs(3_600).as_secs_f64();
-    let request = HttpRequest {
-        pools: vec![PoolRequest {
-            name: "main".to_owned(),
-            servers: Vec::new(),
-            requests: vec![OneRequest {
-                weight: 1.0,
-                url: format!("http://{}/", silent.local_addr().unwrap())
-                    .parse()
-                    .unwrap(),
-                method: "GET".to_owned(),
-                fields: Vec::new(),
-                body: PlannedBody::Nothing,
-                chunked: false,
-                expect_continue: false,
-                check: false,
-            }],
-            connections: 3,
-            model: Model::Closed { think_s: 0.0 },
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            statuses: vec![StatusRange {
-                first: 200,
-                last: 200,
-            }],
-            sources: None,
-            align: Align::Kernel,
-            tls: Default::default(),
-        }],
-        phases: vec![PlannedPhase::hold(Until {
-            duration_s: Some(0.05),
-            ..Until::default()
-        })],
-        requests: None,
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let client = ClientPool {
+        connections: 3,
+        ..ClientPool::default()
+    };
+    let mut scenario = Scenario::of_url(&url.parse().unwrap(), client, UrlEntry::default());
+    scenario.phase = vec![PlannedPhase::hold(Until {
+        duration_s: Some(0.05),
+        ..Until::default()
+    })];
+    let settings = RunSettings {
         workers: WorkerRequest {
             steering: None,
             buckets: None,
@@ -64,7 +40,7 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
         memory: Default::default(),
         gather: Duration::ZERO,
     };
-    let mut load = HttpLoad::start(request.resolve().unwrap()).unwrap();
+    let mut load = HttpLoad::start(scenario.plan(&settings).unwrap()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !load.progress().draining {
         assert!(Instant::now() < deadline, "the run does not end");

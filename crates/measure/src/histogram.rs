@@ -55,14 +55,8 @@ pub struct Summary {
 
 /// A parse error of a histogram.
 #[derive(Debug, Error)]
-pub enum HistogramError {
-    /// The text is not base64.
-    #[error("the histogram is not base64 ({0}): copy it whole, as it was written")]
-    Base64(#[from] base64::DecodeError),
-    /// The bytes are not a V2 histogram.
-    #[error("the histogram is not in the HdrHistogram V2 form ({0}): copy it whole, as it was written")]
-    Encoding(String),
-}
+#[error("the histogram is not {0}: copy it whole, as it was written")]
+pub struct HistogramError(String);
 
 /// From the median to the longest, in one line.
 impl fmt::Display for Summary {
@@ -170,10 +164,11 @@ impl Histogram {
     /// # Errors
     /// When the text is not base64 or not a V2 histogram.
     pub fn from_v2_base64(text: &str) -> Result<Self, HistogramError> {
-        let bytes = BASE64.decode(text.trim())?;
+        let bytes = BASE64.decode(text.trim());
+        let bytes = bytes.map_err(|error| HistogramError(format!("base64 ({error})")))?;
         let foreign: hdrhistogram::Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
-            .map_err(|error| HistogramError::Encoding(error.to_string()))?;
+            .map_err(|error| HistogramError(format!("in the HdrHistogram V2 form ({error})")))?;
         let mut histogram = Self::new();
         for value in foreign.iter_recorded() {
             histogram.record_many(value.value_iterated_to(), value.count_at_value());

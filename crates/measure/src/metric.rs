@@ -83,9 +83,7 @@ impl Show {
             Self::PerSecond => quantity::rate(value),
             Self::Microseconds(_) => quantity::duration(value * 1e3),
             Self::Share | Self::WholeShare => quantity::percent(value),
-            Self::Prefixed | Self::Fixed(_) | Self::Nanoseconds | Self::Ratio | Self::Count | Self::Bytes => {
-                self.cell(value)
-            }
+            _ => self.cell(value),
         }
     }
 
@@ -96,9 +94,7 @@ impl Show {
             Self::PerSecond => "/s",
             Self::Microseconds(_) => "\u{b5}s",
             Self::Share | Self::WholeShare => "%",
-            Self::Fixed(_) | Self::Prefixed | Self::Nanoseconds | Self::Ratio | Self::Count | Self::Bytes => {
-                ""
-            }
+            _ => "",
         }
     }
 
@@ -118,9 +114,7 @@ impl Show {
                 Some(number / if percent.is_some() { 100.0 } else { 1.0 })
             }
             Self::Bytes => quantity::parse_size(text).ok().map(|bytes| bytes as f64),
-            Self::PerSecond | Self::Fixed(_) | Self::Prefixed | Self::Ratio | Self::Count => {
-                quantity::parse_rate(text).ok().or_else(|| text.parse().ok())
-            }
+            _ => quantity::parse_rate(text).ok().or_else(|| text.parse().ok()),
         }
     }
 
@@ -131,9 +125,7 @@ impl Show {
             Self::Nanoseconds | Self::Microseconds(_) => "a time such as 5ms",
             Self::Share | Self::WholeShare => "a share such as 0.1%",
             Self::Bytes => "a size such as 64KiB",
-            Self::PerSecond | Self::Fixed(_) | Self::Prefixed | Self::Ratio | Self::Count => {
-                "a number such as 10k"
-            }
+            _ => "a number such as 10k",
         }
     }
 }
@@ -157,7 +149,7 @@ pub type Read<T> = fn(&T) -> Option<Sample<'_>>;
 pub struct Metric<T: 'static> {
     /// Its field in the document, with the unit in its name.
     pub name: &'static str,
-    /// Its name in sentences and in gates.
+    /// Its name in sentences. Gates use `name`.
     pub label: &'static str,
     /// Its column header.
     pub header: &'static str,
@@ -350,17 +342,7 @@ pub enum Value {
     Spread(Spread),
     /// A field of another version.
     #[serde(skip_serializing)]
-    Other(IgnoredValue),
-}
-
-/// A value that this version does not know.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IgnoredValue;
-
-impl<'de> Deserialize<'de> for IgnoredValue {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
+    Other(IgnoredAny),
 }
 
 /// The values of one step by the names of their metrics, flattened into the step's document. What was not measured is

@@ -22,24 +22,18 @@ const BINARY_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 /// A rate per second: `rate(1_720_000.0)` is `1.72 M/s`, `rate(850.0)` is `850/s`.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
-    if per_second.is_finite() {
-        format!("{}/s", metric(per_second))
-    } else {
-        MISSING.to_owned()
-    }
+    finite(per_second, |rate| format!("{}/s", metric(rate)))
 }
 
 /// A number with a decimal prefix and three significant digits: `metric(1_720_000.0)` is `1.72 M`.
 #[must_use]
 pub fn metric(value: f64) -> String {
-    if !value.is_finite() {
-        return MISSING.to_owned();
-    }
-    let (scaled, prefix) = scale_down(value, 1000.0, DECIMAL_PREFIXES.len());
-    if prefix == 0 {
-        return trimmed(scaled);
-    }
-    format!("{} {}", three_digits(scaled), DECIMAL_PREFIXES[prefix])
+    finite(value, |value| {
+        match scale_down(value, 1000.0, &DECIMAL_PREFIXES) {
+            (scaled, "") => trimmed(scaled),
+            (scaled, prefix) => format!("{} {prefix}", three_digits(scaled)),
+        }
+    })
 }
 
 /// [`metric`] without trailing zeros, for the ticks of axes: `2 M`.
@@ -47,17 +41,23 @@ pub fn metric(value: f64) -> String {
 pub fn metric_brief(value: f64) -> String {
     let text = metric(value);
     match text.split_once(' ') {
-        Some((number, prefix)) if number.contains('.') => {
-            format!("{} {prefix}", number.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => text,
+        Some((number, prefix)) => format!("{} {prefix}", without_zeros(number)),
+        None => text,
     }
 }
 
 /// A whole number with thousands separated: `count(6_773_040_390)` is `6,773,040,390`.
 #[must_use]
 pub fn count(number: u64) -> String {
-    group_thousands(&number.to_string())
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 /// A whole number that may be negative, with thousands separated.
@@ -70,8 +70,8 @@ pub fn signed_count(number: i64) -> String {
 /// A size: `bytes(65_536)` is `64 KiB`, `bytes(510)` is `510 B`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
-    let (scaled, unit) = scale_down(number as f64, 1024.0, BINARY_UNITS.len());
-    format!("{} {}", trimmed(scaled), BINARY_UNITS[unit])
+    let (scaled, unit) = scale_down(number as f64, 1024.0, &BINARY_UNITS);
+    format!("{} {unit}", trimmed(scaled))
 }
 
 /// Bytes per second as bits: `1.5 Gbit/s`, `15 bit/s`.
@@ -86,11 +86,10 @@ pub fn bits(bytes_per_second: f64) -> String {
 /// A length of time: `duration(1_200_000.0)` is `1.2 ms`.
 #[must_use]
 pub fn duration(nanoseconds: f64) -> String {
-    if !nanoseconds.is_finite() {
-        return MISSING.to_owned();
-    }
-    let (scaled, unit) = scale_down(nanoseconds, 1000.0, 4);
-    format!("{} {}", trimmed(scaled), ["ns", "\u{b5}s", "ms", "s"][unit])
+    finite(nanoseconds, |time| {
+        let (scaled, unit) = scale_down(time, 1000.0, &["ns", "\u{b5}s", "ms", "s"]);
+        format!("{} {unit}", trimmed(scaled))
+    })
 }
 
 /// A share of 1 in percent, one decimal: `percent(0.991)` is `99.1 %`.
@@ -98,11 +97,7 @@ pub fn duration(nanoseconds: f64) -> String {
 /// Only 1 is `100 %` and only 0 is `0 %`: a steering check that failed once in a million frames must not look perfect.
 #[must_use]
 pub fn percent(share: f64) -> String {
-    if share.is_finite() {
-        format!("{} %", percent_number(share))
-    } else {
-        MISSING.to_owned()
-    }
+    finite(share, |share| format!("{} %", percent_number(share)))
 }
 
 /// A share of 1 in whole percent without the sign: `whole_percent(0.304)` is `30`.
@@ -114,38 +109,24 @@ pub fn whole_percent(share: f64) -> String {
 /// The number of [`percent`] without its sign, for table columns whose unit row says `%`.
 #[must_use]
 pub fn percent_number(share: f64) -> String {
-    let percentage = share * 100.0;
-    if !percentage.is_finite() {
-        MISSING.to_owned()
-    } else if share == 0.0 || share == 1.0 {
-        format!("{percentage:.0}")
-    } else if share < 1.0 && percentage >= 99.95 {
-        "99.9".to_owned()
-    } else if share > 0.0 && percentage < 0.05 {
-        "<0.1".to_owned()
-    } else {
-        format!("{percentage:.1}")
-    }
+    finite(share * 100.0, |percentage| match percentage {
+        0.0 | 100.0 => format!("{percentage:.0}"),
+        99.95..100.0 => "99.9".to_owned(),
+        0.0..0.05 => "<0.1".to_owned(),
+        _ => format!("{percentage:.1}"),
+    })
 }
 
 /// A quotient of two like things: `ratio(1.142)` is `1.14x`.
 #[must_use]
 pub fn ratio(quotient: f64) -> String {
-    if quotient.is_finite() {
-        format!("{quotient:.2}x")
-    } else {
-        MISSING.to_owned()
-    }
+    finite(quotient, |quotient| format!("{quotient:.2}x"))
 }
 
 /// A number with `decimals` digits after the point.
 #[must_use]
 pub fn fixed(value: f64, decimals: usize) -> String {
-    if value.is_finite() {
-        format!("{value:.decimals$}")
-    } else {
-        MISSING.to_owned()
-    }
+    finite(value, |value| format!("{value:.decimals$}"))
 }
 
 /// The text of a number that may be missing: [`MISSING`] for `None`.
@@ -154,50 +135,41 @@ pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String
     value.map_or_else(|| MISSING.to_owned(), show)
 }
 
-/// Divides until what is shown has at most three digits before the point; the second value counts the divisions.
+fn finite(value: f64, show: impl FnOnce(f64) -> String) -> String {
+    or_missing(Some(value).filter(|value| value.is_finite()), show)
+}
+
+/// Divides until at most three digits are shown before the point, and returns the unit of that many divisions.
 /// Rounding is taken into account: 999,950 is `1.00 M`, not `1000 k`.
-fn scale_down(value: f64, step: f64, steps: usize) -> (f64, usize) {
+fn scale_down(value: f64, step: f64, units: &[&'static str]) -> (f64, &'static str) {
     let mut scaled = value;
-    let mut prefix = 0;
-    while prefix + 1 < steps && scaled.abs() >= step - 0.5 {
+    let mut unit = 0;
+    while unit + 1 < units.len() && scaled.abs() >= step - 0.5 {
         scaled /= step;
-        prefix += 1;
+        unit += 1;
     }
-    (scaled, prefix)
+    (scaled, units[unit])
 }
 
 /// Three significant digits, trailing zeros kept, so that a column of them lines up.
 fn three_digits(scaled: f64) -> String {
-    let magnitude = scaled.abs();
-    let decimals = if magnitude >= 99.95 {
-        0
-    } else if magnitude >= 9.995 {
-        1
-    } else {
-        2
-    };
+    let decimals = [9.995, 99.95]
+        .into_iter()
+        .filter(|limit| scaled.abs() < *limit)
+        .count();
     format!("{scaled:.decimals$}")
 }
 
 /// Three significant digits without trailing zeros.
 fn trimmed(scaled: f64) -> String {
-    let text = three_digits(scaled);
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    without_zeros(&three_digits(scaled)).to_owned()
 }
 
-fn group_thousands(digits: &str) -> String {
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
+fn without_zeros(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
     }
-    grouped
 }
 
 #[cfg(test)]

@@ -56,19 +56,20 @@ pub enum NotFitted {
 /// # Errors
 /// When fewer than [`FEWEST_WORKER_COUNTS`] different numbers of workers are left, or the numbers determine no law.
 pub fn fit(points: &[(usize, f64)]) -> Result<Law, NotFitted> {
-    let usable: Vec<Point> = points.iter().filter_map(Point::new).collect();
-    let counts: BTreeSet<usize> = usable.iter().map(|point| point.workers).collect();
+    let mut usable = points.to_vec();
+    usable.retain(|(workers, rate)| *workers > 0 && rate.is_finite() && *rate > 0.0);
+    let counts: BTreeSet<usize> = usable.iter().map(|(workers, _)| *workers).collect();
     if counts.len() < FEWEST_WORKER_COUNTS {
         return Err(NotFitted::TooFewWorkerCounts(counts.len()));
     }
-    // Which of sigma and kappa may differ from 0. The best fit with both at or above 0 is the best of these four
+    // Whether sigma and kappa may differ from 0. The best fit with both at or above 0 is the best of these four
     // unconstrained ones that happens to obey: with two bounds, that is the whole search.
     let free = [(false, false), (true, false), (false, true), (true, true)];
     free.into_iter()
-        .filter_map(|(sigma, kappa)| least_squares(&usable, sigma, kappa))
-        .filter(|solution| solution.lambda > 0.0 && solution.sigma >= 0.0 && solution.kappa >= 0.0)
-        .min_by(|one, other| one.squares.total_cmp(&other.squares))
-        .map(|solution| solution.law(&usable))
+        .filter_map(|(sigma, kappa)| least_squares(&usable, [true, sigma, kappa]))
+        .filter(|(law, _)| law.lambda_per_second > 0.0 && law.sigma >= 0.0 && law.kappa >= 0.0)
+        .min_by(|(_, one), (_, other)| one.total_cmp(other))
+        .map(|(law, _)| law.with_residual(&usable))
         .ok_or(NotFitted::NoSolution)
 }
 
@@ -87,120 +88,76 @@ impl Law {
         let square = (1.0 - self.sigma) / self.kappa;
         (square.is_finite() && square >= 0.0).then(|| square.sqrt())
     }
-}
 
-/// One measurement, with the terms that the law multiplies.
-struct Point {
-    workers: usize,
-    rate: f64,
-    /// `[1, N - 1, N (N - 1)] * X / N`: times the coefficients this should be 1, so a residual is relative.
-    terms: [f64; 3],
-}
-
-impl Point {
-    fn new((workers, rate): &(usize, f64)) -> Option<Self> {
-        if *workers == 0 || !rate.is_finite() || *rate <= 0.0 {
-            return None;
-        }
-        let count = *workers as f64;
-        let weight = rate / count;
-        Some(Self {
-            workers: *workers,
-            rate: *rate,
-            terms: [weight, (count - 1.0) * weight, count * (count - 1.0) * weight],
-        })
-    }
-}
-
-struct Solution {
-    lambda: f64,
-    sigma: f64,
-    kappa: f64,
-    squares: f64,
-}
-
-impl Solution {
-    fn law(&self, points: &[Point]) -> Law {
-        let mut law = Law {
-            lambda_per_second: self.lambda,
-            sigma: self.sigma,
-            kappa: self.kappa,
-            worst_residual: 0.0,
-        };
-        let worst = points
+    fn with_residual(self, points: &[(usize, f64)]) -> Self {
+        let residuals = points
             .iter()
-            .map(|point| (law.rate(point.workers) - point.rate).abs() / point.rate);
-        law.worst_residual = worst.fold(0.0, f64::max);
-        law
+            .map(|(workers, rate)| (self.rate(*workers) - rate).abs() / rate);
+        let worst_residual = residuals.fold(0.0, f64::max);
+        Self {
+            worst_residual,
+            ..self
+        }
     }
 }
 
-/// The unconstrained least squares solution with `1/lambda` and the coefficients that are free.
-fn least_squares(points: &[Point], sigma_free: bool, kappa_free: bool) -> Option<Solution> {
-    let free: Vec<usize> = [(0, true), (1, sigma_free), (2, kappa_free)]
-        .into_iter()
-        .filter_map(|(term, is_free)| is_free.then_some(term))
-        .collect();
+/// `[1, N - 1, N (N - 1)] * X / N`: the sum of these times the coefficients should be 1, so a residual is relative.
+fn terms((workers, rate): (usize, f64)) -> [f64; 3] {
+    let count = workers as f64;
+    [1.0, count - 1.0, count * (count - 1.0)].map(|term| term * rate / count)
+}
+
+/// The unconstrained least squares solution with the coefficients (`1/lambda`, `sigma/lambda`, `kappa/lambda`) that are
+/// free, and the sum of its squares.
+fn least_squares(points: &[(usize, f64)], free: [bool; 3]) -> Option<(Law, f64)> {
     // The rates' scale is taken out first, so that the normal equations stay well conditioned.
-    let scale = points.iter().map(|point| point.terms[0]).fold(0.0, f64::max);
-    let mut equations = vec![vec![0.0; free.len() + 1]; free.len()];
+    let scale = points.iter().map(|point| terms(*point)[0]).fold(0.0, f64::max);
+    let mut equations = [[0.0; 4]; 3];
     for point in points {
-        for (row, &left) in free.iter().enumerate() {
-            for (column, &right) in free.iter().enumerate() {
-                equations[row][column] += point.terms[left] / scale * (point.terms[right] / scale);
+        let [one, sigma, kappa] = terms(*point).map(|term| term / scale);
+        for (equation, left) in equations.iter_mut().zip([one, sigma, kappa]) {
+            for (factor, right) in equation.iter_mut().zip([one, sigma, kappa, 1.0]) {
+                *factor += left * right;
             }
-            equations[row][free.len()] += point.terms[left] / scale;
         }
     }
-    let solved = eliminate(equations)?;
-    let mut coefficients = [0.0; 3];
-    for (&term, value) in free.iter().zip(solved) {
-        coefficients[term] = value / scale;
+    for term in (0..3).filter(|term| !free[*term]) {
+        equations.iter_mut().for_each(|equation| equation[term] = 0.0);
+        equations[term] = [0.0; 4];
+        equations[term][term] = 1.0;
     }
-    let residual = |point: &Point| -> f64 {
-        let predicted: f64 = point
-            .terms
-            .iter()
-            .zip(coefficients)
-            .map(|(term, factor)| term * factor)
-            .sum();
-        (1.0 - predicted).powi(2)
+    let coefficients = eliminate(equations)?.map(|solved| solved / scale);
+    let residual = |point: &(usize, f64)| {
+        let products = terms(*point).into_iter().zip(coefficients);
+        1.0 - products.map(|(term, factor)| term * factor).sum::<f64>()
     };
-    let squares = points.iter().map(residual).sum();
-    Some(Solution {
-        lambda: 1.0 / coefficients[0],
+    let law = Law {
+        lambda_per_second: 1.0 / coefficients[0],
         sigma: coefficients[1] / coefficients[0],
         kappa: coefficients[2] / coefficients[0],
-        squares,
-    })
+        worst_residual: 0.0,
+    };
+    Some((law, points.iter().map(|point| residual(point).powi(2)).sum()))
 }
 
-/// Gaussian elimination with partial pivoting of `n` equations in rows of `n` factors and the right-hand side; `None`
-/// when they determine no single solution.
-fn eliminate(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let count = rows.len();
-    for pivot in 0..count {
-        let best = (pivot..count).max_by(|&a, &b| rows[a][pivot].abs().total_cmp(&rows[b][pivot].abs()))?;
+/// Gaussian elimination with partial pivoting of three equations, each its factors and the right-hand side; `None` when
+/// they determine no single solution.
+fn eliminate(mut rows: [[f64; 4]; 3]) -> Option<[f64; 3]> {
+    for pivot in 0..3 {
+        let best = (pivot..3).max_by(|&a, &b| rows[a][pivot].abs().total_cmp(&rows[b][pivot].abs()))?;
         rows.swap(pivot, best);
-        let pivot_row = rows[pivot].clone();
+        let pivot_row = rows[pivot];
         if pivot_row[pivot].abs() < f64::EPSILON {
             return None;
         }
-        for (index, row) in rows.iter_mut().enumerate() {
-            if index == pivot {
-                continue;
-            }
-            let factor = row[pivot] / pivot_row[pivot];
-            for (value, pivot_value) in row.iter_mut().zip(&pivot_row) {
+        for row in (0..3).filter(|row| *row != pivot) {
+            let factor = rows[row][pivot] / pivot_row[pivot];
+            for (value, pivot_value) in rows[row].iter_mut().zip(pivot_row) {
                 *value -= factor * pivot_value;
             }
         }
     }
-    Some(
-        (0..count)
-            .map(|index| rows[index][count] / rows[index][index])
-            .collect(),
-    )
+    Some(std::array::from_fn(|index| rows[index][3] / rows[index][index]))
 }
 
 #[cfg(test)]

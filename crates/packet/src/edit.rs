@@ -81,11 +81,9 @@ impl<'frame> Editor<'frame> {
         }
         let transport = self.checksum_over_addresses(end)?;
         let at = network + offset;
-        let of_header = address.is_ipv4().then_some(Checksum {
-            at: network + ipv4::CHECKSUM,
-            optional: false,
-            never_zero: false,
-        });
+        let of_header = address
+            .is_ipv4()
+            .then_some((network + ipv4::CHECKSUM, Zero::Plain));
         for checksum in of_header.into_iter().chain(transport) {
             self.follow(checksum, at, new);
         }
@@ -137,41 +135,32 @@ impl<'frame> Editor<'frame> {
         if self.layout.has(Marks::CUT) {
             return Err(EditError::Truncated);
         }
-        let (offset, optional, never_zero) = match self.layout.protocol() {
-            IpProtocol::TCP => (16, false, false),
-            IpProtocol::UDP => (6, true, true),
-            IpProtocol::UDP_LITE => (6, false, true),
-            IpProtocol::DCCP => (6, false, false),
-            IpProtocol::ICMPV6 => (2, false, false),
+        let (offset, zero) = match self.layout.protocol() {
+            IpProtocol::TCP => (16, Zero::Plain),
+            IpProtocol::UDP => (6, Zero::NotComputed),
+            IpProtocol::UDP_LITE => (6, Zero::Never),
+            IpProtocol::DCCP => (6, Zero::Plain),
+            IpProtocol::ICMPV6 => (2, Zero::Plain),
             _ => return Ok(None),
         };
         let at = self.layout.upper() + offset;
         if at + 2 > self.dissection().packet_end() {
             return Err(EditError::Truncated);
         }
-        Ok(Some(Checksum {
-            at,
-            optional,
-            never_zero,
-        }))
+        Ok(Some((at, zero)))
     }
 
     /// Updates a checksum for the bytes `new` that are about to be written at `edited`.
-    fn follow(&mut self, checksum: Checksum, edited: usize, new: &[u8]) {
-        let Checksum {
-            at,
-            optional,
-            never_zero,
-        } = checksum;
+    fn follow(&mut self, (at, zero): Checksum, edited: usize, new: &[u8]) {
         let old = &self.frame[edited..edited + new.len()];
         let before = u16::from_be_bytes([self.frame[at], self.frame[at + 1]]);
         // A sender that computes no checksum writes zero, and replaces a computed zero by all ones (RFC 768; RFC 3828,
         // section 3.1).
-        if (before == 0 && optional) || old == new {
+        if (before == 0 && zero == Zero::NotComputed) || old == new {
             return;
         }
         let after = match checksum::updated(before, old, new) {
-            0 if never_zero => 0xffff,
+            0 if zero != Zero::Plain => 0xffff,
             sum => sum,
         };
         self.frame[at..at + 2].copy_from_slice(&after.to_be_bytes());
@@ -243,11 +232,13 @@ impl End {
 }
 
 /// Offset of an Internet checksum, and the meaning of zero in it.
-#[derive(Clone, Copy)]
-struct Checksum {
-    at: usize,
-    /// Zero means that no checksum was computed.
-    optional: bool,
+type Checksum = (usize, Zero);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zero {
+    Plain,
     /// A computed zero is written as all ones.
-    never_zero: bool,
+    Never,
+    /// As [`Zero::Never`], and zero means that no checksum was computed.
+    NotComputed,
 }

@@ -56,19 +56,6 @@ impl fmt::Display for EtherType {
     }
 }
 
-/// One VLAN tag of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VlanTag {
-    /// Which kind of tag.
-    pub ether_type: EtherType,
-    /// VLAN identifier, 0 to 4,095; 0 means that the tag carries only a priority.
-    pub id: u16,
-    /// Priority code point, 0 to 7.
-    pub priority: u8,
-    /// Drop eligible indicator.
-    pub drop_eligible: bool,
-}
-
 /// The source address of a frame; `None` if the frame is too short.
 #[must_use]
 pub fn source(frame: &[u8]) -> Option<MacAddress> {
@@ -81,17 +68,11 @@ pub fn destination(frame: &[u8]) -> Option<MacAddress> {
     array(frame, 0).map(MacAddress)
 }
 
-/// The complete tags of a frame, outermost first.
-pub fn vlan_tags(frame: &[u8]) -> impl Iterator<Item = VlanTag> + '_ {
+/// The VLAN identifiers of the complete tags of a frame, outermost first; 0 in a tag that carries only a priority.
+pub fn vlan_ids(frame: &[u8]) -> impl Iterator<Item = u16> + '_ {
     (HEADER - 2..).step_by(TAG).map_while(|at| {
-        let ether_type = EtherType(number16(frame, at)?);
-        let control = number16(frame, at + 2)?;
-        ether_type.is_vlan().then_some(VlanTag {
-            ether_type,
-            id: control & 0x0fff,
-            priority: (control >> 13) as u8,
-            drop_eligible: control & 0x1000 != 0,
-        })
+        let id = number16(frame, at + 2)? & 0x0fff;
+        EtherType(number16(frame, at)?).is_vlan().then_some(id)
     })
 }
 
@@ -128,21 +109,7 @@ mod tests {
 
     #[test]
     fn stacked_tags_are_read_outermost_first_and_skipped() {
-        let expected = [
-            VlanTag {
-                ether_type: EtherType::PROVIDER_VLAN,
-                id: 100,
-                priority: 5,
-                drop_eligible: true,
-            },
-            VlanTag {
-                ether_type: EtherType::VLAN,
-                id: 4095,
-                priority: 0,
-                drop_eligible: false,
-            },
-        ];
-        assert_eq!(vlan_tags(&stacked()).collect::<Vec<_>>(), expected);
+        assert_eq!(vlan_ids(&stacked()).collect::<Vec<_>>(), [100, 4095]);
         assert_eq!(payload(&stacked(), 0), Ok((EtherType::IPV4, 22)));
     }
 
@@ -161,7 +128,7 @@ mod tests {
                 captured: length,
             };
             assert_eq!(payload(&frame[..length], 0), Err(expected), "{length} bytes");
-            assert!(vlan_tags(&frame[..length]).count() <= 2);
+            assert!(vlan_ids(&frame[..length]).count() <= 2);
         }
     }
 

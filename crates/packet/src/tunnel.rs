@@ -8,7 +8,6 @@ use crate::dissection::{Dissection, Transport};
 use crate::ethernet::EtherType;
 use crate::layout::Marks;
 use crate::protocol::IpProtocol;
-use crate::refusal::Refusal;
 
 /// UDP ports of VXLAN (RFC 7348, section 5; 8472 is the older Linux default) and GENEVE (RFC 8926, section 3.3).
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
@@ -22,60 +21,33 @@ const GENEVE_HEADER: usize = 8;
 /// Ethernet inside GRE and GENEVE (RFC 1701; RFC 8926, section 3.4).
 const ETHERNET_BRIDGING: EtherType = EtherType(0x6558);
 
-/// Encapsulation of a packet inside another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tunnel {
-    /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 4213).
-    IpInIp,
-    /// Generic routing encapsulation (RFC 2784, RFC 2890).
-    Gre,
-    /// Virtual extensible LAN (RFC 7348).
-    Vxlan,
-    /// Generic network virtualization encapsulation (RFC 8926).
-    Geneve,
-}
-
-/// The inner packet of a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inner<'frame> {
-    /// The encapsulation.
-    pub tunnel: Tunnel,
-    /// Its dissection; offsets count from the start of the outer frame.
-    pub dissection: Dissection<'frame>,
-}
-
-/// The inner packet; `None` if there is none or its IP header cannot be read. Fragments are skipped: their content is
-/// known only after reassembly.
+/// The dissection of the inner packet, with offsets from the start of the outer frame; `None` if there is none or its IP
+/// header cannot be read. Fragments are skipped: their content is known only after reassembly.
+///
+/// Tunnels are IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 4213), GRE (RFC 2784, RFC 2890), VXLAN (RFC
+/// 7348) and GENEVE (RFC 8926).
 #[must_use]
-pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Inner<'frame>> {
+pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
     if outer.has(Marks::PART) {
         return None;
     }
     let packet = outer.frame().get(..outer.packet_end())?;
     let at = outer.transport_offset();
-    let (tunnel, dissection) = match (outer.protocol(), outer.transport()) {
-        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => (Tunnel::IpInIp, Dissection::of_packet_at(packet, at)),
-        (IpProtocol::GRE, _) => {
-            let (ether_type, at) = behind_gre(packet, at)?;
-            (Tunnel::Gre, of_type(packet, at, ether_type)?)
-        }
+    let (ether_type, at) = match (outer.protocol(), outer.transport()) {
+        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => (EtherType::IPV4, at),
+        (IpProtocol::GRE, _) => behind_gre(packet, at)?,
         (_, Transport::Udp(ports)) if VXLAN_PORTS.contains(&ports.destination) => {
-            let at = at + UDP_HEADER + VXLAN_HEADER;
-            (Tunnel::Vxlan, Dissection::of_frame_at(packet, at))
+            (ETHERNET_BRIDGING, at + UDP_HEADER + VXLAN_HEADER)
         }
         (_, Transport::Udp(ports)) if ports.destination == GENEVE_PORT => {
-            let (ether_type, at) = behind_geneve(packet, at + UDP_HEADER)?;
-            (Tunnel::Geneve, of_type(packet, at, ether_type)?)
+            behind_geneve(packet, at + UDP_HEADER)?
         }
         _ => return None,
     };
-    dissection.ok().map(|dissection| Inner { tunnel, dissection })
-}
-
-fn of_type(packet: &[u8], at: usize, ether_type: EtherType) -> Option<Result<Dissection<'_>, Refusal>> {
     match ether_type {
-        ETHERNET_BRIDGING => Some(Dissection::of_frame_at(packet, at)),
-        EtherType::IPV4 | EtherType::IPV6 => Some(Dissection::of_packet_at(packet, at)),
+        ETHERNET_BRIDGING => Dissection::of_frame_at(packet, at).ok(),
+        // The IP header has its own version.
+        EtherType::IPV4 | EtherType::IPV6 => Dissection::of_packet_at(packet, at).ok(),
         _ => None,
     }
 }

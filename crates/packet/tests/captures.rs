@@ -194,7 +194,7 @@ struct Said {
 }
 
 fn ours(frame: &[u8]) -> Said {
-    let tags: Vec<_> = ethernet::vlan_tags(frame).map(|tag| tag.id.to_string()).collect();
+    let tags: Vec<_> = ethernet::vlan_ids(frame).map(|id| id.to_string()).collect();
     let Ok(dissection) = Dissection::of(frame) else {
         return Said {
             tags: tags.join(","),
@@ -425,9 +425,7 @@ fn tshark_finds_the_same_inside_tunnels() {
             theirs(&line, Occurrence::First).addresses,
             "frame {number}"
         );
-        let inner = tunnel::inner(&outer)
-            .unwrap_or_else(|| panic!("nothing inside frame {number}"))
-            .dissection;
+        let inner = tunnel::inner(&outer).unwrap_or_else(|| panic!("nothing inside frame {number}"));
         let line = theirs(&line, Occurrence::Last);
         let family = if inner.source().is_ipv4() {
             IpAddr::is_ipv4

@@ -33,7 +33,7 @@ fn ours(frame: &[u8]) -> Option<Facts> {
         _ => None,
     };
     Some(Facts {
-        tags: ethernet::vlan_tags(frame).map(|tag| tag.id).collect(),
+        tags: ethernet::vlan_ids(frame).collect(),
         source: dissection.source(),
         destination: dissection.destination(),
         protocol: dissection.protocol().0,

@@ -1,8 +1,7 @@
 //! What travels inside a tunnel hashes as it would outside.
 
 use crate::common::frames::{self, V4, V6};
-use corelane_packet::tunnel::{self, Tunnel};
-use corelane_packet::{Dissection, HashTypes};
+use corelane_packet::{Dissection, HashTypes, tunnel};
 use corelane_rss::{Key, Toeplitz};
 
 /// UDP hashes of the verification suite's first rows (Microsoft, "Verifying the RSS Hash Calculation").
@@ -61,25 +60,24 @@ fn geneve(ether_type: u16, inner: &[u8]) -> Vec<u8> {
 #[test]
 fn what_is_inside_a_tunnel_hashes_as_it_would_outside() {
     let rows = [
-        (Tunnel::IpInIp, V4_FOUR, outer(4, &packet_v4())),
-        (Tunnel::IpInIp, V6_FOUR, outer(41, &packet_v6())),
-        (Tunnel::Gre, V4_FOUR, gre(0, 0x0800, 0, &packet_v4())),
-        (Tunnel::Gre, V6_FOUR, gre(0xb0, 0x86dd, 12, &packet_v6())),
-        (Tunnel::Gre, V4_FOUR, gre(0x20, 0x6558, 4, &frame_v4())),
-        (Tunnel::Vxlan, V4_FOUR, vxlan(4789)),
-        (Tunnel::Vxlan, V4_FOUR, vxlan(8472)),
-        (Tunnel::Geneve, V6_FOUR, geneve(0x86dd, &packet_v6())),
-        (Tunnel::Geneve, V4_FOUR, geneve(0x6558, &frame_v4())),
+        ("IP in IP", V4_FOUR, outer(4, &packet_v4())),
+        ("IP in IP", V6_FOUR, outer(41, &packet_v6())),
+        ("GRE", V4_FOUR, gre(0, 0x0800, 0, &packet_v4())),
+        ("GRE", V6_FOUR, gre(0xb0, 0x86dd, 12, &packet_v6())),
+        ("GRE", V4_FOUR, gre(0x20, 0x6558, 4, &frame_v4())),
+        ("VXLAN", V4_FOUR, vxlan(4789)),
+        ("VXLAN", V4_FOUR, vxlan(8472)),
+        ("GENEVE", V6_FOUR, geneve(0x86dd, &packet_v6())),
+        ("GENEVE", V4_FOUR, geneve(0x6558, &frame_v4())),
     ];
     for (kind, expected, frame) in rows {
         let outer = Dissection::of(&frame).unwrap();
-        let inner = tunnel::inner(&outer).unwrap_or_else(|| panic!("nothing inside {kind:?}"));
-        assert_eq!(inner.tunnel, kind);
-        let input = inner.dissection.rss_input(HashTypes::FOUR_TUPLE).unwrap();
+        let inner = tunnel::inner(&outer).unwrap_or_else(|| panic!("nothing inside {kind}"));
+        let input = inner.rss_input(HashTypes::FOUR_TUPLE).unwrap();
         assert_eq!(
             input.hash(&Toeplitz::new(&Key::VERIFICATION)).value,
             expected,
-            "{kind:?}"
+            "{kind}"
         );
     }
 }

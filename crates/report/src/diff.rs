@@ -7,7 +7,7 @@ use crate::text::{WIDTH, paragraph};
 use corelane_measure::metric::{Better, Metric, Show};
 use corelane_measure::quantity::{MISSING, or_missing};
 use corelane_measure::statistics::Spread;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -80,57 +80,50 @@ pub fn diff(before: &Run, after: &Run) -> String {
         Column::left("verdict"),
     ];
     let mut table = Table::new(before.shape.iter().cloned().chain(compared).collect());
-    let mut tally = Tally::default();
+    let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
+    let in_run = |run: &Run, step: &Step| run.steps.iter().any(|other| other.key == step.key);
     for step in &before.steps {
         let Some(other) = after.steps.iter().find(|other| other.key == step.key) else {
-            tally.only_before += 1;
             continue;
         };
         for (old, new) in step.numbers.iter().zip(&other.numbers) {
-            let change = Change {
-                before: Spread::of(&old.values),
-                after: Spread::of(&new.values),
-            };
-            let verdict = change.verdict(old.better);
-            tally.count(verdict);
+            let spreads = [old, new].map(|numbers| Spread::of(&numbers.values));
+            let verdict = verdict(spreads, old.better);
+            *verdicts.entry(verdict).or_default() += 1;
             if old.always || matches!(verdict, Verdict::Better | Verdict::Worse) {
-                let cells = change.cells(old, verdict).map(Cell::from);
+                let cells = cells(old, spreads, verdict).map(Cell::from);
                 table.row(step.shape.iter().cloned().chain(cells));
             }
         }
     }
-    let new = |step: &&Step| !before.steps.iter().any(|other| other.key == step.key);
-    tally.only_after = after.steps.iter().filter(new).count();
     if !table.is_empty() {
         text.push_str(&table.render(WIDTH));
         text.push('\n');
     }
-    paragraph(&mut text, "", &tally.sentence());
+    let mut sentences = vec![summary(&verdicts)];
+    for (run, other, which) in [(before, after, "before"), (after, before, "after")] {
+        let count = run.steps.iter().filter(|step| !in_run(other, step)).count();
+        if count > 0 {
+            let steps = if count == 1 { "step is" } else { "steps are" };
+            sentences.push(format!("{count} {steps} only in the run {which}."));
+        }
+    }
+    paragraph(&mut text, "", &sentences.join(" "));
     text
 }
 
 /// The facts that differ, as `name: before -> after`.
 fn differing(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<String> {
-    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
-    names.sort();
-    names.dedup();
-    let value = |facts: &BTreeMap<String, String>, name: &String| {
-        facts.get(name).cloned().unwrap_or_else(|| MISSING.to_owned())
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let line = |name: &String| {
+        let [before, after] = [old, new].map(|facts| facts.get(name).map_or(MISSING, String::as_str));
+        format!("{name}: {before} -> {after}")
     };
-    names
-        .into_iter()
-        .filter(|name| old.get(*name) != new.get(*name))
-        .map(|name| format!("{name}: {} -> {}", value(old, name), value(new, name)))
-        .collect()
+    let names = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
+    names.map(line).collect()
 }
 
-/// The same quantity in two runs.
-struct Change {
-    before: Option<Spread>,
-    after: Option<Spread>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     /// The ranges overlap.
     None,
@@ -154,76 +147,51 @@ impl Verdict {
     }
 }
 
-impl Change {
-    fn verdict(&self, better: Better) -> Verdict {
-        match (self.before, self.after) {
-            (Some(before), Some(after)) if before.overlaps(&after) => Verdict::None,
-            (Some(before), Some(after)) if before.count.min(after.count) < 2 => Verdict::NoSpread,
-            (Some(before), Some(after)) if (after.median > before.median) == (better == Better::Higher) => {
-                Verdict::Better
-            }
-            (Some(_), Some(_)) => Verdict::Worse,
-            _ => Verdict::NotMeasured,
-        }
-    }
-
-    fn cells(&self, numbers: &Numbers, verdict: Verdict) -> [String; 5] {
-        let show = |spread: Option<Spread>| or_missing(spread, |spread| numbers.show.words(spread.median));
-        [
-            numbers.label.to_owned(),
-            show(self.before),
-            show(self.after),
-            self.percent(),
-            verdict.words().to_owned(),
-        ]
-    }
-
-    /// The change of the median in percent, signed.
-    fn percent(&self) -> String {
-        match (self.before, self.after) {
-            (Some(before), Some(after)) if before.median != 0.0 => {
-                format!("{:+.1} %", (after.median / before.median - 1.0) * 100.0)
-            }
-            _ => MISSING.to_owned(),
-        }
+fn verdict(spreads: [Option<Spread>; 2], better: Better) -> Verdict {
+    let [Some(before), Some(after)] = spreads else {
+        return Verdict::NotMeasured;
+    };
+    if before.overlaps(&after) {
+        Verdict::None
+    } else if before.count.min(after.count) < 2 {
+        Verdict::NoSpread
+    } else if (after.median > before.median) == (better == Better::Higher) {
+        Verdict::Better
+    } else {
+        Verdict::Worse
     }
 }
 
-/// Counts of the verdicts.
-#[derive(Default)]
-struct Tally {
-    by_verdict: BTreeMap<&'static str, usize>,
-    only_before: usize,
-    only_after: usize,
+/// Label, both medians, the signed change of the median in percent, and the verdict.
+fn cells(numbers: &Numbers, spreads: [Option<Spread>; 2], verdict: Verdict) -> [String; 5] {
+    let medians = spreads.map(|spread| spread.map(|spread| spread.median));
+    let [before, after] = medians.map(|median| or_missing(median, |median| numbers.show.words(median)));
+    let change = match medians {
+        [Some(before), Some(after)] if before != 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),
+        _ => MISSING.to_owned(),
+    };
+    [
+        numbers.label.to_owned(),
+        before,
+        after,
+        change,
+        verdict.words().to_owned(),
+    ]
 }
 
-impl Tally {
-    fn count(&mut self, verdict: Verdict) {
-        *self.by_verdict.entry(verdict.words()).or_default() += 1;
-    }
-
-    fn sentence(&self) -> String {
-        let of = |verdict: Verdict| self.by_verdict.get(verdict.words()).copied().unwrap_or(0);
-        let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
-        let mut parts = vec![match (better, worse) {
-            _ if self.by_verdict.is_empty() => "No step is in both runs, so nothing was compared.".to_owned(),
-            (0, 0) => "Nothing changed beyond the spread of the rounds.".to_owned(),
-            _ => format!(
-                "Beyond the spread of the rounds: {better} better, {worse} worse; all else is no change."
-            ),
-        }];
-        if of(Verdict::NoSpread) > 0 {
-            parts.push(
-                "With one trial per run, changes cannot be distinguished from noise: run more rounds."
-                    .to_owned(),
-            );
+fn summary(verdicts: &BTreeMap<Verdict, usize>) -> String {
+    let of = |verdict: Verdict| verdicts.get(&verdict).copied().unwrap_or(0);
+    let changes = match (of(Verdict::Better), of(Verdict::Worse)) {
+        _ if verdicts.is_empty() => "No step is in both runs, so nothing was compared.".to_owned(),
+        (0, 0) => "Nothing changed beyond the spread of the rounds.".to_owned(),
+        (better, worse) => {
+            format!("Beyond the spread of the rounds: {better} better, {worse} worse; all else is no change.")
         }
-        for (count, which) in [(self.only_before, "before"), (self.only_after, "after")] {
-            if count > 0 {
-                let steps = if count == 1 { "step is" } else { "steps are" };
-                parts.push(format!("{count} {steps} only in the run {which}."));
-            }
+    };
+    match of(Verdict::NoSpread) {
+        0 => changes,
+        _ => {
+            changes + " With one trial per run, changes cannot be distinguished from noise: run more rounds."
         }
-        parts.join(" ")
     }
 }

@@ -10,7 +10,7 @@ pub mod plot;
 pub mod tiles;
 
 use crate::date;
-use markup::{Markup, classed, element, plain, void};
+use markup::{Markup, element, plain, void};
 
 /// The style sheet. It contains no URL, so nothing is fetched.
 const STYLE: &str = include_str!("html/style.css");
@@ -25,34 +25,11 @@ pub fn document(headline: &str, started_unix_s: Option<u64>, body: Markup) -> St
 }
 
 fn head(title: String) -> Markup {
+    let meta = |name, content| void("meta", &[("name", name), ("content", content)]);
     let parts = void("meta", &[("charset", "utf-8")])
-        .with(void(
-            "meta",
-            &[
-                ("name", "viewport"),
-                ("content", "width=device-width, initial-scale=1"),
-            ],
-        ))
-        .with(void(
-            "meta",
-            &[("name", "color-scheme"), ("content", "light dark")],
-        ))
+        .with(meta("viewport", "width=device-width, initial-scale=1"))
+        .with(meta("color-scheme", "light dark"))
         .with(plain("title", title))
         .with(plain("style", Markup::trusted(STYLE)));
     plain("head", parts)
-}
-
-/// Renders a folded document.
-#[must_use]
-pub fn unfold(title: &str, text: &str) -> Markup {
-    plain("details", plain("summary", title).with(plain("pre", text)))
-}
-
-/// Figures side by side.
-#[must_use]
-pub fn figure_grid(figures: Markup) -> Markup {
-    if figures.is_empty() {
-        return figures;
-    }
-    classed("div", "figures", figures)
 }

@@ -6,9 +6,9 @@
 use crate::date;
 use crate::diff::Run;
 use crate::gate::Figure;
+use crate::html::document;
 use crate::html::markup::{Markup, classed, element, plain};
 use crate::html::tiles::{Tile, bear_in_mind, tile_row};
-use crate::html::{document, figure_grid, unfold};
 use crate::table::{Table, clean};
 use crate::text::{WIDTH, paragraph};
 use std::fmt::Write as _;
@@ -69,7 +69,7 @@ enum Block {
     Table(Table),
     /// A paragraph with a hanging label, which may be empty.
     Paragraph(String, String),
-    Figures(Vec<Markup>),
+    Figures(Markup),
     Fold(String, Table),
     /// Only a title, for the sections that follow.
     Heading,
@@ -94,10 +94,7 @@ impl Section {
     /// Adds a table, unless it is empty.
     #[must_use]
     pub fn table(self, table: Table) -> Self {
-        match table.is_empty() {
-            true => self,
-            false => self.with(Form::Every, Block::Table(table)),
-        }
+        self.with(Form::Every, Block::Table(table))
     }
 
     /// Adds a table that HTML pages show folded, because it has many rows.
@@ -122,30 +119,19 @@ impl Section {
     /// Adds a paragraph with a hanging label.
     #[must_use]
     pub fn labelled(self, label: impl Into<String>, words: impl Into<String>) -> Self {
-        let words = words.into();
-        match words.is_empty() {
-            true => self,
-            false => self.with(Form::Every, Block::Paragraph(label.into(), words)),
-        }
+        self.with(Form::Every, Block::Paragraph(label.into(), words.into()))
     }
 
     /// Adds figures, unless all are empty.
     #[must_use]
     pub fn figures(self, figures: impl IntoIterator<Item = Markup>) -> Self {
-        let drawn: Vec<Markup> = figures.into_iter().filter(|figure| !figure.is_empty()).collect();
-        match drawn.is_empty() {
-            true => self,
-            false => self.with(Form::Page, Block::Figures(drawn)),
-        }
+        self.with(Form::Page, Block::Figures(figures.into_iter().collect()))
     }
 
     /// Adds a table to HTML pages only.
     #[must_use]
     pub fn page_table(self, table: Table) -> Self {
-        match table.is_empty() {
-            true => self,
-            false => self.with(Form::Page, Block::Table(table)),
-        }
+        self.with(Form::Page, Block::Table(table))
     }
 
     /// Adds a paragraph to HTML pages only.
@@ -161,7 +147,15 @@ impl Section {
     }
 
     fn with(mut self, form: Form, block: Block) -> Self {
-        self.blocks.push((form, block));
+        let empty = match &block {
+            Block::Table(table) | Block::Fold(_, table) => table.is_empty(),
+            Block::Paragraph(_, words) => words.is_empty(),
+            Block::Figures(figures) => figures.is_empty(),
+            Block::Heading => false,
+        };
+        if !empty {
+            self.blocks.push((form, block));
+        }
         self
     }
 
@@ -205,20 +199,21 @@ impl Page {
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n", self.headline, clean(&self.verdict));
-        let mut list = |items: &mut dyn Iterator<Item = String>| {
-            for (index, item) in items.enumerate() {
+        let evidence: Vec<String> = self.evidence.iter().map(|line| clean(line)).collect();
+        let origin = self
+            .origin
+            .iter()
+            .map(|(label, value)| format!("{label}: {value}"));
+        for list in [
+            evidence,
+            origin.collect(),
+            self.caveats.iter().map(Caveat::line).collect(),
+        ] {
+            for (index, item) in list.into_iter().enumerate() {
                 let gap = if index == 0 { "\n" } else { "" };
                 let _ = writeln!(text, "{gap}- {item}");
             }
-        };
-        list(&mut self.evidence.iter().map(|line| clean(line)));
-        list(
-            &mut self
-                .origin
-                .iter()
-                .map(|(label, value)| format!("{label}: {value}")),
-        );
-        list(&mut self.caveats.iter().map(Caveat::line));
+        }
         for section in &self.sections {
             if section.blocks(Form::Text).next().is_none() {
                 continue;
@@ -284,13 +279,15 @@ impl Page {
 
     /// The command that repeats a run, the documents that describe it, and what wrote the page.
     fn repetition(&self) -> Markup {
-        let documents = self.documents.iter().map(|(title, text)| unfold(title, text));
+        let document = |(title, text): &(&str, String)| {
+            plain("details", plain("summary", *title).with(plain("pre", text)))
+        };
         let when = self.written_by.1.map(|when| format!(" on {}", date::utc(when)));
         let tool = format!("Written by {}{}.", self.written_by.0, when.unwrap_or_default());
         let command = element("pre", &[("class", "command")], plain("code", &self.command));
         let contents = plain("h2", "Repeat it")
             .with(command)
-            .with(documents.collect::<Markup>())
+            .with(self.documents.iter().map(document).collect::<Markup>())
             .with(classed("p", "note", tool));
         plain("section", contents)
     }
@@ -315,20 +312,19 @@ impl Caveat {
 }
 
 fn section_text(section: &Section) -> String {
-    let mut text = String::new();
-    for block in section.blocks(Form::Text) {
+    let mut blocks = section.blocks(Form::Text).peekable();
+    let mut text = match section.title.as_str() {
+        title if !title.is_empty() && blocks.peek().is_some() => format!("{title}\n"),
+        _ => String::new(),
+    };
+    for block in blocks {
         match block {
             Block::Table(table) => text.push_str(&table.render(WIDTH)),
             Block::Paragraph(label, words) => paragraph(&mut text, label, words),
             Block::Figures(_) | Block::Fold(..) | Block::Heading => {}
         }
     }
-    let shown = section.blocks(Form::Text).next().is_some();
-    match section.title.as_str() {
-        "" => text,
-        title if shown => format!("{title}\n{text}"),
-        _ => text,
-    }
+    text
 }
 
 fn section_html(section: &Section) -> Markup {
@@ -357,7 +353,7 @@ fn block_html(block: &Block) -> Markup {
             };
             classed("p", "note", label.with(words))
         }
-        Block::Figures(figures) => figure_grid(figures.iter().cloned().collect()),
+        Block::Figures(figures) => classed("div", "figures", figures.clone()),
         Block::Heading => Markup::default(),
         Block::Fold(summary, table) => plain("details", plain("summary", summary).with(table.to_html())),
     }

@@ -1,5 +1,5 @@
 //! How many times as long as hashing the tuples of 100,000 flows takes planning them? Medians of interleaved rounds; the
-//! reference hashes the very tuples of the plan one by one, and for comparison as a batch. Target: at most 2.
+//! reference hashes the very tuples of the plan one by one. Target: at most 2.
 //! `cargo bench -p corelane-rss --bench plan`
 
 use corelane_rss::plan::{Ends, Shape, flows};
@@ -14,8 +14,8 @@ const ROUNDS: usize = 31;
 fn main() {
     println!("{FLOWS} flows, 8 buckets of 128 entries, microseconds (median of {ROUNDS} rounds)");
     println!(
-        "{:44} {:>7} {:>7} {:>7} {:>6}",
-        "ends and shape", "hash", "batch", "plan", "ratio"
+        "{:44} {:>7} {:>7} {:>6}",
+        "ends and shape", "hash", "plan", "ratio"
     );
     for fields in [HashFields::FourTuple, HashFields::TwoTuple] {
         for (clients, v4) in [(254, true), (65_000, true), (254, false)] {
@@ -53,7 +53,7 @@ fn compare(fields: HashFields, count: u32, v4: bool, shape: &str) {
         .map(|flow| ends.tuple(flow))
         .collect();
     let toeplitz = Toeplitz::new(&steering.key);
-    let mut times = [const { Vec::new() }; 3];
+    let mut times = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         let start = Instant::now();
         let sum = tuples.iter().fold(0, |sum: u32, tuple| {
@@ -63,22 +63,13 @@ fn compare(fields: HashFields, count: u32, v4: bool, shape: &str) {
         times[0].push(start.elapsed().as_secs_f64() * 1e6);
 
         let start = Instant::now();
-        let mut hashes = vec![0; tuples.len()];
-        toeplitz.hash_batch(&tuples, fields, &mut hashes);
-        black_box(&hashes);
-        times[1].push(start.elapsed().as_secs_f64() * 1e6);
-
-        let start = Instant::now();
         black_box(flows(&steering, &ends, &wanted).expect("as before"));
-        times[2].push(start.elapsed().as_secs_f64() * 1e6);
+        times[1].push(start.elapsed().as_secs_f64() * 1e6);
     }
-    let [hash, batch, plan] = times.map(median);
+    let [hash, plan] = times.map(median);
     let family = if v4 { "IPv4" } else { "IPv6" };
     let name = format!("{fields}, {count} clients of {family}, {shape}");
-    println!(
-        "{name:44} {hash:>7.0} {batch:>7.0} {plan:>7.0} {:>6.2}",
-        plan / hash
-    );
+    println!("{name:44} {hash:>7.0} {plan:>7.0} {:>6.2}", plan / hash);
 }
 
 /// Clients, and four servers.

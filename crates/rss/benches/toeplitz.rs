@@ -121,14 +121,6 @@ fn add_cases<const N: usize>(
                 black_box(hashes.fold(0, |sum, hash| sum ^ hash));
             })
         });
-        add(way.to_string(), "tuples", {
-            let (toeplitz, tuples) = (toeplitz.clone(), tuples.clone());
-            let mut hashes = vec![0; INPUTS];
-            Box::new(move || {
-                toeplitz.hash_batch(black_box(&tuples), fields, &mut hashes);
-                black_box(&hashes);
-            })
-        });
     }
 }
 

@@ -7,8 +7,7 @@
 //!
 //! 1. `bound`: no assignment of whole entries has a lower fullest bucket (`bound.rs`).
 //! 2. The `level`: the bound plus a tolerance, because the last percent of evenness costs most of the moves. If the
-//!    bound cannot be reached, the lowest fullest bucket found, plus the tolerance (`level.rs`, `search.rs`,
-//!    `fill.rs`).
+//!    bound cannot be reached, the lowest fullest bucket found, plus the tolerance (`level.rs`, `fill.rs`).
 //! 3. Several methods produce tables that meet the level, and unneeded moves are undone; the table with the fewest
 //!    moves wins (`fewest.rs`). Every remaining move is needed: without it a bucket would exceed the level.
 //!
@@ -20,7 +19,6 @@ mod fewest;
 mod fill;
 mod leaving;
 mod level;
-mod search;
 
 use crate::table::{Bucket, IndirectionTable};
 use assignment::Assignment;
@@ -141,64 +139,29 @@ pub fn bucket_loads(table: &IndirectionTable, entry_loads: &[u64], buckets: usiz
 }
 
 fn check(table: &IndirectionTable, entry_loads: &[u64], options: Options) -> Result<(), BalanceError> {
-    if entry_loads.len() != table.size() {
-        return Err(BalanceError::Entries {
-            entries: table.size(),
-            loads: entry_loads.len(),
-        });
-    }
-    let total = entry_loads
-        .iter()
-        .try_fold(0_u64, |total, load| total.checked_add(*load));
-    if total.is_none() {
-        return Err(BalanceError::Total);
-    }
-    let named = table.buckets();
-    if options.buckets < named || options.buckets > MOST_BUCKETS {
-        return Err(BalanceError::Buckets {
-            named,
-            buckets: options.buckets,
-        });
-    }
-    if !(0.0..=1.0).contains(&options.tolerance) {
-        return Err(BalanceError::Tolerance {
-            tolerance: options.tolerance,
-        });
-    }
-    Ok(())
+    let (entries, loads, named) = (table.size(), entry_loads.len(), table.buckets());
+    let Options { buckets, tolerance } = options;
+    let mut loads_left = entry_loads.iter();
+    let total = loads_left.try_fold(0_u64, |total, load| total.checked_add(*load));
+    Err(BalanceError(if loads != entries {
+        format!(
+            "{loads} loads for an indirection table of {entries} entries: give the load of every entry, zeros too"
+        )
+    } else if total.is_none() {
+        "the loads add up to more than 2^64: count over a shorter time, or in a larger unit".to_owned()
+    } else if buckets < named || buckets > MOST_BUCKETS {
+        format!("{buckets} buckets for a table that names {named}: give {named} to {MOST_BUCKETS}")
+    } else if !(0.0..=1.0).contains(&tolerance) {
+        format!("a tolerance of {tolerance}: give a share from 0 to 1, such as 0.02")
+    } else {
+        return Ok(());
+    }))
 }
 
 /// With more buckets than the largest table has entries, some could never be reached.
 const MOST_BUCKETS: usize = IndirectionTable::LARGEST;
 
-/// Error of rebalancing.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum BalanceError {
-    /// The number of loads differs from the number of entries.
-    #[error(
-        "{loads} loads for an indirection table of {entries} entries: give the load of every entry, zeros too"
-    )]
-    Entries {
-        /// Entries of the table.
-        entries: usize,
-        /// Loads given.
-        loads: usize,
-    },
-    /// The loads add up to more than 64 bits hold.
-    #[error("the loads add up to more than 2^64: count over a shorter time, or in a larger unit")]
-    Total,
-    /// Fewer buckets than the table names, or more than the largest table has entries.
-    #[error("{buckets} buckets for a table that names {named}: give {named} to {MOST_BUCKETS}")]
-    Buckets {
-        /// Buckets of the table: the highest number plus one.
-        named: usize,
-        /// Buckets given.
-        buckets: usize,
-    },
-    /// A tolerance outside 0 to 1.
-    #[error("a tolerance of {tolerance}: give a share from 0 to 1, such as 0.02")]
-    Tolerance {
-        /// The tolerance given.
-        tolerance: f64,
-    },
-}
+/// Error of rebalancing: what is wrong with the input, and what to give.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct BalanceError(String);

@@ -37,7 +37,9 @@ impl Steering {
     pub fn validate(&self) -> Result<(), SteeringError> {
         let (buckets, cpus) = (self.table.buckets(), self.cpus.len());
         if cpus < buckets {
-            return Err(SteeringError::Cpus { buckets, cpus });
+            return Err(SteeringError(format!(
+                "{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket"
+            )));
         }
         Ok(())
     }
@@ -69,9 +71,10 @@ impl TryFrom<Document> for Steering {
 
     fn try_from(document: Document) -> Result<Steering, SteeringError> {
         if document.schema != Steering::SCHEMA {
-            return Err(SteeringError::Schema {
-                found: document.schema,
-            });
+            let (found, schema) = (document.schema, Steering::SCHEMA);
+            return Err(SteeringError(format!(
+                "a document of schema {found:?}: give a steering document, schema {schema:?}"
+            )));
         }
         let steering = Steering {
             key: document.key,
@@ -83,9 +86,6 @@ impl TryFrom<Document> for Steering {
         steering.validate().map(|()| steering)
     }
 }
-
-/// Tuples that [`Steerer::describe`] hashes at a time: the batch that hashes fastest.
-const DESCRIBED_AT_ONCE: usize = 64;
 
 /// The flow of a packet, with the values that FreeBSD passes to an application with each datagram (`IP_RECVFLOWID`,
 /// `IP_RECVRSSBUCKETID` in `ip(4)`).
@@ -127,17 +127,14 @@ impl Steerer {
             Protocol::Other => HashFields::TwoTuple,
         };
         flows.clear();
-        let mut hashes = [0; DESCRIBED_AT_ONCE];
-        for tuples in tuples.chunks(DESCRIBED_AT_ONCE) {
-            self.toeplitz.hash_batch(tuples, fields, &mut hashes);
-            flows.extend(tuples.iter().zip(hashes).map(|(tuple, value)| FlowMetadata {
-                hash: Hash {
-                    value,
-                    hash_type: HashType::of(tuple, fields, protocol),
-                },
+        flows.extend(tuples.iter().map(|tuple| {
+            let value = self.toeplitz.hash(tuple, fields);
+            let hash_type = HashType::of(tuple, fields, protocol);
+            FlowMetadata {
+                hash: Hash { value, hash_type },
                 bucket: self.table.bucket(value),
-            }));
-        }
+            }
+        }));
     }
 
     /// The indirection table.
@@ -147,27 +144,10 @@ impl Steerer {
     }
 }
 
-/// Error of an invalid steering document.
+/// Error of an invalid steering document: another schema, or buckets without a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SteeringError {
-    /// A document of another kind or version.
-    #[error(
-        "a document of schema {found:?}: give a steering document, schema {:?}",
-        Steering::SCHEMA
-    )]
-    Schema {
-        /// The schema found.
-        found: String,
-    },
-    /// The table names buckets without a CPU.
-    #[error("{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket")]
-    Cpus {
-        /// Buckets of the table: the highest number plus one.
-        buckets: usize,
-        /// Number of CPUs given.
-        cpus: usize,
-    },
-}
+#[error("{0}")]
+pub struct SteeringError(String);
 
 #[cfg(test)]
 mod tests {

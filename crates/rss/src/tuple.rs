@@ -33,10 +33,7 @@ impl Tuple {
         match (unmapped(source), unmapped(destination)) {
             (SocketAddr::V4(source), SocketAddr::V4(destination)) => Ok(Tuple::V4 { source, destination }),
             (SocketAddr::V6(source), SocketAddr::V6(destination)) => Ok(Tuple::V6 { source, destination }),
-            _ => Err(TupleError::MixedFamilies {
-                source_address: source,
-                destination,
-            }),
+            _ => Err(TupleError(source, destination)),
         }
     }
 
@@ -156,20 +153,10 @@ impl HashInput {
     }
 }
 
-/// Error of [`Tuple::new`].
+/// Error of [`Tuple::new`]: one end is IPv4, the other IPv6.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum TupleError {
-    /// One end is IPv4, the other IPv6.
-    #[error(
-        "{source_address} and {destination} are of different address families: give two IPv4 or two IPv6 addresses"
-    )]
-    MixedFamilies {
-        /// The given source.
-        source_address: SocketAddr,
-        /// The given destination.
-        destination: SocketAddr,
-    },
-}
+#[error("{0} and {1} are of different address families: give two IPv4 or two IPv6 addresses")]
+pub struct TupleError(SocketAddr, SocketAddr);
 
 impl fmt::Display for Tuple {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

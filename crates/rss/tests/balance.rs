@@ -1,6 +1,6 @@
 //! Rebalancing, held to exhaustive search where that is possible, to planted answers and to lower bounds where it is not.
 
-use corelane_rss::balance::{BalanceError, Options, Rebalanced, bucket_loads, rebalance};
+use corelane_rss::balance::{Options, Rebalanced, bucket_loads, rebalance};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Toeplitz, Tuple};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -198,17 +198,18 @@ fn a_level_table_stays_as_it_is() {
 #[test]
 fn what_does_not_hold_together_is_refused_with_the_reason() {
     let table = round_robin(8, 4);
-    let refused = |loads: &[u64], options| rebalance(&table, loads, options).unwrap_err();
-    assert_eq!(
-        refused(&[1; 7], Options::new(4)),
-        BalanceError::Entries { entries: 8, loads: 7 }
+    let refused = |loads: &[u64], options| rebalance(&table, loads, options).unwrap_err().to_string();
+    let error = refused(&[1; 7], Options::new(4));
+    assert!(
+        error.starts_with("7 loads for an indirection table of 8 entries"),
+        "{error}"
     );
-    assert_eq!(refused(&[u64::MAX; 8], Options::new(4)), BalanceError::Total);
+    let error = refused(&[u64::MAX; 8], Options::new(4));
+    assert!(error.starts_with("the loads add up to more than 2^64"), "{error}");
     for buckets in [0, 3, 4097] {
-        assert_eq!(
-            refused(&[1; 8], Options::new(buckets)),
-            BalanceError::Buckets { named: 4, buckets }
-        );
+        let error = refused(&[1; 8], Options::new(buckets));
+        let expected = format!("{buckets} buckets for a table that names 4: give 4 to 4096");
+        assert_eq!(error, expected);
     }
     for tolerance in [-0.1, 1.5, f64::NAN] {
         let error = refused(
@@ -218,7 +219,10 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
                 ..Options::new(4)
             },
         );
-        assert!(matches!(error, BalanceError::Tolerance { .. }), "{error}");
+        assert!(
+            error.starts_with(&format!("a tolerance of {tolerance}")),
+            "{error}"
+        );
     }
 }
 

@@ -79,9 +79,6 @@ fn every_way_hashes_tuples_of_mixed_families_as_the_oracle_does() {
                 let toeplitz = Toeplitz::with_way(&key, way).unwrap();
                 let single: Vec<u32> = tuples.iter().map(|tuple| toeplitz.hash(tuple, fields)).collect();
                 assert_eq!(single, expected, "{way}, {fields}, {key}");
-                let mut batched = vec![0; tuples.len()];
-                toeplitz.hash_batch(&tuples, fields, &mut batched);
-                assert_eq!(batched, expected, "{way} in a batch, {fields}, {key}");
             }
         }
     }
@@ -90,7 +87,6 @@ fn every_way_hashes_tuples_of_mixed_families_as_the_oracle_does() {
 #[test]
 fn of_slices_that_differ_in_length_the_rest_is_left_alone() {
     let inputs = [[7; 12]; 40];
-    let tuple = Tuple::new("1.2.3.4:5".parse().unwrap(), "6.7.8.9:10".parse().unwrap()).unwrap();
     for way in ways() {
         let toeplitz = Toeplitz::with_way(&Key::VERIFICATION, way).unwrap();
         for (given, room) in [(40, 35), (35, 40), (0, 40), (40, 0)] {
@@ -102,12 +98,6 @@ fn of_slices_that_differ_in_length_the_rest_is_left_alone() {
                     .iter()
                     .all(|hash| *hash == toeplitz.hash_input(&inputs[0]))
             );
-            assert!(hashes[hashed..].iter().all(|hash| *hash == 0xdead_beef));
-
-            let mut hashes = vec![0xdead_beef; room];
-            toeplitz.hash_batch(&vec![tuple; given], HashFields::FourTuple, &mut hashes);
-            let expected = toeplitz.hash(&tuple, HashFields::FourTuple);
-            assert!(hashes[..hashed].iter().all(|hash| *hash == expected));
             assert!(hashes[hashed..].iter().all(|hash| *hash == 0xdead_beef));
         }
     }

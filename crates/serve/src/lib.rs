@@ -4,11 +4,11 @@
 #![doc = include_str!("../README.md")]
 
 pub mod bridge;
-mod causes;
 pub mod http;
 pub mod packets;
 mod server;
 mod service;
+mod shared;
 mod streams;
 pub mod tcp;
 pub mod udp;

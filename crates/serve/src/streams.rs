@@ -1,15 +1,15 @@
 //! Servers of connections: one listener, one pinned worker and one block of counters per bucket. Protocols implement
 //! [`Protocol`].
 
-use crate::causes::CauseCounters;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Service};
+use crate::shared::named;
 use corelane_rss::{Steering, steer};
 use corelane_worker::crew::Crew;
-use corelane_worker::engine::{Chosen, EngineCounters, EngineKind, EngineSettings, Ops};
+use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, Ops, StreamCounters};
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::steered::SteeredGroup;
-use corelane_worker::{CachePadded, Counter, WorkerSettings};
+use corelane_worker::{CachePadded, WorkerSettings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -121,40 +121,18 @@ pub struct ConnectionCounts {
     pub broken: BTreeMap<String, u64>,
 }
 
-/// Engine counters of one bucket, as published by its worker.
-#[derive(Debug, Default)]
-pub(crate) struct ConnectionCounters {
-    accepted: Counter,
-    closed: Counter,
-    bytes_received: Counter,
-    bytes_sent: Counter,
-    accept_failed: CauseCounters,
-    broken: CauseCounters,
-}
-
-impl ConnectionCounters {
-    pub(crate) fn publish(&self, engine: &EngineCounters) {
-        let streams = &engine.streams;
-        self.accepted.set(streams.accepted);
-        self.closed.set(streams.closed);
-        self.bytes_received.set(streams.bytes_received);
-        self.bytes_sent.set(streams.bytes_sent);
-        self.accept_failed.set(&streams.accept_failed);
-        self.broken.set(&streams.broken);
-    }
-
-    pub(crate) fn counts(&self, bucket: u16, cpu: u32) -> ConnectionCounts {
-        let (accepted, broken) = (self.accepted.get(), self.broken.named());
-        let ended = self.closed.get() + broken.values().sum::<u64>();
-        ConnectionCounts {
+impl ConnectionCounts {
+    pub(crate) fn of(streams: &StreamCounters, bucket: u16, cpu: u32) -> Self {
+        let ended = streams.closed + streams.broken.total();
+        Self {
             bucket,
             cpu,
-            accepted,
-            open: accepted.saturating_sub(ended),
-            bytes_received: self.bytes_received.get(),
-            bytes_sent: self.bytes_sent.get(),
-            accept_failed: self.accept_failed.named(),
-            broken,
+            accepted: streams.accepted,
+            open: streams.accepted.saturating_sub(ended),
+            bytes_received: streams.bytes_received,
+            bytes_sent: streams.bytes_sent,
+            accept_failed: named(streams.accept_failed.by_cause()),
+            broken: named(streams.broken.by_cause()),
         }
     }
 }

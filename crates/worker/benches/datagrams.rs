@@ -1,12 +1,12 @@
-//! What a datagram costs the server, by each way to move it: an echo server on one CPU, a client on another that keeps a
-//! window of datagrams on the way, over loopback.
+//! The server's cost per datagram for each method of receiving and sending: an echo server on one CPU, and a client on
+//! another that keeps a window of datagrams in transit, over loopback.
 //!
-//! Counted are datagrams answered a second of the server's CPU time; the reference is a bare loop of one `recvfrom` and
-//! one `sendto` a datagram. Rounds of all ways are interleaved, and the medians compared. Frames of merged datagrams
-//! cross loopback whole: what is counted are datagrams.
+//! The result is the number of datagrams echoed per second of the server's CPU time; the reference is a plain loop of
+//! one `recvfrom` and one `sendto` per datagram. Rounds of all methods are interleaved, and the medians compared.
+//! Merged datagrams cross loopback unsegmented; each datagram in them is counted.
 //!
-//! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: the number of rounds, and the one way to
-//! run beside the reference (for a profiler).
+//! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: the number of rounds, and a single
+//! method to run besides the reference (for a profiler).
 
 use corelane_worker::engine::{
     DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, choose,
@@ -23,20 +23,20 @@ use std::time::Duration;
 /// The posts' payload.
 const PAYLOAD: usize = 510;
 
-/// Datagrams on the way at once: several batches, so that the server never waits for the client.
+/// Datagrams in transit at once: several batches, so that the server never waits for the client.
 const WINDOW: usize = 512;
 
-/// Receive buffers that hold the window whatever the kernel charges for a datagram.
+/// Receive buffers large enough for the window, including the kernel's overhead per datagram.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The way that others are compared with.
+/// The method that the others are compared with.
 const REFERENCE: &str = "bare loop";
 
 const WARM_UP: Duration = Duration::from_millis(100);
 const MEASURED: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 11;
 
-/// One way for the server to move datagrams.
+/// A method of receiving and sending datagrams.
 struct Way {
     name: &'static str,
     server: Server,
@@ -110,7 +110,7 @@ fn main() {
     }
 }
 
-/// Runs one way for a while; gives datagrams answered a second of the server's CPU time.
+/// Measures one method; returns the number of datagrams echoed per second of the server's CPU time.
 fn measure(way: &Way) -> f64 {
     let group_settings = GroupSettings {
         receive_buffer: Some(RECEIVE_BUFFER),
@@ -132,8 +132,8 @@ fn measure(way: &Way) -> f64 {
     let server = way.server.clone();
     let server = spawn(on(cpus[0], way.name), move || serve(server, socket)).expect("a server");
     let client = spawn(on(cpus[cpus.len() - 1], "client"), move || {
-        // The fastest way, so that the server is never short of datagrams. One that does not merge gets them cut apart by
-        // the client's side of the kernel.
+        // The fastest method, so that the server always has datagrams. For a server that does not merge, the kernel
+        // segments them on the client's side.
         let settings = EngineSettings {
             coalesce: true,
             gro: true,
@@ -157,7 +157,7 @@ fn serve(server: Server, socket: UdpSocket) -> f64 {
     }
 }
 
-/// The measured part of a server's life: after the warm-up, until the time is over.
+/// The measured phase of a server: after the warm-up, until the time is over.
 struct Measurement {
     begins: Time,
     ends: Time,
@@ -175,7 +175,7 @@ impl Measurement {
     }
 
     /// The result, once the time is over.
-    fn look(&mut self, now: Time, answered: u64) -> Option<f64> {
+    fn check(&mut self, now: Time, answered: u64) -> Option<f64> {
         if now < self.begins {
             return None;
         }
@@ -194,7 +194,7 @@ fn serve_bare(socket: &UdpSocket) -> f64 {
             socket.send_to(&buffer[..length], peer).expect("an answer");
             answered += 1;
         }
-        if let Some(rate) = measurement.look(Time::now(), answered) {
+        if let Some(rate) = measurement.check(Time::now(), answered) {
             return rate;
         }
     }
@@ -224,7 +224,7 @@ impl EngineBody<f64> for Echo {
         };
         loop {
             let now = engine.now();
-            if let Some(rate) = measurement.look(now, engine.ops().counters().sent) {
+            if let Some(rate) = measurement.check(now, engine.ops().counters().sent) {
                 return rate;
             }
             engine
@@ -234,7 +234,7 @@ impl EngineBody<f64> for Echo {
     }
 }
 
-/// Keeps the window on the way: each socket sends a burst when the last one has come back.
+/// Keeps the window in transit: each socket sends a burst when the previous one has returned.
 struct Client {
     server: SocketAddr,
     burst: usize,
@@ -243,7 +243,7 @@ struct Client {
 
 struct Bursts {
     size: usize,
-    /// What each socket still waits for.
+    /// The number of datagrams that each socket still waits for.
     missing: Vec<usize>,
     ids: Vec<Id>,
     last_progress: Time,
@@ -296,7 +296,7 @@ impl EngineBody<()> for Client {
         };
         (0..count).for_each(|index| bursts.send(engine.ops(), index));
         while !self.stop.load(Ordering::Relaxed) {
-            // Never waits: waking the client would be the server's cost.
+            // Never waits: the server would pay for waking the client.
             engine
                 .turn(Time::default(), &mut bursts)
                 .expect("the engine turns");

@@ -1,13 +1,13 @@
-//! A count that one thread writes and any thread reads.
+//! A counter that one thread writes and any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count with one writer.
+/// A counter with one writer.
 ///
-/// The writer loads and stores without a locked instruction, so counting costs what it costs in a plain integer. A
-/// second writer would lose counts, never memory: give each worker a block of its own, padded by
-/// [`CachePadded`](crate::CachePadded) so that no two workers write one cache line, and sum the blocks after the workers
-/// stopped.
+/// The writer loads and stores without a locked instruction, so counting costs as much as with a plain integer. A
+/// second writer would lose counts, but not corrupt memory. Give each worker its own block of counters, padded by
+/// [`CachePadded`](crate::CachePadded) so that no two workers write one cache line, and sum the blocks after the
+/// workers have stopped.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -23,13 +23,13 @@ impl Counter {
         self.set(self.get().wrapping_add(count));
     }
 
-    /// Replaces the count, for a figure that is kept elsewhere and published from time to time; only the thread that
-    /// owns the counter calls this.
+    /// Replaces the count by a value that is kept elsewhere and published from time to time; only the thread that owns
+    /// the counter calls this.
     pub fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
 
-    /// The count as last written: exact for the writer, and for anyone once the writer has been joined.
+    /// The count last written: exact for the writer, and for other threads once the writer has been joined.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -397,7 +397,7 @@ mod tests {
     use nix::sched::{CpuSet, sched_getaffinity};
     use nix::unistd::Pid;
 
-    /// A job that turns until it is stopped, or fails as asked.
+    /// A job that turns until it is stopped, or fails on request.
     struct Turning {
         stop: Arc<AtomicBool>,
         prepared: io::Result<()>,
@@ -416,7 +416,7 @@ mod tests {
         }
 
         fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Time> {
-            assert!(!self.panics, "as asked");
+            assert!(!self.panics, "on request");
             while !self.stop.load(Ordering::Relaxed) {
                 engine.turn(Time::NEVER, &mut self)?;
             }
@@ -476,7 +476,7 @@ mod tests {
         crew.begin_when_ready().unwrap();
         wait_until_ended(&mut crew);
         let error = crew.finish().unwrap_err();
-        assert_eq!(error.to_string(), "ill panicked: as asked");
+        assert_eq!(error.to_string(), "ill panicked: on request");
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub struct GroupSettings {
     pub receive_buffer: Option<usize>,
     /// Allows an address that is not (yet) on any device (`IP_FREEBIND`).
     pub free_bind: bool,
-    /// Receives merged datagrams (`UDP_GRO`). A group needs it on every member or on none: engines that serve the members
-    /// must have the same [`gro`](crate::engine::EngineSettings::gro). Datagrams only.
+    /// Receives merged datagrams (`UDP_GRO`). A group needs it on every member or on none: engines that serve the
+    /// members must have the same [`gro`](crate::engine::EngineSettings::gro). Datagrams only.
     pub gro: bool,
     /// Makes an IPv6 group accept IPv4 as mapped addresses. The program must then support both families.
     pub both_families: bool,

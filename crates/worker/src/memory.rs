@@ -57,7 +57,7 @@ impl Buffers {
     /// The report of a worker with these buffers: its memory policy, that of the buffers if different, and their
     /// location.
     #[must_use]
-    pub fn told(&self, worker: MemoryPolicy, buffers: Option<MemoryPolicy>) -> WorkerMemory {
+    pub fn report(&self, worker: MemoryPolicy, buffers: Option<MemoryPolicy>) -> WorkerMemory {
         let pages = self.pages_by_node();
         WorkerMemory {
             policy: worker.to_string(),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     /// Whether the kernel replies; a container may deny the call.
-    fn told(buffers: &Buffers) -> bool {
+    fn is_answered(buffers: &Buffers) -> bool {
         buffers
             .pages_by_node()
             .inspect_err(|error| eprintln!("skipped: move_pages: {error}"))
@@ -130,7 +130,7 @@ mod tests {
         let mut pages = Pages::new(64 * page).unwrap();
         pages.bytes_mut(0..1).fill(1);
         let buffers = Buffers::new([&pages]);
-        if !told(&buffers) {
+        if !is_answered(&buffers) {
             return;
         }
         let counted: u64 = buffers.pages_by_node().unwrap().values().sum();
@@ -146,32 +146,32 @@ mod tests {
     }
 
     #[test]
-    fn buffers_can_be_bound_to_a_node_and_told_so() {
+    fn buffers_can_be_bound_to_a_node_and_report_it() {
         let node = corelane_host::memory::nodes().unwrap()[0];
         let pages = touched(10 * placement::page_bytes());
         let buffers = Buffers::new([&pages]);
-        if !told(&buffers) {
+        if !is_answered(&buffers) {
             return;
         }
         buffers.place(MemoryPolicy::Node(node)).unwrap();
-        let told = buffers.told(MemoryPolicy::FirstTouch, Some(MemoryPolicy::Node(node)));
-        assert_eq!(told.buffer_pages_by_node, Some(BTreeMap::from([(node, 10)])));
-        assert_eq!((told.policy.as_str(), told.unknown), ("first-touch", None));
-        assert_eq!(told.buffers_policy, format!("node:{node}"));
+        let report = buffers.report(MemoryPolicy::FirstTouch, Some(MemoryPolicy::Node(node)));
+        assert_eq!(report.buffer_pages_by_node, Some(BTreeMap::from([(node, 10)])));
+        assert_eq!((report.policy.as_str(), report.unknown), ("first-touch", None));
+        assert_eq!(report.buffers_policy, format!("node:{node}"));
     }
 
     #[test]
-    fn a_node_that_is_not_there_is_refused_before_the_kernel_is_asked() {
+    fn a_missing_node_is_rejected_without_a_system_call() {
         let pages = touched(1);
         let refused = Buffers::new([&pages]).place(MemoryPolicy::Node(999)).unwrap_err();
         assert!(refused.to_string().contains("node 999"), "{refused}");
     }
 
     #[test]
-    fn buffers_stay_mapped_for_those_who_ask_after_the_engine_is_gone() {
+    fn buffers_stay_mapped_after_the_engine_is_gone() {
         let pages = touched(placement::page_bytes());
         let buffers = Buffers::new([&pages]);
-        if !told(&buffers) {
+        if !is_answered(&buffers) {
             return;
         }
         drop(pages);

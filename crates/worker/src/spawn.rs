@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_body_comes_back_from_join() {
-        let worker = spawn(settings(false), || panic!("as told")).unwrap();
+        let worker = spawn(settings(false), || panic!("on purpose")).unwrap();
         assert!(worker.join().is_err());
     }
 

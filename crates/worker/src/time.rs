@@ -1,28 +1,28 @@
-//! The time of a worker: nanoseconds of the monotonic clock, or of the simulator's virtual one.
+//! The time of a worker: nanoseconds of the monotonic clock, or of the simulator's virtual clock.
 
 use nix::time::{ClockId, clock_gettime};
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment in nanoseconds of `CLOCK_MONOTONIC`, which a simulated engine replaces by its own virtual clock.
+/// A time in nanoseconds of `CLOCK_MONOTONIC`, or of the virtual clock of a simulated engine.
 ///
-/// Unlike `std::time::Instant` it can be written into a payload, stored in eight bytes and made up by a simulator.
+/// Unlike `std::time::Instant` it can be written into a payload, stored in eight bytes and set by a simulator.
 /// Arithmetic saturates: a deadline past [`Time::NEVER`] is [`Time::NEVER`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// Later than any moment a clock shows: as a deadline it means "however long it takes".
+    /// Later than any time of a clock: as a deadline it means no limit.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The monotonic clock, now.
+    /// The current time of the monotonic clock.
     #[must_use]
     pub fn now() -> Self {
         let read = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has CLOCK_MONOTONIC");
         Self::from_nanoseconds(read.tv_sec() as u64 * 1_000_000_000 + read.tv_nsec() as u64)
     }
 
-    /// The moment that many nanoseconds after the clock's zero.
+    /// The time that many nanoseconds after the clock's zero.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self(nanoseconds)
@@ -34,7 +34,7 @@ impl Time {
         self.0
     }
 
-    /// The time passed since `earlier`; nothing when `earlier` is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cancelled_never_fires_and_its_name_is_spent() {
+    fn a_cancelled_deadline_never_fires_and_its_id_is_not_reused() {
         let mut wheel = Wheel::new(at(0));
         let first = wheel.insert(at(10), 1);
         assert_eq!(wheel.cancel(first), Some(1));

@@ -62,7 +62,7 @@ pub struct Session<S> {
     connection: S,
     /// Received, not yet processed: less than a record or handshake message.
     tail: Vec<u8>,
-    shaking_hands: bool,
+    handshaking: bool,
     ended: bool,
     failed: bool,
 }
@@ -77,7 +77,7 @@ pub struct Buffers {
     pub plain: Vec<u8>,
 }
 
-/// The result of the last bytes, besides the buffers.
+/// The events of the last bytes, besides the buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct News {
     /// The handshake is complete, and its kind.
@@ -92,7 +92,7 @@ impl<S: Side> Session<S> {
         Self {
             connection,
             tail: Vec::new(),
-            shaking_hands: true,
+            handshaking: true,
             ended: false,
             failed: false,
         }
@@ -124,8 +124,8 @@ impl<S: Side> Session<S> {
         } else {
             buffers.incoming[used..].to_vec()
         };
-        let complete = self.shaking_hands && !self.connection.is_handshaking();
-        self.shaking_hands &= !complete;
+        let complete = self.handshaking && !self.connection.is_handshaking();
+        self.handshaking &= !complete;
         Ok(News {
             opened: self.connection.handshake_kind().filter(|_| complete),
             ended: self.ended && !before,
@@ -213,7 +213,7 @@ impl<S: Side> Session<S> {
     /// # Errors
     /// Same as [`encrypt`](Self::encrypt).
     pub fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
-        if self.shaking_hands {
+        if self.handshaking {
             return Err(Error::HandshakeNotComplete);
         }
         self.write(outgoing, ALERT, |traffic, room| traffic.queue_close_notify(room))
@@ -274,7 +274,7 @@ impl<S> fmt::Debug for Session<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Session")
             .field("tail", &self.tail.len())
-            .field("shaking_hands", &self.shaking_hands)
+            .field("handshaking", &self.handshaking)
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }

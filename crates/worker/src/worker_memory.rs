@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_told_by_node_or_not_at_all() {
+    fn pages_are_reported_by_node_or_not_at_all() {
         let mut memory = WorkerMemory {
             policy: "local".to_owned(),
             buffers_policy: "local".to_owned(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_told_together_by_their_shares_of_pages() {
+    fn workers_are_reported_together_by_their_shares_of_pages() {
         let on = |nodes: &[(u32, u64)]| WorkerMemory {
             policy: "interleave".to_owned(),
             buffers_policy: "node:1".to_owned(),
@@ -106,12 +106,12 @@ mod tests {
             sentence(both.iter()).unwrap(),
             "memory interleave, buffers node:1; pages of buffers: 25.0 % on node 0, 75.0 % on node 1"
         );
-        let untold = WorkerMemory {
+        let unknown = WorkerMemory {
             buffer_pages_by_node: None,
             unknown: Some("no NUMA".to_owned()),
             ..on(&[])
         };
-        assert!(sentence([&untold].into_iter()).unwrap().ends_with("no NUMA"));
+        assert!(sentence([&unknown].into_iter()).unwrap().ends_with("no NUMA"));
         assert_eq!(sentence(std::iter::empty()), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The group of a process whose threads wait on a socket each is found, with who waits where; here the process is our own.
+//! Finds the group of a process whose threads wait on one socket each, and the thread of each socket. The process is
+//! the test itself.
 
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
@@ -25,7 +26,7 @@ fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
     let server = sockets[0].local_addr().unwrap();
     thread::scope(|scope| {
         for (place, socket) in sockets.iter().enumerate() {
-            // Answers its place in the group; ends with an empty datagram.
+            // Replies with its index in the group; an empty datagram ends it.
             scope.spawn(move || {
                 let mut payload = [0; 4];
                 loop {
@@ -68,7 +69,7 @@ fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
             group.detach().unwrap();
             assert!(matches!(group.detach(), Err(ProgramError::None)));
         }
-        // One bucket for all ends one thread, then the other.
+        // Steering everything to one bucket ends one thread, then the other.
         for place in 0..2 {
             let entries = vec![corelane_rss::Bucket::new(place); 128];
             let steering = Steering {
@@ -95,7 +96,7 @@ fn steering() -> Steering {
     }
 }
 
-/// Once attached, every flow is answered by the socket that the hash names.
+/// Once the program is attached, every flow gets its reply from the socket that the hash selects.
 fn steered(group: &Adopted, server: std::net::SocketAddr) {
     group
         .attach(&steer::program(&steering(), group.families).unwrap())

@@ -1,4 +1,4 @@
-//! Socket groups on real sockets: bucket order, exact steering, and what is refused.
+//! Socket groups on real sockets: bucket order, exact steering, and rejected settings.
 
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_rss::steer::{self, Families, Program};
@@ -92,7 +92,7 @@ fn a_group_of_listeners_is_not_joined_by_another() {
         text.contains(&format!("TCP {address} is in use")) && text.contains("ss -tlpn"),
         "{text}"
     );
-    // What is left of a connection that the server closed does not keep the address.
+    // A connection in TIME_WAIT, after the server closed it, does not keep the address in use.
     let mut client = TcpStream::connect(address).unwrap();
     let steerer = steering().steerer();
     let tuple = Tuple::new(client.local_addr().unwrap(), address).unwrap();
@@ -111,7 +111,7 @@ fn a_group_shares_one_free_port() {
 }
 
 #[test]
-fn an_address_in_use_is_refused_by_name_whoever_has_it() {
+fn an_address_in_use_is_refused_by_name() {
     let single = UdpSocket::bind("127.0.0.1:0").unwrap();
     let group = group_on("127.0.0.1:0").unwrap();
     let everywhere = group_on("0.0.0.0:0").unwrap();
@@ -155,7 +155,7 @@ fn a_group_of_none_is_refused_and_a_group_of_one_is_alone() {
 }
 
 #[test]
-fn the_receive_buffer_is_what_was_asked_for_and_told() {
+fn the_receive_buffer_has_the_requested_size_and_is_reported() {
     let settings = GroupSettings {
         receive_buffer: Some(100_000),
         ..GroupSettings::default()

@@ -1,4 +1,4 @@
-//! The observer sees on which CPU datagrams were received, on loopback and on veth.
+//! The observer reports on which CPU datagrams were received, on loopback and on veth.
 
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_host::{cpus, pin};
@@ -6,7 +6,7 @@ use corelane_worker::WatchError;
 use corelane_worker::locality::{Direction, Observer, ObserverSettings, Sighting};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// Observes all datagrams to a socket, or nothing where that is not permitted.
+/// Observes all datagrams to a socket; none if that is not permitted.
 fn observe(device: &str, destination: SocketAddr, one_in: u32) -> Option<Observer> {
     observe_direction(Direction::Received, device, destination, one_in)
 }
@@ -33,7 +33,7 @@ fn observe_direction(
     }
 }
 
-/// Sends so many datagrams from each CPU in turn; gives each sender's address and CPU.
+/// Sends that many datagrams from each CPU in turn; returns each sender's address and CPU.
 fn send_from_every_cpu(ip: IpAddr, to: SocketAddr, count: usize) -> Vec<(SocketAddr, u32)> {
     let send = move |cpu| {
         pin::current_thread(cpu).unwrap();
@@ -44,7 +44,7 @@ fn send_from_every_cpu(ip: IpAddr, to: SocketAddr, count: usize) -> Vec<(SocketA
         (socket.local_addr().unwrap(), cpu)
     };
     let allowed = cpus::allowed().unwrap().cpus;
-    // Each on a thread of its own: pinning lasts.
+    // Each on its own thread, because pinning is permanent.
     let sender = |cpu| std::thread::spawn(move || send(cpu)).join().unwrap();
     allowed.into_iter().map(sender).collect()
 }
@@ -57,7 +57,8 @@ fn drain(observer: &mut Observer) -> Vec<Sighting> {
     seen
 }
 
-/// On loopback and veth the receive path runs on the sender's CPU: the observer must say so for every datagram.
+/// On loopback and veth the receive path runs on the sender's CPU: the observer must report that CPU for every
+/// datagram.
 fn check(observer: &mut Observer, senders: &[(SocketAddr, u32)], to: SocketAddr, count: usize) {
     let seen = drain(observer);
     for (source, cpu) in senders {
@@ -126,7 +127,7 @@ fn datagrams_are_seen_on_the_cpu_and_the_queue_that_they_were_sent_on() {
         eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
         return;
     }
-    // The last CPU has the first queue, so that neither is told for the other.
+    // The last CPU has the first queue, so that CPU and queue cannot be confused.
     let reversed: Vec<Vec<u32>> = allowed.iter().rev().map(|cpu| vec![*cpu]).collect();
     if let Err(error) = bed.server.give_transmit_queues(&reversed) {
         eprintln!("skipped: {error}");
@@ -138,7 +139,7 @@ fn datagrams_are_seen_on_the_cpu_and_the_queue_that_they_were_sent_on() {
         let mut all = Vec::new();
         for (index, cpu) in allowed.iter().enumerate() {
             let cpu = *cpu;
-            // From a known port, which the observer asks for.
+            // From a fixed port, which the observer selects.
             let own = SocketAddr::new(from, 7_100 + index as u16);
             let mut observer = observe_direction(Direction::Sent, &device, own, 1)?;
             let send = move || {
@@ -175,7 +176,7 @@ fn a_sample_is_a_part_of_all() {
     let senders = send_from_every_cpu(to.ip(), to, 4_000);
     let seen = drain(&mut observer).len();
     let expected = 4_000 * senders.len() / 16;
-    // Ten standard deviations of a binomial count are far within a half.
+    // Half of the count is far more than ten standard deviations of a binomial count.
     assert!(
         (expected / 2..expected * 2).contains(&seen),
         "{seen} of about {expected}"
@@ -183,7 +184,7 @@ fn a_sample_is_a_part_of_all() {
 }
 
 #[test]
-fn a_drain_takes_no_more_than_asked_and_leaves_the_rest() {
+fn a_drain_returns_at_most_the_limit_and_leaves_the_rest() {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = receiver.local_addr().unwrap();
     let Some(mut observer) = observe("lo", to, 1) else {

@@ -1,5 +1,5 @@
-//! 65,536 sockets to one server, where a process may hold only some 20,000 descriptors: four workers with descriptor
-//! tables of their own, and what a socket costs in memory.
+//! 65,536 sockets to one server although the limit is about 20,000 descriptors: four workers with separate descriptor
+//! tables. Also measures the memory per socket.
 
 use corelane_host::cpus;
 use corelane_worker::engine::Waker;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const WORKERS: usize = 4;
 const SOCKETS: usize = 16_384;
 
-/// Datagrams on the way from one worker; four windows fit the server's buffer.
+/// Datagrams in transit from one worker; four windows fit the server's buffer.
 const WINDOW: usize = 64;
 
 /// Echoes until it is woken.
@@ -49,7 +49,7 @@ impl EngineBody<u64> for Server {
     }
 }
 
-/// Opens all its sockets, sends one datagram on each, and counts the answers that came to the right one.
+/// Opens all its sockets, sends one datagram on each, and counts the replies that arrive at the right one.
 struct Client {
     server: SocketAddr,
     source: Ipv4Addr,
@@ -97,7 +97,7 @@ impl EngineBody<usize> for Client {
     }
 }
 
-/// Memory of this process that is in use, in bytes, sockets in the kernel not counted.
+/// Resident memory of this process in bytes, without the kernel's sockets.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -147,7 +147,7 @@ fn every_socket_gets_its_answer(kind: EngineKind) {
     waker.wake();
     let sent = serving.unwrap().join().unwrap();
     assert_eq!(sent, (WORKERS * SOCKETS) as u64);
-    // The engines' buffers and the test's own tables included.
+    // Includes the engines' buffers and the test's own tables.
     let each = (most - before) / (WORKERS * SOCKETS);
     eprintln!("{kind}: {each} bytes of user memory a socket");
     assert!(each <= 1_024, "{each} bytes a socket");
@@ -155,7 +155,7 @@ fn every_socket_gets_its_answer(kind: EngineKind) {
 
 #[test]
 fn sixty_five_thousand_sockets_get_their_answers_over_epoll_and_io_uring() {
-    // One after the other: together they would measure each other's memory.
+    // One after the other: in parallel, each would also measure the other's memory.
     every_socket_gets_its_answer(EngineKind::Epoll);
     match choose(Some(EngineKind::IoUring)).reason {
         Some(reason) => eprintln!("skipped: {reason}"),

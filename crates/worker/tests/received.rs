@@ -1,15 +1,15 @@
-//! Frames read from a device with what it said of them, on loopback: its hash is the sender's, and it has no queues.
+//! Frames with the device's hash and queue, on loopback: the hash is the sender's, and there are no queues.
 
 use corelane_worker::WatchError;
 use corelane_worker::received::{ReceivedFrame, Receiver};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-/// Frames that are waited for.
+/// The number of frames to wait for.
 const FRAMES: u8 = 50;
 
 #[test]
-fn every_frame_is_told_once_and_whole_with_one_hash_a_flow() {
+fn every_frame_is_reported_once_and_whole_with_one_hash_per_flow() {
     let mut receiver = match Receiver::new("lo") {
         Ok(receiver) => receiver,
         Err(error @ WatchError::NotPermitted) => {
@@ -24,7 +24,7 @@ fn every_frame_is_told_once_and_whole_with_one_hash_a_flow() {
     let port = to.local_addr().unwrap().port().to_be_bytes();
     let (mut found, mut number) = (Vec::<ReceivedFrame>::new(), 0_u8);
     let start = Instant::now();
-    // The kernel begins to stamp frames a moment after it was asked to: those before stay incomplete.
+    // The kernel starts to timestamp frames shortly after the request: earlier frames stay incomplete.
     while found.len() < usize::from(FRAMES) {
         assert!(
             start.elapsed() < Duration::from_secs(30),

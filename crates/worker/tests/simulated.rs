@@ -1,4 +1,4 @@
-//! The simulated network itself: its clock, its faults, and that a seed decides a run whatever the threads do.
+//! The simulated network: its clock, its faults, and runs that depend only on the seed, not on thread scheduling.
 
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::{Network, NetworkCounters, NetworkSettings, Seat, SimulatedSocket};
@@ -24,10 +24,10 @@ fn faulty(seed: u64) -> NetworkSettings {
     }
 }
 
-/// When a datagram came back, and its number.
+/// The time at which a datagram returned, and its number.
 type Trace = Vec<(u64, u32)>;
 
-/// A server with the loop it would have over the kernel: it ends when nothing came for a second.
+/// A server with its production loop: it ends when nothing has arrived for one second.
 fn serve(seat: Seat, socket: SimulatedSocket) {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
     engine
@@ -51,7 +51,7 @@ fn serve(seat: Seat, socket: SimulatedSocket) {
     }
 }
 
-/// A generator that sends a number every 10 µs, 1,000 in all, and notes what comes back.
+/// A generator that sends a number every 10 µs, 1,000 in total, and records the replies.
 fn generate(seat: Seat, socket: SimulatedSocket) -> Trace {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
     let id = engine
@@ -142,7 +142,7 @@ proptest! {
 }
 
 #[test]
-fn faults_occur_about_as_often_as_asked_for() {
+fn faults_occur_about_as_often_as_configured() {
     let (_, counters) = run(faulty(3));
     let part = |count: u64| count as f64 / counters.sent as f64;
     for (count, asked) in [
@@ -170,7 +170,7 @@ fn engines_of_one_thread_take_turns() {
             .datagrams(socket, DatagramOptions::default())
             .unwrap();
     }
-    // A ball that each throws back until it was thrown 100 times.
+    // A datagram that both ends send back until it was sent 100 times.
     let mut thrown = 0;
     let socket = network.socket(address("10.0.0.3:1")).unwrap();
     let third = engines[0]

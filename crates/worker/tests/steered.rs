@@ -1,4 +1,5 @@
-//! Groups whose table changes while they serve: nothing is lost, and all goes where the table in force says.
+//! Groups whose table changes while they serve: nothing is lost, and everything goes where the current table directs
+//! it.
 
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
@@ -13,8 +14,7 @@ use std::time::Duration;
 
 const BUCKETS: usize = 4;
 
-/// Changes of each test: as many as a minute of them at the rate that has to be borne, 10,000, in a tenth of that time or
-/// less.
+/// Changes per test, in at most a tenth of the time that they take at the maximum supported rate of 10,000 per minute.
 const CHANGES: u32 = 1000;
 
 fn steering() -> Steering {
@@ -27,7 +27,7 @@ fn steering() -> Steering {
     }
 }
 
-/// The table in which every entry names the bucket that is `by` further.
+/// The table with every entry moved by `by` buckets.
 fn turned(by: u32) -> IndirectionTable {
     let entries = (0..128).map(|entry| Bucket::new(((entry + by) % BUCKETS as u32) as u16));
     IndirectionTable::from_entries(entries.collect()).unwrap()
@@ -83,7 +83,7 @@ fn no_connection_is_refused_or_reset_by_changes_under_way() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for listener in &listeners {
-            // Each ends with the first connection that says so.
+            // Each ends with the first connection that requests it.
             scope.spawn(move || {
                 for connection in listener.incoming() {
                     let mut connection = connection.unwrap();
@@ -111,7 +111,7 @@ fn no_connection_is_refused_or_reset_by_changes_under_way() {
         }
         stop.store(true, Ordering::Relaxed);
         client.join().unwrap();
-        // Each listener in turn is given all entries, and a connection that ends it.
+        // Each listener in turn gets all entries, and a connection that ends it.
         for bucket in 0..BUCKETS {
             let to = Bucket::new(bucket as u16);
             group
@@ -123,7 +123,7 @@ fn no_connection_is_refused_or_reset_by_changes_under_way() {
 }
 
 #[test]
-fn who_asked_is_told_which_entries_moved_and_nothing_else_is_told() {
+fn only_moved_entries_are_reported() {
     let program = steer::program(&steering(), Families::V4).unwrap();
     let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
     let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();

@@ -168,10 +168,10 @@ fn by_cause(failures: &Failures) -> String {
     const SHOWN: usize = 3;
     let mut causes: Vec<_> = failures.occurred().collect();
     causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let shown = causes.iter().take(SHOWN).map(|(failure, count)| {
-        let name = failure.name().replace('_', " ");
-        format!("{name} {}", quantity::count(*count))
-    });
+    let shown = causes
+        .iter()
+        .take(SHOWN)
+        .map(|(failure, count)| format!("{} {}", failure.words(), quantity::count(*count)));
     let mut text = shown.collect::<Vec<_>>().join(", ");
     if causes.len() > SHOWN {
         text.push_str(&format!(", {} other causes", causes.len() - SHOWN));

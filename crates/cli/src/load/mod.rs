@@ -5,6 +5,7 @@ mod http;
 mod live;
 mod packets;
 mod sources;
+mod streams;
 mod tcp;
 mod udp;
 

@@ -54,6 +54,12 @@ pub fn owners(protocol: Protocol, local: SocketAddr, remote: SocketAddr) -> Resu
     Ok(owners)
 }
 
+/// The processes among `processes` that hold each socket, by inode number. A process that may not be read holds none.
+#[must_use]
+pub fn holders(inodes: &[u32], processes: &[u32]) -> Vec<Vec<Holder>> {
+    owners::holders(&Tree::machine(), inodes, processes.iter().copied())
+}
+
 impl Owner {
     /// A socket as the kernel lists it, before its holders are known.
     fn listed(inode: u32, local: SocketAddr, remote: SocketAddr, listens: bool) -> Self {

@@ -2,7 +2,8 @@
 //!
 //! Input: the kernel's inode numbers of sockets; `/proc`. Output: the holders of each. A thread is known to read a
 //! socket when it waits in a call on it, or on an epoll instance that watches it; `/proc/PID/task/TID/syscall` and
-//! `/proc/PID/fdinfo` show both (`proc_pid_syscall(5)`, `proc_pid_fdinfo(5)`) if the caller may trace the process.
+//! `/proc/PID/fdinfo` show both (`proc_pid_syscall(5)`, `proc_pid_fdinfo(5)`) if the caller may trace the process. The
+//! descriptors of poll(2) are in its memory. Waits through io_uring are not visible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,9 @@ pub struct Holder {
     pub descriptors: Vec<u32>,
     /// The threads that wait for the socket; empty if none was found waiting.
     pub waiting: Vec<Thread>,
+    /// Whether an epoll instance of the process watches it.
+    #[serde(default)]
+    pub watched: bool,
     /// The CPUs that all its threads may run on.
     pub cpus: Vec<u32>,
 }
@@ -57,16 +61,22 @@ const OLDER: [libc::c_long; 2] = [libc::SYS_accept, libc::SYS_epoll_wait];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: [libc::c_long; 0] = [];
 
+/// Calls that wait on a list of descriptors: its address comes first, then its length.
+#[cfg(target_arch = "x86_64")]
+const WAITING_ON_LIST: [libc::c_long; 2] = [libc::SYS_ppoll, libc::SYS_poll];
+#[cfg(not(target_arch = "x86_64"))]
+const WAITING_ON_LIST: [libc::c_long; 1] = [libc::SYS_ppoll];
+
+/// Maximum length of such a list: the worker of a bucket has few sockets, or uses epoll.
+const MOST_LISTED: u64 = 4096;
+
 /// Adds holders, and the CPU if it is determined, to each of `owners`, which are sorted by descriptor if one process
 /// holds them all.
 pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
-    let numbers: BTreeMap<String, usize> = owners
-        .iter()
-        .enumerate()
-        .map(|(index, owner)| (format!("socket:[{}]", owner.inode), index))
-        .collect();
-    for process in tree.numbers("/proc", "").unwrap_or_default() {
-        hold_by(tree, process, &numbers, owners);
+    let inodes: Vec<u32> = owners.iter().map(|owner| owner.inode).collect();
+    let processes = tree.numbers("/proc", "").unwrap_or_default();
+    for (owner, holders) in owners.iter_mut().zip(holders(tree, &inodes, processes)) {
+        owner.holders = holders;
     }
     owners.sort_by_key(|owner| {
         let first = owner.holders.first();
@@ -76,8 +86,25 @@ pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
     settle_by_order(tree, owners);
 }
 
+/// The holders of each socket among some processes.
+pub(super) fn holders(
+    tree: &Tree,
+    inodes: &[u32],
+    processes: impl IntoIterator<Item = u32>,
+) -> Vec<Vec<Holder>> {
+    let inodes = inodes.iter().enumerate();
+    let places: BTreeMap<String, usize> = inodes
+        .map(|(place, inode)| (format!("socket:[{inode}]"), place))
+        .collect();
+    let mut holders = vec![Vec::new(); places.len()];
+    for process in processes {
+        hold_by(tree, process, &places, &mut holders);
+    }
+    holders
+}
+
 /// Scans the descriptors of a process.
-fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners: &mut [Owner]) {
+fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, holders: &mut [Vec<Holder>]) {
     let directory = format!("/proc/{process}");
     let mut held: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     let mut epolls: Vec<u32> = Vec::new();
@@ -87,8 +114,8 @@ fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners:
             .link(&format!("{directory}/fd/{descriptor}"))
             .unwrap_or_default();
         let target = target.to_string_lossy();
-        if let Some(index) = numbers.get(target.as_ref()) {
-            held.entry(*index).or_default().insert(descriptor);
+        if let Some(place) = places.get(target.as_ref()) {
+            held.entry(*place).or_default().insert(descriptor);
         } else if target == "anon_inode:[eventpoll]" {
             epolls.push(descriptor);
         }
@@ -97,26 +124,29 @@ fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners:
         return;
     }
     let threads = threads(tree, &directory);
-    let waiting = threads
-        .iter()
-        .filter_map(|own| Some((own.thread, call(tree, &directory, own.thread)?)));
-    let calls: BTreeMap<u32, (libc::c_long, u32)> = waiting.collect();
+    let calls = calls(tree, &directory, &threads);
     let name = tree.text(&format!("{directory}/comm")).unwrap_or_default();
     let cpus: BTreeSet<u32> = threads.iter().flat_map(|thread| &thread.cpus).copied().collect();
-    for (index, descriptors) in held {
+    for (place, descriptors) in held {
         let mut watching = epolls.clone();
         watching.retain(|epoll| watches(tree, &directory, *epoll, &descriptors));
-        let waits = |thread: &&Thread| {
-            calls.get(&thread.thread).is_some_and(|(call, first)| {
-                let on_socket = WAITING_ON_SOCKET.contains(call) || OLDER.contains(call);
-                let on_epoll = WAITING_ON_EPOLL.contains(call) || OLDER.contains(call);
-                on_socket && descriptors.contains(first) || on_epoll && watching.contains(first)
-            })
+        let waits = |thread: &&Thread| match calls.get(&thread.thread) {
+            Some(Call::Socket(first)) => descriptors.contains(first),
+            Some(Call::Epoll(first)) => watching.contains(first),
+            Some(Call::Either(first)) => descriptors.contains(first) || watching.contains(first),
+            Some(Call::List(listed)) => listed.iter().any(|listed| descriptors.contains(listed)),
+            None => false,
         };
-        owners[index].holders.push(Holder {
+        let mut waiting: Vec<Thread> = threads.iter().filter(waits).cloned().collect();
+        // A busy thread is in no call: the only one of a process that watches the socket must be the one.
+        if waiting.is_empty() && !watching.is_empty() && threads.len() == 1 {
+            waiting.clone_from(&threads);
+        }
+        holders[place].push(Holder {
             process,
             name: name.clone(),
-            waiting: threads.iter().filter(waits).cloned().collect(),
+            waiting,
+            watched: !watching.is_empty(),
             cpus: cpus.iter().copied().collect(),
             descriptors: descriptors.into_iter().collect(),
         });
@@ -153,13 +183,46 @@ fn threads(tree: &Tree, directory: &str) -> Vec<Thread> {
     numbers.into_iter().map(thread).collect()
 }
 
-/// The call that a thread waits in, and its first argument; `None` if it runs.
-fn call(tree: &Tree, directory: &str, thread: u32) -> Option<(libc::c_long, u32)> {
-    let text = tree.text(&format!("{directory}/task/{thread}/syscall")).ok()?;
-    let mut words = text.split_whitespace();
-    let call = words.next()?.parse().ok()?;
-    let first = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
-    Some((call, u32::try_from(first).ok()?))
+/// The call that a thread sleeps in, with the descriptors that it waits on.
+enum Call {
+    Socket(u32),
+    Epoll(u32),
+    Either(u32),
+    List(Vec<u32>),
+}
+
+/// The call of each thread. Running threads are omitted.
+fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, Call> {
+    let call = |thread: &Thread| {
+        let text = tree
+            .text(&format!("{directory}/task/{}/syscall", thread.thread))
+            .ok()?;
+        let mut words = text.split_whitespace();
+        let call = words.next()?.parse().ok()?;
+        let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        let first = argument()?;
+        let descriptor = u32::try_from(first);
+        let call = match call {
+            call if WAITING_ON_LIST.contains(&call) => {
+                Call::List(listed(tree, directory, first, argument()?)?)
+            }
+            call if WAITING_ON_SOCKET.contains(&call) => Call::Socket(descriptor.ok()?),
+            call if WAITING_ON_EPOLL.contains(&call) => Call::Epoll(descriptor.ok()?),
+            call if OLDER.contains(&call) => Call::Either(descriptor.ok()?),
+            _ => return None,
+        };
+        Some((thread.thread, call))
+    };
+    threads.iter().filter_map(call).collect()
+}
+
+/// The descriptors of a `struct pollfd` array in the memory of a process: a number, and four bytes of events.
+fn listed(tree: &Tree, directory: &str, address: u64, length: u64) -> Option<Vec<u32>> {
+    const POLLFD: usize = 8;
+    let bytes = POLLFD * length.min(MOST_LISTED) as usize;
+    let bytes = tree.part(&format!("{directory}/mem"), address, bytes).ok()?;
+    let descriptor = |one: &[u8]| u32::from_ne_bytes([one[0], one[1], one[2], one[3]]);
+    Some(bytes.chunks_exact(POLLFD).map(descriptor).collect())
 }
 
 /// The CPU, if every possible reader of the socket is pinned to the same one.
@@ -235,6 +298,7 @@ mod tests {
             name: String::new(),
             descriptors: vec![3],
             waiting: waiting.iter().map(thread).collect(),
+            watched: false,
             cpus: cpus.to_vec(),
         }
     }

@@ -7,9 +7,10 @@ use crate::child::SubjectPlan;
 use crate::error::LabError;
 use crate::placing::sorted;
 use corelane_host::memory::MemoryPolicy;
+use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
-    Behaviour, GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest,
-    PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
+    GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange,
+    Timeouts, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
 use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
@@ -134,48 +135,30 @@ impl StreamsPlan {
     /// When the pool cannot reach a bucket, or has too few ports.
     pub fn http_load(&self, shape: &Shape) -> Result<HttpLoadPlan, HttpLoadError> {
         let request = &self.request;
-        let pool = PoolRequest {
+        let client = ClientPool {
             name: "main".to_owned(),
-            servers: Vec::new(),
-            requests: vec![OneRequest {
-                weight: 1.0,
-                url: self.url(shape),
-                method: "GET".to_owned(),
-                fields: Vec::new(),
-                body: PlannedBody::Nothing,
-                chunked: false,
-                expect_continue: false,
-                check: false,
-            }],
-            connections: shape.connections as usize,
-            model: match request.rate {
-                Some(per_second) => Model::Open { per_second },
-                None => Model::Closed { think_s: 0.0 },
-            },
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            statuses: vec![StatusRange {
+            connections: shape.connections,
+            rate: request.rate,
+            status: Some(vec![StatusRange {
                 first: 200,
                 last: 299,
-            }],
+            }]),
             sources: Some(self.clients.clone()),
             align: align(shape),
-            tls: TlsSettings::default(),
+            ..ClientPool::default()
         };
-        HttpRequest {
-            pools: vec![pool],
-            phases: vec![PlannedPhase::hold(Until {
-                duration_s: Some(request.duration_s),
-                ..Until::default()
-            })],
-            requests: None,
+        let mut scenario = Scenario::of_url(&self.url(shape), client, UrlEntry::default());
+        scenario.phase.push(PlannedPhase::hold(Until {
+            duration_s: Some(request.duration_s),
+            ..Until::default()
+        }));
+        scenario.plan(&RunSettings {
             workers: self.client_workers(shape),
             timeouts: TIMEOUTS,
             engine: request.engine,
             memory: MemoryPolicy::default(),
             gather: GATHER,
-        }
-        .resolve()
+        })
     }
 
     /// The clients of a step that move bytes.

@@ -1,14 +1,13 @@
 //! `load http`: HTTP/1.1 requests over any number of connections, closed loop or on a schedule; the outcome of each
 //! request is counted by cause.
 //!
-//! In: an [`HttpPlan`], resolved from the user's settings by [`HttpRequest::resolve`]. Out: a running [`HttpLoad`], and
+//! In: an [`HttpPlan`], resolved from a scenario by [`Scenario::plan`](scenario::Scenario::plan). Out: a running [`HttpLoad`], and
 //! at its end an [`HttpLoaded`]. Connections are those of all stream protocols (`streams`); `exchange` is one request.
 
 mod body;
 mod exchange;
 mod plan;
 mod prepared;
-mod report;
 mod resolve;
 pub mod scenario;
 
@@ -19,7 +18,7 @@ pub use crate::streams::{
     TlsLoadError, TlsLoaded, TlsSettings, Until, WorkerLoaded,
 };
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
-pub use resolve::{HttpRequest, OneRequest, PoolRequest};
+pub use resolve::RunSettings;
 
 use crate::streams::{StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamsMerged};
 

@@ -1,8 +1,8 @@
-//! Resolves the user's settings into a plan: the source addresses of each worker, and the requests as bytes.
+//! Resolves a scenario into a plan: the source addresses of each worker, and the requests as bytes.
 
 use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
-use crate::pool::Pool;
-use crate::sources::{Align, WorkerRequest, shares};
+use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
+use crate::sources::{WorkerRequest, shares};
 use crate::streams::{
     self, Behaviour, Model, PlannedPhase, PlannedPool, PlannedTls, StreamLoadError, StreamPlan, Timeouts,
     TlsSettings, Until, tls,
@@ -11,24 +11,19 @@ use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
 use corelane_proto::http::outgoing::Request;
 use corelane_proto::http::request::Framing;
-use corelane_proto::http::url::{Scheme, Url};
+use corelane_proto::http::url::{Scheme, Url, UrlError};
 use corelane_worker::engine::EngineKind;
+use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The user's settings of an HTTP load.
+/// How a scenario runs on this machine.
 #[derive(Debug, Clone)]
-pub struct HttpRequest {
-    /// Client pools.
-    pub pools: Vec<PoolRequest>,
-    /// Phases of the run; if empty, all clients run until stopped.
-    pub phases: Vec<PlannedPhase>,
-    /// Limit on requests over all pools.
-    pub requests: Option<u64>,
+pub struct RunSettings {
     /// How workers are placed.
     pub workers: WorkerRequest,
-    /// Timeouts.
+    /// Timeouts that the scenario does not set.
     pub timeouts: Timeouts,
     /// The requested engine.
     pub engine: Option<EngineKind>,
@@ -38,165 +33,219 @@ pub struct HttpRequest {
     pub gather: Duration,
 }
 
-/// The user's settings of a pool of identical clients.
-#[derive(Debug, Clone)]
-pub struct PoolRequest {
-    /// Name in reports.
-    pub name: String,
-    /// Server addresses; if empty, the address of the first URL. Connections are spread over them.
-    pub servers: Vec<SocketAddr>,
-    /// Requests.
-    pub requests: Vec<OneRequest>,
-    /// Number of connections.
-    pub connections: usize,
-    /// When requests are made.
-    pub model: Model,
-    /// Requests per connection before it is closed.
-    pub requests_a_connection: Option<u32>,
-    /// How slow or impatient the clients are.
-    pub behaviour: Behaviour,
-    /// The statuses that count as success.
-    pub statuses: Vec<StatusRange>,
-    /// Source addresses; `None` leaves the choice to the routing table.
-    pub sources: Option<Pool>,
-    /// How sources are aligned with the server's steering.
-    pub align: Align,
-    /// How the certificates of https servers are verified.
-    pub tls: TlsSettings,
-}
-
-/// The user's settings of one request.
-#[derive(Debug, Clone)]
-pub struct OneRequest {
-    /// Weight relative to the other requests.
-    pub weight: f64,
-    /// The URL.
-    pub url: Url,
-    /// Method, such as `GET`.
-    pub method: String,
-    /// Additional header fields.
-    pub fields: Vec<(String, String)>,
-    /// The body.
-    pub body: PlannedBody,
-    /// Whether the body is sent chunked.
-    pub chunked: bool,
-    /// Whether the body waits for 100 Continue (`Expect: 100-continue`).
-    pub expect_continue: bool,
-    /// Whether the response body is checked against what `serve http` returns for the target.
-    pub check: bool,
-}
-
-impl HttpRequest {
-    /// Resolves the settings into a plan.
+impl Scenario {
+    /// Resolves the scenario into a plan.
     ///
     /// # Errors
-    /// If a request is invalid, a host has no address, or the sources do not suffice; see [`StreamLoadError`].
-    pub fn resolve(&self) -> Result<StreamPlan<Http>, StreamLoadError> {
-        let mut pools = Vec::new();
-        let mut asked = Vec::new();
-        for pool in &self.pools {
-            for planned in pool.resolve()? {
-                pools.push(planned);
-                asked.push(pool);
+    /// If pools are inconsistent, a request is invalid, a host has no address, or the sources do not suffice; see
+    /// [`StreamLoadError`].
+    pub fn plan(&self, settings: &RunSettings) -> Result<StreamPlan<Http>, StreamLoadError> {
+        let (mut pools, mut sources) = (Vec::new(), Vec::new());
+        for client in &self.client {
+            for pool in self.pools(client)? {
+                pools.push(pool);
+                sources.push((&client.sources, client.align));
             }
         }
-        let sources: Vec<_> = asked.iter().map(|pool| (&pool.sources, pool.align)).collect();
-        let workers = streams::lease(&pools, &sources, &self.workers)?;
-        let phases = if self.phases.is_empty() {
-            vec![PlannedPhase::hold(Until::default())]
-        } else {
-            self.phases.clone()
-        };
+        let workers = streams::lease(&pools, &sources, &settings.workers)?;
+        let mut phases = self.phase.clone();
+        if phases.is_empty() {
+            phases.push(PlannedPhase::hold(Until::default()));
+        }
+        let (own, others) = (&self.timeouts, &settings.timeouts);
         Ok(StreamPlan {
             pools,
             phases,
             requests: self.requests,
-            timeouts: self.timeouts,
-            engine: self.engine,
-            memory: self.memory,
-            gather_us: u32::try_from(self.gather.as_micros()).unwrap_or(u32::MAX),
+            timeouts: Timeouts {
+                connect_s: own.connect.unwrap_or(others.connect_s),
+                continue_s: own.r#continue.unwrap_or(others.continue_s),
+                first_byte_s: own.first_byte.unwrap_or(others.first_byte_s),
+                request_s: own.request.unwrap_or(others.request_s),
+                drain_s: own.drain.unwrap_or(others.drain_s),
+            },
+            engine: settings.engine,
+            memory: settings.memory,
+            gather_us: u32::try_from(settings.gather.as_micros()).unwrap_or(u32::MAX),
             workers,
         })
     }
+
+    /// The pool of these clients, once per server address.
+    pub(super) fn pools(&self, client: &ClientPool) -> Result<Vec<PlannedPool<Http>>, StreamLoadError> {
+        let unknown =
+            |kind, name| client.wrong(format!(" names the {kind} pool '{name}', which there is not"));
+        let server = self.server.iter().find(|server| server.name == client.server);
+        let server = server.ok_or_else(|| unknown("server", &client.server))?;
+        let urls = self.urls.iter().find(|urls| urls.name == client.urls);
+        let urls = urls.ok_or_else(|| unknown("urls", &client.urls))?;
+        let (url, targets) = server.url()?;
+        let mut requests = Vec::new();
+        for entry in &urls.entry {
+            if entry.chunked && client.write_rate.is_some() {
+                let both = "chunked and write_rate exclude each other";
+                return Err(client.wrong(format!(", path '{}': {both}", entry.path)));
+            }
+            requests.extend(entry.requests(&url)?);
+        }
+        let Some(first) = urls.entry.first() else {
+            let reason = format!("URL pool '{}': it has no entry", urls.name);
+            return Err(StreamLoadError::Scenario(reason));
+        };
+        let tls = client.tls(server, &first.host_name(&url))?;
+        let model = client.model()?;
+        let usual = StatusRange {
+            first: 200,
+            last: 399,
+        };
+        let protocol = Http {
+            requests,
+            statuses: client.status.clone().unwrap_or_else(|| vec![usual]),
+        };
+        let all = client.connections as usize;
+        let pool = |(target, connections)| PlannedPool {
+            name: client.name.clone(),
+            target,
+            tls: tls.clone(),
+            model: match model {
+                Model::Open { per_second } => Model::Open {
+                    per_second: per_second * (connections as f64 / all as f64),
+                },
+                closed => closed,
+            },
+            connections,
+            requests_a_connection: client.requests_a_connection,
+            behaviour: Behaviour {
+                read_bytes_per_second: client.read_rate,
+                write_bytes_per_second: client.write_rate,
+                abort_share: client.abort.unwrap_or(0.0),
+                first_pause_s: client.first_pause.unwrap_or(0.0),
+            },
+            protocol: protocol.clone(),
+        };
+        let shares = shares(all, targets.len()).filter(|connections| *connections > 0);
+        Ok(targets.into_iter().zip(shares).map(pool).collect())
+    }
 }
 
-impl PoolRequest {
-    /// The pool, once per server address.
-    fn resolve(&self) -> Result<Vec<PlannedPool<Http>>, StreamLoadError> {
-        let mut servers = self.servers.clone();
-        if servers.is_empty()
-            && let Some(first) = self.requests.first()
-        {
-            servers.push(address_of(&first.url)?);
-        }
-        let requests: Result<Vec<PlannedRequest>, StreamLoadError> =
-            self.requests.iter().map(OneRequest::plan).collect();
-        let (requests, count) = (requests?, servers.len());
-        let tls = self.tls()?;
-        let shares = shares(self.connections, count);
-        let planned = servers.into_iter().zip(shares).map(|(target, connections)| {
-            let part = connections as f64 / self.connections as f64;
-            PlannedPool {
-                name: self.name.clone(),
-                target,
-                tls: tls.clone(),
-                model: match self.model {
-                    Model::Open { per_second } => Model::Open {
-                        per_second: per_second * part,
-                    },
-                    closed => closed,
-                },
-                connections,
-                requests_a_connection: self.requests_a_connection,
-                behaviour: self.behaviour,
-                protocol: Http {
-                    requests: requests.clone(),
-                    statuses: self.statuses.clone(),
-                },
-            }
-        });
-        Ok(planned.filter(|pool| pool.connections > 0).collect())
+impl ServerPool {
+    /// The scheme, host and port of its URLs, and its addresses.
+    fn url(&self) -> Result<(Url, Vec<SocketAddr>), StreamLoadError> {
+        let scheme = if self.tls { Scheme::Https } else { Scheme::Http };
+        // Without the scope of a link-local address, which is no part of a URL.
+        let name = |first: &SocketAddr| SocketAddr::new(first.ip(), first.port()).to_string();
+        let first = self.addresses.first().map(name);
+        let host = self.host.clone().or(first).unwrap_or_default();
+        let wrong = |error: UrlError| {
+            let reason = format!("server pool '{}': {error}", self.name);
+            StreamLoadError::Scenario(reason)
+        };
+        let url: Url = format!("{scheme}://{host}/").parse().map_err(wrong)?;
+        let addresses = match self.addresses[..] {
+            [] => vec![address_of(&url)?],
+            _ => self.addresses.clone(),
+        };
+        Ok((url, addresses))
+    }
+}
+
+impl ClientPool {
+    fn wrong(&self, reason: impl Display) -> StreamLoadError {
+        StreamLoadError::Scenario(format!("client pool '{}'{reason}", self.name))
     }
 
-    /// TLS settings of an https pool; the name to verify comes from its first request.
-    fn tls(&self) -> Result<Option<PlannedTls>, StreamLoadError> {
-        let first = self.requests.first();
-        let Some(first) = first.filter(|first| first.url.scheme == Scheme::Https) else {
-            return Ok(None);
+    fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<PlannedTls>, StreamLoadError> {
+        let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
+        let settings = TlsSettings {
+            insecure: self.insecure.unwrap_or(false),
+            ca: self.ca.clone(),
+            resumption: self.resumption.unwrap_or(true),
         };
-        let server_name = first.host_name();
-        tls::server_name(&server_name)?;
+        if given && !server.tls {
+            let needs = "insecure, ca and resumption need tls = true of server pool";
+            return Err(self.wrong(format!(": {needs} '{}'", server.name)));
+        }
+        if settings.insecure && settings.ca.is_some() {
+            return Err(self.wrong(": insecure and ca exclude each other"));
+        }
+        if !server.tls {
+            return Ok(None);
+        }
+        tls::server_name(host)?;
         Ok(Some(PlannedTls {
-            server_name,
-            settings: self.tls.clone(),
+            server_name: host.to_owned(),
+            settings,
         }))
     }
+
+    fn model(&self) -> Result<Model, StreamLoadError> {
+        match (self.rate, self.think) {
+            (Some(_), Some(_)) => {
+                Err(self.wrong(": rate (open loop) and think (closed loop) exclude each other"))
+            }
+            (Some(per_second), None) => Ok(Model::Open { per_second }),
+            (None, think) => Ok(Model::Closed {
+                think_s: think.unwrap_or(0.0),
+            }),
+        }
+    }
 }
 
-impl OneRequest {
+impl UrlEntry {
     /// The requested host: the `Host` field without its port, or the host of the URL.
-    fn host_name(&self) -> String {
-        let field = self
-            .fields
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    fn host_name(&self, url: &Url) -> String {
+        let mut fields = self.headers.iter();
+        let field = fields.find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let given = field.and_then(|(_, host)| format!("https://{}/", host.trim()).parse::<Url>().ok());
-        given.map_or_else(|| self.url.host.clone(), |url| url.host)
+        given.map_or_else(|| url.host.clone(), |url| url.host)
     }
 
-    fn plan(&self) -> Result<PlannedRequest, StreamLoadError> {
-        let host = self.url.authority();
-        let mut fields = self.fields.clone();
+    /// The requests of an entry: one, or one per size class.
+    fn requests(&self, url: &Url) -> Result<Vec<PlannedRequest>, StreamLoadError> {
+        let body = self.planned_body()?;
+        if self.expect_continue && body == PlannedBody::Nothing {
+            return Err(self.wrong("expect_continue needs a body"));
+        }
+        let weight = self.weight.unwrap_or(1.0);
+        if weight <= 0.0 || !weight.is_finite() {
+            return Err(self.wrong("a weight must be more than 0"));
+        }
+        let Some(sizes) = &self.sizes else {
+            return Ok(vec![self.request(url, &self.path, weight, &body)?]);
+        };
+        if !self.path.contains("{size}") {
+            return Err(self.wrong(WITHOUT_PATH));
+        }
+        let classes = sizes.classes().map_err(|reason| self.wrong(&reason))?;
+        let weight = weight / classes.len() as f64;
+        let path = |size: &u64| self.path.replace("{size}", &size.to_string());
+        let request = |size| self.request(url, &path(size), weight, &body);
+        classes.iter().map(request).collect()
+    }
+
+    fn request(
+        &self,
+        server: &Url,
+        path: &str,
+        weight: f64,
+        body: &PlannedBody,
+    ) -> Result<PlannedRequest, StreamLoadError> {
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let url = format!("http://h{slash}{path}").parse::<Url>();
+        let target = url.map_err(|error| self.wrong(&error.to_string()))?.target;
+        let usual = if body.bytes().is_some() { "POST" } else { "GET" };
+        let method = self.method.as_deref().unwrap_or(usual);
+        let mut fields = self.headers.clone();
         if self.expect_continue {
             fields.push(("Expect".to_owned(), "100-continue".to_owned()));
         }
         let head = |keep_alive| -> Result<String, StreamLoadError> {
             let request = Request {
-                method: &self.method,
-                target: &self.url.target,
-                host: &host,
+                method,
+                target: &target,
+                host: &server.authority(),
                 fields: &fields,
-                body: match self.body.bytes() {
+                body: match body.bytes() {
                     None => Framing::None,
                     Some(_) if self.chunked => Framing::Chunked,
                     Some(bytes) => Framing::Length(bytes),
@@ -206,20 +255,39 @@ impl OneRequest {
             Ok(String::from_utf8_lossy(&request.head()?).into_owned())
         };
         Ok(PlannedRequest {
-            weight: self.weight,
-            method: self.method.clone(),
-            target: self.url.target.clone(),
+            weight,
+            method: method.to_owned(),
             head: head(true)?,
             last_head: head(false)?,
-            body: self.body.clone(),
+            body: body.clone(),
             chunked: self.chunked,
             expect_continue: self.expect_continue,
             promise: if self.check {
-                Promise::of(&self.url.target)
+                Promise::of(&target)
             } else {
                 Promise::Anything
             },
+            target,
         })
+    }
+
+    fn planned_body(&self) -> Result<PlannedBody, StreamLoadError> {
+        match (&self.body, &self.body_file, self.body_size) {
+            (None, None, None) => Ok(PlannedBody::Nothing),
+            (Some(text), None, None) => Ok(PlannedBody::Text(text.clone())),
+            (None, Some(path), None) => match std::fs::metadata(path) {
+                Ok(found) => Ok(PlannedBody::File {
+                    path: path.clone(),
+                    bytes: found.len(),
+                }),
+                Err(error) => Err(StreamLoadError::Body {
+                    path: path.clone(),
+                    error,
+                }),
+            },
+            (None, None, Some(bytes)) => Ok(PlannedBody::Generated { bytes }),
+            _ => Err(self.wrong("body, body_file and body_size exclude each other")),
+        }
     }
 }
 
@@ -263,35 +331,8 @@ mod tests {
     use super::*;
     use crate::sources::OTHER_DESCRIPTORS;
 
-    fn request(url: &str, connections: usize) -> HttpRequest {
-        HttpRequest {
-            pools: vec![PoolRequest {
-                name: "main".to_owned(),
-                servers: Vec::new(),
-                requests: vec![OneRequest {
-                    weight: 1.0,
-                    url: url.parse().unwrap(),
-                    method: "GET".to_owned(),
-                    fields: Vec::new(),
-                    body: PlannedBody::Nothing,
-                    chunked: false,
-                    expect_continue: false,
-                    check: true,
-                }],
-                connections,
-                model: Model::Closed { think_s: 0.0 },
-                requests_a_connection: None,
-                behaviour: Behaviour::default(),
-                statuses: vec![StatusRange {
-                    first: 200,
-                    last: 399,
-                }],
-                sources: None,
-                align: Align::Kernel,
-                tls: TlsSettings::default(),
-            }],
-            phases: Vec::new(),
-            requests: None,
+    fn settings() -> RunSettings {
+        RunSettings {
             workers: WorkerRequest {
                 steering: None,
                 buckets: None,
@@ -311,20 +352,36 @@ mod tests {
         }
     }
 
+    fn scenario(url: &str, connections: u64) -> Scenario {
+        let client = ClientPool {
+            connections,
+            ..ClientPool::default()
+        };
+        let entry = UrlEntry {
+            check: true,
+            ..UrlEntry::default()
+        };
+        Scenario::of_url(&url.parse().unwrap(), client, entry)
+    }
+
+    fn plan(scenario: &Scenario) -> StreamPlan<Http> {
+        scenario.plan(&settings()).unwrap()
+    }
+
     #[test]
     fn a_million_connections_take_as_many_descriptor_tables_as_they_need() {
-        let plan = request("http://127.0.0.1:8080/", 1_000_000).resolve().unwrap();
-        assert_eq!((plan.workers.len(), plan.connections()), (52, 1_000_000));
-        for worker in &plan.workers {
+        let many = plan(&scenario("http://127.0.0.1:8080/", 1_000_000));
+        assert_eq!((many.workers.len(), many.connections()), (52, 1_000_000));
+        for worker in &many.workers {
             assert!(worker.own_descriptors && worker.connections() <= 20_000 - OTHER_DESCRIPTORS);
         }
-        let few = request("http://127.0.0.1:8080/", 1).resolve().unwrap();
+        let few = plan(&scenario("http://127.0.0.1:8080/", 1));
         assert_eq!((few.workers.len(), few.workers[0].own_descriptors), (1, false));
     }
 
     #[test]
     fn a_plan_reads_back_as_it_was_written() {
-        let plan = request("http://[::1]:8080/size/1KiB", 100).resolve().unwrap();
+        let plan = plan(&scenario("http://[::1]:8080/size/1KiB", 100));
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<StreamPlan<Http>>(&text).unwrap(), plan);
         let planned = &plan.pools[0].protocol.requests[0];
@@ -339,10 +396,10 @@ mod tests {
 
     #[test]
     fn several_servers_share_connections_and_rate() {
-        let mut request = request("http://example.org/", 9);
-        request.pools[0].servers = vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()];
-        request.pools[0].model = Model::Open { per_second: 90.0 };
-        let plan = request.resolve().unwrap();
+        let mut scenario = scenario("http://example.org/", 9);
+        scenario.server[0].addresses = vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()];
+        scenario.client[0].rate = Some(90.0);
+        let plan = plan(&scenario);
         let parts: Vec<(usize, Model)> = plan
             .pools
             .iter()
@@ -370,18 +427,15 @@ mod tests {
             ("https://127.0.0.1/", Some("example.org:8443"), "example.org"),
             ("https://[::1]:8443/", Some("[2001:db8::1]:443"), "2001:db8::1"),
         ] {
-            let mut request = request(url, 1);
-            request.pools[0].servers = vec!["127.0.0.1:1".parse().unwrap()];
+            let mut scenario = scenario(url, 1);
+            scenario.server[0].addresses = vec!["127.0.0.1:1".parse().unwrap()];
             let field = field.map(|host| ("host".to_owned(), host.to_owned()));
-            request.pools[0].requests[0].fields.extend(field);
-            let planned = request.resolve().unwrap().pools[0].tls.clone().unwrap();
+            scenario.urls[0].entry[0].headers.extend(field);
+            let planned = plan(&scenario).pools[0].tls.clone().unwrap();
             assert_eq!(planned.server_name, name, "{url}");
             assert!(planned.settings.resumption && !planned.settings.insecure);
         }
-        assert_eq!(
-            request("http://127.0.0.1/", 1).resolve().unwrap().pools[0].tls,
-            None
-        );
+        assert_eq!(plan(&scenario("http://127.0.0.1/", 1)).pools[0].tls, None);
     }
 
     #[test]

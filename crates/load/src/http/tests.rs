@@ -1,14 +1,15 @@
 //! The generator against scripted servers in a simulated network: TLS in arbitrary segments, failed handshakes, and
 //! bodies that wait for 100 Continue.
 
-use super::plan::{Http, PlannedBody, StatusRange};
-use super::resolve::{HttpRequest, OneRequest, PoolRequest};
+use super::plan::Http;
+use super::resolve::RunSettings;
+use super::scenario::{ClientPool, Scenario, UrlEntry};
 use crate::failure::Failure;
-use crate::sources::{Align, WorkerRequest};
+use crate::sources::WorkerRequest;
 use crate::streams::tls::{certificate, server_configuration};
 use crate::streams::{
-    Behaviour, Common, Counts, Generator, LiveCounters, Model, Outcome, PhaseTimes, RequestCounts, Slot,
-    Terms, Timeouts, TlsLoaded, TlsSettings,
+    Common, Counts, Generator, LiveCounters, Outcome, PhaseTimes, RequestCounts, Slot, StreamPlan, Terms,
+    Timeouts, TlsLoaded,
 };
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::crew::Job;
@@ -119,35 +120,19 @@ impl Handler for Server {
 }
 
 /// One request on one connection, with the test's changes.
-fn request(url: &str) -> HttpRequest {
-    HttpRequest {
-        pools: vec![PoolRequest {
-            name: "main".to_owned(),
-            servers: vec![SERVER.parse().unwrap()],
-            requests: vec![OneRequest {
-                weight: 1.0,
-                url: url.parse().unwrap(),
-                method: "GET".to_owned(),
-                fields: Vec::new(),
-                body: PlannedBody::Nothing,
-                chunked: false,
-                expect_continue: false,
-                check: false,
-            }],
-            connections: 1,
-            model: Model::Closed { think_s: 0.0 },
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            statuses: vec![StatusRange {
-                first: 200,
-                last: 299,
-            }],
-            sources: None,
-            align: Align::Kernel,
-            tls: TlsSettings::default(),
-        }],
-        phases: Vec::new(),
-        requests: Some(3),
+fn scenario(url: &str) -> Scenario {
+    let client = ClientPool {
+        connections: 1,
+        ..ClientPool::default()
+    };
+    let mut scenario = Scenario::of_url(&url.parse().unwrap(), client, UrlEntry::default());
+    scenario.server[0].addresses = vec![SERVER.parse().unwrap()];
+    scenario.requests = Some(3);
+    scenario
+}
+
+fn plan(scenario: &Scenario) -> StreamPlan<Http> {
+    let settings = RunSettings {
         workers: WorkerRequest {
             steering: None,
             buckets: None,
@@ -164,7 +149,8 @@ fn request(url: &str) -> HttpRequest {
         engine: None,
         memory: MemoryPolicy::FirstTouch,
         gather: Duration::ZERO,
-    }
+    };
+    scenario.plan(&settings).unwrap()
 }
 
 /// The result of a run.
@@ -190,7 +176,7 @@ impl Ran {
 }
 
 /// Runs the generator to its end; both sides receive at most this many bytes at a time.
-fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, piece: usize) -> Ran {
+fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piece: usize) -> Ran {
     let network = Network::new(NetworkSettings::default());
     let listener = network.listener(SERVER.parse().unwrap()).unwrap();
     let (server_seat, client_seat) = (network.seat(), network.seat());
@@ -204,7 +190,7 @@ fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, pi
         stream_buffer_bytes: piece,
         ..EngineSettings::default()
     };
-    let plan = request.resolve().unwrap();
+    let plan = plan(scenario);
     let common = Arc::new(Common {
         terms: Terms::of_plan(&plan).unwrap(),
         stop: Arc::default(),
@@ -244,10 +230,10 @@ fn ok(heard: &mut Vec<u8>) -> Says {
 fn over_tls_in_pieces_of_any_size_requests_are_answered() {
     let (file, certificate, key) = certificate(&["server.example"]);
     for piece in (1..64).chain([1_000, 65_536]) {
-        let mut request = request("https://server.example/");
-        request.pools[0].tls.ca = Some(file.path().to_owned());
+        let mut scenario = scenario("https://server.example/");
+        scenario.client[0].ca = Some(file.path().to_owned());
         let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-        let ran = run(&request, Some(server), ok, piece);
+        let ran = run(&scenario, Some(server), ok, piece);
         assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]), "{piece}");
         assert_eq!(ran.counts().connections.open_at_end, 1);
         assert_eq!((ran.tls().handshakes_full, ran.tls().verified), (1, true));
@@ -276,14 +262,14 @@ fn large_bodies_go_encrypted_as_the_server_takes_them() {
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     for (method, chunked) in [("POST", false), ("PUT", true)] {
-        let mut request = request("https://server.example/");
-        request.pools[0].tls.ca = Some(file.path().to_owned());
-        let one = &mut request.pools[0].requests[0];
-        one.method = method.to_owned();
-        one.body = PlannedBody::Generated { bytes: 1_000_000 };
+        let mut scenario = scenario("https://server.example/");
+        scenario.client[0].ca = Some(file.path().to_owned());
+        let one = &mut scenario.urls[0].entry[0];
+        one.method = Some(method.to_owned());
+        one.body_size = Some(1_000_000);
         one.chunked = chunked;
         let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-        let ran = run(&request, Some(server), whole, 65_536);
+        let ran = run(&scenario, Some(server), whole, 65_536);
         assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]), "{method}");
         assert!(ran.counts().bytes.sent > 3_000_000);
     }
@@ -308,12 +294,12 @@ fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
         Says::Bytes("ok")
     }
     let (file, certificate, key) = certificate(&["server.example"]);
-    let mut request = request("https://server.example/");
-    request.pools[0].tls.ca = Some(file.path().to_owned());
-    request.pools[0].requests[0].method = "POST".to_owned();
-    request.pools[0].requests[0].body = PlannedBody::Generated { bytes: 1_000_000 };
+    let mut scenario = scenario("https://server.example/");
+    scenario.client[0].ca = Some(file.path().to_owned());
+    scenario.urls[0].entry[0].method = Some("POST".to_owned());
+    scenario.urls[0].entry[0].body_size = Some(1_000_000);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let ran = run(&request, Some(server), eager, 65_536);
+    let ran = run(&scenario, Some(server), eager, 65_536);
     assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
     assert_eq!(ran.counts().connections.opened, 1);
 }
@@ -330,11 +316,11 @@ fn connections_that_open_again_resume_their_sessions() {
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     for (resumption, full) in [(true, 1), (false, 3)] {
-        let mut request = request("https://server.example/");
-        request.pools[0].tls.ca = Some(file.path().to_owned());
-        request.pools[0].tls.resumption = resumption;
+        let mut scenario = scenario("https://server.example/");
+        scenario.client[0].ca = Some(file.path().to_owned());
+        scenario.client[0].resumption = Some(resumption);
         let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-        let ran = run(&request, Some(server), closing, 65_536);
+        let ran = run(&scenario, Some(server), closing, 65_536);
         assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
         let tls = ran.tls();
         assert_eq!((tls.handshakes_full, tls.handshakes_resumed), (full, 3 - full));
@@ -360,14 +346,14 @@ fn only_an_end_by_the_servers_word_completes_an_answer_without_a_length() {
         (told as Script, 3, vec![]),
         (cut as Script, 0, vec![("closed_early", 3)]),
     ] {
-        let mut request = request("https://server.example/");
-        request.pools[0].tls.ca = Some(file.path().to_owned());
+        let mut scenario = scenario("https://server.example/");
+        scenario.client[0].ca = Some(file.path().to_owned());
         let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-        let ran = run(&request, Some(server), script, 65_536);
+        let ran = run(&scenario, Some(server), script, 65_536);
         assert_eq!((ran.requests.ok, ran.failures()), (okay, failures));
     }
     // Without TLS, end of stream is the only end marker.
-    let ran = run(&request("http://server.example/"), None, cut, 65_536);
+    let ran = run(&scenario("http://server.example/"), None, cut, 65_536);
     assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
 }
 
@@ -393,9 +379,9 @@ fn handshakes_come_to_nothing_under_names_of_their_own() {
         (None, gone as Script, Failure::ClosedEarly),
         (Some(server), ok as Script, Failure::CertificateRefused),
     ] {
-        let mut request = request("https://server.example/");
-        request.pools[0].tls.ca = Some(file.path().to_owned());
-        let ran = run(&request, tls, script, 65_536);
+        let mut scenario = scenario("https://server.example/");
+        scenario.client[0].ca = Some(file.path().to_owned());
+        let ran = run(&scenario, tls, script, 65_536);
         let connections = &ran.counts().connections;
         let opened = (connections.opened, connections.open_at_end);
         assert_eq!(opened, (0, 0), "{failure:?}");
@@ -406,13 +392,13 @@ fn handshakes_come_to_nothing_under_names_of_their_own() {
 }
 
 /// A request whose body waits for 100 Continue.
-fn waiting(url: &str) -> HttpRequest {
-    let mut request = request(url);
-    let one = &mut request.pools[0].requests[0];
-    one.method = "POST".to_owned();
-    one.body = PlannedBody::Text("body".to_owned());
+fn waiting(url: &str) -> Scenario {
+    let mut scenario = scenario(url);
+    let one = &mut scenario.urls[0].entry[0];
+    one.method = Some("POST".to_owned());
+    one.body = Some("body".to_owned());
     one.expect_continue = true;
-    request
+    scenario
 }
 
 /// Whether the bytes received are the complete head, or head and body.
@@ -472,9 +458,9 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
         for piece in [1, 7, 65_536] {
             for tls in [None, Some(Arc::clone(&server))] {
                 let scheme = if tls.is_some() { "https" } else { "http" };
-                let mut request = waiting(&format!("{scheme}://server.example/"));
-                request.pools[0].tls.ca = Some(file.path().to_owned());
-                let ran = run(&request, tls, script, piece);
+                let mut scenario = waiting(&format!("{scheme}://server.example/"));
+                scenario.client[0].ca = tls.as_ref().map(|_| file.path().to_owned());
+                let ran = run(&scenario, tls, script, piece);
                 let counts = &ran.requests;
                 assert_eq!((counts.ok, ran.failures()), (3, vec![]), "{scheme} {piece}");
                 let fates = [counts.continued, counts.body_refused, counts.continue_timeouts];
@@ -483,7 +469,7 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
                 assert_eq!(group.tally.counts.connections.opened, opened);
                 let latency = group.tally.histograms.latency.summary().unwrap();
                 assert_eq!(latency.min_ns >= 1_000_000_000, takes);
-                let plan = request.resolve().unwrap();
+                let plan = plan(&scenario);
                 let head = plan.pools[0].protocol.requests[0].head.len() as u64;
                 let body = if expected[1] > 0 { 0 } else { 4 };
                 assert_eq!(group.tally.counts.bytes.sent, 3 * (head + body), "{scheme}");

@@ -1,7 +1,7 @@
 //! Text report of a packet run, and its metrics.
 
 use super::loaded::PacketsLoaded;
-use crate::report::{finish, number, percentile};
+use crate::report::{fewer, more, number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -13,21 +13,16 @@ impl Measurement for PacketsLoaded {
         Metric::higher("rate", "rate", Show::PerSecond, "frames sent per second", |run| {
             run.frames_per_s.map(Sample::Number)
         }),
-        Metric::higher(
-            "sent",
-            "sent",
-            Show::Count,
-            "frames accepted by the link",
-            |run| number(run.sent),
-        ),
-        Metric::lower(
+        more("sent", "sent", "frames accepted by the link", |run| {
+            number(run.sent)
+        }),
+        fewer(
             "unsent",
             "unsent",
-            Show::Count,
             "frames on the schedule that were not sent",
             |run| number(run.unsent),
         ),
-        Metric::lower("dropped", "dropped", Show::Count, "frames not sent", |run| {
+        fewer("dropped", "dropped", "frames not sent", |run| {
             number(run.dropped.values().sum())
         }),
         Metric::higher(
@@ -37,46 +32,28 @@ impl Measurement for PacketsLoaded {
             "bytes of frames sent, without frame check sequence",
             |run| number(run.sent_bytes),
         ),
-        Metric::lower("waits", "waits", Show::Count, "times the link was full", |run| {
+        fewer("waits", "waits", "times the link was full", |run| {
             number(run.waits_for_room)
         }),
-        Metric::lower(
+        fewer(
             "cut_short",
             "cut short",
-            Show::Count,
             "frames sent truncated, as captured",
             |run| number(run.sent_cut_short),
         ),
-        Metric::lower(
-            "lag_p50",
-            "lag p50",
-            Show::Nanoseconds,
-            "median schedule lag",
-            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p50_ns),
-        ),
-        Metric::lower(
-            "lag_p99",
-            "lag p99",
-            Show::Nanoseconds,
-            "99th percentile schedule lag",
-            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
-        ),
-        Metric::lower(
-            "lag_max",
-            "lag max",
-            Show::Nanoseconds,
-            "maximum schedule lag",
-            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.max_ns),
-        ),
+        time("lag_p50", "lag p50", "median schedule lag", |run| {
+            percentile(run.schedule_lag, |times| times.p50_ns)
+        }),
+        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
+            percentile(run.schedule_lag, |times| times.p99_ns)
+        }),
+        time("lag_max", "lag max", "maximum schedule lag", |run| {
+            percentile(run.schedule_lag, |times| times.max_ns)
+        }),
     ];
 
     fn described(&self) -> Page {
         let rate = quantity::or_missing(self.frames_per_s, quantity::rate);
-        let page = Page {
-            subject: "Packet load".to_owned(),
-            headline: format!("{rate} frames to {}", self.link),
-            ..Page::default()
-        };
         let (frames, bytes) = (quantity::count(self.sent), quantity::bytes(self.sent_bytes));
         let took = quantity::duration(self.sending_s * 1e9);
         let streams = self.streams.iter().filter(|_| self.streams.len() > 1);
@@ -112,6 +89,7 @@ impl Measurement for PacketsLoaded {
                     .map(|faults| format!("faults of {}: {}", self.link, counted(faults))),
             );
         let limited = self.limited_by.as_ref().map(|why| format!("limited by {why}"));
-        finish(page, section, limited)
+        let headline = format!("{rate} frames to {}", self.link);
+        page("Packet load", headline, section, limited)
     }
 }

@@ -11,6 +11,9 @@ use thiserror::Error;
 /// Why a generator could not be planned, started or finished.
 #[derive(Debug, Error)]
 pub enum StreamLoadError {
+    /// Invalid or inconsistent pools, paths or phases; the message names them.
+    #[error("{0}")]
+    Scenario(String),
     /// An invalid request.
     #[error(transparent)]
     Request(#[from] OutgoingError),

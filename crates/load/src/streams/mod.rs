@@ -13,6 +13,7 @@ mod loaded;
 mod phases;
 mod plan;
 mod protocol;
+mod report;
 mod run;
 mod sum;
 pub(crate) mod tls;

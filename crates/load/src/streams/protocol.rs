@@ -19,7 +19,8 @@ use std::time::Duration;
 /// is a pool's part of the plan; every worker reads what [`prepare`](Self::prepare) returns.
 ///
 /// The methods operate on the current exchange of a connection and are not called without one. They move `deadline`, at
-/// which [`expired`](Self::expired) is called.
+/// which [`expired`](Self::expired) is called; it is cleared when the exchange is complete. In [`Context::counts`] the
+/// protocol counts `requests.sent`, `bytes.sent` and `bytes.body`; everything else is counted for it.
 pub trait StreamProtocol:
     Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {

@@ -1,12 +1,12 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
-use crate::report::{finish, number, percentile};
+use crate::report::{by_generator, columns, fewer, more, number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Cell, Table};
 
 /// Maximum number of stalled connections in the report; the JSON document has more.
 const STALLS_SHOWN: usize = 8;
@@ -30,7 +30,7 @@ impl Measurement for TcpLoaded {
             |run| Some(Sample::Number(run.received_gbit_per_second)),
         )
         .unit("Gbit/s"),
-        Metric::lower("stalls", "stalls", Show::Count, "stalls of connections", |run| {
+        fewer("stalls", "stalls", "stalls of connections", |run| {
             number(run.total.stalls)
         }),
         Metric::lower(
@@ -47,41 +47,27 @@ impl Measurement for TcpLoaded {
             "Gbit per CPU second of this end",
             |run| run.gbit_per_cpu_second.map(Sample::Number),
         ),
-        Metric::higher("opened", "opened", Show::Count, "connections opened", |run| {
+        more("opened", "opened", "connections opened", |run| {
             number(run.total.opened)
         }),
-        Metric::higher(
-            "open",
-            "open",
-            Show::Count,
-            "connections open at the end",
-            |run| number(run.total.open_at_end),
-        ),
-        Metric::lower(
-            "stalled",
-            "stalled",
-            Show::Count,
-            "connections stalled at the end",
-            |run| number(run.total.stalled_at_end),
-        ),
-        Metric::lower(
+        more("open", "open", "connections open at the end", |run| {
+            number(run.total.open_at_end)
+        }),
+        fewer("stalled", "stalled", "connections stalled at the end", |run| {
+            number(run.total.stalled_at_end)
+        }),
+        fewer(
             "undrained",
             "undrained",
-            Show::Count,
             "connections that the server did not close in time",
             |run| number(run.total.undrained),
         ),
-        Metric::lower(
-            "retransmitted",
-            "sent again",
-            Show::Count,
-            "segments retransmitted",
-            |run| number(run.total.retransmitted),
-        ),
-        Metric::lower(
+        fewer("retransmitted", "sent again", "segments retransmitted", |run| {
+            number(run.total.retransmitted)
+        }),
+        fewer(
             "out_of_order",
             "disorder",
-            Show::Count,
             "segments received out of order",
             |run| number(run.total.out_of_order),
         ),
@@ -102,20 +88,15 @@ impl Measurement for TcpLoaded {
         Metric::higher("received", "received", Show::Bytes, "bytes received", |run| {
             number(run.total.received_bytes)
         }),
-        Metric::lower(
+        time(
             "connect_p99",
             "opening p99",
-            Show::Nanoseconds,
             "99th percentile time to open a connection",
-            |run| percentile(run.connect.as_ref(), |summary| summary.p99_ns),
+            |run| percentile(run.connect, |times| times.p99_ns),
         ),
-        Metric::lower(
-            "lag_p99",
-            "lag p99",
-            Show::Nanoseconds,
-            "99th percentile schedule lag",
-            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
-        ),
+        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
+            percentile(run.schedule_lag, |times| times.p99_ns)
+        }),
     ];
 
     fn described(&self) -> Page {
@@ -125,20 +106,12 @@ impl Measurement for TcpLoaded {
             quantity::fixed(self.received_gbit_per_second, 3),
             self.plan.target
         );
-        let page = Page {
-            subject: "TCP load".to_owned(),
-            headline,
-            ..Page::default()
-        };
         let section = Section::new("")
             .notes(self.moved())
             .notes(self.troubles())
             .table(self.stalls());
-        let limited = self
-            .limited_by
-            .as_ref()
-            .map(|why| format!("limited by the generator: {why}"));
-        finish(page, section, limited)
+        let limited = self.limited_by.as_deref().map(by_generator);
+        page("TCP load", headline, section, limited)
     }
 }
 
@@ -183,8 +156,7 @@ impl TcpLoaded {
         }
         for (what, failures) in [("not opened", &total.not_opened), ("broken", &total.broken)] {
             for (failure, count) in failures.occurred() {
-                let name = failure.name().replace('_', " ");
-                lines.push(format!("{what}: {} {name}", quantity::count(count)));
+                lines.push(format!("{what}: {} {}", quantity::count(count), failure.words()));
             }
         }
         lines.extend(self.rates.map(|rates| {
@@ -196,12 +168,7 @@ impl TcpLoaded {
     }
 
     fn stalls(&self) -> Table {
-        let mut table = Table::new(vec![
-            Column::left("stood still"),
-            Column::right("since"),
-            Column::right("for"),
-            Column::right("bytes"),
-        ]);
+        let mut table = columns(["stood still", "since", "for", "bytes"]);
         for stall in self.stalled.iter().take(STALLS_SHOWN) {
             let to_the_end = if stall.ended { "" } else { ", to the end" };
             let [since, lasted] =

@@ -1,12 +1,12 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
-use crate::report::{finish, number, percentile, times};
+use crate::report::{by_generator, columns, fewer, more, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Better, Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Cell, Table};
 
 /// Maximum number of source addresses in the report; the JSON document has all.
 const SOURCES_SHOWN: usize = 16;
@@ -18,49 +18,38 @@ impl UdpLoaded {
 
     fn datagrams(&self) -> Table {
         let total = &self.total;
-        let mut table = Table::new(vec![
-            Column::left("datagrams"),
-            Column::right("count"),
-            Column::right("a second"),
-        ]);
-        let mut row = |name: &str, count: u64| {
-            let rate = Cell::shown(Some(self.per_second(count)), quantity::rate);
-            table.row([Cell::from(name), Cell::count(count), rate]);
-        };
-        for (name, count, always) in [
-            ("sent", total.sent, true),
-            ("returned", total.returned, true),
-            ("lost", total.lost, true),
-            ("duplicated", total.duplicated, false),
-            ("reordered", total.reordered, false),
-            ("corrupted", total.corrupted, false),
-            ("too late", total.too_late, false),
-            ("on schedule, unsent", total.unsent, false),
-        ] {
-            if always || count > 0 {
-                row(name, count);
-            }
-        }
-        for (what, causes) in [
+        let others = [
+            ("duplicated", total.duplicated),
+            ("reordered", total.reordered),
+            ("corrupted", total.corrupted),
+            ("too late", total.too_late),
+            ("on schedule, unsent", total.unsent),
+        ];
+        let others = others.map(|(name, count)| (name.to_owned(), count));
+        let causes = [
             ("answered", &total.errors),
             ("refused", &total.refused),
             ("answered by ICMP", &total.network_errors),
-        ] {
-            for (cause, count) in causes {
-                row(&format!("{what}: {cause}"), *count);
-            }
-        }
-        table
+        ];
+        let causes = causes.into_iter().flat_map(|(what, causes)| {
+            let causes = causes.iter();
+            causes.map(move |(cause, count)| (format!("{what}: {cause}"), *count))
+        });
+        let always = [
+            ("sent", total.sent),
+            ("returned", total.returned),
+            ("lost", total.lost),
+        ];
+        rates(
+            "datagrams",
+            self.sending_s,
+            &always,
+            others.into_iter().chain(causes),
+        )
     }
 
     fn by_source(&self) -> Table {
-        let mut table = Table::new(vec![
-            Column::left("source"),
-            Column::right("bucket"),
-            Column::right("sockets"),
-            Column::right("sent"),
-            Column::right("returned"),
-        ]);
+        let mut table = columns(["source", "bucket", "sockets", "sent", "returned"]);
         for source in self.sources.iter().take(SOURCES_SHOWN) {
             table.row([
                 Cell::from(source.address.to_string()),
@@ -97,89 +86,51 @@ impl Measurement for UdpLoaded {
             "share of sent datagrams not answered",
             |run| (run.total.sent > 0).then(|| Sample::Number(run.total.lost as f64 / run.total.sent as f64)),
         ),
-        Metric::lower(
-            "p99",
-            "p99",
-            Show::Nanoseconds,
-            "99th percentile round trip",
-            |run| percentile(run.round_trip.as_ref(), |summary| summary.p99_ns),
-        ),
-        Metric::lower("p50", "p50", Show::Nanoseconds, "median round trip", |run| {
-            percentile(run.round_trip.as_ref(), |summary| summary.p50_ns)
+        time("p99", "p99", "99th percentile round trip", |run| {
+            percentile(run.round_trip, |times| times.p99_ns)
         }),
-        Metric::lower(
-            "p90",
-            "p90",
-            Show::Nanoseconds,
-            "90th percentile round trip",
-            |run| percentile(run.round_trip.as_ref(), |summary| summary.p90_ns),
-        ),
-        Metric::lower(
-            "p999",
-            "p99.9",
-            Show::Nanoseconds,
-            "99.9th percentile round trip",
-            |run| percentile(run.round_trip.as_ref(), |summary| summary.p999_ns),
-        ),
-        Metric::lower("max", "longest", Show::Nanoseconds, "maximum round trip", |run| {
-            percentile(run.round_trip.as_ref(), |summary| summary.max_ns)
+        time("p50", "p50", "median round trip", |run| {
+            percentile(run.round_trip, |times| times.p50_ns)
         }),
-        Metric::lower(
-            "lag_p99",
-            "lag p99",
-            Show::Nanoseconds,
-            "99th percentile schedule lag",
-            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
-        ),
-        Metric::higher(
-            "sent",
-            "sent",
-            Show::Count,
-            "datagrams accepted by the kernel",
-            |run| number(run.total.sent),
-        ),
-        Metric::higher(
-            "returned",
-            "returned",
-            Show::Count,
-            "answers, duplicates excluded",
-            |run| number(run.total.returned),
-        ),
-        Metric::lower(
-            "duplicated",
-            "duplicated",
-            Show::Count,
-            "duplicate answers",
-            |run| number(run.total.duplicated),
-        ),
-        Metric::lower(
+        time("p90", "p90", "90th percentile round trip", |run| {
+            percentile(run.round_trip, |times| times.p90_ns)
+        }),
+        time("p999", "p99.9", "99.9th percentile round trip", |run| {
+            percentile(run.round_trip, |times| times.p999_ns)
+        }),
+        time("max", "longest", "maximum round trip", |run| {
+            percentile(run.round_trip, |times| times.max_ns)
+        }),
+        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
+            percentile(run.schedule_lag, |times| times.p99_ns)
+        }),
+        more("sent", "sent", "datagrams accepted by the kernel", |run| {
+            number(run.total.sent)
+        }),
+        more("returned", "returned", "answers, duplicates excluded", |run| {
+            number(run.total.returned)
+        }),
+        fewer("duplicated", "duplicated", "duplicate answers", |run| {
+            number(run.total.duplicated)
+        }),
+        fewer(
             "reordered",
             "reordered",
-            Show::Count,
             "answers overtaken by a later one",
             |run| number(run.total.reordered),
         ),
-        Metric::lower(
-            "corrupted",
-            "corrupted",
-            Show::Count,
-            "answers that fail their check",
-            |run| number(run.total.corrupted),
-        ),
-        Metric::lower(
+        fewer("corrupted", "corrupted", "answers that fail their check", |run| {
+            number(run.total.corrupted)
+        }),
+        fewer(
             "unsent",
             "unsent",
-            Show::Count,
             "datagrams on the schedule that were not sent",
             |run| number(run.total.unsent),
         ),
-        Metric::lower(
-            "refused",
-            "refused",
-            Show::Count,
-            "datagrams refused by the kernel",
-            |run| number(run.total.refused.values().sum()),
-        ),
+        fewer("refused", "refused", "datagrams refused by the kernel", |run| {
+            number(run.total.refused.values().sum())
+        }),
         Metric::new(
             "sockets",
             "sockets",
@@ -204,23 +155,13 @@ impl Measurement for UdpLoaded {
             ))
             .notes(self.engine_reason.as_ref().map(|reason| format!("({reason})")))
             .table(self.datagrams())
-            .notes(times("round trip", self.round_trip.as_ref()))
-            .notes(times("schedule lag", self.schedule_lag.as_ref()))
+            .notes(times("round trip", self.round_trip))
+            .notes(times("schedule lag", self.schedule_lag))
             .table(self.by_source())
             .notes(hidden);
-        let page = Page {
-            subject: "UDP load".to_owned(),
-            headline: format!(
-                "{} datagrams to {}",
-                quantity::rate(self.per_second(self.total.sent)),
-                self.target
-            ),
-            ..Page::default()
-        };
-        let limited = self
-            .limited_by
-            .as_ref()
-            .map(|why| format!("limited by the generator: {why}"));
-        finish(page, section, limited)
+        let rate = quantity::rate(self.per_second(self.total.sent));
+        let headline = format!("{rate} datagrams to {}", self.target);
+        let limited = self.limited_by.as_deref().map(by_generator);
+        page("UDP load", headline, section, limited)
     }
 }

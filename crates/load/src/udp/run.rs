@@ -123,7 +123,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
     /// Memory placement of a worker.
     fn memory(&self, place: usize) -> Option<WorkerMemory> {
         let ready = self.ready[place].get()?;
-        Some(ready.buffers.told(self.plan.memory, self.plan.buffer_memory))
+        Some(ready.buffers.report(self.plan.memory, self.plan.buffer_memory))
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoaded {

@@ -18,8 +18,8 @@ pub struct QuantityError(String);
 /// When the word is no number, or has another unit.
 pub fn parse_rate(word: &str) -> Result<f64, QuantityError> {
     let bare = word.trim();
-    let (decimal, multiplier) = RATE.single(bare.strip_suffix("/s").unwrap_or(bare), bare)?;
-    Ok(decimal.mantissa as f64 * multiplier as f64 / 10f64.powi(decimal.fraction_digits as i32))
+    let (numerator, denominator) = RATE.single(bare.strip_suffix("/s").unwrap_or(bare), bare)?;
+    Ok(numerator as f64 / denominator as f64)
 }
 
 /// A whole number: `65536`, `10k`, `1.5M`. The prefixes are `k`, `M` and `G`.
@@ -27,7 +27,7 @@ pub fn parse_rate(word: &str) -> Result<f64, QuantityError> {
 /// # Errors
 /// When the word is no number, has another unit, or is not whole.
 pub fn parse_count(word: &str) -> Result<u64, QuantityError> {
-    COUNT.whole_single(word)
+    COUNT.whole(COUNT.single(word.trim(), word.trim())?, word.trim())
 }
 
 /// A size in bytes: `510`, `510B`, `64KiB`, `1.5MiB`, `2GB`. `kB`, `MB` and `GB` are decimal.
@@ -35,7 +35,7 @@ pub fn parse_count(word: &str) -> Result<u64, QuantityError> {
 /// # Errors
 /// When the word is no number, has another unit, or is no whole number of bytes.
 pub fn parse_size(word: &str) -> Result<u64, QuantityError> {
-    SIZE.whole_single(word)
+    SIZE.whole(SIZE.single(word.trim(), word.trim())?, word.trim())
 }
 
 /// A duration: `30s`, `1.5ms`, `1m30s`. The units are `ns`, `us`, `ms`, `s`, `m` and `h`; one is always needed.
@@ -47,17 +47,20 @@ pub fn parse_duration(word: &str) -> Result<Duration, QuantityError> {
     let mut rest = word;
     let mut total = 0u64;
     loop {
-        let (decimal, after_number) = DURATION.number(rest, word)?;
-        let unit_length = after_number
-            .find(|letter: char| letter.is_ascii_digit())
-            .unwrap_or(after_number.len());
-        let (unit, after_unit) = after_number.split_at(unit_length);
-        let part = DURATION.whole(decimal, DURATION.multiplier(unit, word)?, word)?;
+        let unit_at = rest
+            .find(|letter: char| !is_of_number(letter))
+            .unwrap_or(rest.len());
+        let digit = |letter: char| letter.is_ascii_digit();
+        let end = rest[unit_at..]
+            .find(digit)
+            .map_or(rest.len(), |length| unit_at + length);
+        let (part, after) = rest.split_at(end);
+        let part = DURATION.whole(DURATION.single(part, word)?, word)?;
         total = total.checked_add(part).ok_or_else(|| DURATION.too_large(word))?;
-        if after_unit.is_empty() {
+        if after.is_empty() {
             return Ok(Duration::from_nanos(total));
         }
-        rest = after_unit;
+        rest = after;
     }
 }
 
@@ -84,13 +87,6 @@ struct Kind {
     example: &'static str,
     /// Units and what each is in base units, as offered in errors; an empty unit stands for none.
     units: &'static [(&'static str, u64)],
-}
-
-/// A decimal number as typed: `mantissa / 10^fraction_digits`.
-#[derive(Clone, Copy)]
-struct Decimal {
-    mantissa: u128,
-    fraction_digits: u32,
 }
 
 const PREFIXES: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
@@ -143,56 +139,39 @@ const DURATION: Kind = Kind {
 /// Digits beyond these cannot matter: 64 bits hold 20, and no fraction of a unit here needs more than 13.
 const MOST_DIGITS: usize = 33;
 
+fn is_of_number(letter: char) -> bool {
+    letter.is_ascii_digit() || letter == '.' || letter == '_'
+}
+
 impl Kind {
-    fn whole_single(&self, word: &str) -> Result<u64, QuantityError> {
-        let word = word.trim();
-        let (decimal, multiplier) = self.single(word, word)?;
-        self.whole(decimal, multiplier, word)
-    }
-
-    /// Parses all of `text` as a number and one unit; errors quote `word`.
-    fn single(&self, text: &str, word: &str) -> Result<(Decimal, u64), QuantityError> {
-        let (decimal, unit) = self.number(text, word)?;
-        Ok((decimal, self.multiplier(unit.trim(), word)?))
-    }
-
-    /// The decimal number at the start of `text`, and what follows it. Underscores between digits are ignored.
-    fn number<'a>(&self, text: &'a str, word: &str) -> Result<(Decimal, &'a str), QuantityError> {
+    /// Parses all of `text` as a number and one unit: numerator and denominator of the quantity in base units. Errors
+    /// quote `word`. Underscores between digits are ignored.
+    fn single(&self, text: &str, word: &str) -> Result<(u128, u128), QuantityError> {
+        let Self { what, example, .. } = self;
         if text.is_empty() {
-            let Self { what, example, .. } = self;
-            return Err(QuantityError(format!(
-                "an empty {what}: write one like {example}"
-            )));
+            let wrong = format!("an empty {what}: write one like {example}");
+            return Err(QuantityError(wrong));
         }
         let length = text
-            .find(|letter: char| !(letter.is_ascii_digit() || letter == '.' || letter == '_'))
+            .find(|letter: char| !is_of_number(letter))
             .unwrap_or(text.len());
-        let (number, rest) = text.split_at(length);
+        let (number, unit) = text.split_at(length);
         let digits = number.replace('_', "");
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
         let fraction = fraction.trim_end_matches('0');
-        let malformed = whole.is_empty() || fraction.contains('.') || digits.ends_with('.');
-        if malformed {
-            let Self { what, example, .. } = self;
+        if whole.is_empty() || fraction.contains('.') || digits.ends_with('.') {
             let wrong = format!("`{word}` is no {what}: it must start with a number, like {example}");
             return Err(QuantityError(wrong));
         }
-        let whole = whole.trim_start_matches('0');
-        if whole.len() + fraction.len() > MOST_DIGITS {
+        let mantissa = [whole.trim_start_matches('0'), fraction].concat();
+        if mantissa.len() > MOST_DIGITS {
             return Err(self.too_large(word));
         }
-        let mantissa = [whole, fraction]
-            .concat()
-            .bytes()
-            .fold(0u128, |mantissa, digit| mantissa * 10 + u128::from(digit - b'0'));
-        let fraction_digits = fraction.len() as u32;
-        Ok((
-            Decimal {
-                mantissa,
-                fraction_digits,
-            },
-            rest,
-        ))
+        let digits = mantissa.bytes().map(|digit| u128::from(digit - b'0'));
+        let mantissa = digits.fold(0, |mantissa, digit| mantissa * 10 + digit);
+        let numerator = mantissa.checked_mul(u128::from(self.multiplier(unit.trim(), word)?));
+        let numerator = numerator.ok_or_else(|| self.too_large(word))?;
+        Ok((numerator, 10u128.pow(fraction.len() as u32)))
     }
 
     fn multiplier(&self, unit: &str, word: &str) -> Result<u64, QuantityError> {
@@ -210,20 +189,14 @@ impl Kind {
         }))
     }
 
-    fn whole(&self, decimal: Decimal, multiplier: u64, word: &str) -> Result<u64, QuantityError> {
-        let divisor = 10u128.pow(decimal.fraction_digits);
-        let product = decimal
-            .mantissa
-            .checked_mul(u128::from(multiplier))
-            .ok_or_else(|| self.too_large(word))?;
-        if product % divisor != 0 {
-            let wrong = format!(
-                "`{word}` is not a whole number of {}: give a number that is",
-                self.base
-            );
+    fn whole(&self, quotient: (u128, u128), word: &str) -> Result<u64, QuantityError> {
+        let (numerator, denominator) = quotient;
+        if !numerator.is_multiple_of(denominator) {
+            let base = self.base;
+            let wrong = format!("`{word}` is not a whole number of {base}: give a number that is");
             return Err(QuantityError(wrong));
         }
-        u64::try_from(product / divisor).map_err(|_| self.too_large(word))
+        u64::try_from(numerator / denominator).map_err(|_| self.too_large(word))
     }
 
     fn too_large(&self, word: &str) -> QuantityError {

@@ -176,9 +176,9 @@ fn merged(rows: impl Iterator<Item = Misplacement>) -> Vec<Misplacement> {
 fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) -> Vec<usize> {
     let mut counts = [(0_u32, 0_u32); ALTERNATIVES.len()];
     for suspects in suspects.filter(|suspects| !suspects.certain) {
-        for (alternative, (having, fitting)) in counts.iter_mut().enumerate() {
-            *having += u32::from(suspects.has(alternative));
-            *fitting += u32::from(suspects.fits(alternative));
+        for (fits, (having, fitting)) in suspects.alternatives.into_iter().zip(&mut counts) {
+            *having += u32::from(fits.is_some());
+            *fitting += u32::from(fits == Some(true));
         }
     }
     // An unrelated hash selects the observed queue with a probability of one in this many.
@@ -197,15 +197,15 @@ fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) ->
 
 /// The cause of a row: a matching alternative, otherwise the cause by the account of the entry.
 fn cause(row: &Row, likely: &[usize], ledger: &Ledger) -> Cause {
-    if row.suspects.certain {
-        let fitting = (0..ALTERNATIVES.len()).find(|alternative| row.suspects.fits(*alternative));
-        return fitting.map_or(Cause::OtherHash, |alternative| ALTERNATIVES[alternative]);
-    }
-    let fitting = likely.iter().find(|alternative| row.suspects.fits(**alternative));
-    fitting.map_or_else(
-        || ledger.entries[row.entry].cause(),
-        |alternative| ALTERNATIVES[*alternative],
-    )
+    let fits = |alternative: &usize| row.suspects.alternatives[*alternative] == Some(true);
+    let (fitting, otherwise) = match row.suspects.certain {
+        true => ((0..ALTERNATIVES.len()).find(fits), Cause::OtherHash),
+        false => (
+            likely.iter().copied().find(fits),
+            ledger.entries[row.entry].cause(),
+        ),
+    };
+    fitting.map_or(otherwise, |alternative| ALTERNATIVES[alternative])
 }
 
 fn buckets(table: &IndirectionTable, ledger: &Ledger, misplacements: &[Misplacement]) -> Vec<BucketReport> {

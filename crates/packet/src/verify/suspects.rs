@@ -1,7 +1,6 @@
 //! Tests alternatives to the rule: what else a device could have hashed of a frame, and which of these explain the
 //! observations.
 
-use super::dialect::Dialects;
 use super::{Cause, Dialect, Observed, Queue};
 use crate::bytes::number32;
 use crate::dissection::{Dissection, Fragment};
@@ -23,13 +22,11 @@ pub(super) const ALTERNATIVES: [Cause; 10] = [
     Cause::Dialect(Dialect::ALL[5]),
 ];
 
-/// The alternatives that apply to a frame and those that fit the observations, one bit each.
+/// The alternatives that explain what was observed of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suspects {
-    /// The alternative gives the frame another hash.
-    applicable: u16,
-    /// That hash explains the observation.
-    fitting: u16,
+    /// Whether each alternative explains the observation; `None` if it does not give the frame another hash.
+    pub alternatives: [Option<bool>; ALTERNATIVES.len()],
     /// The device reported a hash, so a fit is no coincidence.
     pub certain: bool,
 }
@@ -37,33 +34,22 @@ pub(super) struct Suspects {
 impl Suspects {
     /// The hash is as expected, the queue is not.
     pub const NONE: Suspects = Suspects {
-        applicable: 0,
-        fitting: 0,
+        alternatives: [None; ALTERNATIVES.len()],
         certain: false,
     };
-
-    /// Whether this alternative applies to the frame.
-    pub fn has(self, alternative: usize) -> bool {
-        self.applicable >> alternative & 1 == 1
-    }
-
-    /// Whether this alternative fits.
-    pub fn fits(self, alternative: usize) -> bool {
-        self.fitting >> alternative & 1 == 1
-    }
 }
 
 /// Tries the alternatives under one key.
 #[derive(Debug)]
 pub(super) struct Examiner {
-    dialects: Dialects,
+    dialects: [(Dialect, Toeplitz); Dialect::ALL.len()],
     plain: Toeplitz,
 }
 
 impl Examiner {
     pub fn new(key: &Key) -> Examiner {
         Examiner {
-            dialects: Dialects::new(key),
+            dialects: Dialect::ALL.map(|dialect| (dialect, dialect.toeplitz(key))),
             plain: Toeplitz::new(key),
         }
     }
@@ -71,8 +57,7 @@ impl Examiner {
     /// Distinguishes frames with the same expected hash that a device may hash differently: by the inner packet of a
     /// tunnel, otherwise by the bytes in the place of the ports.
     pub fn detail(&self, dissection: &Dissection) -> u32 {
-        let inside =
-            tunnel::inner(dissection).and_then(|inner| inner.dissection.rss_input(HashTypes::FOUR_TUPLE));
+        let inside = tunnel::inner(dissection).and_then(|inner| inner.rss_input(HashTypes::FOUR_TUPLE));
         if let Some(input) = inside {
             return self.plain.hash_input(input.as_bytes());
         }
@@ -94,17 +79,14 @@ impl Examiner {
             (None, None) => false,
         };
         let any_fits = |inputs: &[Vec<u8>]| inputs.iter().any(|input| fits(self.plain.hash_input(input)));
-        let mut suspects = Suspects {
-            certain: observed.hash.is_some(),
-            ..Suspects::NONE
-        };
+        let certain = observed.hash.is_some();
         // Devices report zero for a frame without hash, and deliver it to their first queue.
         let not_hashed = observed
             .hash
             .map_or(observed.queue == Some(Queue(0)), |hash| hash == 0);
         let part = matches!(dissection.fragment(), Fragment::Part(_));
         let as_whole = part && any_fits(&with_whatever_stands_for_ports(dissection));
-        let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection));
+        let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner));
         let others = other_fields(dissection, input);
         // For each alternative in the order of the list: whether it applies, and whether it fits.
         let of_frame = [
@@ -112,15 +94,16 @@ impl Examiner {
             (!inside.is_empty(), any_fits(&inside)),
             (!others.is_empty(), any_fits(&others)),
             // By its queue alone, such a frame cannot be distinguished from one whose entry names the first queue.
-            (!part && suspects.certain, not_hashed),
+            (!part && certain, not_hashed),
         ];
-        let dialects =
-            Dialect::ALL.map(|dialect| (true, fits(self.dialects.hash(dialect, input.as_bytes()))));
-        for (at, (applicable, fitting)) in of_frame.into_iter().chain(dialects).enumerate() {
-            suspects.applicable |= u16::from(applicable) << at;
-            suspects.fitting |= u16::from(applicable && fitting) << at;
+        let of_frame = of_frame.map(|(applicable, fitting)| applicable.then_some(fitting));
+        let fits_dialect =
+            |(dialect, toeplitz): &(Dialect, Toeplitz)| Some(fits(dialect.hash(toeplitz, input.as_bytes())));
+        let mut alternatives = of_frame.into_iter().chain(self.dialects.iter().map(fits_dialect));
+        Suspects {
+            alternatives: std::array::from_fn(|_| alternatives.next().flatten()),
+            certain,
         }
-        suspects
     }
 }
 

@@ -9,7 +9,7 @@ static TOEPLITZ: LazyLock<Toeplitz> = LazyLock::new(|| Toeplitz::new(&Key::VERIF
 
 /// Dissects `frame` in every way, and asserts what the documentation promises.
 pub fn hold_for(frame: &[u8]) {
-    assert!(ethernet::vlan_tags(frame).count() <= frame.len() / 4);
+    assert!(ethernet::vlan_ids(frame).count() <= frame.len() / 4);
     for found in [Dissection::of(frame), Dissection::of_packet(frame)] {
         match found {
             Ok(dissection) => facts_hold(&dissection),
@@ -36,9 +36,9 @@ fn facts_hold(dissection: &Dissection) {
     }
     inputs_hold(dissection);
     if let Some(inner) = tunnel::inner(dissection) {
-        assert!(inner.dissection.network_offset() >= dissection.transport_offset());
-        assert!(inner.dissection.packet_end() <= dissection.packet_end());
-        facts_hold(&inner.dissection);
+        assert!(inner.network_offset() >= dissection.transport_offset());
+        assert!(inner.packet_end() <= dissection.packet_end());
+        facts_hold(&inner);
     }
 }
 

@@ -118,9 +118,8 @@ fn draw_line(line: &Line) -> Markup {
         if let Some((low, high)) = point.range {
             drawn.push(segment("range", (x(point.x), y(low)), (x(point.x), y(high))));
         }
-        let (across, up) = (number(x(point.x)), number(y(point.y)));
-        let dot = [("cx", across.as_str()), ("cy", up.as_str()), ("r", "4")];
-        drawn.push(element("circle", &dot, plain("title", &point.tip)));
+        let dot = [("cx", x(point.x)), ("cy", y(point.y)), ("r", 4.0)];
+        drawn.push(shape("circle", "", &dot, plain("title", &point.tip)));
     }
     classed("g", &format!("line {}", line.class), drawn)
 }
@@ -139,14 +138,30 @@ fn draw_column(column: &Column) -> Markup {
 }
 
 /// A line from one point of the drawing to another.
-fn segment(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
-    let ends = [from.0, from.1, to.0, to.1].map(number);
-    let [x1, y1, x2, y2] = ends.each_ref().map(String::as_str);
-    element(
+fn segment(class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> Markup {
+    shape(
         "line",
-        &[("class", class), ("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)],
+        class,
+        &[("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)],
         "",
     )
+}
+
+/// An element placed by numbers; `class` may be empty.
+fn shape(
+    name: &'static str,
+    class: &str,
+    numbers: &[(&'static str, f64)],
+    contents: impl Into<Markup>,
+) -> Markup {
+    let numbers: Vec<_> = numbers
+        .iter()
+        .map(|(name, value)| (*name, number(*value)))
+        .collect();
+    let class = Some(("class", class)).filter(|(_, class)| !class.is_empty());
+    let numbers = numbers.iter().map(|(name, text)| (*name, text.as_str()));
+    let attributes: Vec<_> = class.into_iter().chain(numbers).collect();
+    element(name, &attributes, contents)
 }
 
 /// A drawing of this size with a description for screen readers.
@@ -161,32 +176,22 @@ pub(super) fn drawing((width, height): (f64, f64), description: &str, contents: 
 }
 
 /// A filled rectangle, and what a pointer over it shows.
-pub(super) fn rectangle(class: &str, (left, top): (f64, f64), size: (f64, f64), tip: &str) -> Markup {
-    let place = [left, top, size.0, size.1].map(number);
-    let [left, top, width, height] = place.each_ref().map(String::as_str);
-    let attributes = [
-        ("class", class),
-        ("x", left),
-        ("y", top),
-        ("width", width),
-        ("height", height),
-    ];
-    let title = if tip.is_empty() {
-        Markup::default()
-    } else {
-        plain("title", tip)
+pub(super) fn rectangle(class: &str, (x, y): (f64, f64), (width, height): (f64, f64), tip: &str) -> Markup {
+    let title = match tip {
+        "" => Markup::default(),
+        tip => plain("title", tip),
     };
-    element("rect", &attributes, title)
+    shape(
+        "rect",
+        class,
+        &[("x", x), ("y", y), ("width", width), ("height", height)],
+        title,
+    )
 }
 
 /// Text at a point of the drawing.
 pub(super) fn label(class: &str, across: f64, down: f64, text: &str) -> Markup {
-    let (across, down) = (number(across), number(down));
-    element(
-        "text",
-        &[("class", class), ("x", across.as_str()), ("y", down.as_str())],
-        text,
-    )
+    shape("text", class, &[("x", across), ("y", down)], text)
 }
 
 fn x(place: f64) -> f64 {

@@ -110,88 +110,72 @@ const ONES_DEVIATIONS: f64 = 6.0;
 const ENTROPY_SHARE: f64 = 0.85;
 
 fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
-    let mut findings = hash_findings(audit, meant_symmetric);
+    let mut findings = Vec::new();
+    let mut find = |excused: bool, what: String| {
+        let severity = if excused {
+            Severity::Note
+        } else {
+            Severity::Failure
+        };
+        findings.push(Finding { severity, what });
+    };
+    // A symmetric key for 4-tuples of both families has at most 16 independent bits.
+    let excusable = |bits: usize| meant_symmetric && bits >= 16;
+    let rank = audit.hash_rank;
+    if rank == 0 {
+        find(
+            false,
+            "every packet has one hash: the key is all zeros".to_owned(),
+        );
+    } else if rank < 32 {
+        let hashes = 1_u64 << rank;
+        let what = format!("the hash has {rank} independent bits of 32: {hashes} hashes at most");
+        find(excusable(rank), what);
+    }
+    if let Some(period) = audit.period {
+        find(excusable(period), format!("the key repeats every {period} bits"));
+    }
     for field in audit.fields.iter().filter(|field| field.rank < field.possible) {
         let (reached, possible) = (1_u64 << field.rank, 1_u64 << field.possible);
-        findings.push(finding(
-            field.minor,
-            format!(
-                "{} {} reaches {reached} of the table's entries, not {possible}",
-                field.family, field.field
-            ),
-        ));
+        let name = format!("{} {}", field.family, field.field);
+        let what = format!("{name} reaches {reached} of the table's entries, not {possible}");
+        find(field.minor, what);
     }
     let deviations = (audit.ones - 0.5).abs() * 2.0 * (audit.bytes as f64 * 8.0).sqrt();
     if deviations > ONES_DEVIATIONS {
         let percentage = 100.0 * audit.ones;
         let what = format!("{percentage:.0} % of the key's bits are ones: it is not random");
-        findings.push(finding(false, what));
+        find(false, what);
     }
     let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
     if entropy < ENTROPY_SHARE * possible && !meant_symmetric {
         let what = format!("{entropy:.2} bits of entropy per byte, {possible:.2} possible");
-        findings.push(finding(false, what));
+        find(false, what);
     }
-    match (meant_symmetric, audit.symmetric_ipv4 || audit.symmetric_ipv6) {
-        (true, false) => findings.push(finding(
-            false,
-            "the two directions of a flow hash differently: it is not symmetric",
-        )),
-        (false, true) => findings.push(finding(
-            true,
-            "both directions of a flow have one hash: it is symmetric",
-        )),
-        _ => {}
+    let symmetric = audit.symmetric_ipv4 || audit.symmetric_ipv6;
+    if symmetric != meant_symmetric {
+        let what = match symmetric {
+            true => "both directions of a flow have one hash: it is symmetric",
+            false => "the two directions of a flow hash differently: it is not symmetric",
+        };
+        find(symmetric, what.to_owned());
     }
     if let Some(published) = audit.published {
-        let what = format!("published, {published}: flows can be aimed at a bucket");
-        findings.push(finding(true, what));
+        find(
+            true,
+            format!("published, {published}: flows can be aimed at a bucket"),
+        );
     }
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
 
-fn finding(note: bool, what: impl Into<String>) -> Finding {
-    Finding {
-        severity: if note { Severity::Note } else { Severity::Failure },
-        what: what.into(),
-    }
-}
-
-/// Findings about the whole hash. A symmetric key for 4-tuples of both families has at most 16 independent bits.
-fn hash_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
-    let excused = |bits: usize| meant_symmetric && bits >= 16;
-    let rank = audit.hash_rank;
-    let of_rank = match rank {
-        0 => Some("every packet has one hash: the key is all zeros".to_owned()),
-        1..32 => {
-            let hashes = 1_u64 << rank;
-            Some(format!(
-                "the hash has {rank} independent bits of 32: {hashes} hashes at most"
-            ))
-        }
-        _ => None,
-    };
-    let of_period = audit.period.map(|period| {
-        let what = format!("the key repeats every {period} bits");
-        finding(excused(period), what)
-    });
-    let of_rank = of_rank.map(|what| finding(excused(rank), what));
-    of_rank.into_iter().chain(of_period).collect()
-}
-
 /// Bits of a key that hash a tuple: the windows of an IPv6 4-tuple of 36 bytes end at bit 319.
 const HASHED_BITS: usize = 320;
 
-/// The bit of a key at a position, from the most significant bit of its first byte on; zero past its end.
-fn bit(key: &Key, position: usize) -> bool {
-    key.as_bytes()
-        .get(position / 8)
-        .is_some_and(|byte| byte << (position % 8) & 0x80 != 0)
-}
-
 fn period(key: &Key) -> Option<usize> {
-    let repeats = |distance: usize| (distance..HASHED_BITS).all(|at| bit(key, at) == bit(key, at - distance));
+    let bit = |position: usize| key.window(position) >> 31;
+    let repeats = |distance: usize| (distance..HASHED_BITS).all(|at| bit(at) == bit(at - distance));
     (1..=HASHED_BITS / 2).find(|distance| repeats(*distance))
 }
 

@@ -90,7 +90,7 @@ impl Key {
         }
         let mut bytes = [0; Key::MINIMUM];
         for position in 0..BITS {
-            if super::bit(&drawn, root(&first, position)) {
+            if drawn.window(root(&first, position)) >> 31 == 1 {
                 bytes[position / 8] |= 0x80 >> (position % 8);
             }
         }

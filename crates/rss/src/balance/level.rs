@@ -1,22 +1,16 @@
-//! Searches for the lowest fullest bucket: descent by moves and exchanges, from scratch and from the present
-//! assignment.
+//! Searches for the lowest fullest bucket: descent from the present assignment by moves and exchanges.
 
-use super::assignment::{self, Assignment};
-use super::{fill, search};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use super::assignment::Assignment;
+use super::fill;
 
 /// A fullest bucket within one part in this many of the bound counts as optimal: loads are not known more exactly.
 const PARTS_OF_BOUND: u64 = 1000;
 
-/// A search for an assignment with a lower fullest bucket than the given one, down to a sufficient load.
-type Way<'a> = fn(&Assignment<'a>, u64) -> Option<Assignment<'a>>;
-
 /// A reachable level, at most `tolerance` above the lowest one found, and an assignment that reaches it, regardless of
 /// the number of moves.
 ///
-/// Descent alone suffices if buckets have many entries. If it stops short, two other methods are tried: a complete
-/// search if there are few entries in total, and exact filling, which is best with few entries per bucket.
+/// Descent alone suffices if buckets have many entries. If it stops short, exact filling is tried, which is best with few
+/// entries per bucket.
 pub(super) fn reach<'a>(present: &Assignment<'a>, bound: u64, tolerance: f64) -> (u64, Assignment<'a>) {
     let tolerated = |load: u64| load.saturating_add((load as f64 * tolerance) as u64);
     let mut best = present.clone();
@@ -25,41 +19,8 @@ pub(super) fn reach<'a>(present: &Assignment<'a>, bound: u64, tolerance: f64) ->
         return (tolerated(bound), best);
     }
     let enough = bound.saturating_add(bound / PARTS_OF_BOUND);
-    for below in [
-        from_scratch as Way<'a>,
-        search::below as Way<'a>,
-        fill::below as Way<'a>,
-    ] {
-        let found = below(&best, enough).filter(|found| found.fullest() < best.fullest());
-        best = found.unwrap_or(best);
-        if best.fullest() <= enough {
-            break;
-        }
-    }
+    best = fill::below(&best, enough).unwrap_or(best);
     (tolerated(best.fullest()), best)
-}
-
-fn from_scratch<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>> {
-    let mut scratch = largest_first(best);
-    descend(&mut scratch, enough);
-    Some(scratch)
-}
-
-/// Assigns every entry, largest first, to the emptiest bucket. The result is at most a third above the optimum (R. L.
-/// Graham, "Bounds on multiprocessing timing anomalies", 1969), and usually much closer.
-fn largest_first<'a>(present: &Assignment<'a>) -> Assignment<'a> {
-    let loads = present.entry_loads;
-    let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> = (0..present.buckets())
-        .map(|bucket| Reverse((0, bucket)))
-        .collect();
-    let mut bucket_of: Vec<usize> = present.bucket_of.to_vec();
-    for entry in assignment::largest_first(0..loads.len(), loads) {
-        if let Some(Reverse((held, bucket))) = emptiest.pop() {
-            bucket_of[entry] = bucket;
-            emptiest.push(Reverse((held + loads[entry], bucket)));
-        }
-    }
-    Assignment::new(loads, bucket_of, present.buckets())
 }
 
 /// Maximum steps of a descent per entry. A descent terminates because every step makes the loads more even, but there

@@ -8,6 +8,7 @@ use crate::audit::Family;
 use crate::hash::{HashFields, Protocol};
 use crate::tuple::Tuple;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Family and protocol of a packet.
@@ -20,21 +21,6 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 6] = {
-        const fn kind(family: Family, protocol: Protocol) -> Kind {
-            Kind { family, protocol }
-        }
-        [
-            kind(Family::V4, Protocol::Tcp),
-            kind(Family::V4, Protocol::Udp),
-            kind(Family::V4, Protocol::Other),
-            kind(Family::V6, Protocol::Tcp),
-            kind(Family::V6, Protocol::Udp),
-            kind(Family::V6, Protocol::Other),
-        ]
-    };
-
     pub(super) fn has_ports(self) -> bool {
         self.protocol != Protocol::Other
     }
@@ -77,7 +63,7 @@ pub(super) struct Observation {
 #[derive(Clone, Debug)]
 pub(super) struct KindSamples {
     pub kind: Kind,
-    /// Its index in [`Kind::ALL`], and that of its initial value among the unknowns.
+    /// Index of its initial value among the unknowns.
     pub number: usize,
     /// Mask of the known bits of every hash.
     pub known: u32,
@@ -91,23 +77,21 @@ impl KindSamples {
         known: u32,
         observe: impl Fn(&Sample) -> Option<u32>,
     ) -> Vec<KindSamples> {
-        let kinds = Kind::ALL.iter().enumerate().map(|(number, kind)| KindSamples {
-            kind: *kind,
-            number,
-            known,
-            observations: Vec::new(),
-        });
-        let mut kinds: Vec<_> = kinds.collect();
+        let mut kinds: BTreeMap<usize, KindSamples> = BTreeMap::new();
         for sample in samples {
-            let kind = Kind::of(sample);
             let Some(hash) = observe(sample) else { continue };
-            let place = kinds.iter().position(|samples| samples.kind == kind);
-            let place = place.expect("every kind stands in the list");
+            let kind = Kind::of(sample);
+            let number = 3 * kind.family as usize + kind.protocol as usize;
+            let of_kind = kinds.entry(number).or_insert_with(|| KindSamples {
+                kind,
+                number,
+                known,
+                observations: Vec::new(),
+            });
             let input = input(&sample.tuple);
-            kinds[place].observations.push(Observation { input, hash });
+            of_kind.observations.push(Observation { input, hash });
         }
-        kinds.retain(|kind| !kind.observations.is_empty());
-        kinds
+        kinds.into_values().collect()
     }
 
     /// Bits of the hash that are known, the least significant first.

@@ -165,34 +165,30 @@ pub fn infer_tolerating(samples: &[Sample], configured: Option<&Key>, most: usiz
 /// Infers from samples with known bits of their hash.
 fn of_hashes(inference: &mut Inference, kinds: &[KindSamples], configured: Option<&Key>) {
     let fits: Vec<Vec<Fit>> = kinds.iter().map(Fit::simplest).collect();
-    let established = |fits: &[Fit]| !fits.is_empty() && fits.iter().all(Fit::is_established);
-    if fits.iter().any(Vec::is_empty) {
-        inference.verdict = Verdict::NothingFits;
-        inference.kinds = kinds
-            .iter()
-            .map(|samples| InferredKind::new(samples, None))
-            .collect();
-        return;
-    }
-    let firm: Vec<usize> = (0..kinds.len())
-        .filter(|kind| established(&fits[*kind]))
-        .collect();
-    for (number, samples) in kinds.iter().enumerate() {
-        let model = firm.contains(&number).then(|| fits[number][0].model);
-        if model.is_none() {
+    let contradicted = fits.iter().any(Vec::is_empty);
+    let mut firm: Vec<(&KindSamples, &[Fit])> = Vec::new();
+    for (samples, fits) in kinds.iter().zip(&fits) {
+        let established = !contradicted && fits.iter().all(Fit::is_established);
+        let model = established.then(|| fits[0].model);
+        inference.kinds.push(InferredKind::new(samples, model));
+        if established {
+            firm.push((samples, fits));
+        } else if !contradicted {
             let (kind, count) = (samples.kind, samples.observations.len());
             let too_few = format!("more samples of {kind}: {count} are too few");
             inference.needed.push(too_few);
         }
-        inference.kinds.push(InferredKind::new(samples, model));
     }
     if firm.is_empty() {
-        inference.verdict = Verdict::NotEnough;
+        inference.verdict = match contradicted {
+            true => Verdict::NothingFits,
+            false => Verdict::NotEnough,
+        };
         return;
     }
-    let joints: Vec<Joint<'_>> = Transform::ALL
-        .into_iter()
-        .filter_map(|transform| Joint::new(transform, kinds, &fits, &firm))
+    let transforms = Transform::ALL.into_iter();
+    let joints: Vec<Joint<'_>> = transforms
+        .filter_map(|transform| Joint::new(transform, &firm))
         .collect();
     inference.transforms_that_fit = joints.iter().map(|joint| joint.transform).collect();
     let Some(joint) = joints.first() else {
@@ -218,15 +214,10 @@ struct Joint<'a> {
 }
 
 impl<'a> Joint<'a> {
-    fn new(
-        transform: Transform,
-        kinds: &'a [KindSamples],
-        fits: &'a [Vec<Fit>],
-        firm: &[usize],
-    ) -> Option<Joint<'a>> {
-        let of_kind = |kind: &usize| {
-            let fit = fits[*kind].iter().find(|fit| fit.model.transform == transform)?;
-            Some((&kinds[*kind], fit))
+    fn new(transform: Transform, firm: &[(&'a KindSamples, &'a [Fit])]) -> Option<Joint<'a>> {
+        let of_kind = |(samples, fits): &(&'a KindSamples, &'a [Fit])| {
+            let fit = fits.iter().find(|fit| fit.model.transform == transform)?;
+            Some((*samples, fit))
         };
         let kinds: Vec<_> = firm.iter().map(of_kind).collect::<Option<_>>()?;
         let mut system = System::new();
@@ -248,13 +239,9 @@ impl<'a> Joint<'a> {
         inference.key_is_enough = needed.is_empty();
         inference.needed.extend(needed);
         inference.needed.extend(need::of_fields(&inference.kinds));
-        let initials: Vec<_> = self
-            .kinds
-            .iter()
-            .map(|(samples, fit)| self.initial(samples, fit))
-            .collect();
-        inference.initial_value =
-            initials[0].filter(|first| initials.iter().all(|other| *other == Some(*first)));
+        let mut initials = self.kinds.iter().map(|(samples, fit)| self.initial(samples, fit));
+        let first = initials.next().flatten();
+        inference.initial_value = first.filter(|_| initials.all(|other| other == first));
     }
 
     /// The initial value of a kind, unless constant fields may be part of it.

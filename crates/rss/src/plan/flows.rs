@@ -6,13 +6,12 @@
 //! client and server is hashed only once.
 
 use super::addresses::named_buckets;
-use super::ports::added;
 use crate::hash::HashFields;
-use crate::steering::Steering;
+use crate::steering::{Steerer, Steering};
 use crate::table::Bucket;
 use crate::tuple::Tuple;
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -219,7 +218,7 @@ fn by_port(steering: &Steering, ends: &Ends<'_>, count: usize, wanted: &[usize],
 
 struct ByPort<'a> {
     ends: &'a Ends<'a>,
-    steerer: crate::steering::Steerer,
+    steerer: Steerer,
     /// Bits of the hash that index the table.
     mask: u32,
     /// The entries of each bucket, within the table's period.
@@ -245,17 +244,17 @@ impl<'a> ByPort<'a> {
             entries[bucket.index()].push(entry as u32);
         }
         let mask = period.len() as u32 - 1;
-        let enough = most.saturating_add(PORTS_TO_BEGIN_FROM);
+        let (steerer, enough) = (steering.steerer(), most.saturating_add(PORTS_TO_BEGIN_FROM));
         let ports = [true, false].map(|v4| {
             let mut families = ends.servers.iter().map(|server| is_v4(&server.ip()));
             match families.any(|server| server == v4) {
-                true => ports_by_entry(steering, ends.ports.clone(), mask, v4, enough),
+                true => ports_by_entry(&steerer, ends.ports.clone(), mask, v4, enough),
                 false => Vec::new(),
             }
         });
         ByPort {
             ends,
-            steerer: steering.steerer(),
+            steerer,
             mask,
             entries,
             ports,
@@ -319,21 +318,24 @@ impl<'a> ByPort<'a> {
 /// Sorts ports by their contribution to the entry of any pair of a family, until every entry has enough of them. The
 /// contribution is the same as for an all-zero tuple.
 fn ports_by_entry(
-    steering: &Steering,
+    steerer: &Steerer,
     range: RangeInclusive<u16>,
     mask: u32,
     v4: bool,
     enough: usize,
 ) -> PortsByEntry {
-    // The 16 bits of the source port precede the last two bytes of the input.
-    let first = if v4 { 64 } else { 256 };
-    let windows: [u32; 16] = std::array::from_fn(|bit| steering.key.window(first + 15 - bit) & mask);
+    let any: IpAddr = match v4 {
+        true => Ipv4Addr::UNSPECIFIED.into(),
+        false => Ipv6Addr::UNSPECIFIED.into(),
+    };
     let mut ports = vec![Vec::new(); mask as usize + 1];
     let mut wanting = ports.len();
-    for (port, added) in added(windows, range).filter(|(port, _)| *port != 0) {
+    for port in range.filter(|port| *port != 0) {
         if wanting == 0 {
             break;
         }
+        let tuple = Tuple::new(SocketAddr::new(any, port), SocketAddr::new(any, 0));
+        let added = steerer.hash_of(&tuple.expect("two addresses of one family")) & mask;
         let of_entry: &mut Vec<u16> = &mut ports[added as usize];
         of_entry.push(port);
         wanting -= usize::from(of_entry.len() == enough);

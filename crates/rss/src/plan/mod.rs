@@ -10,5 +10,5 @@ mod shape;
 
 pub use addresses::{AddressPlan, addresses};
 pub use flows::{Ends, FlowPlan, FlowsError, PlannedFlow, flows};
-pub use ports::{PairedPortPlan, PlanError, PortPlan, paired_ports, ports, reply_ports};
+pub use ports::{PlanError, PortPlan, ports};
 pub use shape::{Shape, ShapeError};

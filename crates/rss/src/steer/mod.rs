@@ -83,7 +83,7 @@ pub fn program(steering: &Steering, families: Families) -> Result<Program, Steer
     };
     let instructions = [entry, lookup].concat();
     if instructions.len() > MOST_INSTRUCTIONS {
-        return Err(SteerError::TooLong {
+        return Err(SteerError {
             needed: instructions.len(),
             entries: steering.table.size(),
             buckets: steering.table.buckets(),
@@ -118,22 +118,17 @@ fn by_version(v4: Vec<Instruction>, v6: Vec<Instruction>) -> Vec<Instruction> {
 /// The first byte of an IP header is at least this in version 6, and less in version 4: the version is its upper half.
 const VERSION_6: u32 = 0x60;
 
-/// Error of generating a program.
+/// Error of generating a program: the table is so irregular that the program would exceed the instruction limit.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SteerError {
-    /// The table is so irregular that the program would exceed the instruction limit.
-    #[error(
-        "a program for this table of {entries} entries and {buckets} buckets takes {needed} instructions, and the kernel \
-         allows {MOST_INSTRUCTIONS}: give a smaller table, fewer buckets, one address family, or a table that repeats"
-    )]
-    TooLong {
-        /// Instructions the program would have.
-        needed: usize,
-        /// Entries of the table.
-        entries: usize,
-        /// Buckets of the table.
-        buckets: usize,
-    },
+#[error(
+    "a program for this table of {entries} entries and {buckets} buckets takes {needed} instructions, and the kernel \
+     allows {MOST_INSTRUCTIONS}: give a smaller table, fewer buckets, one address family, or a table that repeats"
+)]
+pub struct SteerError {
+    /// Instructions the program would have.
+    pub needed: usize,
+    entries: usize,
+    buckets: usize,
 }
 
 #[cfg(test)]
@@ -182,7 +177,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_both_numbers() {
         let error = program(&steering(irregular(4096, 4096)), Families::Both).unwrap_err();
-        let SteerError::TooLong { needed, .. } = error;
+        let needed = error.needed;
         assert!(needed > MOST_INSTRUCTIONS);
         let message = error.to_string();
         assert!(

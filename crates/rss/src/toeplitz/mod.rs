@@ -44,9 +44,6 @@ enum Compiled {
     Gfni(Gfni),
 }
 
-/// Tuples that [`Toeplitz::hash_batch`] lays out at a time: the largest batch that packets arrive in.
-const BATCH: usize = 64;
-
 impl Toeplitz {
     /// Compiles `key` for the fastest implementation that this CPU supports.
     #[must_use]
@@ -60,7 +57,7 @@ impl Toeplitz {
 
     /// Compiles `key` for this implementation; an error if the CPU does not support it.
     pub fn with_way(key: &Key, way: Way) -> Result<Toeplitz, WayError> {
-        let compiled = Compiled::new(key, way).ok_or(WayError::Unavailable { way })?;
+        let compiled = Compiled::new(key, way).ok_or(WayError { way })?;
         Ok(Toeplitz {
             key: key.clone(),
             compiled,
@@ -128,29 +125,6 @@ impl Toeplitz {
         }
     }
 
-    /// The hashes of these fields of a batch of tuples, of one or both families.
-    ///
-    /// `hashes[i]` becomes the hash of `tuples[i]`; if the slices differ in length, the rest of the longer one is not
-    /// touched. Building the inputs costs more than hashing them: callers that already have inputs should use
-    /// [`Toeplitz::hash_inputs`].
-    pub fn hash_batch(&self, tuples: &[Tuple], fields: HashFields, hashes: &mut [u32]) {
-        for (tuples, hashes) in tuples.chunks(BATCH).zip(hashes.chunks_mut(BATCH)) {
-            let (mut v4, mut v6) = (Layout::<12>::new(), Layout::<36>::new());
-            for (place, tuple) in tuples.iter().take(hashes.len()).enumerate() {
-                match *tuple {
-                    Tuple::V4 { source, destination } => {
-                        v4.push(place, v4_bytes(source, destination, fields));
-                    }
-                    Tuple::V6 { source, destination } => {
-                        v6.push(place, v6_bytes(source, destination, fields));
-                    }
-                }
-            }
-            v4.hash(self, hashes);
-            v6.hash(self, hashes);
-        }
-    }
-
     #[inline]
     fn hash_array<const N: usize>(&self, input: &[u8; N]) -> u32 {
         match &self.compiled {
@@ -181,36 +155,4 @@ impl Compiled {
 /// Whether this is the input length of a tuple, which the implementations support.
 const fn tuple_length(bytes: usize) -> bool {
     matches!(bytes, 8 | 12 | 32 | 36)
-}
-
-/// The inputs of one family in a batch, and their positions in it.
-struct Layout<const N: usize> {
-    inputs: [[u8; N]; BATCH],
-    places: [usize; BATCH],
-    count: usize,
-}
-
-impl<const N: usize> Layout<N> {
-    fn new() -> Layout<N> {
-        Layout {
-            inputs: [[0; N]; BATCH],
-            places: [0; BATCH],
-            count: 0,
-        }
-    }
-
-    /// Called at most [`BATCH`] times.
-    fn push(&mut self, place: usize, input: [u8; N]) {
-        self.inputs[self.count] = input;
-        self.places[self.count] = place;
-        self.count += 1;
-    }
-
-    fn hash(&self, toeplitz: &Toeplitz, hashes: &mut [u32]) {
-        let mut own = [0; BATCH];
-        toeplitz.hash_inputs(&self.inputs[..self.count], &mut own);
-        for (&place, hash) in self.places[..self.count].iter().zip(own) {
-            hashes[place] = hash;
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use corelane_link::Tally;
 use corelane_table::Value;
 use corelane_worker::Counter;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The counts of one worker.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub struct WorkerCounts {
 #[derive(Debug, Default)]
 pub struct LinkCounts {
     /// The link's own counters, as of the last idle period.
-    tally: Mutex<Tally>,
+    pub tally: Mutex<Tally>,
     /// Frames not sent because the link was full.
     pub full: Counter,
     /// Frames not sent because they were too long for the link.
@@ -61,18 +61,5 @@ impl WorkerCounts {
             tables: (0..tables).map(|_| table()).collect(),
             ..WorkerCounts::default()
         }
-    }
-}
-
-impl LinkCounts {
-    /// Publishes the link's own counters.
-    pub(super) fn publish(&self, tally: Tally) {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = tally;
-    }
-
-    /// The link's own counters, as last published.
-    #[must_use]
-    pub fn tally(&self) -> Tally {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

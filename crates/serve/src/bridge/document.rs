@@ -2,12 +2,13 @@
 
 use super::counts::{LinkCounts, TableCounts, WorkerCounts};
 use super::plan::{BridgePlan, OnMatch, Sides, TablePlan};
+use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The counters of a bridge. Every received frame either passed or was dropped for a named reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -104,11 +105,11 @@ pub struct TableBridged {
 }
 
 /// State of links and tables while the bridge runs: the document without the workers' counters.
-#[derive(Debug, Clone)]
-pub(super) struct Known(Arc<Mutex<Bridged>>);
+pub(super) type Known = Arc<Mutex<Bridged>>;
 
-impl Known {
-    pub(super) fn new(plan: &BridgePlan) -> Known {
+impl Bridged {
+    /// The document of a bridge with this plan, before it starts.
+    pub(super) fn planned(plan: &BridgePlan) -> Self {
         let link = |link: &String| LinkBridged {
             link: link.clone(),
             up: true,
@@ -120,26 +121,21 @@ impl Known {
             on_match: table.on_match,
             ..TableBridged::default()
         };
-        Known(Arc::new(Mutex::new(Bridged {
+        Bridged {
             schema: "corelane/bridge/1".to_owned(),
             links: plan.links.iter().map(link).collect(),
             tables: plan.tables.iter().map(table).collect(),
             ..Bridged::default()
-        })))
+        }
     }
 
-    /// Locks the state for reading or writing.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Bridged> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The document, with the workers' counters so far.
+    /// Adds the workers' counters so far.
     pub(super) fn with(
-        &self,
+        mut self,
         counts: &[Arc<CachePadded<WorkerCounts>>],
         injected: impl Iterator<Item = Option<Injected>>,
-    ) -> Bridged {
-        let mut bridged = self.lock().clone();
+    ) -> Self {
+        let bridged = &mut self;
         bridged.workers = counts.len();
         for ((number, link), injected) in bridged.links.iter_mut().enumerate().zip(injected) {
             link.faults = injected.map(|injected| injected.by_name());
@@ -159,7 +155,7 @@ impl Known {
         bridged.malformed = sum(|worker| &worker.malformed);
         bridged.received = bridged.links.iter().map(|link| link.received).sum();
         bridged.passed = bridged.received.saturating_sub(bridged.dropped.values().sum());
-        bridged
+        self
     }
 }
 
@@ -168,7 +164,7 @@ impl LinkBridged {
     fn add<'a>(&mut self, workers: impl Iterator<Item = &'a LinkCounts>) {
         let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
         for worker in workers {
-            tally += worker.tally();
+            tally += *lock(&worker.tally);
             full += worker.full.get();
             oversized += worker.oversized.get();
             lost += worker.link_lost.get();

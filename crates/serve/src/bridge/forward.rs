@@ -1,6 +1,7 @@
 //! Forwards bursts: frames received on one link that pass are sent on all others.
 
 use super::counts::WorkerCounts;
+use crate::shared::lock;
 use corelane_link::{Burst, Link, LinkError, Tally};
 use corelane_worker::CachePadded;
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
         }
         self.classify.rest();
         for (link, counts) in self.links.iter().zip(&self.counts.links) {
-            counts.publish(link.tally());
+            *lock(&counts.tally) = link.tally();
         }
     }
 

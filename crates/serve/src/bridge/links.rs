@@ -5,6 +5,7 @@
 
 use super::document::Known;
 use super::forward::Failure;
+use crate::shared::lock;
 use corelane_link::{AnyLink, Opener, share_out};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -56,7 +57,7 @@ impl Keeper {
                 }
                 Ok(News::Failed(Failure { link, error })) => {
                     if holding[link].is_none() {
-                        let state = &mut self.known.lock().links[link];
+                        let state = &mut lock(&self.known).links[link];
                         state.up = false;
                         state.lost += 1;
                         state.last_loss = Some(error.to_string());
@@ -89,7 +90,7 @@ impl Keeper {
             Ok(opened) => Err(format!("it has {} queues now, fewer than workers", opened.len())),
             Err(error) => Err(error.to_string()),
         };
-        let state = &mut self.known.lock().links[link];
+        let state = &mut lock(&self.known).links[link];
         let opened = match opened {
             Ok(opened) => opened,
             Err(why) => {

@@ -4,6 +4,7 @@
 use super::classify::Rule;
 use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
+use crate::shared::lock;
 use corelane_table::{AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -111,7 +112,7 @@ impl Lists {
             match self.read(number, &file) {
                 Ok(map) => self.lists[number].map.replace(map),
                 Err(error) => {
-                    let table = &mut self.known.lock().tables[number];
+                    let table = &mut lock(&self.known).tables[number];
                     table.refused += 1;
                     table.last_refusal = Some(error.to_string());
                 }
@@ -138,7 +139,7 @@ impl Lists {
         // Copied, because a writer may truncate the file under a mapping.
         let memory = SnapshotMemory::Copied(Placement::default());
         let (map, of) = AddressMap::load(&file, &options, Seed::default(), memory).map_err(refused)?;
-        let table = &mut self.known.lock().tables[number];
+        let table = &mut lock(&self.known).tables[number];
         table.entries = map.len() as u64;
         table.memory_bytes = map.memory_bytes() as u64;
         table.loads += 1;

@@ -9,12 +9,13 @@ use super::lists::{ListFileError, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
 use crate::Server;
+use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 /// Why a bridge cannot run.
@@ -61,7 +62,7 @@ impl Bridge {
         let injected = self.openers.iter().map(Opener::injected);
         Bridged {
             duration_s: self.started.elapsed().as_secs_f64(),
-            ..self.known.with(&self.counts, injected)
+            ..lock(&self.known).clone().with(&self.counts, injected)
         }
     }
 
@@ -130,20 +131,20 @@ impl Server for Bridge {
             return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
         }
         LinkSpec::check_captures(&specs)?;
-        let known = Known::new(&plan);
+        let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
-        let lists = Lists::load(&plan, known.clone())?;
+        let lists = Lists::load(&plan, Arc::clone(&known))?;
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
-        for (link, opened) in known.lock().links.iter_mut().zip(&opened) {
+        for (link, opened) in lock(&known).links.iter_mut().zip(&opened) {
             link.queues = opened.len();
         }
         let mut bridge = Bridge {
             started: Instant::now(),
             reload: Arc::default(),
             counts: Vec::new(),
-            known: known.clone(),
+            known: Arc::clone(&known),
             failure: Arc::default(),
             openers: openers.clone(),
             workers: Crew::new(),

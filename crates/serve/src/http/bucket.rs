@@ -8,6 +8,7 @@ use super::output::{Output, Sealing};
 use super::plan::HttpPlan;
 use super::tls::{self, Session};
 use crate::service::Service;
+use crate::shared::lock;
 use crate::streams;
 use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::timers::Wheel;
@@ -186,7 +187,7 @@ impl Service for Bucket {
     }
 
     fn publish(&mut self, ops: &Ops) {
-        self.parts.counters.connections.publish(&ops.counters());
+        *lock(&self.parts.counters.connections) = ops.counters().streams;
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {

@@ -5,15 +5,15 @@ use super::access::Lines;
 use super::files::Files;
 use super::output::Output;
 use super::plan::HttpPlan;
-use crate::streams::ConnectionCounters;
+use crate::shared::lock;
 use corelane_proto::http::request::{Head, Limits, Version};
 use corelane_proto::http::{answer, date};
-use corelane_worker::engine::Id;
+use corelane_worker::engine::{Id, StreamCounters};
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
 use rustls::HandshakeKind;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The first status with a counter.
@@ -22,7 +22,8 @@ const FIRST_STATUS: u16 = 100;
 /// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct HttpCounters {
-    pub(super) connections: ConnectionCounters,
+    /// As last published by the engine.
+    pub(super) connections: Mutex<StreamCounters>,
     /// Completed TLS handshakes: full, and resumed.
     pub(super) handshakes_full: Counter,
     pub(super) handshakes_resumed: Counter,
@@ -37,7 +38,7 @@ pub struct HttpCounters {
     /// 500 statuses from the first one on.
     statuses: Box<[[Counter; 25]; 20]>,
     /// By name; a map, because they are rare.
-    faults: Mutex<BTreeMap<&'static str, u64>>,
+    pub(super) faults: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl HttpCounters {
@@ -50,8 +51,7 @@ impl HttpCounters {
 
     /// Counts why a request was rejected, or a connection ended without a response.
     pub(super) fn count_fault(&self, name: &'static str) {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        *faults.entry(name).or_default() += 1;
+        *lock(&self.faults).entry(name).or_default() += 1;
     }
 
     pub(super) fn count_handshake(&self, kind: HandshakeKind) {
@@ -67,15 +67,6 @@ impl HttpCounters {
         counted
             .map(|(status, counter)| (status, counter.get()))
             .filter(|(_, count)| *count > 0)
-            .collect()
-    }
-
-    /// Rejected requests and aborted connections, by cause.
-    pub(super) fn faults(&self) -> BTreeMap<String, u64> {
-        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        faults
-            .iter()
-            .map(|(name, count)| ((*name).to_owned(), *count))
             .collect()
     }
 }

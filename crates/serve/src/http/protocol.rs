@@ -7,6 +7,7 @@ use super::output::QUEUE_BYTES;
 use super::plan::HttpPlan;
 use super::tls;
 use crate::server::ServeError;
+use crate::shared::{lock, named};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose_batching};
@@ -142,7 +143,7 @@ impl Protocol for Http {
 
     fn bucket_served(counters: &HttpCounters, bucket: u16, cpu: u32) -> BucketHttp {
         BucketHttp {
-            connections: counters.connections.counts(bucket, cpu),
+            connections: ConnectionCounts::of(&lock(&counters.connections), bucket, cpu),
             handshakes_full: counters.handshakes_full.get(),
             handshakes_resumed: counters.handshakes_resumed.get(),
             requests: counters.requests.get(),
@@ -151,7 +152,7 @@ impl Protocol for Http {
             body_bytes: counters.body_bytes.get(),
             pattern_bodies: counters.pattern_bodies.get(),
             idle_closed: counters.idle_closed.get(),
-            errors: counters.faults(),
+            errors: named(lock(&counters.faults).iter().map(|(name, count)| (*name, *count))),
         }
     }
 

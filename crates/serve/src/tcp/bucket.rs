@@ -2,14 +2,15 @@
 
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
 use crate::service::Service;
-use crate::streams::{self, ConnectionCounters};
-use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
+use crate::shared::lock;
+use crate::streams;
+use corelane_worker::engine::{Event, Handler, Id, Ops, StreamCounters, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 /// Maximum bytes queued on an echo connection before receiving pauses.
@@ -21,7 +22,8 @@ static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SOURCE_WRITE_BYTES 
 /// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct TcpCounters {
-    pub(super) connections: ConnectionCounters,
+    /// As last published by the engine.
+    pub(super) connections: Mutex<StreamCounters>,
     /// Number of stalls.
     pub(super) stalls: Counter,
     /// Connections stalled now.
@@ -99,7 +101,7 @@ impl Bucket {
             connection.progress += block.len() as u64;
         }
         ops.write_static(id, block);
-        ops.tell_drained(id);
+        ops.notify_drained(id);
     }
 
     fn at(&mut self, id: Id) -> Option<&mut Connection> {
@@ -115,7 +117,7 @@ impl Bucket {
             let _ = ops.write(id, bytes);
             if ops.queued(id) > ECHO_PAUSE {
                 ops.receive(id, false);
-                ops.tell_drained(id);
+                ops.notify_drained(id);
             }
         }
     }
@@ -208,7 +210,7 @@ impl Service for Bucket {
     }
 
     fn publish(&mut self, ops: &Ops) {
-        self.counters.connections.publish(&ops.counters());
+        *lock(&self.counters.connections) = ops.counters().streams;
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {

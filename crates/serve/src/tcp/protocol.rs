@@ -3,6 +3,7 @@
 use super::bucket::{Bucket, TcpCounters};
 use super::plan::{TcpMode, TcpPlan};
 use crate::server::ServeError;
+use crate::shared::lock;
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose};
@@ -70,7 +71,7 @@ impl Protocol for Tcp {
 
     fn bucket_served(counters: &TcpCounters, bucket: u16, cpu: u32) -> BucketTcp {
         BucketTcp {
-            connections: counters.connections.counts(bucket, cpu),
+            connections: ConnectionCounts::of(&lock(&counters.connections), bucket, cpu),
             out_of_order_segments: counters.out_of_order.get(),
             retransmitted_segments: counters.retransmitted.get(),
             stalls: counters.stalls.get(),

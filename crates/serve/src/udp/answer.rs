@@ -3,10 +3,10 @@
 //!
 //! The four ways to answer differ in this choice, and in how the transmit queue is selected (see [`Answers`]).
 
-use super::plan::UdpPlan;
+use super::bucket::BucketCounters;
+use super::plan::Common;
 use crate::udp::Answers;
-use arc_swap::ArcSwap;
-use corelane_rss::{Steerer, Tuple};
+use corelane_worker::CachePadded;
 use corelane_worker::engine::{DatagramOptions, Id, Ops};
 use corelane_worker::group;
 use std::collections::HashMap;
@@ -23,9 +23,8 @@ pub(super) type Connected = (usize, UdpSocket);
 
 /// How a worker answers.
 pub(super) struct Answering {
-    pub(super) plan: Arc<UdpPlan>,
-    pub(super) address: SocketAddr,
-    pub(super) steerer: Arc<ArcSwap<Steerer>>,
+    pub(super) common: Arc<Common>,
+    pub(super) counters: Arc<CachePadded<BucketCounters>>,
     pub(super) worker: usize,
     /// Receives the sockets opened for single flows.
     pub(super) opened: mpsc::Sender<Connected>,
@@ -37,48 +36,26 @@ pub(super) struct Answering {
     pub(super) by_peer: HashMap<SocketAddr, Id>,
 }
 
-/// The route of an answer.
-pub(super) struct Way {
-    pub(super) socket: Id,
-    /// `None` for a connected socket.
-    pub(super) peer: Option<SocketAddr>,
-    /// Whether the flow should have its own socket, but does not.
-    pub(super) unconnected: bool,
-}
-
 impl Answering {
-    /// The route for an answer to `peer`, whose datagram arrived on `socket`.
-    pub(super) fn way(&mut self, ops: &mut Ops, socket: Id, peer: SocketAddr) -> Way {
-        let same = Way {
-            socket,
-            peer: Some(peer),
-            unconnected: false,
-        };
-        match self.plan.answers {
-            Answers::PerSend | Answers::Received => same,
-            Answers::Caller => Way {
-                socket: self.of_bucket(peer).unwrap_or(socket),
-                ..same
-            },
-            Answers::Connected if self.own != Some(socket) => Way { peer: None, ..same },
+    /// The socket for an answer to `peer`, whose datagram arrived on `socket`; with the peer unless it is connected.
+    pub(super) fn way(&mut self, ops: &mut Ops, socket: Id, peer: SocketAddr) -> (Id, Option<SocketAddr>) {
+        match self.common.plan.answers {
+            Answers::PerSend | Answers::Received => (socket, Some(peer)),
+            Answers::Caller => (self.of_bucket(peer).unwrap_or(socket), Some(peer)),
+            Answers::Connected if self.own != Some(socket) => (socket, None),
             Answers::Connected => match self.of_flow(ops, peer) {
-                Some(socket) => Way {
-                    socket,
-                    peer: None,
-                    unconnected: false,
-                },
-                None => Way {
-                    unconnected: true,
-                    ..same
-                },
+                Some(socket) => (socket, None),
+                None => {
+                    self.counters.answered_unconnected.add(1);
+                    (socket, Some(peer))
+                }
             },
         }
     }
 
     /// The socket of the bucket selected by the flow's hash.
     fn of_bucket(&self, peer: SocketAddr) -> Option<Id> {
-        let tuple = Tuple::new(peer, self.address).ok()?;
-        let bucket = self.steerer.load().bucket_of(&tuple);
+        let bucket = self.common.bucket_of(peer)?;
         self.by_bucket.get(bucket.index()).copied()
     }
 
@@ -96,8 +73,8 @@ impl Answering {
     }
 
     fn open(&self, ops: &mut Ops, peer: SocketAddr) -> io::Result<Id> {
-        let socket = group::connected(self.address, peer, &self.plan.socket_settings());
-        let socket = socket.map_err(io::Error::other)?;
+        let settings = self.common.plan.socket_settings();
+        let socket = group::connected(self.common.address, peer, &settings).map_err(io::Error::other)?;
         let counted = socket.try_clone()?;
         let id = ops.datagrams(socket, DatagramOptions::default())?;
         // Fails when the server is being stopped, and counts no longer matter.

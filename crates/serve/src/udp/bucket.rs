@@ -5,15 +5,13 @@
 
 use super::answer::Answering;
 use super::describe::Describing;
-use super::plan::UdpPlan;
-use crate::causes::CauseCounters;
+use super::plan::Common;
 use crate::udp::Mode;
-use arc_swap::ArcSwap;
-use corelane_rss::{Bucket, Steerer, Tuple};
-use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
+use corelane_rss::Bucket;
+use corelane_worker::engine::{Datagram, EngineCounters, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Datagrams per sample. A prime, so that flows in rotation are all sampled.
 const SAMPLE_INTERVAL: u32 = 251;
@@ -30,15 +28,14 @@ const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
 pub(super) struct BucketCounters {
     pub(super) seen: Counter,
     pub(super) seen_bytes: Counter,
-    pub(super) answered: Counter,
     /// Answers of flows without a socket of their own although they should have one.
     pub(super) answered_unconnected: Counter,
     pub(super) queue_full: Counter,
     pub(super) refused_port: Counter,
     pub(super) refused_peer: Counter,
     pub(super) truncated: Counter,
-    /// Answers refused by the kernel.
-    pub(super) send_failed: CauseCounters,
+    /// As last published by the engine: answers sent, and refused by the kernel.
+    pub(super) engine: Mutex<EngineCounters>,
     pub(super) steering_samples: Counter,
     pub(super) steering_right: Counter,
 }
@@ -47,9 +44,7 @@ pub(super) struct BucketCounters {
 pub(super) struct BucketHandler {
     /// The bucket whose datagrams it should receive; `None` if the model does not assign buckets.
     pub(super) bucket: Option<Bucket>,
-    pub(super) address: SocketAddr,
-    pub(super) plan: Arc<UdpPlan>,
-    pub(super) steerer: Arc<ArcSwap<Steerer>>,
+    pub(super) common: Arc<Common>,
     pub(super) counters: Arc<CachePadded<BucketCounters>>,
     pub(super) sampled_flows: rtrb::Producer<SocketAddr>,
     pub(super) answering: Answering,
@@ -73,24 +68,24 @@ impl BucketHandler {
         self.counters.seen.add(1);
         self.counters.seen_bytes.add(datagram.payload.len() as u64);
         self.sample(datagram.peer);
-        if self.plan.mode == Mode::Echo {
+        if self.common.plan.mode == Mode::Echo {
             self.answer(ops, id, datagram);
         }
     }
 
     /// Answers a datagram unless a rule forbids it.
     fn answer(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
-        if UNANSWERED_PORTS.contains(&datagram.peer.port()) || datagram.peer.port() == self.address.port() {
+        let (common, port) = (&self.common, datagram.peer.port());
+        if UNANSWERED_PORTS.contains(&port) || port == common.address.port() {
             self.counters.refused_port.add(1);
         } else if datagram.truncated {
             self.counters.truncated.add(1);
-        } else if !self.plan.may_answer(datagram.peer.ip()) {
+        } else if !common.plan.may_answer(datagram.peer.ip()) {
             self.counters.refused_peer.add(1);
         } else {
-            let way = self.answering.way(ops, id, datagram.peer);
-            self.counters.answered_unconnected.add(u64::from(way.unconnected));
+            let (socket, peer) = self.answering.way(ops, id, datagram.peer);
             let length = datagram.payload.len();
-            let queued = ops.send_to(way.socket, way.peer, length, |out| {
+            let queued = ops.send_to(socket, peer, length, |out| {
                 out.copy_from_slice(datagram.payload);
             });
             self.counters.queue_full.add(u64::from(queued.is_err()));
@@ -110,17 +105,15 @@ impl BucketHandler {
             SAMPLE_INTERVAL
         };
         // On a wildcard socket the destination address is unknown, and therefore the hash.
-        if self.address.ip().is_unspecified() {
+        if self.common.address.ip().is_unspecified() {
             return;
         }
-        let Ok(tuple) = Tuple::new(peer, self.address) else {
+        let Some(selected) = self.common.bucket_of(peer) else {
             return;
         };
         if let Some(bucket) = self.bucket {
             self.counters.steering_samples.add(1);
-            self.counters
-                .steering_right
-                .add(u64::from(self.steerer.load().bucket_of(&tuple) == bucket));
+            self.counters.steering_right.add(u64::from(selected == bucket));
         }
         // If the ring is full, only a sample is lost.
         let _ = self.sampled_flows.push(peer);

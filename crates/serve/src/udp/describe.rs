@@ -1,13 +1,14 @@
 //! Flow metadata of each datagram, and counts by it: takes datagrams, returns hash, hash type and bucket of each, and
 //! counts to the control thread on request.
 
-use arc_swap::ArcSwap;
-use corelane_rss::{FlowMetadata, Protocol, Steerer, Tuple};
+use super::plan::Common;
+use crate::shared::lock;
+use corelane_rss::{FlowMetadata, Protocol, Tuple};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Maximum number of distinct hashes counted per worker; the datagrams of further hashes are counted together.
 const MOST_HASHES: usize = 65_536;
@@ -48,8 +49,7 @@ pub(super) type SharedCounts = Arc<Mutex<Counted>>;
 
 /// Computes the flow metadata of one worker's datagrams.
 pub(super) struct Describing {
-    address: SocketAddr,
-    steerer: Arc<ArcSwap<Steerer>>,
+    common: Arc<Common>,
     tuples: Vec<Tuple>,
     described: Vec<FlowMetadata>,
     /// `None` if flows are described but not counted.
@@ -57,14 +57,9 @@ pub(super) struct Describing {
 }
 
 impl Describing {
-    pub(super) fn new(
-        address: SocketAddr,
-        steerer: Arc<ArcSwap<Steerer>>,
-        counted: Option<SharedCounts>,
-    ) -> Self {
+    pub(super) fn new(common: Arc<Common>, counted: Option<SharedCounts>) -> Self {
         Self {
-            address,
-            steerer,
+            common,
             tuples: Vec::new(),
             described: Vec::new(),
             counted,
@@ -74,11 +69,11 @@ impl Describing {
     /// Computes the metadata of a batch of datagrams from their senders, all of the server's own address family, and
     /// counts them: this is the application's part.
     pub(super) fn describe(&mut self, peers: impl Iterator<Item = SocketAddr>) {
-        let address = self.address;
+        let address = self.common.address;
         self.tuples.clear();
         self.tuples
             .extend(peers.filter_map(|peer| Tuple::new(peer, address).ok()));
-        let steerer = self.steerer.load();
+        let steerer = self.common.steerer.load();
         steerer.describe(&self.tuples, Protocol::Udp, &mut self.described);
         let Some(counted) = &self.counted else {
             // Without counting, only prevents the work from being optimised away.
@@ -121,13 +116,10 @@ impl FlowCounts {
     }
 }
 
-fn lock(counted: &SharedCounts) -> MutexGuard<'_, Counted> {
-    counted.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::udp::UdpPlan;
     use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 
     #[test]
@@ -143,8 +135,8 @@ mod tests {
         // The first tuple of the verification suite, and a neighbour.
         let server = "161.142.100.80:1766".parse().unwrap();
         let (often, once) = ("66.9.149.187:2794", "66.9.149.187:2795");
-        let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));
-        let mut describing = Describing::new(server, steerer, Some(Arc::clone(&counted[1])));
+        let common = Common::new(UdpPlan::new(server, steering), server);
+        let mut describing = Describing::new(common, Some(Arc::clone(&counted[1])));
         assert_eq!(FlowCounts::of(&counted), FlowCounts::default());
         describing.describe([often, once, often].map(|peer| peer.parse().unwrap()).into_iter());
         let counts = FlowCounts::of(&counted);

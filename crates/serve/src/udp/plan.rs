@@ -4,12 +4,14 @@
 use crate::server::ServeError;
 use crate::service;
 use crate::udp::{Answers, Mode, Model};
+use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
-use corelane_rss::Steering;
+use corelane_rss::{Bucket, Steerer, Steering, Tuple};
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use corelane_worker::group::GroupSettings;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// A fully resolved UDP server plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -133,6 +135,31 @@ impl UdpPlan {
     /// private networks if it listens on all addresses.
     pub(super) fn may_answer(&self, peer: IpAddr) -> bool {
         !self.address.ip().is_unspecified() || is_local(peer)
+    }
+}
+
+/// What all threads of a server share.
+pub(super) struct Common {
+    pub(super) plan: UdpPlan,
+    pub(super) address: SocketAddr,
+    pub(super) steerer: ArcSwap<Steerer>,
+}
+
+impl Common {
+    /// A server with this plan, which listens on `address`.
+    pub(super) fn new(plan: UdpPlan, address: SocketAddr) -> Arc<Self> {
+        let steerer = ArcSwap::from_pointee(plan.steering.steerer());
+        Arc::new(Self {
+            plan,
+            address,
+            steerer,
+        })
+    }
+
+    /// The bucket that the hash of `peer`'s datagrams selects; `None` for a peer of the other address family.
+    pub(super) fn bucket_of(&self, peer: SocketAddr) -> Option<Bucket> {
+        let tuple = Tuple::new(peer, self.address).ok()?;
+        Some(self.steerer.load().bucket_of(&tuple))
     }
 }
 

@@ -5,16 +5,15 @@ use super::bucket::{BucketCounters, BucketHandler};
 use super::describe::{Describing, FlowCounts, SharedCounts};
 use super::flows::{Departed, Flows};
 use super::mailbox;
-use super::plan::UdpPlan;
+use super::plan::{Common, UdpPlan};
 use super::served::{BucketServed, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
-use crate::causes;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Service};
+use crate::shared::{lock, named};
 use crate::udp::{Mode, Model};
-use arc_swap::ArcSwap;
-use corelane_rss::{Bucket, Steerer, Steering};
+use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
@@ -34,9 +33,7 @@ const TAP_INTERVAL: u32 = 64;
 
 /// A running UDP server. Dropping it stops it.
 pub struct UdpServer {
-    plan: Arc<UdpPlan>,
-    steerer: Arc<ArcSwap<Steerer>>,
-    address: SocketAddr,
+    common: Arc<Common>,
     engine: Chosen,
     /// One block per worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
@@ -60,14 +57,14 @@ pub struct UdpServer {
 impl UdpServer {
     fn start_threads(&mut self, opened: Opened) -> Result<(), ServeError> {
         let by_bucket: Vec<Vec<UdpSocket>> = (0..opened.workers.len())
-            .map(|_| opened.for_answers(&self.plan))
+            .map(|_| opened.for_answers(&self.common.plan))
             .collect::<Result<_, _>>()?;
         let mut posts = Vec::new();
         for (index, (socket, by_bucket)) in opened.workers.into_iter().zip(by_bucket).enumerate() {
             let handler = self.handler(index);
             let sockets = [socket].into_iter().chain(by_bucket).collect();
             let name = format!("bucket {index}");
-            let ready = if self.plan.model == Model::Farm {
+            let ready = if self.common.plan.model == Model::Farm {
                 let (outbox, inbox) = mailbox::new();
                 let farmed = Farmed {
                     inbox,
@@ -89,10 +86,9 @@ impl UdpServer {
             };
             self.ready.push(ready);
         }
-        if let (Model::Farm, Some(reader)) = (self.plan.model, opened.shared) {
+        if let (Model::Farm, Some(reader)) = (self.common.plan.model, opened.shared) {
             let farming = Farming {
-                address: self.address,
-                steerer: Arc::clone(&self.steerer),
+                common: Arc::clone(&self.common),
                 posts,
             };
             self.start_thread("reader".to_owned(), 0, vec![reader], farming)?;
@@ -107,30 +103,26 @@ impl UdpServer {
         self.flows.seen_by_workers.push(consumer);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
         self.counters.push(Arc::clone(&counters));
-        if self.plan.flows {
+        if self.common.plan.flows {
             self.counted.push(SharedCounts::default());
         }
-        let (plan, steerer) = (&self.plan, || Arc::clone(&self.steerer));
+        let (plan, common) = (&self.common.plan, || Arc::clone(&self.common));
         let describes = plan.metadata || plan.flows;
         BucketHandler {
             bucket: (plan.model != Model::Single).then(|| Bucket::new(index as u16)),
-            address: self.address,
-            plan: Arc::clone(plan),
-            steerer: steerer(),
-            counters,
+            common: common(),
+            counters: Arc::clone(&counters),
             sampled_flows: producer,
             answering: Answering {
-                plan: Arc::clone(plan),
-                address: self.address,
-                steerer: steerer(),
+                common: common(),
+                counters,
                 worker: index,
                 opened: self.connected.0.clone(),
                 own: None,
                 by_bucket: Vec::new(),
                 by_peer: HashMap::new(),
             },
-            describing: describes
-                .then(|| Describing::new(self.address, steerer(), self.counted.get(index).cloned())),
+            describing: describes.then(|| Describing::new(common(), self.counted.get(index).cloned())),
             until_sample: 1,
             samples: 0,
         }
@@ -145,11 +137,11 @@ impl UdpServer {
         service: S,
     ) -> Result<ReadyCell, ServeError> {
         let thread = WorkerSettings {
-            memory: self.plan.memory,
-            ..WorkerSettings::new(name, self.plan.steering.cpus[bucket])
+            memory: self.common.plan.memory,
+            ..WorkerSettings::new(name, self.common.plan.steering.cpus[bucket])
         };
         let sockets = sockets.into_iter().map(OwnedFd::from).collect();
-        let engine = (self.engine.kind, self.plan.engine_settings());
+        let engine = (self.engine.kind, self.common.plan.engine_settings());
         Ok(service::start(&mut self.crew, thread, engine, sockets, service)?)
     }
 
@@ -158,13 +150,13 @@ impl UdpServer {
     pub fn steering(&self) -> &Steering {
         self.group
             .as_ref()
-            .map_or(&self.plan.steering, SteeredGroup::steering)
+            .map_or(&self.common.plan.steering, SteeredGroup::steering)
     }
 
     /// The listen address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.common.address
     }
 
     /// Processes samples; call it often, or samples are lost.
@@ -183,6 +175,7 @@ impl UdpServer {
         departed: Departed,
     ) -> BucketServed {
         let counters = &self.counters[index];
+        let engine = *lock(&counters.engine);
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
         let causes = [
             ("full_buffers", self.drops.of(Some(index))),
@@ -192,14 +185,13 @@ impl UdpServer {
             ("refused_peer", counters.refused_peer.get()),
             ("truncated", counters.truncated.get()),
         ];
-        let send_failed = counters.send_failed.by_cause();
         BucketServed {
             bucket: index as u16,
-            cpu: self.plan.steering.cpus[index],
+            cpu: self.common.plan.steering.cpus[index],
             seen: counters.seen.get(),
             seen_bytes: counters.seen_bytes.get(),
-            answered: counters.answered.get(),
-            dropped: causes::named(causes.into_iter().chain(send_failed)),
+            answered: engine.sent,
+            dropped: named(causes.into_iter().chain(engine.send_failed.by_cause())),
             steering_samples: counters.steering_samples.get(),
             steering_right: counters.steering_right.get(),
             locality_samples,
@@ -209,8 +201,11 @@ impl UdpServer {
             tx_on_queue: departed.on_queue,
             tx_right: departed.right,
             answered_unconnected: counters.answered_unconnected.get(),
-            memory: (self.ready[index].get())
-                .map(|ready| ready.buffers.told(self.plan.memory, self.plan.buffer_memory)),
+            memory: (self.ready[index].get()).map(|ready| {
+                ready
+                    .buffers
+                    .report(self.common.plan.memory, self.common.plan.buffer_memory)
+            }),
         }
     }
 }
@@ -225,22 +220,21 @@ impl Server for UdpServer {
         plan.check()?;
         let opened = Opened::of(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
-        let steerer = Arc::new(ArcSwap::from_pointee(plan.steering.steerer()));
+        let common = Common::new(plan, address);
+        let plan = &common.plan;
         let mut group = match plan.model {
             Model::Exact => service::steered(&opened.workers, address, &plan.steering)?,
             _ => None,
         };
         if let Some(group) = &mut group {
-            let steerer = Arc::clone(&steerer);
-            group.on_move(move |moved| steerer.store(Arc::new(moved.steering.steerer())));
+            let common = Arc::clone(&common);
+            group.on_move(move |moved| common.steerer.store(Arc::new(moved.steering.steerer())));
         }
-        let received = observe(&plan, address);
-        let sent = observe_answers(&plan, address);
+        let received = observe(plan, address);
+        let sent = observe_answers(plan, address);
         let mut server = Self {
             engine: choose(plan.engine),
-            steerer,
-            plan: Arc::new(plan),
-            address,
+            common,
             counters: Vec::new(),
             ready: Vec::new(),
             mailbox_full: Vec::new(),
@@ -260,21 +254,23 @@ impl Server for UdpServer {
     fn served(&mut self) -> UdpServed {
         self.collect_samples();
         let workers = self.counters.len();
-        let cpus = &self.plan.steering.cpus[..workers];
+        let cpus = &self.common.plan.steering.cpus[..workers];
         let locality = self.flows.locality(cpus);
-        let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
+        let departed = self
+            .flows
+            .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
         UdpServed {
             schema: "corelane/served-udp/1".to_owned(),
-            address: self.address,
+            address: self.common.address,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
-            model: self.plan.model,
+            model: self.common.plan.model,
             steering: self.steering().clone(),
-            answers: self.plan.answers,
+            answers: self.common.plan.answers,
             buckets: (locality.into_iter().zip(departed).enumerate())
                 .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
                 .collect(),
-            shared_dropped: causes::named([("full_buffers", self.drops.of(None))]),
+            shared_dropped: named([("full_buffers", self.drops.of(None))]),
             locality_unknown: self.locality_unknown.clone(),
             tx_locality_unknown: self.tx_locality_unknown.clone(),
             flows: None,
@@ -296,7 +292,7 @@ impl Server for UdpServer {
     }
 
     fn flows(&mut self) -> Option<FlowCounts> {
-        self.plan.flows.then(|| FlowCounts::of(&self.counted))
+        self.common.plan.flows.then(|| FlowCounts::of(&self.counted))
     }
 
     fn stop(mut self) -> Result<UdpServed, ServeError> {

@@ -6,14 +6,15 @@
 
 use super::bucket::BucketHandler;
 use super::mailbox::{Inbox, Outbox};
+use super::plan::Common;
 use crate::service::Service;
-use arc_swap::ArcSwap;
-use corelane_rss::{Bucket, Steerer, Tuple};
+use crate::shared::lock;
+use corelane_rss::Bucket;
 use corelane_worker::crew::ReadyCell;
 use corelane_worker::engine::{DatagramOptions, Datagrams, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -35,9 +36,7 @@ impl Service for BucketHandler {
     }
 
     fn publish(&mut self, ops: &Ops) {
-        let engine = ops.counters();
-        self.counters.answered.set(engine.sent);
-        self.counters.send_failed.set(&engine.send_failed);
+        *lock(&self.counters.engine) = ops.counters();
     }
 }
 
@@ -102,8 +101,7 @@ pub(super) struct Post {
 /// Reads the only socket of a farm, and passes each datagram to the worker of the bucket that its hash selects, so that
 /// flows stay in order.
 pub(super) struct Farming {
-    pub(super) address: SocketAddr,
-    pub(super) steerer: Arc<ArcSwap<Steerer>>,
+    pub(super) common: Arc<Common>,
     /// One per bucket, in order.
     pub(super) posts: Vec<Post>,
 }
@@ -111,8 +109,7 @@ pub(super) struct Farming {
 impl Farming {
     fn farm_out(&mut self, datagrams: Datagrams<'_>) {
         for datagram in datagrams {
-            let tuple = Tuple::new(datagram.peer, self.address);
-            let bucket = tuple.map_or(Bucket::new(0), |tuple| self.steerer.load().bucket_of(&tuple));
+            let bucket = self.common.bucket_of(datagram.peer).unwrap_or(Bucket::new(0));
             let post = &mut self.posts[bucket.index()];
             match post.outbox.post(&datagram) {
                 Ok(()) => post.posted = true,

@@ -44,41 +44,18 @@ pub enum SnapshotError {
     /// Another kind of file.
     #[error("this file is no table snapshot: make one from the text list")]
     NotASnapshot,
-    /// Made on a machine whose integers are the other way round.
-    #[error(
-        "this snapshot was made on a machine of the other byte order: make it again here from the text list"
-    )]
-    ByteOrder,
-    /// Made by another version.
-    #[error(
-        "this snapshot has version {found}, and version {} is read here: make it again from the text list",
-        header::VERSION
-    )]
-    Version {
-        /// The file's.
-        found: u32,
-    },
-    /// Shorter than it says.
-    #[error("this snapshot was cut off: it has {found} bytes of {expected}; copy it again")]
-    CutOff {
-        /// Bytes by its header.
-        expected: u64,
-        /// Bytes there are.
-        found: u64,
-    },
-    /// A checksum is wrong, or parts do not fit each other.
-    #[error("this snapshot is damaged ({what}): copy it again, or make it again from the text list")]
-    Damaged {
-        /// What is wrong with it.
-        what: &'static str,
-    },
+    /// Of another byte order or version, cut off, or damaged.
+    #[error("this snapshot {0}")]
+    Unusable(String),
     /// There is no memory for it.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
-fn damaged(what: &'static str) -> SnapshotError {
-    SnapshotError::Damaged { what }
+fn damaged(what: &str) -> SnapshotError {
+    SnapshotError::Unusable(format!(
+        "is damaged ({what}): copy it again, or make it again from the text list"
+    ))
 }
 
 impl AddressMap {

@@ -17,4 +17,4 @@ pub use bounds::{Bounds, FEWEST_LINES, Place};
 pub use layout::{FlowSlots, Layout, V4Slots, V6Slots};
 #[cfg(test)]
 pub(crate) use model::{ModelWord, Table as ModelTable, key as model_key};
-pub(crate) use protocol::{Cuckoo, Glance, Location, Moves, NoRoom, Overflowed};
+pub(crate) use protocol::{Cuckoo, Glance, Location, Moves, NoRoom, Overflowed, grown};

@@ -14,7 +14,8 @@
 
 use super::bounds::{Bounds, Place};
 use super::layout::{Entry, Layout, Side};
-use crate::memory::{Baseline, Lanes, Line, Word};
+use crate::memory::{Baseline, Lanes, Line, MemoryError, Word};
+use crate::mix::Seed;
 use std::hint;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
@@ -277,4 +278,24 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
 fn one_more(overflowed: &mut Overflowed, home: u32) {
     let count = &mut overflowed[home as usize];
     *count = count.saturating_add(1);
+}
+
+/// A table of at least 1.5 times as many lines for these entries; `copied` makes it, or nothing if it has no room. If the
+/// old table is not `full`, somebody knows the seed or it was unlucky: then the seed changes too.
+pub(crate) fn grown<T>(
+    (mut lines, mut seed): (u32, Seed),
+    entries: usize,
+    full: bool,
+    copied: impl Fn(u32, Seed) -> Result<Option<T>, MemoryError>,
+) -> Result<T, MemoryError> {
+    loop {
+        let more = lines.checked_add(lines / 2);
+        lines = more.ok_or(MemoryError::TooLarge { entries })?;
+        if !full {
+            seed = seed.next();
+        }
+        if let Some(table) = copied(lines, seed)? {
+            return Ok(table);
+        }
+    }
 }

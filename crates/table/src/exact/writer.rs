@@ -2,7 +2,7 @@
 
 use super::ExactTable;
 use crate::address::Address;
-use crate::cuckoo::{FEWEST_LINES, Layout, NoRoom, Place};
+use crate::cuckoo::{FEWEST_LINES, Layout, NoRoom, Place, grown};
 use crate::map::Writer;
 use crate::memory::{MemoryError, Placement, Region, prefetch};
 use crate::mix::Seed;
@@ -117,25 +117,15 @@ impl<A: Address> ExactWriter<A> {
         (self.table.lines.len() as f64 * A::Slots::SLOTS as f64 * FULLEST) as usize
     }
 
-    /// Continues with a table of 1.5 times as many lines. If the old one was not full but had no room for a key,
-    /// somebody knows the seed or it was unlucky: then the seed changes too.
+    /// Continues with a larger table.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
-        let mut lines = self.table.bounds.lines();
-        let mut seed = self.table.seed;
-        loop {
-            lines = lines
-                .checked_add(lines / 2)
-                .ok_or(MemoryError::TooLarge { entries: self.len })?;
-            if self.len < self.limit() / 2 {
-                seed = seed.next();
-            }
+        let (old, full) = (&self.table, self.len >= self.limit() / 2);
+        *self = grown((old.bounds.lines(), old.seed), self.len, full, |lines, seed| {
             let mut next = ExactWriter::empty(lines, seed, self.placement)?;
-            if next.take(&self.table).is_ok() {
-                *self = next;
-                return Ok(());
-            }
-        }
+            Ok(next.take(old).is_ok().then_some(next))
+        })?;
+        Ok(())
     }
 
     /// Adds all entries of another table to this one, which has none of them.

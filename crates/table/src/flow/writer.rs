@@ -1,7 +1,7 @@
 //! Changes to a flow table: insertion, removal, growth.
 
 use super::{FlowKey, FlowTable};
-use crate::cuckoo::{FEWEST_LINES, FlowSlots, Layout, NoRoom};
+use crate::cuckoo::{FEWEST_LINES, FlowSlots, Layout, NoRoom, grown};
 use crate::map::Writer;
 use crate::memory::{MemoryError, Placement, Region};
 use crate::mix::Seed;
@@ -71,14 +71,16 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
         seed: Seed,
         placement: Placement,
     ) -> Result<FlowWriter<WORDS>, MemoryError> {
-        let lines = u32::try_from(flows.div_ceil(FLOWS_A_LINE as usize))
-            .ok()
-            .filter(|lines| *lines < u32::MAX / FlowSlots::SLOTS as u32)
-            .ok_or(MemoryError::TooLarge { entries: flows })?;
+        let lines = u32::try_from(flows.div_ceil(FLOWS_A_LINE as usize));
+        let lines = lines.map_err(|_| MemoryError::TooLarge { entries: flows })?;
         FlowWriter::empty(lines.max(FEWEST_LINES), seed, placement)
     }
 
     fn empty(lines: u32, seed: Seed, placement: Placement) -> Result<FlowWriter<WORDS>, MemoryError> {
+        if lines >= u32::MAX / FlowSlots::SLOTS as u32 {
+            let entries = lines as usize * FLOWS_A_LINE as usize;
+            return Err(MemoryError::TooLarge { entries });
+        }
         Ok(FlowWriter {
             table: Arc::new(FlowTable::new(lines, lines * FLOWS_A_LINE, seed, placement)?),
             overflowed: Region::zeroed(lines as usize, placement)?,
@@ -101,30 +103,16 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
         Ok(())
     }
 
-    /// Continues with a table 1.5 times as large. If the old one was not full, the seed changes too: somebody may know
-    /// it.
+    /// Continues with a larger table.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
-        let mut lines = self.table.bounds.lines();
-        let mut seed = self.table.seed;
-        loop {
-            lines = lines
-                .checked_add(lines / 2)
-                .filter(|lines| *lines < u32::MAX / FlowSlots::SLOTS as u32)
-                .ok_or(MemoryError::TooLarge { entries: self.len() })?;
-            if self.len() < self.table.records() as usize / 2 {
-                seed = seed.next();
-            }
+        let (old, full) = (&self.table, self.len() >= self.table.records() as usize / 2);
+        *self = grown((old.bounds.lines(), old.seed), self.len(), full, |lines, seed| {
             let mut next = FlowWriter::empty(lines, seed, self.placement)?;
-            if self
-                .table
-                .iter()
-                .try_for_each(|(key, value)| next.add(key, value))
-                .is_ok()
-            {
-                *self = next;
-                return Ok(());
-            }
-        }
+            let mut flows = old.iter();
+            let copied = flows.try_for_each(|(key, value)| next.add(key, value));
+            Ok(copied.is_ok().then_some(next))
+        })?;
+        Ok(())
     }
 }

@@ -44,11 +44,6 @@ impl Entry {
     pub(crate) fn rank(self) -> u32 {
         self.0 >> SUCCESSOR_BITS & LENGTH
     }
-
-    /// The length of its prefix, and what it maps to; meaningless in a link.
-    pub(crate) fn leaf_parts(self) -> Option<(u8, Value)> {
-        Some((self.rank().checked_sub(1)? as u8, self.value()?))
-    }
 }
 
 #[cfg(test)]
@@ -59,13 +54,13 @@ mod tests {
     fn leaves_and_links_are_told_apart_and_keep_what_they_hold() {
         for (length, value) in [(0, 0), (24, 4_095), (128, 17)] {
             let leaf = Entry::leaf(length, Value::new(value).unwrap());
-            assert_eq!(leaf.leaf_parts(), Some((length, Value::new(value).unwrap())));
+            assert_eq!(
+                (leaf.rank(), leaf.value()),
+                (u32::from(length) + 1, Value::new(value).ok())
+            );
             assert_eq!(leaf.node(), None);
         }
-        assert_eq!(
-            (Entry::NONE.leaf_parts(), Entry::NONE.value(), Entry::NONE.rank()),
-            (None, None, 0)
-        );
+        assert_eq!((Entry::NONE.value(), Entry::NONE.rank()), (None, 0));
         assert_eq!(Entry::link(0).node(), Some(0));
         assert_eq!(Entry::link(u32::MAX >> 1).node(), Some(u32::MAX >> 1));
     }

@@ -1,7 +1,7 @@
 //! The readers' view of a prefix map: lookups in batches.
 
 use super::trie::{Trie, TrieCell, cells_of_a_node};
-use crate::address::{Address, Prefix};
+use crate::address::Address;
 use crate::batch::{Lookup, Prefetch, blocks};
 use crate::cuckoo::Moves;
 use crate::memory::{GrantedPages, MemoryError, Placement, Region, prefetch};
@@ -57,13 +57,6 @@ impl<A: Address> PrefixTable<A> {
     #[must_use]
     pub fn get(&self, address: A) -> Option<Value> {
         self.trie().find(address.to_high_bits()).value()
-    }
-
-    /// The longest prefix that holds the address, and what it maps to.
-    #[must_use]
-    pub fn longest_match(&self, address: A) -> Option<(Prefix<A>, Value)> {
-        let (length, value) = self.trie().find(address.to_high_bits()).leaf_parts()?;
-        Some((Prefix::host(address).shortened(length), value))
     }
 
     /// The pages that hold the root.

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(super) struct Listed {
     pub transport: Transport,
     pub address: SocketAddr,
-    pub inode: u64,
+    pub inode: u32,
 }
 
 /// States of `net/tcp_states.h`: TCP_LISTEN, and TCP_CLOSE, which unconnected UDP sockets are in.
@@ -41,7 +41,7 @@ pub(super) fn serving(process: u32, port: u16) -> io::Result<Vec<Listed>> {
 
 /// The inodes of a group's sockets in group order. New sockets are added to the front of the list, except TCP over IPv6
 /// to its end (`inet_hash` in `net/ipv4/inet_hashtables.c`, `udp_lib_get_port` in `net/ipv4/udp.c`).
-pub(super) fn in_group_order(transport: Transport, address: SocketAddr, listed: &[Listed]) -> Vec<u64> {
+pub(super) fn in_group_order(transport: Transport, address: SocketAddr, listed: &[Listed]) -> Vec<u32> {
     let inodes = listed.iter().map(|socket| socket.inode);
     match (transport, address) {
         (Transport::Tcp, SocketAddr::V6(_)) => inodes.collect(),

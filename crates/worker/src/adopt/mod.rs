@@ -14,14 +14,16 @@ pub use owner::Owner;
 use crate::group::Transport;
 use crate::program::{self, ProgramError};
 use crate::system::foreign;
+use corelane_host::sockets::{self, Holder};
 use corelane_rss::steer::{Families, Program};
 use listing::Listed;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{Ipv6V6Only, ReusePort};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 /// A group of sockets of another process.
 #[derive(Debug)]
@@ -42,7 +44,7 @@ pub struct Adopted {
 #[derive(Debug)]
 pub struct Member {
     /// Its inode number, as `ss -e` and `/proc/PID/fd` show it.
-    pub inode: u64,
+    pub inode: u32,
     /// The thread that waits on it, if visible.
     pub owners: Vec<Owner>,
     socket: OwnedFd,
@@ -66,7 +68,7 @@ pub struct Sought {
 #[non_exhaustive]
 pub enum AdoptError {
     /// No such process.
-    #[error("there is no process {process}: ps lists those there are")]
+    #[error("no process {process}: ps lists the running processes")]
     NoProcess {
         /// The number given.
         process: u32,
@@ -82,7 +84,7 @@ pub enum AdoptError {
         port: u16,
     },
     /// It serves several addresses.
-    #[error("process {process} serves {}: say which (--address, --udp, --tcp)", .served.join(" and "))]
+    #[error("process {process} serves {}: select one (--address, --udp, --tcp)", .served.join(" and "))]
     Several {
         /// The process given.
         process: u32,
@@ -91,7 +93,7 @@ pub enum AdoptError {
     },
     /// One socket, or sockets without `SO_REUSEPORT`.
     #[error(
-        "{address} is no group of sockets ({sockets} there): configure the server to open one per worker (nginx: listen … reuseport)"
+        "{address} is not a group of sockets ({sockets} found): configure the server to open one per worker (nginx: listen … reuseport)"
     )]
     NoGroup {
         /// The address.
@@ -128,22 +130,23 @@ impl Adopted {
         if processes.is_empty() {
             return Err(AdoptError::NoProcess { process });
         }
-        let held = held_sockets(&processes, process)?;
-        let (transport, address, listed) = group(&sought, &held)?;
-        let mut by_inode: Vec<u64> = listed.iter().map(|socket| socket.inode).collect();
+        let (transport, address, listed) = group(&sought, &processes)?;
+        let mut by_inode: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
         by_inode.sort_unstable();
         let by_list = listing::in_group_order(transport, address, &listed);
         let mut members = Vec::new();
-        for inode in &by_inode {
-            let (holder, descriptor) = held[inode];
-            let socket = take(holder, descriptor)?;
+        for (inode, holders) in by_inode.iter().zip(sockets::holders(&by_inode, &processes)) {
+            let Some(holder) = holders.first() else {
+                return Err(sought.not_served());
+            };
+            let socket = take(holder)?;
             if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || by_inode.len() < 2 {
                 let sockets = by_inode.len();
                 return Err(AdoptError::NoGroup { address, sockets });
             }
             members.push(Member {
                 inode: *inode,
-                owners: owner::of_socket(&processes, *inode),
+                owners: holders.iter().filter_map(Owner::of).collect(),
                 socket,
             });
         }
@@ -180,45 +183,36 @@ impl Adopted {
     }
 }
 
-/// Sockets by inode, each with one process and descriptor that holds it.
-fn held_sockets(processes: &[u32], asked: u32) -> Result<BTreeMap<u64, (u32, i32)>, AdoptError> {
-    let mut held = BTreeMap::new();
-    for process in processes {
-        match owner::sockets_of(*process) {
-            Ok(sockets) => held.extend(
-                sockets
-                    .into_iter()
-                    .map(|(inode, number)| (inode, (*process, number))),
-            ),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(AdoptError::NotPermitted { process: *process });
-            }
-            // A child that ended meanwhile.
-            Err(_) if *process != asked => {}
-            Err(source) => {
-                let what = "read the process's descriptors";
-                return Err(AdoptError::System { what, source });
-            }
+impl Sought {
+    fn not_served(&self) -> AdoptError {
+        AdoptError::NotServed {
+            process: self.process,
+            port: self.port,
         }
     }
-    Ok(held)
 }
 
 /// The selected group.
-fn group(
-    sought: &Sought,
-    held: &BTreeMap<u64, (u32, i32)>,
-) -> Result<(Transport, SocketAddr, Vec<Listed>), AdoptError> {
+fn group(sought: &Sought, processes: &[u32]) -> Result<(Transport, SocketAddr, Vec<Listed>), AdoptError> {
+    for process in processes {
+        let read = fs::read_dir(format!("/proc/{process}/fd"));
+        if read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            return Err(AdoptError::NotPermitted { process: *process });
+        }
+    }
     let listed = listing::serving(sought.process, sought.port).map_err(|source| AdoptError::System {
         what: "read the list of sockets",
         source,
     })?;
-    let meant = listed.into_iter().filter(|socket| {
-        held.contains_key(&socket.inode)
+    let inodes: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
+    let holders = sockets::holders(&inodes, processes);
+    let meant = listed.into_iter().zip(holders).filter_map(|(socket, holders)| {
+        let fits = !holders.is_empty()
             && sought
                 .transport
                 .is_none_or(|transport| transport == socket.transport)
-            && sought.address.is_none_or(|address| address == socket.address)
+            && sought.address.is_none_or(|address| address == socket.address);
+        fits.then_some(socket)
     });
     let meant: Vec<Listed> = meant.collect();
     let groups: BTreeSet<(String, SocketAddr)> = meant
@@ -226,10 +220,7 @@ fn group(
         .map(|socket| (socket.transport.to_string(), socket.address))
         .collect();
     match groups.len() {
-        0 => Err(AdoptError::NotServed {
-            process: sought.process,
-            port: sought.port,
-        }),
+        0 => Err(sought.not_served()),
         1 => Ok((meant[0].transport, meant[0].address, meant)),
         _ => Err(AdoptError::Several {
             process: sought.process,
@@ -241,10 +232,14 @@ fn group(
     }
 }
 
-fn take(holder: u32, descriptor: i32) -> Result<OwnedFd, AdoptError> {
-    let taken = foreign::open_process(holder).and_then(|process| foreign::duplicate(&process, descriptor));
+fn take(holder: &Holder) -> Result<OwnedFd, AdoptError> {
+    let descriptor = holder.descriptors[0] as RawFd;
+    let process = foreign::open_process(holder.process);
+    let taken = process.and_then(|process| foreign::duplicate(&process, descriptor));
     taken.map_err(|source| match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => AdoptError::NotPermitted { process: holder },
+        Some(libc::EPERM | libc::EACCES) => AdoptError::NotPermitted {
+            process: holder.process,
+        },
         _ => AdoptError::System {
             what: "take the server's socket (pidfd_getfd, Linux 5.6)",
             source,

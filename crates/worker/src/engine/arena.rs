@@ -1,8 +1,8 @@
 //! The send buffer memory: one mapping of 64 KiB blocks.
 //!
-//! A payload lies in one block, and consecutive payloads of one run lie back to back, so that a run of datagrams is one
-//! piece of memory. A block is free again when all in it was sent; the one freed last is used first, as it is still in
-//! the cache. A peer that cannot take its datagrams therefore holds its blocks only, not the whole arena.
+//! A payload lies within one block, and the payloads of one run are contiguous, so that a run of datagrams is one piece
+//! of memory. A block is free again when all of it was sent; the block freed last is used first, because it is still in
+//! the cache. A blocked peer therefore occupies only the blocks of its datagrams, not the whole arena.
 
 use crate::system::memory::Pages;
 use std::io;
@@ -10,22 +10,22 @@ use std::io;
 /// Bytes of a block: the largest UDP datagram (65,507 bytes over IPv4, 65,527 over IPv6) fits.
 pub(crate) const BLOCK_BYTES: usize = 65_536;
 
-/// Where a new run starts: on a cache line of its own.
+/// The alignment of a new run: a cache line.
 const ALIGNMENT: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Arena {
     memory: Pages,
-    /// For each block, the runs in it that are not sent yet.
+    /// The number of unsent runs per block.
     live: Vec<u32>,
     free: Vec<u32>,
     current: u32,
-    /// Bytes used of the current block.
+    /// Bytes used in the current block.
     filled: usize,
 }
 
 impl Arena {
-    /// An arena of at least `bytes`, rounded up to whole blocks, at least one.
+    /// An arena of `bytes`, rounded up to whole blocks; at least one block.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let blocks = bytes.div_ceil(BLOCK_BYTES).max(1);
         let count = u32::from(u16::try_from(blocks).map_err(|_| {
@@ -49,11 +49,11 @@ impl Arena {
         self.memory.bytes_mut(start..start + length)
     }
 
-    /// Room for a new run of `length` bytes: where it starts. None when the arena is full. At most a block.
+    /// Reserves a new run of `length` bytes, at most a block; returns its offset. None if the arena is full.
     pub(crate) fn reserve(&mut self, length: usize) -> Option<usize> {
         debug_assert!(length <= BLOCK_BYTES);
         let aligned = self.filled.next_multiple_of(ALIGNMENT);
-        // An empty payload takes a line too, so that what is queued stays bounded by the arena.
+        // An empty payload uses a cache line too, so that the arena bounds the number of queued datagrams.
         let length = length.max(1);
         let within = if aligned + length <= BLOCK_BYTES {
             aligned
@@ -66,9 +66,9 @@ impl Arena {
         Some(self.current as usize * BLOCK_BYTES + within)
     }
 
-    /// Lengthens the run that ends at `end` by `length` bytes, if nothing follows it and the block has room.
+    /// Extends the run that ends at `end` by `length` bytes, if nothing follows it and the block has room.
     pub(crate) fn extend(&mut self, end: usize, length: usize) -> bool {
-        // With nothing in the current block, the end of a full neighbour would look like its filled part.
+        // If the current block is empty, the end of a full block before it would equal the current position.
         let fits = self.filled > 0
             && end == self.current as usize * BLOCK_BYTES + self.filled
             && self.filled + length <= BLOCK_BYTES;
@@ -78,12 +78,12 @@ impl Arena {
         fits
     }
 
-    /// Notes that the run at `start` is now that many runs.
+    /// Records that the run at `start` was split into `runs` runs.
     pub(crate) fn split(&mut self, start: usize, runs: u32) {
         self.live[start / BLOCK_BYTES] += runs - 1;
     }
 
-    /// Gives a run back.
+    /// Releases a run.
     pub(crate) fn release(&mut self, start: usize) {
         let block = start / BLOCK_BYTES;
         self.live[block] -= 1;

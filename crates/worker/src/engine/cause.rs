@@ -6,20 +6,20 @@ use std::io;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The peer answered that nobody listens there (`ECONNREFUSED`): by ICMP to a connected datagram socket, by a reset to
-    /// a connection being opened.
+    /// The peer's port is closed (`ECONNREFUSED`): reported by ICMP to a connected datagram socket, by a reset to a
+    /// connection being opened.
     #[error("the peer's port is closed")]
     Refused,
-    /// No route to the peer, or a router or host said so (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`).
+    /// No route to the peer, as reported by this host or by a router (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`).
     #[error("no route to the peer")]
     Unreachable,
     /// The datagram is larger than the protocol or the path allows (`EMSGSIZE`).
     #[error("larger than the protocol or the path allows")]
     TooLarge,
-    /// The kernel or the device had no room (`ENOBUFS`, `ENOMEM`).
+    /// The kernel or the device is out of buffers (`ENOBUFS`, `ENOMEM`).
     #[error("the kernel or the device is out of buffers")]
     NoBuffer,
-    /// A firewall or a missing permission (`EPERM`, `EACCES`).
+    /// Denied by a firewall or for lack of permission (`EPERM`, `EACCES`).
     #[error("forbidden by a firewall or a missing permission")]
     Forbidden,
     /// Closed by its owner.
@@ -34,13 +34,13 @@ pub enum Cause {
     /// No descriptor is left (`EMFILE`, `ENFILE`).
     #[error("no descriptor left: raise the limit of open files (ulimit -n)")]
     NoDescriptor,
-    /// The local address and port are taken (`EADDRINUSE`).
+    /// The local address and port are in use (`EADDRINUSE`).
     #[error("the local address and port are in use")]
     AddressInUse,
     /// No device has the local address, or no port is left for it (`EADDRNOTAVAIL`).
     #[error("no device has the local address, or it has no port left")]
     NoAddress,
-    /// A file was shorter than the length that was queued of it.
+    /// A file was shorter than the queued length.
     #[error("a file is shorter than the queued length")]
     Truncated,
     /// Any other error number of `errno(3)`.
@@ -48,7 +48,7 @@ pub enum Cause {
     Other(i32),
 }
 
-/// Every cause but the last, with its name in documents, in the order there.
+/// Every cause except the last, with its name in documents, in the order used there.
 const CAUSES: [(Cause, &str); FailureCounts::CAUSES - 1] = [
     (Cause::Refused, "refused"),
     (Cause::Unreachable, "unreachable"),
@@ -65,7 +65,7 @@ const CAUSES: [(Cause, &str); FailureCounts::CAUSES - 1] = [
 ];
 
 impl Cause {
-    /// The cause an error number stands for.
+    /// The cause of an error number (`errno(3)`).
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         match errno {
@@ -87,7 +87,7 @@ impl Cause {
         Self::from_errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// Whether a receive that ended so can never succeed: the descriptor is no socket, or none that receives messages.
+    /// Whether a receive that failed with it can never succeed: the descriptor is not a socket that receives messages.
     pub(crate) fn is_final(self) -> bool {
         matches!(
             self,
@@ -107,10 +107,11 @@ impl Cause {
 pub struct FailureCounts([u64; Self::CAUSES]);
 
 impl FailureCounts {
-    /// How many causes there are; all [`Cause::Other`] are one.
+    /// The number of causes; all [`Cause::Other`] count as one.
     pub const CAUSES: usize = 13;
 
-    /// The counts with the names that documents use: of [`Cause::Asked`] it is `closed`, as the owner closed the socket.
+    /// The counts with their names in documents. [`Cause::Asked`] is named `closed`, because the owner closed the
+    /// socket.
     #[must_use]
     pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
         let name = |place: usize| CAUSES.get(place).map_or("other", |(_, name)| name);
@@ -134,10 +135,10 @@ impl FailureCounts {
     }
 }
 
-/// What one engine did since it was built. Datagrams are counted as the peer sees them: a merged one counts for all it
-/// carries.
+/// Counters of one engine since it was built. Datagrams are counted as the peer sees them: a merged message counts as
+/// the number of its datagrams.
 ///
-/// Every accepted [`send_to`](super::Ops::send_to) ends in `sent` or in `send_failed`, or is still queued.
+/// Every accepted [`send_to`](super::Ops::send_to) is counted in `sent` or `send_failed`, or is still queued.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EngineCounters {
     /// Datagrams that the kernel accepted.
@@ -146,11 +147,11 @@ pub struct EngineCounters {
     pub send_failed: FailureCounts,
     /// Datagrams received and lent to the handler.
     pub received: u64,
-    /// Of those, cut to the receive buffer.
+    /// Of those, truncated to the receive buffer.
     pub truncated: u64,
-    /// Complaints of sockets that are not the failure of one known datagram: what ICMP brought back.
+    /// Socket errors that do not belong to one known datagram, such as those from ICMP.
     pub errors: FailureCounts,
-    /// Sends refused because the arena was full ([`Full`](super::Full)).
+    /// Sends rejected because the arena was full ([`Full`](super::Full)).
     pub full: u64,
     /// System calls made for the above.
     pub calls: Calls,
@@ -158,8 +159,8 @@ pub struct EngineCounters {
     pub streams: StreamCounters,
 }
 
-/// What one engine did with TCP since it was built. `accepted + opened` less `closed` and the total of `broken` are the
-/// connections that are open.
+/// TCP counters of one engine since it was built. `accepted + opened`, minus `closed` and the total of `broken`, is the
+/// number of open connections.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StreamCounters {
     /// Connections accepted by listeners.
@@ -176,7 +177,7 @@ pub struct StreamCounters {
     pub broken: FailureCounts,
     /// Bytes received and lent to the handler.
     pub bytes_received: u64,
-    /// Bytes that the kernel took.
+    /// Bytes that the kernel accepted.
     pub bytes_sent: u64,
 }
 
@@ -189,7 +190,7 @@ impl StreamCounters {
     }
 }
 
-/// System calls by purpose. On io_uring one call submits, receives and waits: it counts as a wait.
+/// System calls by purpose. On io_uring, one call submits, receives and waits; it counts as a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Calls {
     /// Waits for events (`epoll_pwait2`, `epoll_wait`, `io_uring_enter`).

@@ -1,4 +1,4 @@
-//! Which engine runs: what was asked for, or what this kernel and its policy allow, with the reason.
+//! Selects the engine: the requested one, or the one that this kernel and its policy allow, with the reason.
 
 use super::uring;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
-    /// Readiness by epoll (by ppoll while sockets are few), datagrams by `recvmmsg` and `sendmmsg`. Linux 5.11.
+    /// Readiness by epoll (by ppoll for few sockets), datagrams by `recvmmsg` and `sendmmsg`. Linux 5.11.
     Epoll,
     /// Completions by io_uring, multishot receives into a ring of provided buffers. Linux 6.0.
     IoUring,
@@ -24,7 +24,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// A name that is no engine's.
+/// An unknown engine name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown engine {0:?}: use epoll or io_uring")]
 pub struct UnknownEngine(String);
@@ -41,18 +41,18 @@ impl FromStr for EngineKind {
     }
 }
 
-/// The engine that will run.
+/// The selected engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chosen {
     /// Its kind.
     pub kind: EngineKind,
-    /// Why it is another one than was asked for.
+    /// Why it is not the requested one.
     pub reason: Option<String>,
 }
 
-/// Chooses the engine: the requested one; epoll when none is requested, as it works wherever Linux does and io_uring is
-/// not always faster; epoll with the reason where io_uring is requested and the kernel, a sysctl or a container's policy
-/// denies it.
+/// Selects the requested engine. Without a request it selects epoll, which works on every Linux system; io_uring is not
+/// always faster. If io_uring is requested and the kernel, a sysctl or a container's policy denies it, it selects epoll
+/// and returns the reason.
 #[must_use]
 pub fn choose(requested: Option<EngineKind>) -> Chosen {
     let reason = match requested {
@@ -66,13 +66,14 @@ pub fn choose(requested: Option<EngineKind>) -> Chosen {
     Chosen { kind, reason }
 }
 
-/// Connections of a worker up to which io_uring is worth taking unasked: of a receive that waits in its ring the kernel keeps
-/// 840 B, which is a fifth of what a connection takes there anyhow.
+/// The number of connections per worker up to which io_uring should be selected without a request. For each waiting
+/// receive the kernel keeps 840 B, a fifth of the memory that it uses for a connection in any case.
 pub const MOST_ON_THE_RING: usize = 4_096;
 
-/// As [`choose`], for who has short messages on many connections to send at once, as a server of requests has, or a client
-/// that lets answers gather ([`Ops::gather`](super::Ops::gather)): io_uring when none is requested and it takes sends and
-/// waits together, which measured better there (journals, 2026-11-22-http-speed and 2026-11-22-ring).
+/// Like [`choose`], for programs that send short messages on many connections at once: request servers, and clients
+/// that let responses gather ([`Ops::gather`](super::Ops::gather)). Without a request it selects io_uring if the kernel
+/// can combine sends and waits in one call, which was measured to be faster for them (journals, 2026-11-22-http-speed
+/// and 2026-11-22-ring).
 #[must_use]
 pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
     let batches = || uring::probe().is_ok_and(|abilities| abilities.batches);
@@ -99,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn epoll_is_chosen_unless_something_else_is_asked_for() {
+    fn epoll_is_chosen_by_default() {
         let chosen = choose(None);
         assert_eq!(chosen, choose(Some(EngineKind::Epoll)));
         assert_eq!((chosen.kind, chosen.reason), (EngineKind::Epoll, None));
     }
 
     #[test]
-    fn who_sends_many_at_once_gets_what_was_asked_for() {
+    fn a_requested_engine_is_used_for_batching_too() {
         assert_eq!(
             choose_batching(Some(EngineKind::Epoll)),
             choose(Some(EngineKind::Epoll))

@@ -1,22 +1,22 @@
-//! What arrived on a socket, lent to the handler: messages of the kernel in, single datagrams out.
+//! Received datagrams, lent to the handler. Input: messages of the kernel. Output: single datagrams.
 
 use crate::system::memory::Pages;
 use std::net::SocketAddr;
 
-/// One datagram, lent for the length of the event.
+/// One datagram, lent for the duration of the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Who sent it.
+    /// The sender.
     pub peer: SocketAddr,
-    /// Its payload, as much as fits [`receive_buffer_bytes`](super::EngineSettings::receive_buffer_bytes).
+    /// Its payload, truncated to [`receive_buffer_bytes`](super::EngineSettings::receive_buffer_bytes).
     pub payload: &'a [u8],
-    /// Whether it was longer than that: then `payload` is its beginning.
+    /// Whether the payload was truncated.
     pub truncated: bool,
 }
 
 /// The datagrams of one event, in the order in which the socket received them.
 ///
-/// What the kernel merged on receive (`UDP_GRO`) is taken apart again: every item is a datagram as it was sent.
+/// Datagrams that the kernel merged on receive (`UDP_GRO`) are split again: every item is a datagram as it was sent.
 #[derive(Clone, Debug)]
 pub struct Datagrams<'a> {
     memory: &'a Pages,
@@ -24,11 +24,11 @@ pub struct Datagrams<'a> {
     rest: Option<Message>,
 }
 
-/// One message of the kernel: a datagram, or several of one peer and one size (the last may be shorter) back to back.
+/// One message of the kernel: a datagram, or several contiguous ones of one peer and size (the last may be shorter).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
     pub(crate) peer: SocketAddr,
-    /// Where the payload starts in the engine's receive memory.
+    /// The offset of the payload in the engine's receive memory.
     pub(crate) offset: usize,
     /// Bytes received, merged datagrams included.
     pub(crate) length: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// The datagrams that the message carries.
+    /// The number of datagrams in the message.
     pub(crate) fn datagrams(&self) -> u64 {
         match self.segment {
             0 => 1,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_datagrams_come_apart_the_last_one_shorter() {
+    fn merged_datagrams_are_split_the_last_one_shorter() {
         let memory = Pages::new(4_096).unwrap();
         let messages = [
             message(0, 10, 0, false),
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn taking_apart_loses_no_byte_and_counts_right(length in 0u32..9_000, segment in 0u32..3_000) {
+        fn splitting_loses_no_byte_and_counts_correctly(length in 0u32..9_000, segment in 0u32..3_000) {
             let mut memory = Pages::new(9_000).unwrap();
             for (index, byte) in memory.bytes_mut(0..9_000).iter_mut().enumerate() {
                 *byte = index as u8;

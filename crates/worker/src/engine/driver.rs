@@ -1,5 +1,5 @@
-//! What every engine does, however it waits, receives and sends: its operations are performed, what arrived is lent in
-//! bounded portions, and what was queued meanwhile is sent. A [`Driver`] adds what differs.
+//! The part that all engines share: a turn performs the queued operations, lends arrived data in bounded portions, and
+//! sends what was queued meanwhile. A [`Driver`] adds the engine-specific part: waiting, receiving and sending.
 
 use super::flush::Flushed;
 use super::ops::{Backend, Ops};
@@ -17,46 +17,47 @@ use std::io;
 pub(crate) struct Patience {
     pub(crate) now: Time,
     pub(crate) until: Time,
-    /// Until when what arrives may gather.
+    /// Until when arrivals may gather.
     pub(crate) gathered: Time,
 }
 
-/// How one engine waits, and moves datagrams.
+/// The engine-specific part of waiting and of handling datagrams.
 pub(crate) trait Driver: StreamDriver {
     /// Whether a turn may begin.
     fn starts(&self) -> bool {
         true
     }
 
-    /// Receives on a socket from now on, or no longer.
+    /// Starts or stops receiving on a socket, according to its settings.
     fn apply(&mut self, ops: &mut Ops, slot: u32);
 
-    /// Ends what is under way for a socket that is closed and has nothing queued; says whether it has ended.
-    fn let_go(&mut self, ops: &mut Ops, slot: u32) -> bool;
+    /// Ends the operations of a socket that is closing and has an empty queue; returns whether they have ended.
+    fn stop(&mut self, ops: &mut Ops, slot: u32) -> bool;
 
     /// Sends a socket's queue.
     fn send(&mut self, ops: &mut Ops, slot: u32) -> Flushed;
 
-    /// Has the socket's slot waiting again when a socket that took no more takes something.
+    /// Arranges a call of [`unblocked`] when a blocked socket has room again.
     fn await_room(&mut self, _ops: &mut Ops, _slot: u32) {}
 
-    /// Whether something has arrived that was not lent, so that nothing should be waited for.
+    /// Whether data has arrived that was not lent, so that the turn must not wait.
     fn has_work(&mut self) -> bool;
 
-    /// Looks what has arrived; waits for it as long as allowed. Returns whether the turn goes on.
+    /// Polls for arrivals; waits for them as long as `patience` allows, not at all if none. Returns whether the turn
+    /// continues.
     fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool>;
 
-    /// Lends the next datagrams, of one socket; returns how many, and when. None when no socket has any.
+    /// Lends the next datagrams of one socket; returns their number and the time. None if no socket has any.
     fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)>;
 
-    /// What it receives into: datagrams, and streams.
+    /// The receive memory: for datagrams, and for streams.
     fn memory(&self) -> [&Pages; 2];
 
-    /// Ends what is under way, before the sockets and the memory go.
+    /// Ends all operations before the sockets and the memory are freed.
     fn close(&mut self, _ops: &mut Ops) {}
 }
 
-/// An engine: the operations and what performs them.
+/// An engine: a driver and its operations.
 pub(crate) struct Driven<D: Driver> {
     driver: D,
     ops: Ops,
@@ -66,7 +67,7 @@ pub(crate) struct Driven<D: Driver> {
 }
 
 impl<D: Driver> Driven<D> {
-    /// Its buffers come from where the settings say.
+    /// Places the buffers on the memory nodes that the settings name.
     pub(crate) fn new(
         driver: D,
         settings: &EngineSettings,
@@ -85,13 +86,13 @@ impl<D: Driver> Driven<D> {
         Ok(engine)
     }
 
-    /// Sends what is queued, then carries out what changed.
+    /// Sends queues, then applies changes.
     fn perform(&mut self) {
         let Self { driver, ops, .. } = self;
         flush_all(driver, ops);
         while let Some(slot) = ops.sockets.next_change() {
             let entry = ops.sockets.at(slot);
-            if entry.closing && entry.queue.runs == 0 && driver.let_go(ops, slot) {
+            if entry.closing && entry.queue.runs == 0 && driver.stop(ops, slot) {
                 ops.closed(slot);
             } else {
                 driver.apply(ops, slot);
@@ -100,7 +101,7 @@ impl<D: Driver> Driven<D> {
         streams::perform(driver, ops);
     }
 
-    /// Waits until something has happened; returns whether the turn goes on.
+    /// Waits until something has happened; returns whether the turn continues.
     fn wait(&mut self, until: Time) -> io::Result<bool> {
         let Self { driver, ops, .. } = self;
         ops.counters.calls.wait += 1;
@@ -111,7 +112,8 @@ impl<D: Driver> Driven<D> {
         driver.wait(ops, &self.wakeable, (!is_busy).then_some(patience))
     }
 
-    /// Lends datagrams until there are none, enough was lent, or the deadline has come; says whether there were any.
+    /// Lends datagrams until there are none, the limit per turn is reached, or the deadline has passed; returns whether
+    /// there were any.
     fn serve(&mut self, deadline: Time, on: &mut impl Handler) -> bool {
         let mut work = 0;
         while work < TURN_DATAGRAMS
@@ -150,7 +152,7 @@ impl<D: Driver> Engine for Driven<D> {
             on.event(&mut self.ops, now, NO_SOCKET, Event::Woken);
         }
         self.taken = self.driver.now();
-        // A deadline that had passed already asks for a pass without waiting, not for an empty one.
+        // A deadline that has already passed means a turn without waiting, not an empty one.
         let deadline = if until <= self.taken { Time::NEVER } else { until };
         let now = match self.serve(deadline, on) {
             true => self.driver.now(),
@@ -190,7 +192,7 @@ fn flush_all(driver: &mut impl Driver, ops: &mut Ops) {
     }
 }
 
-/// A socket that took no more takes something again.
+/// A blocked socket has room again.
 pub(crate) fn unblocked(ops: &mut Ops, slot: u32) {
     ops.sockets.at_mut(slot).blocked = false;
     ops.sockets.note_waiting(slot);

@@ -1,7 +1,7 @@
-//! The engine over epoll: readiness in, batches of datagrams out.
+//! The engine over epoll. Input: readiness events. Output: batches of datagrams.
 //!
-//! Sockets that are ready are visited in turn, one batch a visit, until they are drained; what a visit's handler queued is
-//! sent before the next visit, so that the arena's first blocks stay in the cache.
+//! Ready sockets are visited in turn, one batch per visit, until they are drained. Datagrams that the handler queued
+//! during a visit are sent before the next visit, so that the arena's first blocks stay in the cache.
 
 mod streams;
 
@@ -32,15 +32,15 @@ pub(crate) struct Readiness {
     /// Slots that may have something to receive.
     ready: VecDeque<u32>,
     connections: Connections,
-    /// One `recvfrom` and one `sendto` a datagram.
+    /// One `recvfrom` and one `sendto` per datagram.
     one_at_a_time: bool,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
-    /// What epoll watches for; none before registration.
+    /// The events that epoll watches for; none before registration.
     interest: Option<Interest>,
-    /// Reported readable, and not drained since: it need not be reported again.
+    /// Reported readable, and not drained since.
     ready: bool,
 }
 
@@ -59,7 +59,7 @@ impl Readiness {
         })
     }
 
-    /// Notes what epoll reported.
+    /// Records an event of epoll.
     fn note(&mut self, ops: &mut Ops, event: Ready) {
         let id = Id::from_bits(event.token);
         if id.is_stream() {
@@ -83,18 +83,18 @@ impl Readiness {
         if event.failed && !receives {
             let socket = ops.sockets.at(slot).socket.as_ref();
             if let Some(Ok(Some(error))) = socket.map(|socket| socket.kernel().take_error()) {
-                ops.complain(slot, Cause::from_error(&error));
+                ops.report_error(slot, Cause::from_error(&error));
             }
         }
     }
 
-    /// Receives one batch of a socket and lends it; returns the datagrams lent and when.
+    /// Receives one batch of a socket and lends it; returns the number of datagrams and the time.
     fn visit_socket(&mut self, ops: &mut Ops, slot: u32, on: &mut impl Handler) -> (u64, Time) {
         let nothing = (0, Time::default());
         let entry = ops.sockets.at(slot);
         let state = self.states.at(slot);
         let wanted = entry.receiving && !entry.closing && state.ready;
-        // One that is not wanted now stays ready: it is visited when it is wanted again.
+        // A socket that does not receive now stays ready: it is visited when it receives again.
         let Some(socket) = entry.descriptor().filter(|_| wanted) else {
             return nothing;
         };
@@ -105,7 +105,7 @@ impl Readiness {
             self.received.receive(socket, &mut self.messages)
         };
         match received {
-            // A batch that is not full met an empty queue; whatever arrives later is reported anew.
+            // A batch that is not full emptied the socket; epoll reports later arrivals.
             Ok(count) if count < self.received.capacity() => state.ready = false,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 state.ready = false;
@@ -128,13 +128,13 @@ impl Readiness {
     fn receive_failed(&mut self, ops: &mut Ops, slot: u32, error: &io::Error) {
         let cause = Cause::from_error(error);
         if cause.is_final() {
-            self.let_go(ops, slot);
+            self.stop(ops, slot);
             ops.abandoned(slot, cause);
             return;
         }
         self.ready.push_back(slot);
         if error.kind() != io::ErrorKind::Interrupted {
-            ops.complain(slot, cause);
+            ops.report_error(slot, cause);
         }
     }
 }
@@ -166,8 +166,8 @@ impl Driver for Readiness {
         }
     }
 
-    /// Has epoll watch a socket no longer. Whatever it says, the socket is closed next.
-    fn let_go(&mut self, ops: &mut Ops, slot: u32) -> bool {
+    /// Removes a socket from epoll. An error is ignored because the socket is closed next.
+    fn stop(&mut self, ops: &mut Ops, slot: u32) -> bool {
         let state = std::mem::take(self.states.at(slot));
         if let (Some(_), Some(socket)) = (state.interest, ops.sockets.at(slot).descriptor()) {
             let _ = self.poll.remove(socket);
@@ -189,7 +189,7 @@ impl Driver for Readiness {
 
     fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool> {
         match patience {
-            None => self.poll.look()?,
+            None => self.poll.check()?,
             Some(Patience { now, until, gathered }) => {
                 if gathered > now {
                     ops.counters.calls.wait += 1;

@@ -1,9 +1,9 @@
-//! Sending what a socket has queued, by `sendmmsg` or one `sendto` a datagram. Both engines over the kernel send so.
+//! Sends a socket's queue by `sendmmsg`, or by one `sendto` per datagram. Both engines over the kernel use it.
 //!
-//! The ring could carry sends as well. Tried on loopback, 510 bytes, datagrams a second of the server's CPU time against
-//! a loop of `recvfrom` and `sendto`: linked sends, which keep order, 0.81, as with deferred completions each link takes
-//! a pass of its own; independent ones, which may overtake one that has to wait, 0.95; one `sendmmsg`, which keeps order
-//! and needs no completions, 1.06.
+//! Sends through the ring are slower. Measured on loopback with 510 bytes, in datagrams per second of the server's CPU
+//! time relative to a loop of `recvfrom` and `sendto`: linked sends, which keep order, 0.81 (with deferred completions
+//! each link needs its own pass); independent sends, which may overtake one that has to wait, 0.95; one `sendmmsg`,
+//! which keeps order and needs no completions, 1.06.
 
 use super::ops::Ops;
 use super::settings::EngineSettings;
@@ -15,12 +15,12 @@ pub(crate) struct Flusher {
     one_at_a_time: bool,
 }
 
-/// How far a flush came.
+/// The result of a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flushed {
     /// The queue is empty.
     All,
-    /// The socket takes no more for now.
+    /// The socket accepts no more for now.
     Blocked,
 }
 
@@ -32,7 +32,7 @@ impl Flusher {
         }
     }
 
-    /// Sends a socket's queue until it is empty or the socket takes no more.
+    /// Sends a socket's queue until it is empty or the socket accepts no more.
     pub(crate) fn flush(&mut self, ops: &mut Ops, slot: u32) -> Flushed {
         while ops.sockets.at(slot).queue.runs > 0 {
             ops.counters.calls.send += 1;
@@ -46,7 +46,7 @@ impl Flusher {
         Flushed::All
     }
 
-    /// Sends the first runs of a queue in one call; returns how many went.
+    /// Sends the first runs of a queue in one call; returns how many were sent.
     fn send_some(&mut self, ops: &Ops, slot: u32) -> io::Result<usize> {
         let entry = ops.sockets.at(slot);
         let Some(socket) = entry.descriptor() else {

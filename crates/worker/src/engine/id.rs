@@ -1,7 +1,7 @@
-//! The name of a socket, listener or connection of one engine.
+//! The identifier of a socket, listener or connection of one engine.
 
-/// Names a socket of one engine: a slot, and the generation of its tenant. An `Id` that was closed never names the slot's
-/// next tenant.
+/// Identifies a socket, listener or connection of one engine by a slot and its generation. An `Id` that was closed
+/// never refers to the slot's next user.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Id {
     pub(super) slot: u32,
@@ -9,23 +9,23 @@ pub struct Id {
 }
 
 impl Id {
-    /// Set in the generation of listeners and connections, which are counted apart from datagram sockets.
+    /// Set in the generation of listeners and connections, whose slots are separate from those of datagram sockets.
     pub(crate) const STREAM: u32 = 1 << 31;
 
-    /// Names no socket.
+    /// Identifies no socket.
     pub(crate) const NONE: Id = Id {
         slot: u32::MAX,
         generation: u32::MAX,
     };
 
-    /// The slot: small and dense, for tables of one's own beside the engine's. It is reused after the socket has closed.
-    /// Datagram sockets have slots of their own, streams (listeners and connections) have theirs.
+    /// The slot: a small, dense number that can index the caller's own tables. It is reused after the socket has
+    /// closed. Datagram sockets and streams (listeners and connections) are numbered separately.
     #[must_use]
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 
-    /// Whether it names a listener or a connection.
+    /// Whether it identifies a listener or a connection.
     #[must_use]
     pub fn is_stream(self) -> bool {
         self.generation & Self::STREAM != 0

@@ -99,7 +99,7 @@ pub enum Event<'a> {
     },
     /// Bytes of a connection, in order, in pieces of any length.
     Bytes(&'a [u8]),
-    /// The kernel accepted everything queued, after [`Ops::tell_drained`] requested this event.
+    /// The kernel accepted everything queued, after [`Ops::notify_drained`] requested this event.
     Drained,
     /// The peer has ended its side of a connection and sends nothing more; this side stays open until it is closed.
     PeerClosed,

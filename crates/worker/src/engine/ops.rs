@@ -231,7 +231,7 @@ impl Ops {
         let cause = Cause::from_errno(errno);
         if cause == Cause::Refused {
             // Only ICMP causes this: the kernel reports it on the next call, without sending, and clears it.
-            self.complain(slot, cause);
+            self.report_error(slot, cause);
             return;
         }
         let entry = self.sockets.at_mut(slot);
@@ -250,7 +250,7 @@ impl Ops {
     }
 
     /// A socket reported an error that belongs to no known datagram.
-    pub(crate) fn complain(&mut self, slot: u32, cause: Cause) {
+    pub(crate) fn report_error(&mut self, slot: u32, cause: Cause) {
         self.counters.errors.add(cause, 1);
         self.notify(self.sockets.id(slot), Notice::Failed(cause));
     }

@@ -7,40 +7,40 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Bytes of a file that are read at a time where they have to be copied: the most that a TLS record holds (RFC 8446 5.1).
+/// Bytes of a file read at a time if they must be copied: the maximum plaintext of a TLS record (RFC 8446 5.1).
 const FILE_PIECE: usize = 16_384;
 
-/// What a protocol writes one connection's bytes to. What is queued leaves with the engine's next pass.
+/// The output of a protocol on one connection. Queued bytes are sent in the engine's next pass.
 ///
-/// The provided methods copy: they suit an output that changes the bytes.
+/// The provided methods copy the bytes, for outputs that transform them.
 pub trait Output {
     /// Queues bytes by copying them.
     ///
     /// # Errors
-    /// `OutOfMemory` ([`Full`]) when the connection would hold more copies than it may; others when the bytes cannot be
-    /// changed as they should be. The connection is of no more use then.
+    /// `OutOfMemory` ([`Full`]) if the connection would exceed its limit of copied bytes; another error if the bytes
+    /// cannot be transformed. The connection is unusable afterwards.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Queues a part of bytes that others may hold as well.
+    /// Queues a range of shared bytes.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Same as [`write`](Self::write).
     fn write_shared(&mut self, bytes: &Arc<[u8]>, range: Range<usize>) -> io::Result<()> {
         self.write(&bytes[range])
     }
 
-    /// Queues bytes that live for ever.
+    /// Queues static bytes.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Same as [`write`](Self::write).
     fn write_static(&mut self, bytes: &'static [u8]) -> io::Result<()> {
         self.write(bytes)
     }
 
-    /// Queues a part of a file, or the beginning of that part; returns how many bytes.
+    /// Queues a range of a file, or the beginning of that range; returns the number of bytes.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and when the file cannot be read or is too short.
+    /// Same as [`write`](Self::write); also if the file cannot be read or is too short.
     fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
         let mut piece = [0; FILE_PIECE];
         let wanted = length.min(FILE_PIECE as u64) as usize;
@@ -55,19 +55,19 @@ pub trait Output {
     /// Queues the protocol's end-of-data message, if it is distinct from the end of the connection.
     fn end(&mut self) {}
 
-    /// Bytes queued that the kernel has not accepted.
+    /// The number of queued bytes that the kernel has not accepted.
     fn queued(&self) -> u64;
 
     /// Requests one [`Event::Drained`](super::Event::Drained) when the queue becomes empty.
     fn notify_drained(&mut self);
 
-    /// Whether all that is queued is copied, so that the writer should bound it.
+    /// Whether all queued bytes are copied, so that the writer should limit them.
     fn copies(&self) -> bool {
         true
     }
 }
 
-/// A connection's bytes as they are.
+/// An output that sends the bytes unchanged.
 #[derive(Debug)]
 pub struct Plain<'a> {
     /// The engine's operations.
@@ -101,7 +101,7 @@ impl Output for Plain<'_> {
     }
 
     fn notify_drained(&mut self) {
-        self.ops.tell_drained(self.id);
+        self.ops.notify_drained(self.id);
     }
 
     fn copies(&self) -> bool {

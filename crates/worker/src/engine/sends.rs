@@ -1,51 +1,51 @@
-//! Datagrams waiting to be sent: one queue a socket, all in one list of runs over one arena.
+//! Datagrams waiting to be sent: one queue per socket, all in one list of runs over one arena.
 
 use super::arena::Arena;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// The arena has no room for another datagram until some are sent. The datagram was not queued; whether it is dropped
-/// and counted or tried again after the next turn is the caller's to decide.
+/// The arena has no room for another datagram until some are sent. The datagram was not queued; the caller decides
+/// whether to drop and count it or to retry after the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the send arena is full: send again after the next turn, or raise arena_bytes")]
 pub struct Full;
 
-/// Datagrams that one `UDP_SEGMENT` send may carry: `UDP_MAX_SEGMENTS` of Linux before 6.9, which doubled it.
+/// Maximum datagrams per `UDP_SEGMENT` send: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
 pub(crate) const MOST_SEGMENTS: u32 = 64;
 
-/// Bytes that one send may carry: 65,535 less the headers of IPv4 (20 bytes) and UDP (8). IPv6 would allow 65,527.
+/// Maximum bytes per send: 65,535 minus the headers of IPv4 (20 bytes) and UDP (8). IPv6 would allow 65,527.
 pub(crate) const MOST_BYTES: u32 = 65_507;
 
 const NONE: u32 = u32::MAX;
 
-/// A run: one datagram, or several of one size to one peer, back to back in the arena; the last may be shorter.
+/// One datagram, or several of one size to one peer, contiguous in the arena; the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// The peer; none on a connected socket.
     pub(crate) peer: Option<SocketAddr>,
     start: u32,
     length: u32,
-    /// Bytes of each datagram but the last.
+    /// Bytes of each datagram except the last.
     segment: u16,
-    /// How many datagrams the run holds.
+    /// The number of datagrams in the run.
     pub(crate) datagrams: u16,
     next: u32,
 }
 
 impl Run {
-    /// Where its bytes lie in the arena.
+    /// The range of its bytes in the arena.
     pub(crate) fn range(&self) -> Range<usize> {
         self.start as usize..self.start as usize + self.length as usize
     }
 
-    /// The size to be cut into; none for a single datagram.
+    /// The segment size; none for a single datagram.
     pub(crate) fn segment(&self) -> Option<u16> {
         (self.datagrams > 1).then_some(self.segment)
     }
 }
 
-/// The queue of one socket: its first and last run, and how many.
+/// The queue of one socket: its first and last run, and their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     first: u32,
@@ -99,8 +99,8 @@ impl Sends {
         Ok(())
     }
 
-    /// Joins a datagram to the last run, if that is to the same peer and the rules of `UDP_SEGMENT` allow it; returns
-    /// where its bytes go.
+    /// Appends a datagram to the last run, if that has the same peer and the rules of `UDP_SEGMENT` allow it; returns
+    /// the offset of its bytes.
     fn lengthen(
         &mut self,
         queue: &Queue,
@@ -158,7 +158,7 @@ impl Sends {
         })
     }
 
-    /// Takes the first run off a queue and gives its bytes back to the arena.
+    /// Removes the first run of a queue and releases its bytes.
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Run> {
         let index = queue.first;
         let run = *self.runs.get(index as usize)?;
@@ -173,7 +173,7 @@ impl Sends {
         Some(run)
     }
 
-    /// Replaces the first run, which the kernel would not cut, by its datagrams one by one, in order.
+    /// Splits the first run, which the kernel refused to segment, into single datagrams, in order.
     pub(crate) fn split_first(&mut self, queue: &mut Queue) {
         let Some(run) = self.runs.get(queue.first as usize).copied() else {
             return;

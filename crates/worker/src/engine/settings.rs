@@ -1,43 +1,43 @@
-//! How an engine moves datagrams and streams.
+//! Settings of an engine.
 
 use corelane_host::memory::MemoryPolicy;
 use std::io;
 
-/// Datagrams that one call may carry: `UIO_MAXIOV` of the kernel.
+/// Maximum datagrams per call: `UIO_MAXIOV` of the kernel.
 const LARGEST_BATCH: usize = 1_024;
 
-/// The largest payload of a UDP datagram: 65,535 bytes of length field less its header of 8.
+/// The largest payload of a UDP datagram: the maximum length of 65,535 bytes minus the header of 8.
 const LARGEST_PAYLOAD: usize = 65_527;
 
-/// Larger buffers leave the second-level cache of every CPU there is.
+/// Larger buffers exceed the second-level cache of every current CPU.
 const LARGEST_STREAM_BUFFER: usize = 1 << 20;
 
-/// How an engine moves datagrams and streams. The settings hold for all sockets of one engine.
+/// Settings of an engine. They apply to all of its sockets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
-    /// Datagrams a system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one `sendto` a
-    /// datagram: the way everything else is compared with.
+    /// Datagrams per system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one
+    /// `sendto` per datagram: the reference of all comparisons.
     pub datagram_batch: usize,
-    /// The largest payload received whole, in bytes; longer ones are cut and marked. 65,535 by default, as merged
-    /// datagrams ([`gro`](Self::gro)) need; memory that no datagram reaches is never touched.
+    /// The largest payload received completely, in bytes; longer ones are truncated and marked. 65,535 by default,
+    /// because merged datagrams ([`gro`](Self::gro)) need it. Unused parts of the buffers are never touched.
     pub receive_buffer_bytes: usize,
-    /// Sends consecutive datagrams of one size to one peer as one (`UDP_SEGMENT`), up to 64 and 65,507 bytes; the kernel
-    /// or the device cuts them apart. Off by default.
+    /// Sends consecutive datagrams of one size to one peer as one message (`UDP_SEGMENT`), up to 64 datagrams and
+    /// 65,507 bytes; the kernel or the device segments it. Off by default.
     pub coalesce: bool,
-    /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) takes them apart. Off by default.
-    /// In a socket group set it for all members or none.
+    /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) splits them again. Off by
+    /// default. In a socket group, set it for all members or for none.
     pub gro: bool,
-    /// The most bytes of one connection lent at once, 1 to 1,048,576; 65,536 by default. One such buffer serves all
-    /// connections of an engine.
+    /// Maximum bytes of one connection lent per event, 1 to 1,048,576; 65,536 by default. All connections of an engine
+    /// share one such buffer.
     pub stream_buffer_bytes: usize,
-    /// Bytes of copies that one connection may have queued; more is refused as [`Full`](super::Full). 1 MiB by default.
+    /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by
+    /// default.
     pub stream_queue_bytes: usize,
-    /// Memory for datagrams queued to be sent, in bytes, rounded up to 64 KiB. 8 MiB by default: a batch of 64 datagrams
-    /// of the largest size can be answered without a refusal. As much again for what connections write in one turn;
-    /// what exceeds that is allocated.
-    /// Memory that is not needed is never touched.
+    /// Memory for queued datagrams, in bytes, rounded up to 64 KiB. 8 MiB by default, enough for the replies to a batch
+    /// of 64 datagrams of the largest size. The same amount is reserved for the bytes that connections write in one
+    /// turn; more is allocated as needed. Unused memory is never touched.
     pub arena_bytes: usize,
-    /// From which node the memory above comes; by default from where the worker's other memory does.
+    /// The policy of the memory above; by default that of the worker's other memory.
     pub memory: Option<MemoryPolicy>,
 }
 
@@ -57,10 +57,10 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
-    /// Merged datagrams received in one call: 1 MiB in all. 4, 16 and 64 measured alike on loopback.
+    /// Merged messages received per call: 1 MiB in total. 4, 16 and 64 performed alike on loopback.
     const MERGED_BATCH: usize = 16;
 
-    /// Messages to take in one receive call.
+    /// Messages per receive call.
     pub(crate) fn receive_batch(&self) -> usize {
         if self.gro {
             self.datagram_batch.min(Self::MERGED_BATCH)

@@ -1,30 +1,30 @@
-//! Slots for the sockets and streams of one engine: each is reused under a new generation, and each is listed when it has
-//! something to send or its owner's wishes changed.
+//! Slots for the sockets and streams of one engine. A slot is reused with a new generation. It is listed when it has
+//! something to send, or when its owner changed its settings.
 
 use super::id::Id;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-/// What a slot can hold.
+/// The contents of a slot.
 pub(crate) trait Tenant {
-    /// Set in the generation of its ids, so that those of datagram sockets and of streams differ.
+    /// Bits set in the generation of its ids, to distinguish datagram sockets from streams.
     const KIND: u32;
 
     /// Whether it has something to send.
     fn has_queued(&self) -> bool;
 }
 
-/// A tenant, and what its owner wants of it.
+/// A tenant and its owner's settings.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
-    /// Odd while there is a tenant.
+    /// Odd while the slot has a tenant.
     generation: u32,
     pub(crate) receiving: bool,
-    /// Closed by its owner; it lives on until the engine is done with it.
+    /// Closed by its owner; it remains until the engine has finished with it.
     pub(crate) closing: bool,
-    /// Whether the slot is in the list of those with something to send.
+    /// Whether the slot is in the list `waiting`.
     waiting: bool,
-    /// Whether the slot is in the list of those whose wishes changed.
+    /// Whether the slot is in the list `changes`.
     changed: bool,
     tenant: T,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Slab<T> {
     free: Vec<u32>,
     /// Slots with something to send.
     waiting: VecDeque<u32>,
-    /// Slots whose wishes changed.
+    /// Slots whose settings changed.
     changes: Vec<u32>,
 }
 
@@ -84,14 +84,14 @@ impl<T: Tenant> Slab<T> {
         self.id(slot)
     }
 
-    /// Ends the tenancy of a slot, which stays taken until it is [freed](Self::free).
+    /// Invalidates the ids of a slot's tenant. The slot stays in use until it is [freed](Self::free).
     pub(crate) fn retire(&mut self, slot: u32) -> &mut T {
         let slot = &mut self.slots[slot as usize];
         slot.generation = slot.generation.wrapping_add(1) & !Id::STREAM;
         slot
     }
 
-    /// Lets a retired slot be used again.
+    /// Makes a retired slot available again.
     pub(crate) fn free(&mut self, slot: u32) {
         self.free.push(slot);
     }
@@ -117,7 +117,7 @@ impl<T: Tenant> Slab<T> {
         (slot.generation | T::KIND == id.generation && slot.generation % 2 == 1).then_some(slot)
     }
 
-    /// Whether it is there still, closing or not.
+    /// Whether the tenant still exists, closing or not.
     pub(crate) fn is_current(&self, id: Id) -> bool {
         self.current(id).is_some()
     }
@@ -154,7 +154,7 @@ impl<T: Tenant> Slab<T> {
         }
     }
 
-    /// Has the engine look at a slot's wishes again.
+    /// Makes the engine apply a slot's settings in its next pass.
     pub(crate) fn note_change(&mut self, number: u32) {
         let slot = self.at_mut(number);
         if !slot.changed {
@@ -163,7 +163,7 @@ impl<T: Tenant> Slab<T> {
         }
     }
 
-    /// Has the engine send what a slot has queued, if it has.
+    /// Makes the engine send a slot's queue in its next pass, unless it is empty.
     pub(crate) fn note_waiting(&mut self, number: u32) {
         let slot = self.at_mut(number);
         if !slot.waiting && slot.has_queued() {
@@ -172,7 +172,7 @@ impl<T: Tenant> Slab<T> {
         }
     }
 
-    /// Takes the next slot off the list of those whose wishes changed.
+    /// Removes and returns the next slot whose settings changed.
     pub(crate) fn next_change(&mut self) -> Option<u32> {
         while let Some(number) = self.changes.pop() {
             let slot = self.at_mut(number);
@@ -184,7 +184,7 @@ impl<T: Tenant> Slab<T> {
         None
     }
 
-    /// Takes the next slot off the list of those with something to send.
+    /// Removes and returns the next slot with something to send.
     pub(crate) fn next_waiting(&mut self) -> Option<u32> {
         while let Some(number) = self.waiting.pop_front() {
             let slot = self.at_mut(number);
@@ -200,13 +200,13 @@ impl<T: Tenant> Slab<T> {
         !self.changes.is_empty()
     }
 
-    /// Whether nothing waits for the engine's next pass.
+    /// Whether the engine's next pass has nothing to do.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.changes.is_empty()
     }
 }
 
-/// What an engine keeps of each slot: the default for those that it has not met.
+/// An engine's own state per slot; the default for slots not used yet.
 #[derive(Debug, Default)]
 pub(crate) struct PerSlot<T>(Vec<T>);
 

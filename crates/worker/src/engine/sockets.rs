@@ -1,4 +1,4 @@
-//! What engines are given to serve, and the datagram sockets of one engine.
+//! The sockets and listeners that engines accept, and the datagram sockets of one engine.
 
 use super::sends::Queue;
 #[cfg(feature = "simulated")]
@@ -7,7 +7,7 @@ use super::slab::Tenant;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What an engine can be given: a socket or listener of the kernel, or in tests of a simulated network.
+/// A socket or listener for an engine: of the kernel, or in tests of a simulated network.
 #[derive(Debug)]
 pub enum Source<K> {
     /// For the engines over epoll and io_uring.
@@ -17,10 +17,10 @@ pub enum Source<K> {
     Simulated(SimulatedSocket),
 }
 
-/// What datagrams are sent and received on.
+/// A datagram socket.
 pub type Socket = Source<UdpSocket>;
 
-/// What connections are accepted from; they have the `TCP_NODELAY` and buffer sizes of a listener of the kernel.
+/// A listener. Accepted connections inherit `TCP_NODELAY` and buffer sizes from a kernel listener.
 pub type Listener = Source<TcpListener>;
 
 impl From<UdpSocket> for Socket {
@@ -46,7 +46,7 @@ impl<K> Source<K> {
     /// The kernel's socket.
     ///
     /// # Panics
-    /// For a simulated one, which [`Ops::datagrams`](super::Ops::datagrams) refuses on engines that ask this.
+    /// If it is simulated; [`Ops::datagrams`](super::Ops::datagrams) rejects those on engines that call this.
     pub(crate) fn kernel(&self) -> &K {
         match self {
             Source::Kernel(socket) => socket,
@@ -56,14 +56,14 @@ impl<K> Source<K> {
     }
 }
 
-/// A socket and what it has queued. What the kernel knows of it so far is recorded by the engine.
+/// A socket and its send queue. The engine itself records which operations the kernel holds for it.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) socket: Option<Socket>,
     pub(crate) queue: Queue,
-    /// Segments over this size are sent one by one: the path refused them as `UDP_SEGMENT`.
+    /// Datagrams over this size are sent one by one, because the path rejected them as `UDP_SEGMENT`.
     pub(crate) segment_limit: u16,
-    /// The socket took no more; the engine is notified when it does again.
+    /// The send buffer is full; the engine is notified when there is room.
     pub(crate) blocked: bool,
 }
 
@@ -77,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// The descriptor of a kernel socket.
+    /// The descriptor; none once the socket is closed.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(|socket| socket.kernel().as_fd())
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_socket_costs_at_most_100_bytes() {
-        // 65,536 sockets a worker are a plain request of a generator; its own state needs the room.
+        // Generators open 65,536 sockets per worker and need the rest of the budget for their own state.
         assert!(size_of::<Slot<Entry>>() <= 64, "{}", size_of::<Slot<Entry>>());
     }
 }

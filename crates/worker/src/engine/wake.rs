@@ -1,4 +1,4 @@
-//! Waking a worker that waits in its engine, from any thread.
+//! Wakes a worker that waits in its engine, from any thread.
 
 use crate::system::signal;
 use nix::sys::signal::SigSet;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 /// Wakes one engine: its turn returns with [`Event::Woken`](super::Event::Woken). Several wakes before that cause one
 /// event.
 ///
-/// It names a thread, not a descriptor, so it works from threads that have their own descriptor table. After the engine
-/// has ended it does nothing. It uses SIGURG: an empty handler is installed in the process, and the thread of an engine
-/// blocks the signal except while it waits.
+/// It holds a thread id, not a descriptor, so it works from threads that have their own descriptor table. After the
+/// engine has ended it does nothing. It uses SIGURG: an empty handler is installed in the process, and the thread of an
+/// engine blocks the signal except while it waits.
 #[derive(Clone, Debug)]
 pub struct Waker {
     shared: Arc<Shared>,
@@ -21,15 +21,15 @@ pub struct Waker {
 #[derive(Debug, Default)]
 struct Shared {
     woken: AtomicBool,
-    /// The thread that waits; 0 while none does.
+    /// The id of the waiting thread; 0 if none waits.
     waits: AtomicI32,
 }
 
 impl Waker {
     /// Makes the engine's current or next turn return soon.
     pub fn wake(&self) {
-        // Sequentially consistent, like `Wakeable::wait`: either this store is seen before the wait, or the wait is seen
-        // here.
+        // Sequentially consistent, like `Wakeable::wait`: either this store is seen before the wait, or the wait is
+        // seen here.
         if self.shared.woken.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -46,7 +46,7 @@ impl Waker {
     }
 }
 
-/// The engine's end.
+/// The engine's side of its wakers.
 #[derive(Debug)]
 pub(crate) struct Wakeable {
     shared: Arc<Shared>,
@@ -67,7 +67,7 @@ impl Wakeable {
         })
     }
 
-    /// One that never waits in the kernel: a wake is seen by [`Wakeable::take`] alone.
+    /// One that never waits in the kernel: only [`Wakeable::take`] detects a wake.
     #[cfg(feature = "simulated")]
     pub(crate) fn without_thread() -> Self {
         Self {
@@ -89,14 +89,13 @@ impl Wakeable {
         self.shared.woken.load(Ordering::Relaxed) && self.shared.woken.swap(false, Ordering::SeqCst)
     }
 
-    /// Runs `wait`, which waits under the given signal mask, so that a wake ends it; not at all when there was a wake
-    /// already.
+    /// Runs `wait`, which must wait with the given signal mask so that a wake ends it. Skips it if a wake is pending.
     pub(crate) fn wait(&self, wait: impl FnOnce(&SigSet) -> io::Result<()>) -> io::Result<()> {
         self.shared.waits.store(self.thread, Ordering::SeqCst);
         let result = if self.shared.woken.load(Ordering::SeqCst) {
             Ok(())
         } else {
-            // A signal sent from here on stays pending, as it is blocked, until the mask is changed by the wait itself.
+            // A signal sent from here on is blocked and stays pending until the wait itself changes the mask.
             wait(&self.while_waiting)
         };
         self.shared.waits.store(0, Ordering::SeqCst);

@@ -1,22 +1,23 @@
-//! The programs that choose what an observer is shown: settings in, classic BPF out. Offset 0 is the IP header.
+//! The filters of an observer's sockets. Input: settings. Output: a classic BPF program. Offset 0 is the IP header.
 
 use super::{Direction, ObserverSettings};
 use crate::watch::{OUTGOING, code, load, only};
 use socket2::SockFilter;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes taken of each datagram received: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header (8).
+/// Bytes captured of each received datagram: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header
+/// (8).
 const SNAP_BYTES: u32 = 68;
 
-/// The headers of a datagram sent: IPv4 without options or IPv6, and UDP. The kernel hands out no queue with a frame, so the
-/// program takes as many bytes more as the queue's number is.
+/// The headers of a sent datagram: IPv4 without options or IPv6, and UDP. The kernel does not report the queue of a
+/// frame, so the program encodes it in the length: it captures as many additional bytes as the queue's number.
 const SENT_IPV4_BYTES: usize = 28;
 const SENT_IPV6_BYTES: usize = 48;
 
 /// Higher queue numbers cannot be distinguished.
 const LAST_QUEUE: usize = 1023;
 
-/// The most that a program passes on.
+/// The maximum number of bytes that a program captures.
 pub(super) const LONGEST_SNAP_BYTES: usize = SENT_IPV6_BYTES + LAST_QUEUE + 1;
 
 /// The program for one socket of an observer.
@@ -60,8 +61,8 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
-/// Passes UDP datagrams, whole ones, one in so many, that have `port` at `port_offset` of their UDP header; `end` says how
-/// much of them.
+/// Passes unfragmented UDP datagrams with `port` at `port_offset` of their UDP header, one in `one_in` at random; `end`
+/// returns the number of bytes to capture.
 fn datagrams<const N: usize>(
     settings: &ObserverSettings,
     port_offset: u32,
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_passed_on_tells_the_queue_unless_the_frame_ends_there() {
+    fn the_length_passed_on_gives_the_queue_unless_the_frame_ends_there() {
         // IPv4, 44 bytes in all; IPv6, 64.
         let (mut ipv4, mut ipv6) = (vec![0; 44], vec![0; 64]);
         (ipv4[0], ipv4[3]) = (0x45, 44);

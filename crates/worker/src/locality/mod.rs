@@ -18,17 +18,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// sampled.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that asks for an unused group number.
+/// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that requests an unused group
+/// number.
 const PACKET_FANOUT: i32 = 18;
 const PACKET_FANOUT_CPU: u32 = 2;
 const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 
-/// Which way observed datagrams pass the device.
+/// The direction of observed datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
-    /// Received, on their way to a port.
+    /// Received, addressed to a port.
     Received,
-    /// Sent, from a port. The kernel copies the head of each frame that it sends while anyone watches this.
+    /// Sent, from a port. While a socket observes this, the kernel copies the head of each frame that it sends.
     Sent,
 }
 
@@ -37,30 +38,30 @@ pub enum Direction {
 pub struct ObserverSettings {
     /// The device, in the caller's network namespace.
     pub device: String,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Where the datagrams go to, or come from: a port, and an address, which may be unspecified (any of its family).
+    /// The local endpoint of the datagrams: a port, and an address, which may be unspecified (any of its family).
     pub address: SocketAddr,
-    /// Observes one in so many, at random; 1 observes all.
+    /// Observes one datagram in `one_in`, at random; 1 observes all.
     pub one_in: u32,
 }
 
 /// One observed datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Sighting {
-    /// Who sent it.
+    /// The sender.
     pub source: SocketAddr,
-    /// Where it went.
+    /// The receiver.
     pub destination: SocketAddr,
-    /// The CPU that ran the kernel's receive path for it, after RPS if that is on; or the CPU that passed it to the
-    /// device.
+    /// For received datagrams, the CPU that ran the kernel's receive path, after RPS if that is enabled; for sent ones,
+    /// the CPU that passed it to the device.
     pub cpu: u32,
     /// The transmit queue; `None` for received datagrams and for frames too short to determine it.
     pub queue: Option<u16>,
 }
 
-/// Observes where datagrams are received or sent. It watches one direction of one device, costs a short filter per
-/// frame of the address family, and works on any device, loopback included.
+/// Observes on which CPU datagrams are received or sent. It watches one direction of one device, costs a short filter
+/// per frame of the address family, and works on any device, including loopback.
 ///
 /// It does not see fragments or IPv6 datagrams with extension headers.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl Observer {
             return Err(WatchError::NoSample);
         }
         let device = index_of(&settings.device)?;
-        // Bound to one protocol, unlike to all, a socket sees what is received and not what is sent.
+        // A socket bound to one protocol sees only received frames; one bound to all also sees sent frames.
         let protocol = match (settings.direction, settings.address) {
             (Direction::Sent, _) => libc::ETH_P_ALL,
             (Direction::Received, SocketAddr::V4(_)) => libc::ETH_P_IP,
@@ -99,7 +100,7 @@ impl Observer {
             }
             sockets.push(socket);
         }
-        // Only now is each frame at the socket of its CPU: before its group was complete, a socket had those of every CPU.
+        // The filters are attached last: until the group is complete, a socket also gets frames of other CPUs.
         let filter = filter(settings);
         for socket in &sockets {
             attach(socket, &filter)?;
@@ -111,7 +112,8 @@ impl Observer {
         })
     }
 
-    /// Returns what was observed since the last call, at most `most`, without waiting. Returns the number.
+    /// Passes the datagrams observed since the last call, at most `most`, to `each`, without waiting. Returns their
+    /// number.
     ///
     /// # Errors
     /// The kernel's error, for instance if the device has disappeared.
@@ -131,7 +133,7 @@ impl Observer {
         Ok(taken)
     }
 
-    /// The datagram of a header from a CPU's socket; `None` if it is not of the observed address.
+    /// The datagram of a header from a CPU's socket; `None` if it is not to or from the observed address.
     fn sighting(&self, cpu: u32, header: &[u8]) -> Option<Sighting> {
         let (source, destination) = endpoints(header)?;
         let (own, queue) = match self.direction {
@@ -148,8 +150,8 @@ impl Observer {
     }
 }
 
-/// CPUs of the machine, those offline included: the group gives a frame to the member of its CPU's number modulo the
-/// members.
+/// The number of CPUs of the machine, including offline ones: the group delivers a frame to the member whose index is
+/// the CPU's number modulo the number of members.
 fn cpus() -> Result<u32, WatchError> {
     let configured = sysconf(SysconfVar::_NPROCESSORS_CONF).map_err(io::Error::from);
     let configured = check("count the CPUs", configured)?;

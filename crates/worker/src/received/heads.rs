@@ -1,8 +1,8 @@
-//! Long frames of which no two under way have one head: a device enters; the head of each frame leaves, with its hash, its queue
-//! and the CPU that the kernel received it on.
+//! Reads long frames with distinct heads. Input: a device. Output: the head of each frame, with its hash, its queue and
+//! the CPU that the kernel received it on.
 //!
-//! Six sockets see every frame, each with a filter that passes on as many bytes more than the head as one byte of the hash, the
-//! queue or the CPU says. What has one head is one frame.
+//! Six sockets see every frame. The filter of each captures the head and as many additional bytes as one byte of the
+//! hash, the queue or the CPU. Captures with the same head belong to the same frame.
 
 use super::filter;
 use crate::watch::{WatchError, attach, index_of, open, read};
@@ -10,34 +10,34 @@ use socket2::{SockFilter, Socket, Type};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
-/// Bytes of each frame that are handed out: Ethernet, IPv6 with two extension headers, and the ports of what follows.
+/// Bytes of each frame that are returned: Ethernet, IPv6 with two extension headers, and the ports.
 pub const HEAD_BYTES: usize = 96;
 
-/// Bytes a frame must have, or what is said of it does not fit behind its head.
+/// The minimum length of a frame: the head, and enough bytes after it to encode one byte in the captured length.
 pub const LEAST_FRAME_BYTES: usize = HEAD_BYTES + 256;
 
-/// Receive buffer of each socket: some ten thousand heads between two looks.
+/// Receive buffer of each socket in bytes: about ten thousand heads between two polls.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// Heads that wait for what the other sockets say of them; what is left over after so many is of frames that some socket
-/// had no room for.
+/// Maximum number of heads that wait for the other sockets. When it is exceeded, they are discarded: their frames are
+/// missing at some socket whose buffer was full.
 const MOST_WAITING: usize = 1 << 16;
 
-/// Four for the bytes of the hash, one for the queue, one for the CPU.
+/// The number of sockets: four for the bytes of the hash, one for the queue, one for the CPU.
 const SOCKETS: usize = 6;
 
 /// The values known of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedHead {
-    /// The hash; 0 where the device reported none.
+    /// The hash; 0 if the device reported none.
     pub hash: u32,
-    /// The queue; `None` where the driver did not record it.
+    /// The queue; `None` if the driver did not record it.
     pub queue: Option<u16>,
     /// The CPU that the kernel received it on, after RPS.
     pub cpu: u8,
 }
 
-/// Reads the heads of what a device receives.
+/// Reads the heads of the frames that a device receives.
 #[derive(Debug)]
 pub struct HeadReceiver {
     sockets: Vec<Socket>,
@@ -48,16 +48,16 @@ pub struct HeadReceiver {
 }
 
 impl HeadReceiver {
-    /// Begins to watch what `device` receives, whoever it is for. Needs `CAP_NET_RAW`.
+    /// Starts to watch all frames that `device` receives, whatever their destination. Requires `CAP_NET_RAW`.
     ///
     /// # Errors
     /// See [`WatchError`].
     pub fn new(device: &str) -> Result<Self, WatchError> {
         let index = index_of(device)?;
         let mut sockets = Vec::new();
-        for said in 0..SOCKETS {
+        for number in 0..SOCKETS {
             let socket = open(index, libc::ETH_P_ALL, Type::RAW, BUFFER_BYTES)?;
-            attach(&socket, &program(said))?;
+            attach(&socket, &program(number))?;
             sockets.push(socket);
         }
         Ok(Self {
@@ -68,15 +68,15 @@ impl HeadReceiver {
         })
     }
 
-    /// Hands out the frames that all sockets have spoken of since the last time: the head of each, and what was said.
+    /// Passes the frames completed since the last call to `each`: the head and the values. Does not wait.
     ///
     /// # Errors
-    /// What the kernel says, for instance when the device has gone.
+    /// The kernel's error, for instance if the device has disappeared.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) -> io::Result<()> {
         let mut bytes = [0; LEAST_FRAME_BYTES];
-        for said in 0..SOCKETS {
-            while let Some(length) = read(&self.sockets[said], &mut bytes)? {
-                self.hear(said, &bytes[..length], &mut each);
+        for number in 0..SOCKETS {
+            while let Some(length) = read(&self.sockets[number], &mut bytes)? {
+                self.add(number, &bytes[..length], &mut each);
             }
         }
         if self.waiting.len() > MOST_WAITING {
@@ -86,31 +86,31 @@ impl HeadReceiver {
         Ok(())
     }
 
-    /// Frames too short for anything to be said of them.
+    /// Frames shorter than [`HEAD_BYTES`]; they are skipped.
     #[must_use]
     pub fn too_short(&self) -> u64 {
         self.too_short
     }
 
-    /// Frames of which not all was said, those that still wait included: some socket had no room.
+    /// Frames with missing values, including those that still wait: the buffer of some socket was full.
     #[must_use]
     pub fn incomplete(&self) -> u64 {
         self.incomplete + self.waiting.len() as u64
     }
 
-    fn hear(&mut self, said: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) {
+    fn add(&mut self, number: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) {
         let head = frame.get(..HEAD_BYTES).and_then(|head| head.try_into().ok());
         let value = frame
             .len()
             .checked_sub(HEAD_BYTES)
             .and_then(|value| u8::try_from(value).ok());
         let (Some(head), Some(value)) = (head, value) else {
-            // Counted once a frame.
-            self.too_short += u64::from(said == 0);
+            // Counted once per frame.
+            self.too_short += u64::from(number == 0);
             return;
         };
         let waiting = self.waiting.entry(head).or_default();
-        waiting[said].push_back(value);
+        waiting[number].push_back(value);
         if waiting.iter().any(VecDeque::is_empty) {
             return;
         }
@@ -134,14 +134,14 @@ impl HeadReceiver {
     }
 }
 
-/// The program of a socket: of what the device received the head and one byte of what it says.
-fn program(said: usize) -> Vec<SockFilter> {
-    let (field, shift) = match said {
-        0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * said as u32),
+/// The filter of a socket: captures the head of received frames and encodes one byte of a field in the length.
+fn program(number: usize) -> Vec<SockFilter> {
+    let (field, shift) = match number {
+        0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * number as u32),
         4 => (libc::SKF_AD_QUEUE, 0),
         _ => (libc::SKF_AD_CPU, 0),
     };
-    filter::telling(field, shift, 0xff, HEAD_BYTES as u32)
+    filter::field_as_length(field, shift, 0xff, HEAD_BYTES as u32)
 }
 
 #[cfg(test)]
@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sockets_say_of_a_frame_is_put_together_in_any_order() {
+    fn the_values_of_a_frame_are_combined_in_any_order() {
         let mut receiver = silent();
         let frame = |first: u8, value: usize| {
             let mut bytes = vec![0; HEAD_BYTES + value];
             bytes[0] = first;
             bytes
         };
-        let mut heard = Vec::new();
+        let mut heads = Vec::new();
         let values = [0x51, 0xcc, 0xc1, 0x78, 3, 1];
-        // The last socket speaks of both frames before the first does.
-        for said in (0..SOCKETS).rev() {
+        // The last socket delivers both frames before the first does.
+        for number in (0..SOCKETS).rev() {
             for first in [1, 2] {
-                receiver.hear(said, &frame(first, values[said]), &mut |head, told| {
-                    heard.push((head[0], told));
+                receiver.add(number, &frame(first, values[number]), &mut |head, received| {
+                    heads.push((head[0], received));
                 });
             }
         }
@@ -180,17 +180,17 @@ mod tests {
             queue: Some(2),
             cpu: 1,
         };
-        assert_eq!(heard, [(1, expected), (2, expected)]);
+        assert_eq!(heads, [(1, expected), (2, expected)]);
         assert_eq!(receiver.incomplete(), 0);
     }
 
     #[test]
     fn frames_that_are_too_short_or_missed_are_counted() {
         let mut receiver = silent();
-        for said in 0..SOCKETS {
-            receiver.hear(said, &[0; 60], &mut |_, _| panic!("nothing can be said of it"));
+        for number in 0..SOCKETS {
+            receiver.add(number, &[0; 60], &mut |_, _| panic!("nothing to report"));
         }
-        receiver.hear(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
+        receiver.add(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six sockets"));
         assert_eq!((receiver.too_short(), receiver.incomplete()), (1, 1));
     }
 }

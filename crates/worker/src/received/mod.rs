@@ -1,13 +1,15 @@
-//! Frames that a device receives, with the hash and the queue that it gave them: a device enters, frames leave.
+//! Reads the frames that a device receives, with the hash and the queue that it assigned. Input: a device. Output:
+//! frames.
 //!
 //! [`Receiver`] accepts any frames, and misses frames with equal timestamps. [`HeadReceiver`] misses none and also
-//! reports the CPU, but requires long frames with distinct heads: an experiment's own.
+//! reports the CPU, but requires long frames with distinct heads, such as those of an experiment.
 //!
-//! The kernel hands packet sockets the frame, and its own idea of the hash: `tp_rxhash` is computed anew where the device
-//! hashed addresses only (`skb_get_hash`). A classic BPF filter sees what the device said (`SKF_AD_RXHASH`,
-//! `SKF_AD_QUEUE`), but can only answer with a length to cut the frame to. So that length tells: beside the socket that
-//! gets whole frames, others get them cut to one byte and as many more as five bits of the hash, or of the queue, say.
-//! What came at one nanosecond is one frame (`SO_TIMESTAMPNS`: one stamp for all sockets).
+//! Packet sockets do not report the device's hash: the kernel recomputes `tp_rxhash` if the device hashed only
+//! addresses (`skb_get_hash`). A classic BPF filter can read the device's values (`SKF_AD_RXHASH`, `SKF_AD_QUEUE`), but
+//! can only return a length to truncate the frame to. So the values are encoded in lengths: one socket gets whole
+//! frames, and each of the others gets them truncated to one byte plus the value of five bits of the hash or of the
+//! queue. Captures with the same timestamp in nanoseconds belong to the same frame (`SO_TIMESTAMPNS`: one timestamp for
+//! all sockets).
 
 mod filter;
 mod heads;
@@ -26,24 +28,24 @@ use socket2::{SockFilter, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 
-/// Bytes taken of each frame: enough for the headers that a hash is made of, tunnels included.
+/// Bytes captured of each frame: enough for the headers that a hash covers, including tunnels.
 const SNAP_BYTES: usize = 256;
 
 /// Receive buffer of each socket, in bytes, as far as the kernel allows.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// A frame, and what the device said of it.
+/// A frame, and the values that the device reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceivedFrame {
-    /// Its first bytes, at most 256, from the Ethernet header on.
+    /// Its first bytes, at most 256, starting with the Ethernet header.
     pub bytes: Vec<u8>,
-    /// The hash; zero where the device gave none.
+    /// The hash; 0 if the device reported none.
     pub hash: u32,
     /// The receive queue, if the device reported it.
     pub queue: Option<u16>,
 }
 
-/// Reads what a device receives.
+/// Reads the frames that a device receives.
 #[derive(Debug)]
 pub struct Receiver {
     /// One for frames, the others for pieces, in the order of [`Piece::all`].
@@ -53,7 +55,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Begins to read what this device receives.
+    /// Starts to read the frames that this device receives.
     ///
     /// # Errors
     /// See [`WatchError`].
@@ -63,10 +65,10 @@ impl Receiver {
         for piece in Piece::all() {
             let socket = open(index, libc::ETH_P_ALL, Type::RAW, BUFFER_BYTES)?;
             let stamped = setsockopt(&socket, ReceiveTimestampns, &true);
-            check("have frames stamped", stamped.map_err(io::Error::from))?;
+            check("enable timestamps", stamped.map_err(io::Error::from))?;
             sockets.push((piece, socket));
         }
-        // All at once as nearly as can be: frames of which a piece is missing are counted and left out.
+        // In quick succession: frames that lack a piece are counted and skipped.
         for (piece, socket) in &sockets {
             attach(socket, &program(*piece))?;
         }
@@ -77,10 +79,10 @@ impl Receiver {
         })
     }
 
-    /// Gives `take` the frames that are complete, without waiting; says how many.
+    /// Passes the complete frames to `take`, without waiting; returns their number.
     ///
     /// # Errors
-    /// What the kernel says, for instance when the device has gone.
+    /// The kernel's error, for instance if the device has disappeared.
     pub fn drain(&mut self, mut take: impl FnMut(ReceivedFrame)) -> io::Result<usize> {
         let mut taken = 0;
         for (piece, socket) in &self.sockets {
@@ -103,17 +105,17 @@ impl Receiver {
     }
 }
 
-/// The filter of the socket that tells a piece.
+/// The filter of the socket for a piece.
 fn program(piece: Piece) -> Vec<SockFilter> {
     match piece {
         Piece::Frame => filter::whole(SNAP_BYTES as u32),
-        // A length of one byte is the least, and stands for zero.
-        Piece::Hash(shift) => filter::telling(libc::SKF_AD_RXHASH, shift, Piece::MASK, 1),
-        Piece::Queue(shift) => filter::telling(libc::SKF_AD_QUEUE, shift, Piece::MASK, 1),
+        // The minimum length is one byte, which represents zero.
+        Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK, 1),
+        Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK, 1),
     }
 }
 
-/// What waits at a socket, without waiting for more: when it came, and how many of its bytes were kept.
+/// The next frame of a socket, without waiting: its timestamp in nanoseconds, and the number of bytes captured.
 fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<(u64, usize)>> {
     loop {
         let mut vectors = [IoSliceMut::new(buffer)];
@@ -125,7 +127,7 @@ fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<(u64, usize)
                     ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
                     _ => None,
                 });
-                // Without a stamp the pieces of a frame cannot find each other: it stays incomplete, and is counted.
+                // Without a timestamp the pieces of a frame cannot be matched: it stays incomplete, and is counted.
                 let nanoseconds = stamp.map_or(0, |stamp| {
                     stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64
                 });

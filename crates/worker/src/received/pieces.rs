@@ -8,16 +8,16 @@ use std::collections::{HashMap, VecDeque};
 pub(super) enum Piece {
     /// Its bytes.
     Frame,
-    /// Five bits of its hash, from this one on.
+    /// Five bits of its hash, starting with this one.
     Hash(u32),
-    /// Five bits of its queue's number, from this one on. The kernel counts queues from one, zero for none.
+    /// Five bits of its queue's number, starting with this one. The kernel counts queues from one; zero means none.
     Queue(u32),
 }
 
 impl Piece {
     const BITS: u32 = 5;
 
-    /// The bits of one piece: 31 and one more is a length that the shortest frame has.
+    /// The bits of one piece. The maximum, 31 plus one, is a length that the shortest frame has.
     pub(super) const MASK: u32 = (1 << Piece::BITS) - 1;
 
     /// Bits of a queue's number that are read.
@@ -32,17 +32,17 @@ impl Piece {
     }
 }
 
-/// Frames that wait for pieces at a time: some more than fit the sockets' buffers.
+/// Maximum number of frames that wait for pieces: somewhat more than fit the sockets' buffers.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Frames are identified by their timestamp in nanoseconds.
 type Mark = u64;
 
-/// Frames under way.
+/// Incomplete frames.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     waiting: HashMap<Mark, Waiting>,
-    /// In the order in which their first pieces came.
+    /// In the order in which their first pieces arrived.
     order: VecDeque<Mark>,
     incomplete: u64,
 }
@@ -52,9 +52,9 @@ struct Waiting {
     bytes: Option<Vec<u8>>,
     hash: u32,
     queue: u32,
-    /// One bit a piece that came, in the order of [`Piece::all`].
+    /// One bit per piece that arrived, in the order of [`Piece::all`].
     came: u32,
-    /// Came a piece twice? Then two frames have one mark.
+    /// A piece arrived twice: two frames have the same timestamp.
     twice: bool,
 }
 
@@ -69,11 +69,11 @@ impl Pieces {
         let place = Piece::all().position(|other| other == piece).unwrap_or(0);
         waiting.twice |= waiting.came >> place & 1 == 1;
         waiting.came |= 1 << place;
-        let told = (bytes.len() as u32).wrapping_sub(1) & Piece::MASK;
+        let value = (bytes.len() as u32).wrapping_sub(1) & Piece::MASK;
         match piece {
             Piece::Frame => waiting.bytes = Some(bytes.to_vec()),
-            Piece::Hash(shift) => waiting.hash |= told << shift,
-            Piece::Queue(shift) => waiting.queue |= told << shift,
+            Piece::Hash(shift) => waiting.hash |= value << shift,
+            Piece::Queue(shift) => waiting.queue |= value << shift,
         }
         if waiting.twice || waiting.came.count_ones() < Piece::all().count() as u32 {
             return None;
@@ -94,7 +94,7 @@ impl Pieces {
     }
 
     fn make_room(&mut self) {
-        // Frames that became whole stay in the order until their turn comes.
+        // Completed frames are still in `order`.
         while self.order.len() >= MOST_WAITING {
             let Some(oldest) = self.order.pop_front() else {
                 return;
@@ -108,7 +108,7 @@ impl Pieces {
 mod tests {
     use super::*;
 
-    /// The pieces of a frame of this hash and queue, as the sockets give them.
+    /// The pieces of a frame with this hash and queue, as the sockets deliver them.
     fn lengths(hash: u32, queue: u32) -> Vec<(Piece, usize)> {
         let length = |piece| match piece {
             Piece::Frame => 60,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_once_all_pieces_came_in_whatever_order() {
+    fn frames_are_complete_once_all_pieces_came_in_any_order() {
         let frame = [7; 60];
         for (hash, queue) in [(0, 0), (u32::MAX, 1), (0x51cc_c178, 1023), (1 << 31, 33)] {
             let mut pieces = Pieces::default();

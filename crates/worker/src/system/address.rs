@@ -1,11 +1,11 @@
-//! Socket addresses and control messages as the bytes the kernel exchanges, written without casts.
+//! Socket addresses and control messages in the kernel's byte representation, written without casts.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Bytes of the largest address used here, `sockaddr_in6`.
+/// Size of the largest address used here, `sockaddr_in6`.
 pub(crate) const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_in6>();
 
-/// Bytes of the header of a control message, `struct cmsghdr`: a length, a level and a type.
+/// Size of the header of a control message, `struct cmsghdr`: a length, a level and a type.
 const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
 
 /// Room for one control message that holds an `int`: the segment size of `UDP_SEGMENT` or `UDP_GRO`.
@@ -19,8 +19,8 @@ pub(crate) struct RawAddress([u8; ADDRESS_BYTES]);
 impl RawAddress {
     pub(crate) const EMPTY: Self = Self([0; ADDRESS_BYTES]);
 
-    /// Writes an address; returns the bytes it takes. Family and scope are in host order, port and address in network
-    /// order, the flow information as it is carried by `SocketAddrV6`.
+    /// Writes an address; returns its length in bytes. Family and scope are in host order, port and address in network
+    /// order; the flow information is stored as `SocketAddrV6` returns it.
     pub(crate) fn write(&mut self, address: SocketAddr) -> usize {
         self.0[2..4].copy_from_slice(&address.port().to_be_bytes());
         match address {
@@ -45,7 +45,7 @@ impl RawAddress {
     }
 }
 
-/// Reads a `sockaddr_in` or `sockaddr_in6` of at most [`ADDRESS_BYTES`]; other families give nothing.
+/// Reads a `sockaddr_in` or `sockaddr_in6` of at most [`ADDRESS_BYTES`]; none for other families.
 pub(crate) fn read_address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = i32::from(u16::from_ne_bytes(array(bytes, 0)?));
     let port = u16::from_be_bytes(array(bytes, 2)?);
@@ -72,8 +72,8 @@ pub(crate) struct RawControl([u8; CONTROL_BYTES]);
 impl RawControl {
     pub(crate) const EMPTY: Self = Self([0; CONTROL_BYTES]);
 
-    /// Writes `UDP_SEGMENT`: the kernel cuts the payload into datagrams of `segment` bytes, the last may be shorter.
-    /// Returns the bytes used.
+    /// Writes `UDP_SEGMENT`: the kernel splits the payload into datagrams of `segment` bytes; the last may be shorter.
+    /// Returns the number of bytes used.
     pub(crate) fn write_segment(&mut self, segment: u16) -> usize {
         let used = CONTROL_HEADER_BYTES + size_of::<u16>();
         let level_at = size_of::<usize>();
@@ -89,7 +89,7 @@ impl RawControl {
     }
 }
 
-/// The segment size that `UDP_GRO` reports with a payload merged of several datagrams; none for a single one.
+/// The segment size that `UDP_GRO` reports for a payload of several merged datagrams; none for a single one.
 pub(crate) fn read_segment(control: &[u8]) -> Option<u32> {
     let level_at = size_of::<usize>();
     let level = i32::from_ne_bytes(array(control, level_at)?);

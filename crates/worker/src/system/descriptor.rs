@@ -1,16 +1,16 @@
-//! A descriptor table of one's own, for a thread.
+//! Gives a thread a separate descriptor table.
 
 use nix::sched::{CloneFlags, unshare};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Standard input, output and error stay open in every table: reports and messages go there.
+/// Standard input, output and error stay open in every table, for reports and messages.
 const FIRST_CLOSED: u32 = 3;
 
-/// Gives the calling thread a descriptor table of its own and closes everything in it but the standard streams and
-/// `kept`, which come back as descriptors that the new table owns.
+/// Gives the calling thread a separate descriptor table and closes everything in it except the standard streams and
+/// `kept`, which are returned as descriptors owned in the new table.
 ///
-/// `kept` must be open, each named once, and owned in the old table by someone who outlives this call.
+/// `kept` must be open, contain no duplicates, and be owned in the old table by a value that outlives this call.
 pub(crate) fn own_table(mut kept: Vec<RawFd>) -> io::Result<Vec<OwnedFd>> {
     unshare(CloneFlags::CLONE_FILES)?;
     let order = kept.clone();
@@ -25,18 +25,19 @@ pub(crate) fn own_table(mut kept: Vec<RawFd>) -> io::Result<Vec<OwnedFd>> {
         first = descriptor + 1;
     }
     close_range(first, u32::MAX)?;
-    // SAFETY: each number was copied into this thread's new table by `unshare`, was spared above, and nothing else in
-    // this table owns it.
+    // SAFETY: `unshare` copied each of these numbers into this thread's new table, they were not closed above, and
+    // nothing else in this table owns them.
     let owned = |descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) };
     Ok(order.into_iter().map(owned).collect())
 }
 
-/// Closes the descriptors from `first` to `last`, both included; nothing when that is empty.
+/// Closes the descriptors from `first` to `last`, inclusive; nothing if the range is empty.
 fn close_range(first: u32, last: u32) -> io::Result<()> {
     if last < first {
         return Ok(());
     }
-    // SAFETY: the table was just copied for this thread alone, so that nothing else in the process uses these numbers.
+    // SAFETY: the table was just copied for this thread only, so that nothing else in the process uses these numbers in
+    // it.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if result == 0 {
         Ok(())

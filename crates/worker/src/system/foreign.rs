@@ -1,16 +1,17 @@
-//! Descriptors of other processes: pidfd_open(2), pidfd_getfd(2).
+//! Duplicates descriptors of other processes: pidfd_open(2), pidfd_getfd(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// A process, held so that its number cannot become another's.
+/// A descriptor of a process, which identifies it even if the process id is reused later.
 pub(crate) fn open_process(process: u32) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
     descriptor(result)
 }
 
-/// A duplicate of a process's descriptor: the same open file, closed here without closing it there.
+/// A duplicate of a descriptor of another process. It refers to the same open file; closing it does not close the
+/// other.
 pub(crate) fn duplicate(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
@@ -21,6 +22,6 @@ fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel made this descriptor for the caller, and nobody else knows its number.
+    // SAFETY: the kernel created this descriptor for the caller, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }

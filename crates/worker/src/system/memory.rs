@@ -1,15 +1,15 @@
-//! Memory that the kernel may read and write while Rust holds other parts of it: pages from `mmap`.
+//! Memory from `mmap` that the kernel may access while Rust holds references to other parts of it.
 
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends up
-/// on the node of the worker that uses it.
+/// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends
+/// up on the node of the worker that uses it.
 ///
-/// Slices are made of the asked range alone. System calls take [`Pages::pointer`] instead, so that no reference covers
-/// bytes that the kernel may be using.
+/// A slice covers only the requested range. System calls use [`Pages::pointer`] instead, so that no reference covers
+/// bytes that the kernel may be accessing.
 #[derive(Debug)]
 pub(crate) struct Pages {
     start: NonNull<u8>,
@@ -17,8 +17,8 @@ pub(crate) struct Pages {
     mapping: Arc<Mapping>,
 }
 
-/// The addresses of a mapping, which stays mapped as long as anyone has them. They say nothing about its bytes, and so
-/// may go to any thread.
+/// The addresses of a mapping, which stays mapped as long as this value exists. It gives no access to the bytes, so it
+/// may be sent to any thread.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     addresses: Range<usize>,
@@ -34,7 +34,7 @@ impl Pages {
     /// Maps `length` bytes, at least one page.
     pub(crate) fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
-        // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no memory in use.
+        // SAFETY: a new private anonymous mapping at an address chosen by the kernel does not affect memory in use.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -60,7 +60,7 @@ impl Pages {
         })
     }
 
-    /// The addresses, for asking and telling the kernel where the pages are to lie.
+    /// The addresses, to query and set the memory nodes of the pages.
     pub(crate) fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
@@ -71,19 +71,19 @@ impl Pages {
     /// When the range leaves the mapping.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.length);
-        // SAFETY: the range lies in the mapping, which is initialised (zero) memory; writers need `&mut self`, and the
-        // engines let the kernel write only where nothing is lent.
+        // SAFETY: the range is inside the mapping, which is initialised (zeroed) memory; writers need `&mut self`, and
+        // the engines let the kernel write only to parts that are not lent.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.end - range.start) }
     }
 
-    /// The bytes of a range, to be written.
+    /// The bytes of a range, mutable.
     ///
     /// # Panics
     /// When the range leaves the mapping.
     pub(crate) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.length);
         // SAFETY: as in `bytes`, and `&mut self` excludes other slices; the kernel reads only ranges that the arena has
-        // given to a send and does not hand out again before it completed.
+        // passed to a send and does not reuse before that send has completed.
         unsafe {
             std::slice::from_raw_parts_mut(self.start.as_ptr().add(range.start), range.end - range.start)
         }
@@ -95,7 +95,7 @@ impl Pages {
     /// When the offset lies outside the mapping.
     pub(crate) fn pointer(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.length);
-        // SAFETY: the offset lies in the mapping.
+        // SAFETY: the offset is inside the mapping.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
@@ -103,8 +103,9 @@ impl Pages {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let start = std::ptr::with_exposed_provenance_mut(self.addresses.start);
-        // SAFETY: the mapping is this value's own; `Pages`, of which all slices are borrowed, holds it and is gone. The
-        // result is ignored: `munmap` of a whole mapping fails only for arguments that were never mapped.
+        // SAFETY: this value owns the mapping. All slices borrow from `Pages`, which holds a reference to this value
+        // and therefore no longer exists. The result is ignored: `munmap` of a whole mapping fails only for arguments
+        // that were never mapped.
         unsafe { libc::munmap(start, self.addresses.len()) };
     }
 }

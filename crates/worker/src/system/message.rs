@@ -1,4 +1,4 @@
-//! Datagrams to and from the kernel, many a call (`recvmmsg`, `sendmmsg`) or one (`recvfrom`, `sendto`).
+//! Sends and receives datagrams: many per call (`recvmmsg`, `sendmmsg`) or one (`recvfrom`, `sendto`).
 
 use super::address::{ADDRESS_BYTES, CONTROL_BYTES, RawAddress, RawControl};
 use super::memory::Pages;
@@ -9,17 +9,17 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A cache line.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// The bytes from one buffer's start to the next: an odd number of cache lines. With a power of two all headers of a
-/// batch would meet in a few sets of the cache.
+/// The distance between the starts of two buffers: an odd number of cache lines. With a power of two all headers of a
+/// batch would map to a few sets of the cache.
 pub(crate) fn stride(buffer_bytes: usize) -> usize {
     (buffer_bytes.div_ceil(LINE) | 1) * LINE
 }
 
-/// Everything that message headers point at. The headers and the other parts are read and written through cells only and
-/// never move, so that the pointers between them, and those the kernel holds, stay valid.
+/// Message headers and the parts that they point at. All are read and written only through cells and never move, so
+/// that the pointers between them, and those that the kernel holds, stay valid.
 struct Headers {
     headers: Vec<UnsafeCell<libc::mmsghdr>>,
     vectors: Vec<UnsafeCell<libc::iovec>>,
@@ -67,21 +67,22 @@ fn cells<T>(count: usize, make: impl Fn() -> T) -> Vec<UnsafeCell<T>> {
         .collect()
 }
 
-/// Reads or writes a part through its cell, which leaves the pointers to it valid.
+/// Reads or writes a part through its cell, which keeps the pointers to it valid.
 fn touch<T, R>(part: &UnsafeCell<T>, act: impl FnOnce(&mut T) -> R) -> R {
-    // SAFETY: parts are private to a batch, whose methods run one after another on one thread and never nest uses of one
-    // part, so that no other reference exists; the kernel uses them only during calls that such a method makes.
+    // SAFETY: parts are private to a batch, whose methods run one after another on one thread and never nest accesses
+    // to one part, so that no other reference exists; the kernel accesses them only during calls that such a method
+    // makes.
     act(unsafe { &mut *part.get() })
 }
 
-/// A message header that names nothing.
+/// A message header without address, buffer and control messages.
 pub(crate) fn empty_header() -> libc::msghdr {
-    // SAFETY: `msghdr` is a plain C structure for which all zeros mean "nothing given"; some C libraries have private
-    // padding in it, so that it cannot be written out field by field.
+    // SAFETY: `msghdr` is a plain C structure, for which all zeros is a valid value meaning "not set". It cannot be
+    // built field by field because some C libraries have private padding in it.
     unsafe { std::mem::zeroed() }
 }
 
-/// Room to receive one batch: a buffer for each datagram, lent until the next batch.
+/// Buffers and headers to receive one batch: one buffer per datagram, lent until the next batch.
 pub(crate) struct ReceiveBatch {
     parts: Headers,
     memory: Pages,
@@ -91,7 +92,7 @@ pub(crate) struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Room for `count` datagrams of up to `buffer_bytes`; `merged` when the sockets may report a segment size.
+    /// A batch of `count` datagrams of up to `buffer_bytes`; `merged` if the sockets may report a segment size.
     pub(crate) fn new(count: usize, buffer_bytes: usize, merged: bool) -> io::Result<Self> {
         let stride = stride(buffer_bytes);
         let batch = Self {
@@ -111,27 +112,27 @@ impl ReceiveBatch {
         Ok(batch)
     }
 
-    /// The memory that the messages' offsets count from.
+    /// The memory that the messages' offsets refer to.
     pub(crate) fn memory(&self) -> &Pages {
         &self.memory
     }
 
-    /// The datagrams that one call can receive.
+    /// The maximum number of datagrams per call.
     pub(crate) fn capacity(&self) -> usize {
         self.parts.headers.len()
     }
 
-    /// Whether messages may be several merged datagrams.
+    /// Whether a message may contain several merged datagrams.
     pub(crate) fn merges(&self) -> bool {
         self.control_bytes > 0
     }
 
-    /// Receives what is there, up to the whole batch, without waiting; returns how many. The messages are lent until the
-    /// next call.
+    /// Receives the available messages, up to a full batch, without waiting; returns their number. The messages are
+    /// lent until the next call.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, into: &mut Vec<Message>) -> io::Result<usize> {
         into.clear();
-        // SAFETY: every header points at parts and at a buffer of this batch, which outlive the call; nothing is lent
-        // from the buffers, because a lender borrows the batch.
+        // SAFETY: every header points at parts and at a buffer of this batch, which outlive the call; no reference into
+        // the buffers exists, because it would borrow the batch, which `&mut self` excludes.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -149,7 +150,7 @@ impl ReceiveBatch {
         Ok(received)
     }
 
-    /// Receives one datagram by `recvfrom`, without waiting: the way that batches are compared with.
+    /// Receives one datagram by `recvfrom`, without waiting: the reference that batches are compared with.
     pub(crate) fn receive_one(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -158,8 +159,8 @@ impl ReceiveBatch {
         into.clear();
         let mut length = ADDRESS_BYTES as libc::socklen_t;
         let address = &self.parts.addresses[0];
-        // SAFETY: buffer and address belong to this batch and outlive the call; the lengths are theirs. MSG_TRUNC makes
-        // the result the datagram's own length, so that a cut datagram is told from a whole one.
+        // SAFETY: buffer and address belong to this batch and outlive the call; the lengths passed are theirs. With
+        // MSG_TRUNC the result is the datagram's full length, by which a truncated datagram is detected.
         let received = unsafe {
             libc::recvfrom(
                 socket.as_raw_fd(),
@@ -183,8 +184,8 @@ impl ReceiveBatch {
 
     fn message(&self, index: usize) -> Option<Message> {
         let (length, control_bytes, flags) = touch(&self.parts.headers[index], |header| {
-            let told = &header.msg_hdr;
-            (header.msg_len, told.msg_controllen, told.msg_flags)
+            let inner = &header.msg_hdr;
+            (header.msg_len, inner.msg_controllen, inner.msg_flags)
         });
         let segment = match self.control_bytes {
             0 => None,
@@ -233,7 +234,7 @@ impl SendBatch {
         self.used == self.parts.headers.len()
     }
 
-    /// Adds the bytes of a range as one datagram, or as several of `segment` bytes.
+    /// Adds the bytes of a range as one datagram, or as several of `segment` bytes each.
     pub(crate) fn push(
         &mut self,
         peer: Option<SocketAddr>,
@@ -259,10 +260,11 @@ impl SendBatch {
         self.used += 1;
     }
 
-    /// Sends the batch; returns how many of its messages, from the first, were taken. An error is the first one's.
+    /// Sends the batch; returns how many messages, from the first, the kernel accepted. An error is that of the first
+    /// one.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        // SAFETY: the headers in use point at parts of this batch and at bytes of the arena that `push` was given; the
-        // arena keeps them until the caller, who holds both, releases them after this call.
+        // SAFETY: the headers in use point at parts of this batch and at the bytes of the arena passed to `push`; the
+        // arena keeps them until the caller, which holds both, releases them after this call.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -283,7 +285,7 @@ pub(crate) fn send_one(socket: BorrowedFd<'_>, peer: Option<SocketAddr>, payload
         0 => std::ptr::null(),
         _ => &address,
     };
-    // SAFETY: payload and address outlive the call, and the lengths are theirs.
+    // SAFETY: payload and address outlive the call, and the lengths passed are theirs.
     let sent = unsafe {
         libc::sendto(
             socket.as_raw_fd(),

@@ -1,6 +1,6 @@
-//! The system calls that neither `nix` nor `socket2` offers in the shape the engines need, behind safe functions.
+//! Safe functions for system calls that neither `nix` nor `socket2` provides in the form that the engines need.
 //!
-//! This folder and `engine/uring/ring.rs` hold all the unsafe code of the room.
+//! This folder and `engine/uring/ring.rs` contain all unsafe code of the crate.
 
 pub(crate) mod address;
 pub(crate) mod descriptor;

@@ -1,4 +1,4 @@
-//! Socket options and bindings that no library offers: one setter for plain values, and packet sockets.
+//! Socket options and bindings that no library provides: plain values, and packet sockets.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Sets an option whose value is an `int` or a 32-bit word.
 pub(crate) fn set(socket: &impl AsFd, level: i32, name: i32, value: u32) -> io::Result<()> {
     let value_pointer: *const u32 = &value;
-    // SAFETY: the pointer and the length name `value`, which outlives the call.
+    // SAFETY: the pointer and the length describe `value`, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -33,7 +33,7 @@ pub(crate) fn get_words<const WORDS: usize>(
     let mut words = [0; WORDS];
     let words_pointer: *mut [u32; WORDS] = &mut words;
     let mut length = size_of::<[u32; WORDS]>() as libc::socklen_t;
-    // SAFETY: the pointer and the length name `words`, which outlives the call; every bit pattern is a `u32`.
+    // SAFETY: the pointer and the length describe `words`, which outlives the call; every bit pattern is a valid `u32`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -58,7 +58,7 @@ pub(crate) fn bind_packet(socket: &impl AsFd, protocol: u16, device: u32) -> io:
         sll_addr: [0; 8],
     };
     let address_pointer: *const libc::sockaddr_ll = &address;
-    // SAFETY: the pointer and the length name `address`, which outlives the call.
+    // SAFETY: the pointer and the length describe `address`, which outlives the call.
     let result = unsafe {
         libc::bind(
             socket.as_fd().as_raw_fd(),

@@ -1,5 +1,5 @@
-//! Memory nodes: from which of them the calling thread's memory, or that of a range, is to come, and on which of them
-//! pages really are. set_mempolicy(2), mbind(2), move_pages(2).
+//! Memory nodes: the memory policy of the calling thread or of a range, and the actual nodes of pages.
+//! set_mempolicy(2), mbind(2), move_pages(2).
 
 use corelane_host::memory::{MAXIMUM_NODES, MemoryPolicy};
 use nix::unistd::{SysconfVar, sysconf};
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-/// Addresses in one call of `move_pages`: the kernel copies as many at a time (`DO_PAGES_STAT_CHUNK_NR`, 16) either way.
+/// Addresses per call of `move_pages`. The kernel processes 16 at a time in any case (`DO_PAGES_STAT_CHUNK_NR`).
 const PAGES_A_CALL: usize = 1_024;
 
-/// `MPOL_MF_MOVE` of linux/mempolicy.h: pages of this process that are there already move as well.
+/// `MPOL_MF_MOVE` of linux/mempolicy.h: also moves existing pages that only this process uses.
 const MOVE_OWN_PAGES: libc::c_uint = 1 << 1;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 
-/// A policy as the kernel takes it.
+/// A policy in the kernel's representation.
 struct Mode {
     number: libc::c_int,
     nodes: [libc::c_ulong; MAXIMUM_NODES as usize / WORD_BITS],
@@ -36,7 +36,7 @@ impl Mode {
         Self { number, nodes }
     }
 
-    /// One more than the bits of the mask: the kernel takes `maxnode - 1` bits (`get_nodes` of mm/mempolicy.c).
+    /// One more than the bits of the mask: the kernel reads `maxnode - 1` bits (`get_nodes` of mm/mempolicy.c).
     fn maximum(&self) -> libc::c_ulong {
         libc::c_ulong::from(MAXIMUM_NODES) + 1
     }
@@ -45,7 +45,7 @@ impl Mode {
 /// Sets the policy of the calling thread. Interleaving is over `present`.
 pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result<()> {
     let mode = Mode::new(policy, present);
-    // SAFETY: the kernel reads the mask, which outlives the call, and no more bits than it has.
+    // SAFETY: the kernel only reads the mask, which outlives the call, and no more bits than it has.
     let result = unsafe {
         libc::syscall(
             libc::SYS_set_mempolicy,
@@ -54,15 +54,15 @@ pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result
             mode.maximum(),
         )
     };
-    told(result)
+    checked(result)
 }
 
-/// Sets the policy of a range of mapped pages; those that are touched already move there where they can. `range` starts
-/// on a page.
+/// Sets the policy of a range of mapped pages; pages already touched are moved if possible. `range` must start at a
+/// page boundary.
 pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &[u32]) -> io::Result<()> {
     let mode = Mode::new(policy, present);
-    // SAFETY: the kernel reads the mask, which outlives the call. The call changes where pages lie, not what is in them;
-    // a range that is not mapped is refused.
+    // SAFETY: the kernel only reads the mask, which outlives the call, and no more bits than it has. The call changes
+    // the location of pages, not their contents; a range that is not mapped is rejected.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -74,18 +74,18 @@ pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &
             MOVE_OWN_PAGES,
         )
     };
-    told(result)
+    checked(result)
 }
 
-/// Counts the pages of a range by the node that they are on. Pages that were never touched are on none and not counted.
+/// Counts the pages of a range by node. Pages that were never touched are on no node and are not counted.
 pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64>> {
     let page = page_bytes();
     let mut counts = BTreeMap::new();
     let addresses: Vec<usize> = (range.start / page * page..range.end).step_by(page).collect();
     for part in addresses.chunks(PAGES_A_CALL) {
         let mut status = vec![0 as libc::c_int; part.len()];
-        // SAFETY: the kernel reads as many addresses and writes as many statuses as there are. Without target nodes it
-        // moves nothing; the addresses are looked up, never followed.
+        // SAFETY: the kernel reads `part.len()` addresses and writes as many statuses; both arrays have that length and
+        // outlive the call. Without target nodes it moves nothing; the addresses are looked up, never dereferenced.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
@@ -97,7 +97,7 @@ pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64
                 0,
             )
         };
-        told(result)?;
+        checked(result)?;
         // A negative status is an error number: -ENOENT for a page that was never touched, -EFAULT for the zero page.
         for node in status.into_iter().filter_map(|status| u32::try_from(status).ok()) {
             *counts.entry(node).or_default() += 1;
@@ -112,7 +112,7 @@ pub(crate) fn page_bytes() -> usize {
     bytes.expect("Linux always has a page size") as usize
 }
 
-fn told(result: libc::c_long) -> io::Result<()> {
+fn checked(result: libc::c_long) -> io::Result<()> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }

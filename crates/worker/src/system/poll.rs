@@ -1,9 +1,9 @@
-//! Waiting until sockets are ready: deadlines in nanoseconds, 64-bit tokens.
+//! Waits until sockets are ready, with deadlines in nanoseconds and 64-bit tokens.
 //!
-//! A socket that epoll watches has a listener for as long as it is watched, and the kernel calls it for every datagram
-//! that the socket has sent or received, although nobody waits: 110 of 2,700 ns of a datagram sent (journal,
-//! 2026-11-20-engines). A worker that is busy asks for no such call. So while there are few sockets they are named to
-//! the kernel in each wait (`ppoll`), which then listens only during that; when there are more, epoll watches all of them.
+//! epoll installs a callback on each watched socket. The kernel runs it for every datagram that the socket sends or
+//! receives, even if no thread waits: 110 of 2,700 ns per datagram sent (journal, 2026-11-20-engines). A busy worker
+//! does not need these calls. So few sockets are passed to each wait (`ppoll`), which installs the callbacks only for
+//! its duration; more sockets are watched by epoll.
 
 use crate::time::Time;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -12,17 +12,17 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// Sockets that are few: with so many a wait costs what it does with epoll, with twice as many a third more (journal,
+/// The maximum number of sockets for `ppoll`: with 8 a wait costs as much as with epoll, with 16 a third more (journal,
 /// 2026-11-20-engines).
 const FEW: usize = 8;
 
-/// Events taken from the kernel at once.
+/// Events fetched per call.
 const EVENTS: usize = 256;
 
 /// The kernel's own signal set has 64 bits on every architecture but MIPS; libc's type is larger.
 const KERNEL_SIGNAL_SET_BYTES: usize = 8;
 
-/// What to be notified of about a descriptor.
+/// The events to report for a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
-    /// `EPOLLIN` and `EPOLLOUT`, which are the numbers of `POLLIN` and `POLLOUT`.
+    /// `EPOLLIN` and `EPOLLOUT`, which equal `POLLIN` and `POLLOUT`.
     fn bits(self) -> i32 {
         let read = if self.read { libc::EPOLLIN } else { 0 };
         let write = if self.write { libc::EPOLLOUT } else { 0 };
@@ -38,7 +38,7 @@ impl Interest {
     }
 }
 
-/// One event: the token given at registration, and what may be done now.
+/// One event: the token given at registration, and the conditions reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) token: u64,
@@ -49,31 +49,32 @@ pub(crate) struct Ready {
     pub(crate) ended: bool,
 }
 
-/// Sockets whose readiness can be asked and waited for.
+/// A set of sockets whose readiness can be polled and waited for.
 ///
-/// What is ready is reported at least once before it is drained, and again after it was; an event may be reported again
-/// while it lasts.
+/// A ready socket is reported at least once before it is drained, and again if it becomes ready after that. A condition
+/// may be reported repeatedly while it lasts.
 #[derive(Debug)]
 pub(crate) struct Poll {
     watched: Watched,
-    /// What the last call reported: the first `taken`.
+    /// The events of the last call: the first `taken`.
     events: Vec<EpollEvent>,
     taken: usize,
 }
 
 #[derive(Debug)]
 enum Watched {
-    /// At most [`FEW`]: what the kernel is given and writes to, and the token of each. An event is reported for as long as it
-    /// lasts.
+    /// At most [`FEW`], level-triggered: the kernel's entries, and the token of each. A condition is reported as long
+    /// as it lasts.
     Few {
         sockets: Vec<libc::pollfd>,
         tokens: Vec<u64>,
     },
-    /// Any number, edge-triggered: each event is reported once, so that 65,536 idle sockets cost nothing and a busy one is
-    /// not reported again before it is drained.
+    /// Any number, edge-triggered: each condition is reported once, so that 65,536 idle sockets cost nothing and a busy
+    /// one is not reported again before it is drained.
     Many {
         epoll: Epoll,
-        /// The kernel, or a filter, does not know `epoll_pwait2` (Linux 5.11): another call waits for epoll itself.
+        /// The kernel or a seccomp filter does not support `epoll_pwait2` (Linux 5.11): `ppoll` waits on the epoll
+        /// descriptor instead.
         is_old: bool,
     },
 }
@@ -102,14 +103,14 @@ impl Poll {
         control(self.many()?, libc::EPOLL_CTL_ADD, fd, token, events)
     }
 
-    /// Watches a listener or a connection for everything, for as long as it is open: each thing is reported once when it
-    /// begins, and what was reported is remembered by whoever asks. So no further call is made for it. That takes epoll.
+    /// Watches a listener or a connection for all events as long as it is open. Each condition is reported once when it
+    /// begins, and the caller keeps the state, so that no further registration is needed. Requires epoll.
     pub(crate) fn watch_stream(&mut self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP;
         control(self.many()?, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), token, all)
     }
 
-    /// epoll, which the few are handed over to.
+    /// The epoll instance. Creates it and moves the sockets to it if there is none yet.
     fn many(&mut self) -> io::Result<&Epoll> {
         if let Watched::Few { sockets, tokens } = &self.watched {
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -121,11 +122,11 @@ impl Poll {
         }
         match &self.watched {
             Watched::Many { epoll, .. } => Ok(epoll),
-            Watched::Few { .. } => unreachable!("they were handed over above"),
+            Watched::Few { .. } => unreachable!("they were moved above"),
         }
     }
 
-    /// Changes what is reported; whatever is ready already is reported anew.
+    /// Changes the events to report; conditions that hold already are reported again.
     pub(crate) fn change(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -144,7 +145,7 @@ impl Poll {
         }
     }
 
-    /// Before a socket is closed it has to be removed: its number may be another's next, and a copy may keep it open.
+    /// Removes a socket. Required before it is closed: its number may be reused, and a duplicate may keep it open.
     pub(crate) fn remove(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         match &mut self.watched {
             Watched::Few { sockets, tokens } => {
@@ -159,7 +160,7 @@ impl Poll {
         Ok(())
     }
 
-    /// How many events the last call reported.
+    /// The number of events that the last call reported.
     pub(crate) fn reported(&self) -> usize {
         self.taken
     }
@@ -177,8 +178,8 @@ impl Poll {
         }
     }
 
-    /// Takes the events that are there.
-    pub(crate) fn look(&mut self) -> io::Result<()> {
+    /// Fetches the available events without waiting.
+    pub(crate) fn check(&mut self) -> io::Result<()> {
         match &mut self.watched {
             Watched::Few { .. } => self.poll_few(Time::default(), None),
             Watched::Many { epoll, .. } => {
@@ -188,12 +189,12 @@ impl Poll {
         }
     }
 
-    /// Sleeps until a moment, under a signal mask, whatever happens on the sockets. A signal ends it early.
+    /// Sleeps until `until` with a signal mask, regardless of the sockets. A signal ends it early.
     pub(crate) fn rest(until: Time, while_resting: &SigSet) -> io::Result<()> {
         poll(&mut [], until, Some(while_resting)).map(drop)
     }
 
-    /// Waits for events until a moment, under a signal mask. A signal ends the wait early, with no events.
+    /// Waits for events until `until` with a signal mask. A signal ends the wait early, with no events.
     pub(crate) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
         let Watched::Many { epoll, is_old } = &mut self.watched else {
             return self.poll_few(until, Some(while_waiting));
@@ -211,7 +212,7 @@ impl Poll {
         }
         let mut itself = [pollfd(epoll.0.as_raw_fd(), libc::EPOLLIN)];
         poll(&mut itself, until, Some(while_waiting))?;
-        self.look()
+        self.check()
     }
 
     fn poll_few(&mut self, until: Time, while_waiting: Option<&SigSet>) -> io::Result<()> {
@@ -239,24 +240,24 @@ fn pollfd(fd: RawFd, events: i32) -> libc::pollfd {
     }
 }
 
-/// Changes what epoll watches, at edges.
+/// Changes the epoll registration of a socket, edge-triggered.
 fn control(epoll: &Epoll, operation: i32, socket: RawFd, token: u64, events: i32) -> io::Result<()> {
     let mut event = libc::epoll_event {
         events: (events | libc::EPOLLET) as u32,
         u64: token,
     };
-    // SAFETY: the event outlives the call; a descriptor that is not open is an error and no more.
+    // SAFETY: the event outlives the call; a descriptor that is not open only causes an error.
     let result = unsafe { libc::epoll_ctl(epoll.0.as_raw_fd(), operation, socket, &mut event) };
     returned(i64::from(result)).map(drop)
 }
 
-/// Waits for events until a moment, under a signal mask; returns how many there are: none when a signal came.
+/// Waits for events until `until` with a signal mask; returns their number, 0 if a signal arrived.
 fn wait(epoll: &Epoll, events: &mut [EpollEvent], until: Time, while_waiting: &SigSet) -> io::Result<usize> {
     let timeout = timespec(until);
     let timeout_pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let mask: *const libc::sigset_t = while_waiting.as_ref();
-    // SAFETY: the kernel writes at most as many events as the slice holds; timeout and mask outlive the call, and the mask is
-    // longer than the bytes named.
+    // SAFETY: the kernel writes at most as many events as the slice holds; timeout and mask outlive the call, and the
+    // mask is at least as long as the size passed.
     returned(unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -270,7 +271,7 @@ fn wait(epoll: &Epoll, events: &mut [EpollEvent], until: Time, while_waiting: &S
     })
 }
 
-/// Waits for events of a few descriptors until a moment; one that has passed is a look.
+/// Waits for events of a few descriptors until `until`; a time in the past polls without waiting.
 fn poll(sockets: &mut [libc::pollfd], until: Time, while_waiting: Option<&SigSet>) -> io::Result<usize> {
     let timeout = timespec(until);
     let timeout_pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -281,7 +282,7 @@ fn poll(sockets: &mut [libc::pollfd], until: Time, while_waiting: Option<&SigSet
     returned(i64::from(ready))
 }
 
-/// What a wait returned; nothing is ready when a signal came.
+/// The result of a call; 0 if a signal interrupted it.
 fn returned(result: i64) -> io::Result<usize> {
     match usize::try_from(result).map_err(|_| io::Error::last_os_error()) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -289,9 +290,9 @@ fn returned(result: i64) -> io::Result<usize> {
     }
 }
 
-/// How long it is to a moment; none when that is for ever.
+/// The time left until `until`; none for [`Time::NEVER`].
 fn timespec(until: Time) -> Option<libc::timespec> {
-    // A look needs no clock.
+    // Polling without waiting does not need the clock.
     let left = match until.nanoseconds() {
         0 => Duration::ZERO,
         _ => until.since(Time::now()),
@@ -314,7 +315,7 @@ mod tests {
     };
 
     fn tokens(poll: &mut Poll) -> Vec<u64> {
-        poll.look().unwrap();
+        poll.check().unwrap();
         let mut tokens: Vec<u64> = (0..poll.reported())
             .map(|index| poll.event(index).token)
             .collect();
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_sockets_there_are_those_with_something_to_read_are_reported() {
+    fn readable_sockets_are_reported_for_any_number_of_sockets() {
         let sockets: Vec<UdpSocket> = (0..3 * FEW)
             .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
             .collect();
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_not_reported() {
+    fn only_requested_events_are_reported() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut poll = Poll::new();
         poll.add(socket.as_fd(), 7, Interest::default()).unwrap();
@@ -360,7 +361,7 @@ mod tests {
             write: true,
         };
         poll.change(socket.as_fd(), 8, write).unwrap();
-        poll.look().unwrap();
+        poll.check().unwrap();
         let event = poll.event(0);
         assert_eq!(
             (event.token, event.read, event.write, event.failed),
@@ -368,7 +369,7 @@ mod tests {
         );
     }
 
-    /// With one socket in a poll of its own, of few or of many.
+    /// A poll with one socket, using `ppoll` or epoll.
     fn with_socket(many: bool) -> (Poll, UdpSocket) {
         let (mut poll, socket) = (Poll::new(), UdpSocket::bind("127.0.0.1:0").unwrap());
         if many {
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn of_few_what_lasts_is_reported_again() {
+    fn few_sockets_are_reported_as_long_as_they_are_ready() {
         let (mut poll, socket) = with_socket(false);
         socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         for _ in 0..2 {
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_an_edge_is_reported_once_and_a_change_reports_it_anew() {
+    fn many_sockets_are_reported_once_per_edge_and_again_after_a_change() {
         let (mut poll, socket) = with_socket(true);
         socket.send_to(b"edge", socket.local_addr().unwrap()).unwrap();
         assert_eq!(tokens(&mut poll), [7]);
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_lasts_until_its_deadline_or_an_event_in_any_way() {
+    fn a_wait_lasts_until_its_deadline_or_an_event() {
         for (many, old) in [(false, false), (true, false), (true, true)] {
             let (mut poll, socket) = with_socket(many);
             if let Watched::Many { is_old, .. } = &mut poll.watched {

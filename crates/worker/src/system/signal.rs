@@ -1,20 +1,20 @@
-//! Interrupting one thread's wait: a signal that does nothing, blocked except while an engine waits.
+//! Interrupts the wait of one thread, by a signal with an empty handler that is blocked except while an engine waits.
 //!
-//! A descriptor (an eventfd) cannot serve: workers may have descriptor tables of their own, and in another table the same
-//! number is nothing, or something else. A thread id means the same everywhere in the process.
+//! An eventfd does not work: workers may have separate descriptor tables, in which the same number is unused or refers
+//! to another file. A thread id is valid in the whole process.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::io;
 use std::sync::OnceLock;
 
-/// SIGURG: ignored by default, so harmless when stray, and passed silently by debuggers. The kernel raises it only for
-/// owners of sockets with urgent TCP data, which nothing here asks for.
+/// SIGURG: ignored by default, so that a stray one is harmless, and passed silently by debuggers. The kernel sends it
+/// only to owners of sockets with urgent TCP data, which nothing here requests.
 const SIGNAL: Signal = Signal::SIGURG;
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Installs the handler (once a process) and blocks the signal in the calling thread. Returns the signal mask to wait
-/// with: the thread's own, the signal let through.
+/// Installs the handler (once per process) and blocks the signal in the calling thread. Returns the signal mask for
+/// waits: the thread's own mask, with the signal unblocked.
 pub(crate) fn prepare() -> io::Result<SigSet> {
     static INSTALLED: OnceLock<Result<(), nix::Error>> = OnceLock::new();
     (*INSTALLED.get_or_init(install))?;
@@ -28,7 +28,7 @@ pub(crate) fn prepare() -> io::Result<SigSet> {
 
 fn install() -> Result<(), nix::Error> {
     let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler does nothing, which is safe at any moment.
+    // SAFETY: the handler does nothing, so it is async-signal-safe.
     unsafe { sigaction(SIGNAL, &action) }.map(drop)
 }
 
@@ -37,11 +37,11 @@ pub(crate) fn this_thread() -> i32 {
     nix::unistd::gettid().as_raw()
 }
 
-/// Interrupts a thread of this process that waits. When the thread has ended nothing happens; should another thread of
-/// this process have got its number, that one runs an empty handler and its system call is restarted.
+/// Interrupts a waiting thread of this process. If the thread has ended, nothing happens; if another thread of this
+/// process has got its id, that thread runs an empty handler and its system call is restarted.
 pub(crate) fn interrupt(thread: i32) {
     let process = nix::unistd::getpid().as_raw();
-    // SAFETY: the call takes numbers alone; the signal's handler is empty. Its only failure, a thread that ended, needs
-    // no answer.
+    // SAFETY: the call takes only numbers, and the signal's handler is empty. The result is ignored: the call fails
+    // only if the thread has ended.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, SIGNAL as libc::c_int) };
 }

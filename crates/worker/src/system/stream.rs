@@ -1,4 +1,4 @@
-//! The system calls of TCP connections, none of which waits.
+//! The system calls of TCP connections. None of them waits.
 
 use super::option;
 use nix::sys::sendfile::sendfile64;
@@ -8,17 +8,17 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// How a connection is to be opened.
+/// The local binding of a connection to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Binding {
-    /// The local address; with port 0 the kernel chooses one when it connects.
+    /// The local address; with port 0 the kernel chooses the port on connect.
     pub(crate) local: Option<SocketAddr>,
     /// Allows a local address that no device has.
     pub(crate) free_bind: bool,
 }
 
-/// Takes a connection that waits at a listener. It does not block if `non_blocking`; Nagle's algorithm and buffer sizes
-/// come from the listener.
+/// Accepts a connection. Its descriptor is non-blocking if `non_blocking` is set; Nagle's algorithm and buffer sizes
+/// are inherited from the listener.
 pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
     let blocking = if non_blocking { libc::SOCK_NONBLOCK } else { 0 };
     let (connection, peer) = SockRef::from(&listener).accept4(libc::SOCK_CLOEXEC | blocking)?;
@@ -26,8 +26,8 @@ pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result
     Ok((connection.into(), peer.as_socket().ok_or_else(unknown)?))
 }
 
-/// Begins to open a connection. Nagle's algorithm is off: what is queued in a turn leaves
-/// in one piece anyhow, and the last piece is not to wait for an acknowledgement.
+/// Starts to open a connection. Nagle's algorithm is off: bytes queued in a turn are sent in one call in any case, and
+/// the last segment must not wait for an acknowledgement.
 pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
     let kind = socket2::Type::STREAM.nonblocking();
     let socket = socket2::Socket::new(socket2::Domain::for_address(to), kind, None)?;
@@ -40,10 +40,10 @@ pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
     }
     if let Some(local) = binding.local {
         if local.port() == 0 {
-            // The port is then chosen with the peer known, so that one local port serves many peers.
+            // The kernel then chooses the port when it knows the peer, so that one local port serves many peers.
             option::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         } else {
-            // What is left of an earlier connection on the port (TIME_WAIT) does not hinder one to another peer.
+            // An earlier connection on the port in TIME_WAIT does not prevent one to another peer.
             socket.set_reuse_address(true)?;
         }
         socket.bind(&local.into())?;
@@ -54,7 +54,7 @@ pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
     }
 }
 
-/// Why a connection could not be opened, or ended; the kernel reports it once.
+/// The pending error of a connection (`SO_ERROR`); the kernel reports it once.
 pub(crate) fn take_error(connection: BorrowedFd<'_>) -> io::Result<()> {
     match socket::getsockopt(&connection, sockopt::SocketError)? {
         0 => Ok(()),
@@ -62,22 +62,22 @@ pub(crate) fn take_error(connection: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// The address of this end.
+/// The local address.
 pub(crate) fn local_address(connection: BorrowedFd<'_>) -> Option<SocketAddr> {
     SockRef::from(&connection).local_addr().ok()?.as_socket()
 }
 
-/// The address of the other end; none when the connection is no more.
+/// The peer's address; none if the connection no longer exists.
 pub(crate) fn peer_address(connection: BorrowedFd<'_>) -> Option<SocketAddr> {
     SockRef::from(&connection).peer_addr().ok()?.as_socket()
 }
 
-/// Whether calls on it wait.
+/// Sets whether calls on the connection block.
 pub(crate) fn set_blocking(connection: BorrowedFd<'_>, blocking: bool) -> io::Result<()> {
     SockRef::from(&connection).set_nonblocking(!blocking)
 }
 
-/// Receives what is there; nothing means that the peer has ended its side.
+/// Receives the available bytes; 0 means that the peer has ended its side.
 pub(crate) fn receive(connection: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     Ok(socket::recv(
         connection.as_raw_fd(),
@@ -86,7 +86,8 @@ pub(crate) fn receive(connection: BorrowedFd<'_>, into: &mut [u8]) -> io::Result
     )?)
 }
 
-/// Sends as much as there is room for. `more` has the last partial segment wait for what follows at once.
+/// Sends as much as the send buffer has room for. With `more` the kernel holds back the last partial segment, because
+/// more bytes follow immediately.
 pub(crate) fn send(connection: BorrowedFd<'_>, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
     let mut flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     flags.set(MsgFlags::from_bits_retain(libc::MSG_MORE), more);
@@ -97,14 +98,14 @@ pub(crate) fn send(connection: BorrowedFd<'_>, pieces: &[IoSlice<'_>], more: boo
     })
 }
 
-/// Sends from a file, without a copy through this process. The connection must not block.
+/// Sends from a file without copying through this process. The connection must be non-blocking.
 pub(crate) fn send_file(
     connection: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
     offset: u64,
     length: u64,
 ) -> io::Result<usize> {
-    // The kernel takes at most 0x7ffff000 bytes a call (sendfile(2)).
+    // The kernel sends at most 0x7ffff000 bytes per call (sendfile(2)).
     const MOST: u64 = 0x7fff_f000;
     let mut offset =
         libc::off64_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
@@ -112,17 +113,17 @@ pub(crate) fn send_file(
     Ok(sendfile64(connection, file, Some(&mut offset), length)?)
 }
 
-/// Ends this side: the peer sees the end after everything sent.
+/// Ends this side: the peer sees the end after all bytes sent.
 pub(crate) fn shutdown(connection: BorrowedFd<'_>) -> io::Result<()> {
     Ok(socket::shutdown(connection.as_raw_fd(), Shutdown::Write)?)
 }
 
-/// Has the close that follows reset the connection.
+/// Makes the following close reset the connection.
 pub(crate) fn reset_on_close(connection: BorrowedFd<'_>) {
     let at_once = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    // Fails for what is no socket; then there is no connection to reset.
+    // Fails if the descriptor is not a socket; then there is no connection to reset.
     let _ = socket::setsockopt(&connection, sockopt::Linger, &at_once);
 }

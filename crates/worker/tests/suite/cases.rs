@@ -1,4 +1,4 @@
-//! The cases. Each gets an engine and sockets that fit it, and owns the whole little network.
+//! The test cases. Each gets an engine and matching sockets, and is the only user of its network.
 
 use crate::suite::world::{Notes, World, anywhere, send, settle, until};
 use corelane_worker::Time;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Fewer than the kernel keeps for one socket by default.
+/// Fewer than the kernel queues for one socket by default.
 const WINDOW: usize = 64;
 
 /// Registers a bound socket that receives.
@@ -104,7 +104,7 @@ pub fn stale_id(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut notes, "it arrived", |_, notes| {
         notes.datagrams.len() == 1
     });
-    // Sent and not lent yet: it must reach neither tenant of the slot.
+    // Sent and not lent yet: neither tenant of the slot may receive it.
     send(engine.ops(), sender, Some(address), b"too late");
     engine.ops().close(first);
     until(&mut engine, &mut notes, "it closed", |_, notes| {
@@ -148,7 +148,7 @@ pub fn full_arena(mut engine: impl Engine, world: &dyn World) {
         until(&mut engine, &mut notes, "all arrived", |_, notes| {
             notes.of(server).len() == 32 * round as usize
         });
-        // The last completions give the arena back.
+        // The last completions release the arena.
         until(&mut engine, &mut notes, "all were sent", |ops, _| {
             ops.counters().sent == 32 * round
         });
@@ -208,12 +208,12 @@ pub fn wake(mut engine: impl Engine, _: &dyn World) {
         let waker = waker.clone();
         let waking = std::thread::spawn(move || (0..3).for_each(|_| waker.wake()));
         while notes.woken < round {
-            // Only the wake ends this turn; in the simulator, where nothing else can ever happen, it returns at once.
+            // Only the wake ends this turn; in the simulator it returns at once: no other event is possible.
             engine.turn(Time::NEVER, &mut notes).unwrap();
         }
         waking.join().unwrap();
     }
-    // Three wakes in a row are at most three, and what came after the last look is told now.
+    // Three wakes cause at most three events, and a wake after the last check is reported now.
     settle(&mut engine, &mut notes);
     let told = notes.woken;
     assert!((100..=300).contains(&told), "{told}");
@@ -250,7 +250,7 @@ pub fn past_deadline(mut engine: impl Engine, world: &dyn World) {
     send(engine.ops(), client, None, b"still served");
     let deadline = engine.now() + Duration::from_secs(20);
     while notes.of(client).is_empty() && engine.now() < deadline {
-        // The virtual clock stands still unless someone waits.
+        // The virtual clock stands still unless an engine waits.
         let now = engine.now();
         engine.turn(now, &mut notes).unwrap();
         if engine.now() == now {
@@ -276,7 +276,7 @@ pub fn refused(mut engine: impl Engine, world: &dyn World) {
     let counters = engine.ops().counters();
     assert_eq!((counters.sent, counters.errors.of(Cause::Refused)), (1, 1));
     assert_eq!(counters.send_failed.total(), 0);
-    // The socket goes on: once someone listens there, datagrams arrive.
+    // The socket stays usable: once the port is open, datagrams arrive.
     let options = DatagramOptions::default();
     let server = engine.ops().datagrams(world.bind(address), options).unwrap();
     send(engine.ops(), client, None, b"now?");
@@ -394,7 +394,7 @@ pub fn receive_off_and_on(mut engine: impl Engine, world: &dyn World) {
         engine.ops().receive(quiet, false);
         settle(&mut engine, &mut notes);
     }
-    // Off and on between two turns is as if nothing was said.
+    // Off and on between two turns has no effect.
     engine.ops().receive(quiet, true);
     engine.ops().receive(quiet, false);
     engine.ops().receive(quiet, true);
@@ -416,7 +416,7 @@ pub fn receive_off_and_on_in_one_turn(mut engine: impl Engine, world: &dyn World
     let mut switch = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| {
         assert!(matches!(event, Event::Datagrams(_)), "{event:?}");
         received.push(id);
-        // Off while it may be ready already, on again before the engine could tell the kernel.
+        // Off while it may be ready already, on again before the engine could notify the kernel.
         ops.receive(middle, id != receivers[0].0);
     };
     settle(&mut engine, &mut switch);
@@ -439,7 +439,7 @@ pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {
     let mut note = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| match event {
         Event::Datagrams(_) => {
             lent_to.push(id);
-            // Whichever comes first closes both.
+            // The first event closes both.
             ops.close(first);
             ops.close(second);
         }
@@ -474,7 +474,7 @@ fn send_nothing(ops: &mut Ops, id: Id) {
 }
 
 pub fn bounded_turn(mut engine: impl Engine, world: &dyn World) {
-    // Two sockets that answer each other for ever must not keep a turn from ending.
+    // Two sockets that reply to each other forever must not prevent a turn from ending.
     let (left, left_address) = bound(&mut engine, world);
     let (right, right_address) = bound(&mut engine, world);
     for _ in 0..WINDOW {

@@ -1,4 +1,4 @@
-//! What only real engines can show: the kernel's batches, merging, refusals and full buffers.
+//! Tests that need a real engine: the kernel's batches, merging, errors and full buffers.
 
 use crate::suite::world::{Notes, send, settle, until};
 use corelane_host::bed::{Bed, BedKind, BedPlan};
@@ -13,7 +13,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-/// The engines that can run here.
+/// The engines available here.
 fn engines() -> Vec<EngineKind> {
     let chosen = choose(Some(EngineKind::IoUring));
     if let Some(reason) = chosen.reason {
@@ -31,7 +31,7 @@ fn settings(coalesce: bool, gro: bool) -> EngineSettings {
     }
 }
 
-/// Sends 640 datagrams of 100 bytes to itself over that address, 64 a turn; gives the engine's counters.
+/// Sends 640 datagrams of 100 bytes to itself over that address, 64 per turn; returns the engine's counters.
 struct Stream(&'static str);
 
 const IPV4: Stream = Stream("127.0.0.1:0");
@@ -89,7 +89,7 @@ fn coalesced_and_merged_datagrams_are_counted_one_by_one() {
             let counters = run_engine(kind, &settings(true, gro), stream).unwrap();
             let counted = (counters.sent, counters.received);
             assert_eq!(counted, (640, 640), "{kind} on {address}, gro {gro}");
-            // Each round's 64 go as one.
+            // The 64 datagrams of a round are sent as one message.
             assert_eq!(counters.calls.send, 10, "{kind} on {address}, gro {gro}");
         }
     }
@@ -103,7 +103,7 @@ fn datagrams_over_ipv6_arrive_from_their_sender() {
     }
 }
 
-/// Sends segments over the path's MTU, coalesced, to a socket of its own on another address.
+/// Sends coalesced segments larger than the path's MTU to one of its own sockets on another address.
 struct OverMtu {
     server: SocketAddr,
 }
@@ -128,7 +128,7 @@ impl EngineBody<u64> for OverMtu {
     }
 }
 
-/// Two network namespaces, or nothing where they are not permitted.
+/// Two network namespaces, or none if they are not permitted.
 fn bed() -> Option<Bed> {
     let plan = BedPlan::new(
         "10.11.2.1".parse().unwrap(),
@@ -162,8 +162,8 @@ fn runs_that_the_path_cannot_cut_are_sent_one_by_one_in_order() {
     }
 }
 
-/// Sends to a socket of this process that takes no more until it is read: a pair of UNIX sockets stands for a device that
-/// is slower than its sender, as they block in the same way and at once.
+/// Sends to a socket of this process that accepts no more until it is read. A pair of UNIX sockets represents a device
+/// that is slower than its sender, because it blocks in the same way, and immediately.
 struct Blocked {
     close_early: bool,
 }
@@ -224,7 +224,7 @@ fn a_closed_socket_that_takes_no_more_still_gets_the_rest() {
     }
 }
 
-/// One socket is blocked; another one goes on.
+/// One socket is blocked; another one continues.
 struct OneBlocked;
 
 impl EngineBody<()> for OneBlocked {
@@ -257,7 +257,7 @@ fn a_blocked_socket_does_not_hold_up_others() {
     }
 }
 
-/// Sends where no route goes, and without a peer.
+/// Sends to an address without a route, and without a peer.
 struct NoRoute;
 
 impl EngineBody<()> for NoRoute {
@@ -284,7 +284,7 @@ impl EngineBody<()> for NoRoute {
 }
 
 #[test]
-fn failures_are_told_by_cause() {
+fn failures_are_reported_by_cause() {
     for kind in engines() {
         let Some(bed) = bed() else { return };
         bed.client
@@ -292,7 +292,7 @@ fn failures_are_told_by_cause() {
     }
 }
 
-/// Gives the engine descriptors that are no sockets.
+/// Passes descriptors to the engine that are not sockets.
 struct Unservable;
 
 impl EngineBody<()> for Unservable {
@@ -321,13 +321,13 @@ impl EngineBody<()> for Unservable {
 }
 
 #[test]
-fn descriptors_that_cannot_be_served_are_told_and_given_up() {
+fn descriptors_that_cannot_be_served_are_reported_and_closed() {
     for kind in engines() {
         run_engine(kind, &settings(false, false), Unservable).unwrap();
     }
 }
 
-/// Far more datagrams at once than there are buffers to receive into.
+/// Far more datagrams at once than there are receive buffers.
 struct Flooded;
 
 impl EngineBody<()> for Flooded {

@@ -1,4 +1,4 @@
-//! What only real engines can show of TCP: calls, time-outs, and foreign peers.
+//! TCP tests that need a real engine: system calls, timeouts, and foreign peers.
 
 use crate::suite::streams::{Log, listening, pair};
 use crate::suite::world::{World, on_epoll, on_io_uring, until};
@@ -35,14 +35,14 @@ fn one_send(mut engine: impl Engine, world: &dyn World) {
         log.of(server).len() == 5_200
     });
     let calls = engine.ops().counters().calls.send - before;
-    // Sixteen pieces a call.
+    // Sixteen pieces per call.
     assert!(calls <= 13, "{calls} calls");
     let before = engine.ops().counters().calls.send;
     (0..100u8).for_each(|number| engine.ops().write(client, &[number; 50]).unwrap());
     until(&mut engine, &mut log, "all arrived", |_, log| {
         log.of(server).len() == 10_200
     });
-    // io_uring takes it along with another call.
+    // io_uring combines it with another call.
     assert!(engine.ops().counters().calls.send - before <= 1);
 }
 
@@ -66,18 +66,18 @@ fn gathering(mut engine: impl Engine, world: &dyn World) {
     engine.ops().gather(GATHER);
     engine.turn(Time::NEVER, &mut log).unwrap();
     assert!(engine.now() >= before + GATHER);
-    // It holds for one turn: the next one waits for nothing but bytes.
+    // It applies to one turn: the next one waits only for bytes.
     until(&mut engine, &mut log, "it arrived", |_, log| {
         log.of(server) == b"early"
     });
 }
 
 #[test]
-fn what_arrives_gathers_for_as_long_as_asked() {
+fn arrivals_gather_for_the_requested_time() {
     on_real_engines!(gathering);
 }
 
-/// A listener whose backlog is full answers no further handshake.
+/// A listener with a full backlog, which does not respond to further handshakes.
 fn timed_out(mut engine: impl Engine, _: &dyn World) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -109,7 +109,7 @@ fn an_attempt_to_connect_ends_when_its_time_is_up() {
     on_real_engines!(timed_out);
 }
 
-/// The other end is a plain socket of another thread, which resets with bytes unread.
+/// The other end is a plain socket of another thread, which closes with unread bytes and so resets the connection.
 fn foreign_peers(mut engine: impl Engine, world: &dyn World) {
     let (listener, address) = listening(&mut engine, world);
     let mut log = Log {
@@ -123,7 +123,7 @@ fn foreign_peers(mut engine: impl Engine, world: &dyn World) {
         stream.read_exact(&mut back).unwrap();
         assert_eq!(back, [7; 100_000]);
         stream.write_all(b"never read").unwrap();
-        // Bytes of the echo are unread: the kernel resets.
+        // Bytes of the echo are unread, so the kernel resets the connection.
         stream.peek(&mut [0; 10]).unwrap();
     });
     until(&mut engine, &mut log, "it was reset", |_, log| {

@@ -1,5 +1,5 @@
-//! The cases of TCP. Each gets an engine and owns the whole little network: listeners and the connections to them are of
-//! one engine.
+//! The TCP test cases. Each gets an engine and is the only user of its network: listeners and the connections to them
+//! belong to one engine.
 
 use crate::suite::world::{World, until};
 use corelane_worker::Time;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything that was told of streams, in order, and the listener whose connections echo.
+/// All events of streams, in order, and the listener whose connections echo.
 #[derive(Default)]
 pub struct Log {
     pub opened: Vec<(Id, Option<Id>, SocketAddr)>,
@@ -19,7 +19,7 @@ pub struct Log {
     pub ended: Vec<Id>,
     pub closed: Vec<(Id, Cause)>,
     pub failed: Vec<(Id, Cause)>,
-    /// Connections to this listener send back what they get.
+    /// Connections to this listener send back what they receive.
     pub echo: Option<Id>,
     pub echoing: HashSet<Id>,
     pub spent: HashSet<Id>,
@@ -30,7 +30,7 @@ impl Log {
         self.bytes.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// The connections that came to a listener.
+    /// The connections of a listener.
     pub fn accepted(&self, listener: Id) -> Vec<Id> {
         let came = self.opened.iter().filter(|(_, to, _)| *to == Some(listener));
         came.map(|(id, _, _)| *id).collect()
@@ -89,7 +89,7 @@ pub fn listening(engine: &mut impl Engine, world: &dyn World) -> (Id, SocketAddr
     (listener, address)
 }
 
-/// A connection to an address: this end, and the one that the listener got.
+/// A connection to an address: the client's end, and the listener's.
 pub fn pair(engine: &mut impl Engine, log: &mut Log, listener: Id, address: SocketAddr) -> (Id, Id) {
     let before = log.accepted(listener).len();
     let client = engine.ops().connect(address, ConnectOptions::default());
@@ -141,7 +141,7 @@ pub fn echo(mut engine: impl Engine, world: &dyn World) {
     assert_eq!((counters.bytes_sent, counters.bytes_received), (all, all));
 }
 
-pub fn who_is_who(mut engine: impl Engine, world: &dyn World) {
+pub fn each_end_knows_the_other(mut engine: impl Engine, world: &dyn World) {
     let (listener, address) = listening(&mut engine, world);
     let mut log = Log::default();
     let (client, server) = pair(&mut engine, &mut log, listener, address);
@@ -302,7 +302,7 @@ pub fn full_queue(mut engine: impl Engine, world: &dyn World) {
     engine.ops().receive(client, false);
     let chunk = pattern(16_384, 3);
     let mut written = 0;
-    // More than any send and receive buffer hold, and the connection's share of memory besides.
+    // More than the send and receive buffers and the connection's own queue hold together.
     while written < 64 << 20 {
         match engine.ops().write(server, &chunk) {
             Ok(()) => written += chunk.len(),
@@ -319,7 +319,7 @@ pub fn full_queue(mut engine: impl Engine, world: &dyn World) {
     }
     assert!(written < 64 << 20, "a reader that stopped took it all");
     assert!(engine.ops().counters().full >= 1);
-    engine.ops().tell_drained(server);
+    engine.ops().notify_drained(server);
     engine.ops().receive(client, true);
     until(&mut engine, &mut log, "it drained", |_, log| {
         log.drained == [server]
@@ -328,7 +328,7 @@ pub fn full_queue(mut engine: impl Engine, world: &dyn World) {
         log.of(client).len() == written
     });
     assert!(log.of(client).chunks(chunk.len()).all(|piece| piece == chunk));
-    engine.ops().tell_drained(server);
+    engine.ops().notify_drained(server);
     until(
         &mut engine,
         &mut log,
@@ -376,7 +376,7 @@ pub fn discarded(mut engine: impl Engine, world: &dyn World) {
     }
     let dropped = engine.ops().discard(server);
     assert_eq!((dropped, engine.ops().queued(server)), (before, 0));
-    engine.ops().tell_drained(server);
+    engine.ops().notify_drained(server);
     engine.ops().shutdown(server);
     engine.ops().receive(client, true);
     until(&mut engine, &mut log, "the end arrived", |_, log| {
@@ -422,7 +422,7 @@ pub fn receive_off_in_event(mut engine: impl Engine, world: &dyn World) {
     engine.ops().write_shared(client, &shared, 0..sent.len());
     engine.ops().write_static(client, &END);
     engine.ops().shutdown(client);
-    // Each event turns receiving off, so that nothing may come before it is on again.
+    // Each event turns receiving off, so that nothing may be delivered before it is on again.
     while !log.ended.contains(&server) {
         let mut off = false;
         let mut handler = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
@@ -484,7 +484,7 @@ pub fn stale_id(mut engine: impl Engine, world: &dyn World) {
     let (listener, address) = listening(&mut engine, world);
     let mut log = Log::default();
     let (client, server) = pair(&mut engine, &mut log, listener, address);
-    // On its way when the owner closes: it must reach neither tenant of the slot.
+    // In transit when the owner closes: neither tenant of the slot may receive it.
     engine.ops().write(client, b"too late").unwrap();
     engine.ops().close(server);
     until(&mut engine, &mut log, "it is closed", |_, log| {
@@ -512,7 +512,7 @@ pub fn thousand_connections(mut engine: impl Engine, world: &dyn World) {
         ..Log::default()
     };
     let mut clients = Vec::new();
-    // No more at once than any backlog holds.
+    // No more at once than fit any backlog.
     for _ in 0..ALL / 100 {
         let mut options = ConnectOptions::default();
         options.timeout = Some(Duration::from_secs(10));
@@ -551,7 +551,7 @@ pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {
     for client in &clients {
         engine.ops().write(*client, b"hello").unwrap();
     }
-    // Of the connections that come, some are closed and some aborted when they open, the others when they are written to.
+    // Some connections are closed and some aborted when they open, the others when they are written to.
     let mut number = 0;
     let end = engine.now() + Duration::from_secs(20);
     while log.ended.len() + log.closed.len() < 2 * clients.len() && engine.now() < end {

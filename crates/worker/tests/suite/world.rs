@@ -1,4 +1,4 @@
-//! Where the cases run: an engine and the sockets that fit it, and a handler that notes everything.
+//! The environment of the test cases: an engine with matching sockets, and a handler that records all events.
 
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::{Network, NetworkSettings};
@@ -9,7 +9,7 @@ use corelane_worker::engine::{
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sockets for one engine.
@@ -94,14 +94,14 @@ pub fn anywhere() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// Everything an engine told, in order.
+/// All events of an engine, in order.
 #[derive(Default)]
 pub struct Notes {
     pub datagrams: Vec<Note>,
     pub failed: Vec<(Id, Cause)>,
     pub closed: Vec<Id>,
     pub woken: usize,
-    /// The socket that sends everything back.
+    /// The socket that echoes.
     pub echo: Option<Id>,
 }
 
@@ -114,7 +114,7 @@ pub struct Note {
 }
 
 impl Notes {
-    /// Notes of a world in which one socket echoes.
+    /// A record for a test in which one socket echoes.
     pub fn with_echo(echo: Id) -> Self {
         Self {
             echo: Some(echo),
@@ -160,7 +160,7 @@ impl Handler for Notes {
     }
 }
 
-/// Turns the engine until something is so.
+/// Turns the engine until a condition holds.
 pub fn until<H: Handler>(
     engine: &mut impl Engine,
     on: &mut H,
@@ -171,18 +171,18 @@ pub fn until<H: Handler>(
     while !so(engine.ops(), on) {
         let now = engine.now();
         assert!(now < deadline, "waited in vain until {what}");
-        // Not to the deadline: what is to be so may be done without an event.
+        // Not until the deadline: the condition may become true without an event.
         engine.turn(now + Duration::from_millis(5), on).unwrap();
     }
 }
 
-/// Turns the engine for a while, to see that nothing more comes.
+/// Turns the engine for a while, to check that no further event arrives.
 pub fn settle(engine: &mut impl Engine, on: &mut impl Handler) {
     let end = engine.now() + Duration::from_millis(20);
     while engine.now() < end {
         engine.turn(end, on).unwrap();
     }
-    // Who did not run meanwhile has had no turn yet.
+    // An engine that was not scheduled meanwhile has had no turn yet.
     for _ in 0..3 {
         engine.turn(end, on).unwrap();
     }

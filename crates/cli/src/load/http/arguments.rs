@@ -1,20 +1,19 @@
-//! The flags of `corelane load http`, and their conversion to a load request.
+//! The flags of `corelane load http`, and the scenario that they describe.
 
 use crate::documents::wrong_file;
 use crate::load::foreground::{ForegroundArguments, gates};
+use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::usage;
 use crate::values::{byte_rate, count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
-use corelane_load::http::scenario::Scenario;
+use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
-    Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
-    TlsSettings, Until,
+    HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_worker::engine::EngineKind;
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shown by `--help`. A test runs each of them.
@@ -135,12 +134,14 @@ pub struct LoadHttpArguments {
     pub foreground: ForegroundArguments,
 }
 
-/// The load request that these flags, or the scenario file, describe.
-pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
-    let mut request = HttpRequest {
-        pools: Vec::new(),
-        phases: Vec::new(),
-        requests: arguments.requests,
+/// The plan that these flags, or the scenario file, describe.
+pub fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
+    let scenario = scenario(arguments)?;
+    let connections = scenario.client.iter().map(|client| client.connections);
+    if !(1..=MOST_CONNECTIONS).contains(&connections.sum()) {
+        return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
+    }
+    let settings = RunSettings {
         workers: arguments.foreground.workers()?,
         timeouts: Timeouts {
             connect_s: arguments.connect_timeout.as_secs_f64(),
@@ -153,85 +154,50 @@ pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
         memory: arguments.foreground.placing.memory,
         gather: arguments.gather,
     };
-    match (&arguments.scenario, &arguments.url) {
-        (Some(path), _) => take_scenario(&mut request, path)?,
-        (None, Some(url)) => {
-            request.pools = vec![one_pool(arguments, url)?];
-            request.phases = vec![hold(arguments)];
+    scenario
+        .plan(&settings)
+        .map_err(|error| match (&arguments.scenario, error) {
+            (Some(path), error @ (HttpLoadError::Scenario(_) | HttpLoadError::Body { .. })) => {
+                wrong_file("--scenario", path, error)
+            }
+            (_, error) => HttpLoad::refused(error),
+        })
+}
+
+/// The scenario of the file, or the one that the flags describe. `--requests` overrides the file's number.
+fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
+    let mut scenario = match (&arguments.scenario, &arguments.url) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| wrong_file("--scenario", path, error))?;
+            Scenario::parse(&text).map_err(|error| wrong_file("--scenario", path, error))?
         }
+        (None, Some(url)) => of_flags(arguments, url)?,
         (None, None) => return Err(usage("URL", "give one, or --scenario")),
-    }
-    let connections: usize = request.pools.iter().map(|pool| pool.connections).sum();
-    if !(1..=MOST_CONNECTIONS).contains(&connections) {
-        return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
-    }
-    Ok(request)
-}
-
-/// Applies a scenario file to `request`. `--requests` overrides the scenario's number.
-fn take_scenario(request: &mut HttpRequest, path: &Path) -> Outcome {
-    let wrong = |error: &dyn Display| wrong_file("--scenario", path, error);
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let scenario = Scenario::parse(&text).map_err(|error| wrong(&error))?;
-    request.pools = scenario.pools().map_err(|error| wrong(&error))?;
-    request.phases = scenario.phases().map_err(|error| wrong(&error))?;
-    request.requests = request.requests.or(scenario.requests);
-    if request.phases.is_empty() && request.requests.is_none() {
-        request.phases = vec![PlannedPhase::hold(lasting(DEFAULT_DURATION))];
-    }
-    request.timeouts = scenario.timeouts(request.timeouts);
-    Ok(())
-}
-
-/// One phase with all connections, for the requested duration.
-fn hold(arguments: &LoadHttpArguments) -> PlannedPhase {
+    };
+    scenario.requests = arguments.requests.or(scenario.requests);
     let ends = arguments
         .duration
-        .or_else(|| arguments.requests.is_none().then_some(DEFAULT_DURATION));
-    PlannedPhase::hold(ends.map(lasting).unwrap_or_default())
-}
-
-fn lasting(duration: Duration) -> Until {
-    Until {
-        duration_s: Some(duration.as_secs_f64()),
-        ..Until::default()
+        .or(scenario.requests.is_none().then_some(DEFAULT_DURATION));
+    if let Some(ends) = ends.filter(|_| scenario.phase.is_empty()) {
+        scenario.phase.push(PlannedPhase::hold(Until {
+            duration_s: Some(ends.as_secs_f64()),
+            ..Until::default()
+        }));
     }
+    Ok(scenario)
 }
 
-/// The one pool that flags describe.
-fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequest> {
-    let model = match arguments.rate {
-        Some(per_second) => Model::Open { per_second },
-        None => Model::Closed {
-            think_s: arguments.think.unwrap_or_default().as_secs_f64(),
-        },
-    };
-    Ok(PoolRequest {
-        name: "main".to_owned(),
-        servers: Vec::new(),
-        requests: vec![one_request(arguments, url)?],
-        connections: usize::try_from(arguments.connections).unwrap_or(usize::MAX),
-        model,
-        requests_a_connection: arguments.requests_a_connection,
-        behaviour: Behaviour {
-            read_bytes_per_second: arguments.read_rate,
-            write_bytes_per_second: arguments.write_rate,
-            abort_share: arguments.abort,
-            first_pause_s: 0.0,
-        },
-        statuses: statuses(&arguments.status)?,
-        sources: arguments.sources.sources.clone(),
-        align: arguments.sources.align(),
-        tls: tls(arguments, url)?,
-    })
-}
+/// Upper limit of connections per run: no machine has the memory for more.
+const MOST_CONNECTIONS: u64 = 100_000_000;
 
-/// TLS verification and resumption; a usage error if TLS flags are given with an http URL.
-fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> {
+/// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
+fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario> {
+    let resumption = (arguments.resumption == Switch::Off).then_some(false);
     let given = [
         ("--insecure", arguments.insecure),
         ("--ca", arguments.ca.is_some()),
-        ("--resumption", arguments.resumption == Switch::Off),
+        ("--resumption", resumption.is_some()),
     ];
     if let Some((flag, _)) = given
         .iter()
@@ -239,46 +205,36 @@ fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> 
     {
         return Err(usage(flag, "applies to TLS only: give an https:// URL"));
     }
-    Ok(TlsSettings {
-        insecure: arguments.insecure,
+    let client = ClientPool {
+        name: "main".to_owned(),
+        connections: arguments.connections,
+        rate: arguments.rate,
+        think: arguments.think.map(|think| think.as_secs_f64()),
+        requests_a_connection: arguments.requests_a_connection,
+        read_rate: arguments.read_rate,
+        write_rate: arguments.write_rate,
+        abort: Some(arguments.abort),
+        sources: arguments.sources.sources.clone(),
+        align: arguments.sources.align(),
+        status: Some(statuses(&arguments.status)?),
+        insecure: arguments.insecure.then_some(true),
         ca: arguments.ca.clone(),
-        resumption: arguments.resumption == Switch::On,
-    })
-}
-
-fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRequest> {
-    let body = match (&arguments.body, &arguments.body_file, arguments.body_size) {
-        (Some(text), ..) => PlannedBody::Text(text.clone()),
-        (_, Some(path), _) => {
-            let found = std::fs::metadata(path);
-            let found = found.map_err(|error| wrong_file("--body-file", path, error))?;
-            PlannedBody::File {
-                path: path.clone(),
-                bytes: found.len(),
-            }
-        }
-        (.., Some(bytes)) => PlannedBody::Generated { bytes },
-        _ => PlannedBody::Nothing,
+        resumption,
+        ..ClientPool::default()
     };
-    let usual = if body == PlannedBody::Nothing {
-        "GET"
-    } else {
-        "POST"
-    };
-    Ok(OneRequest {
-        weight: 1.0,
-        url: url.clone(),
-        method: arguments.method.clone().unwrap_or_else(|| usual.to_owned()),
-        fields: fields(&arguments.headers)?,
-        body,
+    let entry = UrlEntry {
+        method: arguments.method.clone(),
+        headers: fields(&arguments.headers)?,
+        body: arguments.body.clone(),
+        body_file: arguments.body_file.clone(),
+        body_size: arguments.body_size,
         chunked: arguments.chunked,
         expect_continue: arguments.expect_continue,
         check: arguments.check,
-    })
+        ..UrlEntry::default()
+    };
+    Ok(Scenario::of_url(url, client, entry))
 }
-
-/// Upper limit of connections per run: no machine has the memory for more.
-const MOST_CONNECTIONS: usize = 100_000_000;
 
 fn fields(headers: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let split = |header: &String| match header.split_once(':') {

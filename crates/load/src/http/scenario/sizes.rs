@@ -35,6 +35,9 @@ pub struct Sizes {
     pub classes: Option<u16>,
 }
 
+/// The error of sizes without a place in the path, and the reverse.
+pub(in crate::http) const WITHOUT_PATH: &str = "sizes and {size} in the path go together";
+
 /// The exponent of the tail.
 const PARETO_EXPONENT: f64 = 1.2;
 

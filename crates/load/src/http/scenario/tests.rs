@@ -1,6 +1,8 @@
 //! Scenarios are parsed as written, errors name the setting, and the committed schema has exactly the same fields.
 
 use super::*;
+use crate::http::PlannedBody;
+use crate::streams::Model;
 use serde_json::Value;
 
 /// A file with every field, except those that are mutually exclusive.
@@ -85,38 +87,40 @@ drain = "4s"
 #[test]
 fn a_scenario_becomes_pools_and_phases() {
     let scenario = Scenario::parse(EVERYTHING).unwrap();
-    let pools = scenario.pools().unwrap();
+    let pools = scenario
+        .client
+        .iter()
+        .map(|client| scenario.pools(client).unwrap());
+    let pools: Vec<_> = pools.collect();
     let [quick, slow] = &pools[..] else {
         panic!("{} pools", pools.len());
     };
+    assert_eq!([quick.len(), slow.len()], [2, 2], "one part per server address");
+    let (quick, slow) = (&quick[0], &slow[0]);
     assert_eq!(
         (quick.connections, quick.model),
-        (64, Model::Open { per_second: 5_000.0 })
+        (32, Model::Open { per_second: 2_500.0 })
     );
     assert_eq!(
         (slow.connections, slow.model),
-        (1_000, Model::Closed { think_s: 0.01 })
+        (500, Model::Closed { think_s: 0.01 })
     );
-    assert_eq!(
-        (quick.requests.len(), quick.servers.len(), quick.statuses.len()),
-        (9, 2, 3)
-    );
+    let (objects, uploads) = (&quick.protocol.requests, &slow.protocol.requests);
+    assert_eq!((objects.len(), quick.protocol.statuses.len()), (9, 3));
     assert_eq!(quick.behaviour.abort_share, 0.01);
-    assert_eq!(quick.requests[0].url.to_string(), "https://example.org/size/5056");
-    let weights: f64 = quick.requests.iter().map(|request| request.weight).sum();
+    assert_eq!(objects[0].target, "/size/5056");
+    assert!(objects[0].head.contains("Host: example.org\r\n"));
+    let weights: f64 = objects.iter().map(|request| request.weight).sum();
     assert!((weights - 10.0).abs() < 1e-9);
-    assert_eq!(
-        (
-            quick.requests[8].method.as_str(),
-            slow.requests[0].method.as_str()
-        ),
-        ("HEAD", "POST")
-    );
+    assert_eq!([&objects[8].method, &uploads[0].method], ["HEAD", "POST"]);
     assert_eq!(slow.behaviour.read_bytes_per_second, Some(65_536));
-    assert!(!quick.tls.resumption && !quick.tls.insecure && slow.tls.insecure && slow.tls.resumption);
-    assert!(slow.requests[1].expect_continue && !slow.requests[0].expect_continue);
-    assert_eq!(slow.requests[1].body, PlannedBody::Generated { bytes: 1 << 20 });
-    let phases = scenario.phases().unwrap();
+    let [quick, slow] = [quick, slow].map(|pool| pool.tls.as_ref().unwrap());
+    assert_eq!(quick.server_name, "example.org");
+    let [quick, slow] = [quick, slow].map(|tls| &tls.settings);
+    assert!(!quick.resumption && !quick.insecure && slow.insecure && slow.resumption);
+    assert!(uploads[1].expect_continue && !uploads[0].expect_continue);
+    assert_eq!(uploads[1].body, PlannedBody::Generated { bytes: 1 << 20 });
+    let phases = &scenario.phase;
     assert_eq!(
         (phases[0].from, phases[0].to, phases[0].until.duration_s),
         (0.0, 1.0, Some(10.0))
@@ -125,15 +129,8 @@ fn a_scenario_becomes_pools_and_phases() {
         (phases[1].until.requests, phases[1].until.failures),
         (Some(1_000_000), Some(100))
     );
-    let others = Timeouts {
-        connect_s: 9.0,
-        continue_s: 9.0,
-        first_byte_s: 9.0,
-        request_s: 9.0,
-        drain_s: 9.0,
-    };
-    let timeouts = scenario.timeouts(others);
-    assert_eq!((timeouts.request_s, timeouts.continue_s), (3.0, 0.5));
+    let timeouts = scenario.timeouts;
+    assert_eq!((timeouts.request, timeouts.r#continue), (Some(3.0), Some(0.5)));
 }
 
 #[test]
@@ -158,6 +155,16 @@ fn what_does_not_fit_together_is_refused_by_name() {
             "/size/{size}",
             "/size/1",
             "sizes and {size} in the path go together",
+        ),
+        (
+            "/status/204",
+            "/{size}",
+            "sizes and {size} in the path go together",
+        ),
+        (
+            "addresses = [\"127.0.0.1:8080\", \"127.0.0.2:8080\"]",
+            "addresses = []",
+            "server pool 'origin': it has no address",
         ),
         ("weight = 9", "weight = 0", "a weight must be more than 0"),
         ("chunked = false", "chunked = true", "chunked and write_rate"),
@@ -189,10 +196,11 @@ fn what_does_not_fit_together_is_refused_by_name() {
     for (good, bad, reason) in spoilt {
         let text = EVERYTHING.replacen(good, bad, 1);
         assert_ne!(text, EVERYTHING, "{good}");
-        let error = Scenario::parse(&text)
-            .and_then(|scenario| scenario.pools().and_then(|_| scenario.phases()))
-            .unwrap_err()
-            .to_string();
+        let pools = Scenario::parse(&text).and_then(|scenario| {
+            let pools = scenario.client.iter().map(|client| scenario.pools(client));
+            pools.collect::<Result<Vec<_>, _>>()
+        });
+        let error = pools.unwrap_err().to_string();
         assert!(error.contains(reason), "{bad}: {error}");
     }
 }

@@ -1,13 +1,14 @@
 //! The thread that writes the log: takes the lines of the workers, writes the file.
 
 use super::lines::{Handed, Lines};
+use crate::shared::lock;
 use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
@@ -62,12 +63,6 @@ struct Shared {
     logged: Mutex<AccessLogged>,
 }
 
-impl Shared {
-    fn logged(&self) -> MutexGuard<'_, AccessLogged> {
-        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl AccessLog {
     /// Opens the file for appending, for this many workers; returns the log of each.
     pub(in crate::http) fn open(path: &Path, workers: usize) -> Result<(Self, Vec<Lines>), AccessLogError> {
@@ -78,7 +73,7 @@ impl AccessLog {
         let file = open(path).map_err(failed)?;
         let handed: Vec<Arc<Handed>> = (0..workers).map(|_| Arc::default()).collect();
         let shared = Arc::<Shared>::default();
-        path.clone_into(&mut shared.logged().file);
+        path.clone_into(&mut lock(&shared.logged).file);
         let (lines, waiting) = handed.iter().cloned().map(Lines::new).unzip();
         let mut writer = Writer {
             path: path.to_owned(),
@@ -126,7 +121,7 @@ impl AccessLog {
         AccessLogged {
             lines: self.handed.iter().map(|handed| handed.lines.get()).sum(),
             dropped: self.handed.iter().map(|handed| handed.dropped.get()).sum(),
-            ..self.shared.logged().clone()
+            ..lock(&self.shared.logged).clone()
         }
     }
 }
@@ -169,7 +164,7 @@ impl Writer {
             let (first, second) = chunk.as_slices();
             for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
                 if let Err(error) = self.file.write_all(part).and_then(|()| self.file.flush()) {
-                    let mut logged = self.shared.logged();
+                    let mut logged = lock(&self.shared.logged);
                     logged.unwritten += part.iter().filter(|byte| **byte == b'\n').count() as u64;
                     logged.last_error = Some(error.to_string());
                 }
@@ -181,7 +176,7 @@ impl Writer {
     /// Continues with the old file if the new one cannot be opened.
     fn reopen(&mut self) {
         let opened = open(&self.path);
-        let mut logged = self.shared.logged();
+        let mut logged = lock(&self.shared.logged);
         match opened {
             Ok(file) => {
                 self.file = file;

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::http::plan::HttpLimits;
+use crate::streams::ConnectionCounts;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
 use corelane_worker::engine::{ConnectOptions, Engine, EngineSettings};
@@ -205,9 +206,12 @@ fn slow_clients_hold_their_share_and_the_others_latency_stays() {
         among <= alone * 2,
         "p99 {alone:?} without, {among:?} with slow clients"
     );
-    let faults = counters.faults();
-    assert_eq!(faults["head_timeout"], SLOW as u64, "{faults:?}");
-    assert_eq!(faults["write_timeout"], STOPPED as u64, "{faults:?}");
+    let faults = lock(&counters.faults);
+    assert_eq!(faults[&"head_timeout"], SLOW as u64, "{faults:?}");
+    assert_eq!(faults[&"write_timeout"], STOPPED as u64, "{faults:?}");
     assert_eq!(faults.len(), 2, "{faults:?}");
-    assert_eq!(counters.connections.counts(0, 0).open, QUICK_ONES as u64);
+    assert_eq!(
+        ConnectionCounts::of(&lock(&counters.connections), 0, 0).open,
+        QUICK_ONES as u64
+    );
 }

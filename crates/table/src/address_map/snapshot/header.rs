@@ -5,7 +5,9 @@
 //! two numbers of its own, two spare); the last word is the checksum of those before.
 
 use super::{SnapshotError, damaged};
+use crate::memory::bytes_of;
 use crate::mix::Seed;
+use std::array;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
@@ -86,7 +88,7 @@ impl Header {
         }
         words[WORDS - 1] = checksum(&words);
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&words.map(u64::to_ne_bytes).concat())?;
+        file.write_all(bytes_of(&words))?;
         Ok(())
     }
 
@@ -99,27 +101,32 @@ impl Header {
         let mut bytes = [0; BYTES];
         file.seek(SeekFrom::Start(0))?;
         file.read_exact(&mut bytes)?;
-        let mut words = [0; WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_ne_bytes(*bytes);
-        }
+        let (words, _) = bytes.as_chunks();
+        let words: [u64; WORDS] = array::from_fn(|word| u64::from_ne_bytes(words[word]));
         let version = (words[1] >> 32) as u32;
         match (words[0], words[1] as u32) {
             (MAGIC, BYTE_ORDER) => {}
-            (magic, _) if magic.swap_bytes() == MAGIC => return Err(SnapshotError::ByteOrder),
+            (magic, _) if magic.swap_bytes() == MAGIC => {
+                return Err(SnapshotError::Unusable(
+                    "was made on a machine of the other byte order: make it again here from the text list"
+                        .to_owned(),
+                ));
+            }
             _ => return Err(SnapshotError::NotASnapshot),
         }
         if version != VERSION {
-            return Err(SnapshotError::Version { found: version });
+            return Err(SnapshotError::Unusable(format!(
+                "has version {version}, and version {VERSION} is read here: make it again from the text list"
+            )));
         }
         if words[WORDS - 1] != checksum(&words) {
             return Err(damaged("the header's checksum is wrong"));
         }
         if found < words[2] {
-            return Err(SnapshotError::CutOff {
-                expected: words[2],
-                found,
-            });
+            let expected = words[2];
+            return Err(SnapshotError::Unusable(format!(
+                "was cut off: it has {found} bytes of {expected}; copy it again"
+            )));
         }
         let count = usize::try_from(words[4]).unwrap_or(usize::MAX);
         if count > MOST_SECTIONS {
@@ -150,9 +157,5 @@ impl Header {
 
 /// The checksum of a header without its last word.
 fn checksum(words: &[u64; WORDS]) -> u64 {
-    let bytes: Vec<u8> = words[..WORDS - 1]
-        .iter()
-        .flat_map(|word| word.to_ne_bytes())
-        .collect();
-    u64::from(crc32fast::hash(&bytes))
+    u64::from(crc32fast::hash(bytes_of(&words[..WORDS - 1])))
 }

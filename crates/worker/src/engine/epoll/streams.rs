@@ -1,7 +1,7 @@
-//! Connections over readiness: what epoll reports goes in, connections accepted and opened, bytes lent and sent come out.
+//! Connections over epoll. Input: readiness events. Output: connections accepted and opened, bytes lent and sent.
 //!
-//! epoll reports each thing once, when it begins. It is remembered here until a call finds it over: so a request costs one
-//! receive and one send, and the wait that all requests of a turn share.
+//! Events are edge-triggered: epoll reports each condition once, when it begins. The state is kept here until a call
+//! finds that the condition has ended. A request therefore costs one receive, one send, and a share of the turn's wait.
 
 use super::Readiness;
 use crate::engine::cause::Cause;
@@ -20,15 +20,15 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::io;
 
-/// Connections accepted in one visit to a listener, so that those that are open are not kept waiting by new ones.
+/// Connections accepted per visit to a listener, so that new connections do not delay open ones.
 const ACCEPTS: usize = 32;
 
 pub(super) struct Connections {
-    /// What was reported of each slot.
+    /// The reported state of each slot.
     states: PerSlot<State>,
-    /// Slots with something to visit for.
+    /// Slots to visit.
     ready: VecDeque<u32>,
-    /// What is lent.
+    /// The receive buffer, lent to the handler.
     memory: Pages,
     buffer_bytes: usize,
 }
@@ -36,11 +36,11 @@ pub(super) struct Connections {
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
     watched: bool,
-    /// There may be something to receive or accept.
+    /// A receive or accept may succeed.
     readable: bool,
-    /// The peer has ended its side: a short receive is not the last one.
+    /// The peer has ended its side: after a short receive, another one must follow.
     ended: bool,
-    /// Whether the slot is in the list of those to visit.
+    /// Whether the slot is in `ready`.
     listed: bool,
 }
 
@@ -70,7 +70,7 @@ impl Connections {
         }
     }
 
-    /// Notes what epoll reported.
+    /// Records an event of epoll.
     pub(super) fn note(&mut self, ops: &mut Ops, id: Id, event: Ready) {
         if !ops.streams.is_current(id) {
             return;
@@ -132,7 +132,7 @@ impl Readiness {
             return;
         };
         if !stream.receiving || stream.closing || stream.over || !state.readable {
-            // A reset is reported even to an owner that does not receive.
+            // A reset is reported even if the owner does not receive.
             if state.ended
                 && let Err(error) = stream::take_error(connection)
             {
@@ -162,7 +162,7 @@ impl Readiness {
             }
             Err(error) => return end(self, ops, slot, Cause::from_error(&error)),
         };
-        // A short receive has met the end of what was there; what arrives later is reported anew.
+        // A short receive emptied the socket; epoll reports later arrivals.
         if received < *buffer_bytes && !state.ended {
             state.readable = false;
         } else {
@@ -209,7 +209,7 @@ impl StreamDriver for Readiness {
         true
     }
 
-    /// Still listed, a later visit finds whatever stands in the slot then, and nothing to do for it.
+    /// The slot may stay listed: a later visit to its next stream finds nothing to do.
     fn release(&mut self, _ops: &mut Ops, slot: u32) {
         let state = self.connections.states.at(slot);
         *state = State {

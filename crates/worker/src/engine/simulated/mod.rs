@@ -1,9 +1,9 @@
-//! A network in memory under a virtual clock, and the engine of a worker in it: for testing servers and generators as
-//! they are, quickly, and alike in every run of one seed.
+//! An in-memory network with a virtual clock, and a worker's engine on it. It tests unmodified servers and generators
+//! quickly; runs with the same seed are identical.
 //!
 //! Time passes only when every engine of the network waits in its [`turn`](Engine::turn): then the clock jumps to the
-//! next arrival or deadline, and one engine goes on at a time. Engines may run on a thread each, with the loops they have
-//! in earnest, or take turns on one thread: a turn returns early there when another engine of the thread can go on.
+//! next arrival or deadline, and one engine at a time continues. Engines may run on one thread each, with their
+//! production loops, or share one thread: there a turn returns early when another engine of the thread can continue.
 
 mod network;
 mod settings;
@@ -12,7 +12,7 @@ mod state;
 pub use network::{Network, Seat, SimulatedSocket};
 pub use settings::{NetworkCounters, NetworkSettings};
 
-/// A listener of a simulated network; dropping it frees its address and resets the connections that wait at it.
+/// A listener of a simulated network. Dropping it frees its address and resets the connections in its backlog.
 pub type SimulatedListener = SimulatedSocket;
 
 use super::cause::Cause;
@@ -31,19 +31,19 @@ use crate::system::memory::Pages;
 use crate::system::message::stride;
 use crate::system::stream::Binding;
 use crate::time::Time;
-use state::News;
+use state::EndEvent;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a file read at once.
+/// Bytes of a file read per call.
 const FILE_PIECE: usize = 65_536;
 
 impl Network {
     /// An engine for the calling thread.
     ///
     /// # Errors
-    /// A setting out of range, or no memory.
+    /// A setting is out of range, or memory is exhausted.
     pub fn engine(&self, settings: &EngineSettings) -> io::Result<impl Engine + use<>> {
         self.seat().engine(settings)
     }
@@ -53,7 +53,7 @@ impl Seat {
     /// The engine of this seat, on the calling thread.
     ///
     /// # Errors
-    /// A setting out of range, or no memory.
+    /// A setting is out of range, or memory is exhausted.
     pub fn engine(self, settings: &EngineSettings) -> io::Result<impl Engine + use<>> {
         settings.check()?;
         let whole = EngineSettings {
@@ -67,7 +67,7 @@ impl Seat {
         let driver = Simulated {
             seat: self,
             datagrams: Pages::new(settings.datagram_batch * stride(settings.receive_buffer_bytes))?,
-            // What streams receive is lent from the network's own memory.
+            // Streams lend received bytes from the network's own memory.
             bytes: Pages::new(1)?,
             messages: Vec::with_capacity(settings.datagram_batch),
             settings: settings.clone(),
@@ -77,7 +77,7 @@ impl Seat {
 }
 
 struct Simulated {
-    /// Keeps the engine's place among those that the clock waits for.
+    /// While it exists, the clock waits for this engine.
     seat: Seat,
     datagrams: Pages,
     bytes: Pages,
@@ -91,12 +91,13 @@ impl Backend {
         if simulated == (self == Backend::Simulated) {
             return Ok(());
         }
-        let text = "a simulated engine takes simulated sockets and listeners, a real one real ones";
+        let text =
+            "a simulated engine accepts only simulated sockets and listeners, a real engine only real ones";
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 }
 
-/// The network's number of a socket. `Ops` admits only simulated sockets here.
+/// The network's number of a socket. `Ops` accepts only simulated sockets on this engine.
 fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
     match ops.sockets.at(slot).socket.as_ref()? {
         Socket::Simulated(socket) => Some(socket.number()),
@@ -104,7 +105,7 @@ fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
     }
 }
 
-/// The network's number of a listener or an end of a connection.
+/// The network's number of a listener or connection end.
 fn end_of(ops: &Ops, slot: u32) -> Option<usize> {
     ops.streams.at(slot).simulated().map(SimulatedSocket::number)
 }
@@ -122,7 +123,7 @@ impl Driver for Simulated {
         }
     }
 
-    fn let_go(&mut self, _ops: &mut Ops, _slot: u32) -> bool {
+    fn stop(&mut self, _ops: &mut Ops, _slot: u32) -> bool {
         true
     }
 
@@ -160,9 +161,9 @@ impl Driver for Simulated {
         }
         ops.counters.calls.receive += 1;
         self.messages.clear();
-        for news in arrived {
-            let News::Datagram(peer, payload) = news else {
-                ops.complain(id.slot() as u32, Cause::Refused);
+        for event in arrived {
+            let EndEvent::Datagram(peer, payload) = event else {
+                ops.report_error(id.slot() as u32, Cause::Refused);
                 continue;
             };
             let length = payload.len().min(self.settings.receive_buffer_bytes);
@@ -234,7 +235,7 @@ impl StreamDriver for Simulated {
         }))
     }
 
-    /// The network reports a reset behind what came before it.
+    /// The network delivers a reset after the bytes that preceded it.
     fn lends_rest(&mut self, _slot: u32) -> bool {
         true
     }
@@ -253,13 +254,13 @@ impl StreamDriver for Simulated {
     }
 
     fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool {
-        let Some((id, mut news)) = self.seat.take(true, 1, self.settings.stream_buffer_bytes) else {
+        let Some((id, mut events)) = self.seat.take(true, 1, self.settings.stream_buffer_bytes) else {
             return false;
         };
         let (slot, current) = (id.slot() as u32, ops.streams.is_current(id));
         let open = ops.streams.is_open(id);
-        match news.pop() {
-            Some(News::Accepted(end, peer)) => {
+        match events.pop() {
+            Some(EndEvent::Accepted(end, peer)) => {
                 let end = self.seat.socket(end);
                 if current {
                     let end = Handle::Simulated(Box::new(end));
@@ -268,26 +269,26 @@ impl StreamDriver for Simulated {
                     self.seat.state().close(end.number(), true);
                 }
             }
-            Some(News::Opened) if current => connected(ops, slot, now, on),
-            Some(News::Refused) if current => fail(self, ops, slot, Cause::Refused),
-            Some(News::Bytes(bytes)) if open => {
+            Some(EndEvent::Opened) if current => connected(ops, slot, now, on),
+            Some(EndEvent::Refused) if current => fail(self, ops, slot, Cause::Refused),
+            Some(EndEvent::Bytes(bytes)) if open => {
                 ops.counters.streams.bytes_received += bytes.len() as u64;
                 on.event(ops, now, id, Event::Bytes(&bytes));
             }
-            Some(News::Ended) if current => match ops.streams.at(slot).broken {
+            Some(EndEvent::Ended) if current => match ops.streams.at(slot).broken {
                 Some(cause) => end(self, ops, slot, cause),
                 None if open => on.event(ops, now, id, Event::PeerClosed),
                 None => {}
             },
-            Some(News::Reset) if current => end(self, ops, slot, Cause::Reset),
-            Some(News::Room) if current => unblocked(ops, slot),
+            Some(EndEvent::Reset) if current => end(self, ops, slot, Cause::Reset),
+            Some(EndEvent::Writable) if current => unblocked(ops, slot),
             _ => {}
         }
         if let Some(end) = end_of(ops, slot)
             && ops.streams.is_current(id)
             && !ops.streams.at(slot).receiving
         {
-            // At once: the next news of this turn may be more bytes.
+            // Immediately: the next event of this turn may be more bytes.
             self.seat.watch(end, id, false);
         }
         true

@@ -1,7 +1,7 @@
-//! The simulated network as its users see it: sockets, groups, seats, counts.
+//! The public interface of the simulated network: sockets, groups, seats, counters.
 
 use super::settings::{NetworkCounters, NetworkSettings};
-use super::state::{Kind, News, State, Steer};
+use super::state::{EndEvent, Kind, State, Steer};
 use crate::engine::id::Id;
 use crate::engine::wake::Waker;
 use crate::time::Time;
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// A network in memory. Clones are the same network.
+/// An in-memory network. Clones refer to the same network.
 #[derive(Clone)]
 pub struct Network {
     shared: Arc<Shared>,
@@ -19,7 +19,7 @@ pub struct Network {
 
 struct Shared {
     state: Mutex<State>,
-    /// Notified when an engine may go on.
+    /// Notified when an engine may continue.
     scheduled: Condvar,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
-    /// An empty network whose clock shows one second.
+    /// An empty network; its clock starts at one second.
     #[must_use]
     pub fn new(settings: NetworkSettings) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Network {
         }
     }
 
-    /// A socket bound to an address; port 0 takes a free one.
+    /// A socket bound to an address; port 0 selects a free port.
     ///
     /// # Errors
     /// `AddrInUse`.
@@ -49,8 +49,9 @@ impl Network {
         self.alone(Kind::Datagrams, address)
     }
 
-    /// Sockets that share an address. `steer` names the one that a datagram from a source to the address goes to; out of
-    /// range drops it, where Linux would fall back to a hash of its own, so that a wrong program does not go unseen.
+    /// Sockets that share an address. `steer` maps a datagram's source and destination to the index of a socket. An
+    /// index out of range drops the datagram, so that a wrong program is noticed; Linux would fall back to its own
+    /// hash.
     ///
     /// # Errors
     /// `AddrInUse`.
@@ -63,7 +64,7 @@ impl Network {
         self.bind(Kind::Datagrams, address, buckets, Box::new(steer))
     }
 
-    /// A listener on an address; port 0 takes a free one.
+    /// A listener on an address; port 0 selects a free port.
     ///
     /// # Errors
     /// `AddrInUse`.
@@ -94,8 +95,8 @@ impl Network {
         }
     }
 
-    /// A place for an engine on another thread. The clock waits until every seat's engine waits: take all seats before
-    /// the first thread starts, and a run is the same whatever thread starts first.
+    /// A seat for an engine on another thread. The clock advances only while every seat's engine waits. If all seats
+    /// are created before the first thread starts, the run does not depend on which thread starts first.
     #[must_use]
     pub fn seat(&self) -> Seat {
         Seat {
@@ -104,25 +105,25 @@ impl Network {
         }
     }
 
-    /// What the clock shows.
+    /// The virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.state().now
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> NetworkCounters {
         self.state().counters
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A handler that panicked did so outside: the state is whole.
+        // Handlers run without the lock: a panic in one leaves the state consistent.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A socket of a simulated network, a listener, or an end of a connection; dropping it frees its address.
+/// A datagram socket, listener or connection end of a simulated network. Dropping it frees its address.
 #[derive(Debug)]
 pub struct SimulatedSocket {
     network: Network,
@@ -136,7 +137,8 @@ impl SimulatedSocket {
         self.network.state().end(self.number).local
     }
 
-    /// Takes datagrams from this peer alone, sends to it by default, and hears when nobody listens there.
+    /// Connects the socket: it accepts datagrams only from this peer, sends to it by default, and reports an error if
+    /// no socket is bound there.
     pub fn connect(&self, peer: SocketAddr) {
         self.network.state().end(self.number).peer = Some(peer);
     }
@@ -152,7 +154,7 @@ impl Drop for SimulatedSocket {
     }
 }
 
-/// A place among the engines that a network's clock waits for. Dropping it, or its engine, gives the place up.
+/// A slot for one of the engines that a network's clock waits for. Dropping it, or its engine, releases the slot.
 #[derive(Debug)]
 pub struct Seat {
     place: usize,
@@ -179,31 +181,36 @@ impl Seat {
         seat.waker = Some(waker);
     }
 
-    /// Whether the engine may go on: at its first turn it waits until all others are there.
+    /// Whether the engine may continue; at its first turn it waits until all others have started.
     pub(super) fn starts(&self) -> bool {
         let started = std::mem::replace(&mut self.state().seat(self.place).started, true);
         started || self.wait(Time::default())
     }
 
-    /// Has the news of a socket or an end count for this seat.
+    /// Delivers the events of a socket, listener or connection end to this seat.
     pub(super) fn watch(&self, number: usize, id: Id, receiving: bool) {
         self.state().watch(number, (self.place, id), receiving);
     }
 
-    /// The next news of one of this seat's streams or datagram sockets.
-    pub(super) fn take(&self, of_streams: bool, most: usize, most_bytes: usize) -> Option<(Id, Vec<News>)> {
+    /// The next events of one of this seat's streams or datagram sockets.
+    pub(super) fn take(
+        &self,
+        of_streams: bool,
+        most: usize,
+        most_bytes: usize,
+    ) -> Option<(Id, Vec<EndEvent>)> {
         self.state().take(self.place, of_streams, most, most_bytes)
     }
 
-    /// Whether the engine has something to do now.
+    /// Whether the engine has events or a wake to handle now.
     pub(super) fn has_something(&self) -> bool {
         let mut state = self.state();
         state.settle();
         state.has_something(self.place)
     }
 
-    /// Waits for an arrival, a wake or the deadline. Returns whether this engine is the one to go on; otherwise another
-    /// of its thread is, and the turn returns.
+    /// Waits for an arrival, a wake or the deadline. Returns whether this engine continues; otherwise another engine of
+    /// the thread does, and the turn must return.
     pub(super) fn wait(&self, until: Time) -> bool {
         let own = thread::current().id();
         let mut state = self.state();

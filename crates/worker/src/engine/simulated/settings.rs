@@ -1,28 +1,28 @@
-//! What a simulated network does to datagrams, and what it did.
+//! The faults that a simulated network injects, and its counters.
 
 use std::time::Duration;
 
-/// What the network does to datagrams. Every choice is drawn from the seed.
+/// Delay and faults of datagrams. All random choices derive from the seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkSettings {
-    /// The seed of all choices.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How long a datagram travels.
+    /// The one-way delay of a datagram.
     pub delay: Duration,
-    /// The part of datagrams that is lost, 0 to 1.
+    /// The fraction of datagrams that is lost, 0 to 1.
     pub loss: f64,
-    /// The part that arrives twice, 0 to 1.
+    /// The fraction that arrives twice, 0 to 1.
     pub duplication: f64,
-    /// The part that travels up to [`jitter`](Self::jitter) longer, 0 to 1, and so may be overtaken.
+    /// The fraction, 0 to 1, that is delayed by up to [`jitter`](Self::jitter) more and may therefore be reordered.
     pub reordering: f64,
-    /// The most that a reordered datagram is late.
+    /// The maximum additional delay of a reordered datagram.
     pub jitter: Duration,
-    /// Datagrams that a socket keeps until they are received; more are dropped, as by a full receive buffer.
+    /// Datagrams queued per socket; more are dropped, like by a full receive buffer.
     pub socket_queue: usize,
 }
 
 impl Default for NetworkSettings {
-    /// A perfect network: 50 µs, nothing lost, 1,000 datagrams a socket.
+    /// No faults: 50 µs delay, no loss, 1,000 datagrams per socket.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -36,22 +36,22 @@ impl Default for NetworkSettings {
     }
 }
 
-/// What happened to the datagrams of a network. Once nothing travels,
+/// Datagram counters of a network. Once no datagram is in transit,
 /// `sent + duplicated == lost + no_socket + overflowed + delivered`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NetworkCounters {
-    /// Sent by sockets.
+    /// Datagrams sent by sockets.
     pub sent: u64,
-    /// Lost on the way.
+    /// Datagrams lost in transit.
     pub lost: u64,
-    /// Copies made on the way.
+    /// Copies made in transit.
     pub duplicated: u64,
-    /// Made late.
+    /// Datagrams delayed by jitter.
     pub reordered: u64,
-    /// Arrived where no socket was bound.
+    /// Datagrams to an address where no socket was bound.
     pub no_socket: u64,
-    /// Arrived at a socket whose queue was full.
+    /// Datagrams to a socket whose queue was full.
     pub overflowed: u64,
-    /// Queued at a socket.
+    /// Datagrams queued at a socket.
     pub delivered: u64,
 }

@@ -1,8 +1,7 @@
-//! The inside of a simulated network: what travels, what has arrived where, who waits for what, and when it is.
+//! The state of a simulated network: messages in transit, queued events, waiting engines, and the clock.
 //!
-//! Datagrams may be lost, duplicated and overtaken. A connection loses nothing and keeps its order; its bytes arrive cut into
-//! segments of any length, drawn from the seed, and what an end has not read holds back what the other may send, as a receive
-//! window does.
+//! Datagrams may be lost, duplicated and reordered. Connections are reliable and ordered. Their bytes arrive in
+//! segments of random length (from the seed); unread bytes limit what the other end may send, like a receive window.
 
 mod seats;
 
@@ -17,28 +16,28 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the clock starts: not at zero, so that subtracting from it is harmless.
+/// The initial time: not zero, so that subtracting from it does not underflow.
 const START: Time = Time::from_nanoseconds(1_000_000_000);
 
-/// The first port given to those who ask for any: RFC 6335, section 6.
+/// The first port assigned when port 0 is requested: RFC 6335, section 6.
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 
-/// Bytes that an end may have sent and the other not have read: Linux's first receive window on Ethernet, nearly.
+/// Bytes that an end may send before the other end has read them: about Linux's initial receive window.
 const WINDOW: usize = 65_536;
 
-/// The longest segment: what a frame of 1,500 bytes carries.
+/// The longest segment: the payload of a 1,500-byte packet.
 const LONGEST_SEGMENT: usize = 1_448;
 
-/// Stands in a group for a member that is gone: the others keep their places, unlike on Linux, where the last member moves.
+/// Replaces a member that has left a group. The others keep their indices; on Linux the last member moves instead.
 const GONE: usize = usize::MAX;
 
 /// The bytes of one datagram or segment.
 type Payload = Arc<[u8]>;
 
-/// Names the member of a group that a datagram or connection from a source to a destination goes to.
+/// Maps source and destination to the index of the group member that gets the datagram or connection.
 pub(super) type Steer = Box<dyn Fn(SocketAddr, SocketAddr) -> usize + Send>;
 
-/// What an [`End`] is of.
+/// The kind of an [`End`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Kind {
     Datagrams,
@@ -46,86 +45,86 @@ pub(super) enum Kind {
     Connection,
 }
 
-/// Everything of one network, behind one lock.
+/// The state of one network, behind one lock.
 pub(super) struct State {
     pub(super) now: Time,
     pub(super) counters: NetworkCounters,
     settings: NetworkSettings,
     random: fastrand::Rng,
-    /// By number; numbers are not reused, so that runs do not depend on when a socket is dropped.
+    /// Indexed by number. Numbers are not reused, so that runs do not depend on when a socket is dropped.
     ends: Vec<End>,
     bound: BTreeMap<(Kind, SocketAddr), Group>,
     next_port: u16,
-    /// By the time at which it arrives; those due together arrive in the order in which they left.
+    /// Ordered by arrival time, then by departure.
     travelling: BTreeMap<(Time, u64), Travel>,
     departures: u64,
     seats: Vec<Seat>,
-    /// The seat that went on last.
+    /// The seat that continued last.
     last: usize,
 }
 
-/// A datagram socket, a listener, or one end of a connection.
+/// A datagram socket, a listener, or a connection end.
 pub(super) struct End {
     kind: Kind,
     pub(super) local: SocketAddr,
     pub(super) peer: Option<SocketAddr>,
-    /// The number of a connection's other end, once it is known.
+    /// The number of the connection's other end, once known.
     other: Option<usize>,
-    /// Not taken yet.
-    news: VecDeque<News>,
-    /// Sent and not read by the other end.
+    /// Not delivered yet.
+    events: VecDeque<EndEvent>,
+    /// Bytes sent that the other end has not read.
     outstanding: usize,
-    /// Found no room to send.
+    /// The last send found the window full.
     blocked: bool,
-    /// Has ended its side, or was reset: nothing more can be sent.
+    /// It has ended its side, or was reset: nothing more can be sent.
     ended: bool,
     gone: bool,
-    /// The seat to notify, and the name there.
+    /// The seat to notify, and the engine's id for this end.
     watcher: Option<(usize, Id)>,
     receiving: bool,
-    /// Whether it is in the list of its watcher's seat.
+    /// Whether it is in the ready list of its watcher's seat.
     listed: bool,
 }
 
-/// What happened to an end.
+/// An event at an end.
 #[derive(Debug)]
-pub(super) enum News {
-    /// A datagram came, from there.
+pub(super) enum EndEvent {
+    /// A datagram arrived: its source and payload.
     Datagram(SocketAddr, Payload),
-    /// Nobody listened where an earlier datagram was sent to.
-    Complaint,
-    /// A connection is open.
+    /// No socket was bound at the destination of an earlier datagram.
+    PortClosed,
+    /// The connection is open.
     Opened,
-    /// Nobody listens there.
+    /// No listener at the destination.
     Refused,
-    /// A connection came to a listener: its end, and from where.
+    /// A connection arrived at a listener: its local end and its source.
     Accepted(usize, SocketAddr),
     Bytes(Payload),
-    /// The other end sends nothing more.
+    /// The other end has ended its side.
     Ended,
     Reset,
-    /// There is room to send again.
-    Room,
+    /// The window has room again.
+    Writable,
 }
 
-/// What is on its way.
+/// A message in transit.
 enum Travel {
     Datagram {
         from: SocketAddr,
         to: SocketAddr,
         payload: Payload,
     },
-    /// An attempt to connect, by that end.
+    /// A connection attempt by `opener`.
     Open {
         opener: usize,
         from: SocketAddr,
         to: SocketAddr,
     },
-    /// The answer to it: the end that was made for it.
+    /// The reply to it: `by` is the new end at the listener.
     Opened { opener: usize, by: usize },
-    /// News for an end.
-    News(usize, News),
-    /// So many bytes were read by the other end.
+    /// An event for an end.
+    Event(usize, EndEvent),
+    /// The other end has read that many bytes.
     Read(usize, usize),
 }
 
@@ -193,7 +192,7 @@ impl State {
             local,
             peer,
             other: None,
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             outstanding: 0,
             blocked: false,
             ended: false,
@@ -209,14 +208,14 @@ impl State {
         &mut self.ends[number]
     }
 
-    /// The member of a group that something from a source goes to.
+    /// The group member that `steer` selects.
     fn member(&self, kind: Kind, from: SocketAddr, to: SocketAddr) -> Option<usize> {
         let group = self.bound.get(&(kind, to))?;
         let member = *group.members.get((group.steer)(from, to))?;
         (member != GONE).then_some(member)
     }
 
-    /// Sends a datagram; an error is an error number.
+    /// Sends a datagram; the error is an errno value.
     pub(super) fn send(&mut self, number: usize, to: Option<SocketAddr>, payload: &[u8]) -> Result<(), i32> {
         let End {
             local: from, peer, ..
@@ -259,7 +258,7 @@ impl State {
         self.travelling.insert(key, travel);
     }
 
-    /// Begins to open a connection; an error is an error number.
+    /// Starts to open a connection; the error is an errno value.
     pub(super) fn connect(&mut self, to: SocketAddr, local: Option<SocketAddr>) -> Result<usize, i32> {
         let mut from = local.unwrap_or(SocketAddr::new(to.ip(), 0));
         if from.port() == 0 {
@@ -277,7 +276,7 @@ impl State {
         Ok(opener)
     }
 
-    /// Sends as much as there is room for; an error is an error number.
+    /// Sends as much as the window has room for; the error is an errno value.
     pub(super) fn send_stream(&mut self, number: usize, mut bytes: &[u8]) -> Result<usize, i32> {
         let from = &mut self.ends[number];
         if from.ended {
@@ -295,7 +294,7 @@ impl State {
         {
             let length = self.random.usize(1..=bytes.len().min(LONGEST_SEGMENT));
             let (segment, rest) = bytes.split_at(length);
-            self.depart(Travel::News(other, News::Bytes(segment.into())));
+            self.depart(Travel::Event(other, EndEvent::Bytes(segment.into())));
             bytes = rest;
         }
         Ok(sent)
@@ -307,12 +306,12 @@ impl State {
         if !std::mem::replace(&mut from.ended, true)
             && let Some(other) = from.other
         {
-            self.depart(Travel::News(other, News::Ended));
+            self.depart(Travel::Event(other, EndEvent::Ended));
         }
     }
 
-    /// Closes an end; a connection with a reset if that was asked, or if bytes are left unread. The address is free with
-    /// the last of a group.
+    /// Closes an end. A connection is reset if `reset` is set or bytes are unread. The address becomes free when the
+    /// last member of a group is closed.
     pub(super) fn close(&mut self, number: usize, reset: bool) {
         let end = &mut self.ends[number];
         if end.gone {
@@ -321,10 +320,10 @@ impl State {
         (end.gone, end.watcher) = (true, None);
         let (key, other) = ((end.kind, end.local), end.other);
         let mut unread = false;
-        for news in std::mem::take(&mut end.news) {
-            match news {
-                News::Accepted(waiting, _) => self.close(waiting, true),
-                News::Bytes(_) => unread = true,
+        for event in std::mem::take(&mut end.events) {
+            match event {
+                EndEvent::Accepted(waiting, _) => self.close(waiting, true),
+                EndEvent::Bytes(_) => unread = true,
                 _ => {}
             }
         }
@@ -338,13 +337,13 @@ impl State {
             }
         }
         match other {
-            Some(other) if reset || unread => self.depart(Travel::News(other, News::Reset)),
+            Some(other) if reset || unread => self.depart(Travel::Event(other, EndEvent::Reset)),
             Some(_) => self.end_stream(number),
             None => {}
         }
     }
 
-    /// Lets everything that is due arrive.
+    /// Delivers every message that is due.
     pub(super) fn settle(&mut self) {
         while let Some(next) = self.travelling.first_entry()
             && next.key().0 <= self.now
@@ -353,21 +352,20 @@ impl State {
                 Travel::Datagram { from, to, payload } => self.arrive(from, to, payload),
                 Travel::Open { opener, from, to } => self.open(opener, from, to),
                 Travel::Opened { opener, by } if self.ends[opener].gone => {
-                    self.depart(Travel::News(by, News::Reset));
+                    self.depart(Travel::Event(by, EndEvent::Reset));
                 }
                 Travel::Opened { opener, by } => {
                     self.ends[opener].other = Some(by);
-                    self.add_news(opener, News::Opened);
+                    self.add_event(opener, EndEvent::Opened);
                 }
-                Travel::News(end, news) => self.arrive_at_end(end, news),
+                Travel::Event(end, event) => self.arrive_at_end(end, event),
                 Travel::Read(end, bytes) => {
                     let end_state = &mut self.ends[end];
                     end_state.outstanding -= bytes;
-                    // Reported once per half window: reporting every byte read would make segments ever smaller (RFC
-                    // 813).
+                    // Once per half window: for every byte read, segments would become ever smaller (RFC 813).
                     if end_state.blocked && WINDOW - end_state.outstanding >= WINDOW / 2 {
                         end_state.blocked = false;
-                        end_state.news.push_front(News::Room);
+                        end_state.events.push_front(EndEvent::Writable);
                         self.list(end);
                     }
                 }
@@ -385,82 +383,84 @@ impl State {
             let mut senders = senders.iter().flat_map(|group| &group.members);
             let connected = |sender: &&usize| self.ends.get(**sender).is_some_and(|end| end.peer == Some(to));
             if let Some(sender) = senders.find(connected).copied() {
-                self.depart(Travel::News(sender, News::Complaint));
+                self.depart(Travel::Event(sender, EndEvent::PortClosed));
             }
             return;
         };
-        if self.ends[member].news.len() >= self.settings.socket_queue {
+        if self.ends[member].events.len() >= self.settings.socket_queue {
             self.counters.overflowed += 1;
             return;
         }
         self.counters.delivered += 1;
-        self.add_news(member, News::Datagram(from, payload));
+        self.add_event(member, EndEvent::Datagram(from, payload));
     }
 
-    /// An attempt to connect arrives at an address that may be listened on.
+    /// A connection attempt arrives at an address.
     fn open(&mut self, opener: usize, from: SocketAddr, to: SocketAddr) {
         let Some(listener) = self.member(Kind::Listener, from, to) else {
-            return self.depart(Travel::News(opener, News::Refused));
+            return self.depart(Travel::Event(opener, EndEvent::Refused));
         };
         let by = self.add_end(Kind::Connection, to, Some(from));
         self.ends[by].other = Some(opener);
-        self.add_news(listener, News::Accepted(by, from));
+        self.add_event(listener, EndEvent::Accepted(by, from));
         self.depart(Travel::Opened { opener, by });
     }
 
-    fn arrive_at_end(&mut self, number: usize, news: News) {
+    fn arrive_at_end(&mut self, number: usize, event: EndEvent) {
         let end = &mut self.ends[number];
-        match (&news, end.other) {
+        match (&event, end.other) {
             // The sender to a closed end is notified.
-            (News::Bytes(_), Some(other)) if end.gone => self.depart(Travel::News(other, News::Reset)),
+            (EndEvent::Bytes(_), Some(other)) if end.gone => {
+                self.depart(Travel::Event(other, EndEvent::Reset))
+            }
             _ if end.gone => {}
             _ => {
-                end.ended |= matches!(news, News::Reset);
-                self.add_news(number, news);
+                end.ended |= matches!(event, EndEvent::Reset);
+                self.add_event(number, event);
             }
         }
     }
 
-    fn add_news(&mut self, number: usize, news: News) {
-        self.ends[number].news.push_back(news);
+    fn add_event(&mut self, number: usize, event: EndEvent) {
+        self.ends[number].events.push_back(event);
         self.list(number);
     }
 
-    /// Has a seat notified of an end's news from now on; of what is received only as long as it receives.
+    /// Delivers an end's events to a seat from now on; received data only while `receiving` is set.
     pub(super) fn watch(&mut self, number: usize, watcher: (usize, Id), receiving: bool) {
         let watched = &mut self.ends[number];
         (watched.watcher, watched.receiving) = (Some(watcher), receiving);
         self.list(number);
     }
 
-    /// Puts an end with news into the list of the seat that watches it.
+    /// Puts an end with events into the ready list of the seat that watches it.
     fn list(&mut self, number: usize) {
         let end = &mut self.ends[number];
         if let Some((place, id)) = end.watcher
-            && end.next_news().is_some()
+            && end.next_event().is_some()
             && !std::mem::replace(&mut end.listed, true)
         {
             self.seats[place].ready[usize::from(id.is_stream())].push_back(number);
         }
     }
 
-    /// Takes the next news of one of a seat's ends, up to `most`; of bytes as many as are asked for.
+    /// Takes the next events of one of a seat's ends, at most `most`; of bytes at most `most_bytes`.
     pub(super) fn take(
         &mut self,
         place: usize,
         of_streams: bool,
         most: usize,
         most_bytes: usize,
-    ) -> Option<(Id, Vec<News>)> {
+    ) -> Option<(Id, Vec<EndEvent>)> {
         while let Some(number) = self.seats[place].ready[usize::from(of_streams)].pop_front() {
             let end = &mut self.ends[number];
             end.listed = false;
             let Some((_, id)) = end.watcher.filter(|(watched_by, _)| *watched_by == place) else {
                 continue;
             };
-            let news = std::iter::from_fn(|| end.take_news(most_bytes));
-            let taken: Vec<News> = news.take(most).collect();
-            if let ([News::Bytes(bytes)], Some(other)) = (&taken[..], end.other) {
+            let events = std::iter::from_fn(|| end.take_event(most_bytes));
+            let taken: Vec<EndEvent> = events.take(most).collect();
+            if let ([EndEvent::Bytes(bytes)], Some(other)) = (&taken[..], end.other) {
                 self.depart(Travel::Read(other, bytes.len()));
             }
             self.list(number);
@@ -473,24 +473,28 @@ impl State {
 }
 
 impl End {
-    /// Where the next news is that may be taken.
-    fn next_news(&self) -> Option<usize> {
-        let held = |news: &News| {
-            !self.receiving && matches!(news, News::Datagram(..) | News::Bytes(_) | News::Ended)
+    /// The index of the next event that may be delivered.
+    fn next_event(&self) -> Option<usize> {
+        let held = |event: &EndEvent| {
+            !self.receiving
+                && matches!(
+                    event,
+                    EndEvent::Datagram(..) | EndEvent::Bytes(_) | EndEvent::Ended
+                )
         };
-        self.news.iter().position(|news| !held(news))
+        self.events.iter().position(|event| !held(event))
     }
 
-    /// Takes the next news; of bytes as many as are asked for.
-    fn take_news(&mut self, most_bytes: usize) -> Option<News> {
-        let news = self.news.remove(self.next_news()?)?;
-        Some(match news {
-            News::Bytes(bytes) if bytes.len() > most_bytes => {
+    /// Takes the next event; of bytes at most `most_bytes`.
+    fn take_event(&mut self, most_bytes: usize) -> Option<EndEvent> {
+        let event = self.events.remove(self.next_event()?)?;
+        Some(match event {
+            EndEvent::Bytes(bytes) if bytes.len() > most_bytes => {
                 let (first, rest) = bytes.split_at(most_bytes);
-                self.news.push_front(News::Bytes(rest.into()));
-                News::Bytes(first.into())
+                self.events.push_front(EndEvent::Bytes(rest.into()));
+                EndEvent::Bytes(first.into())
             }
-            news => news,
+            event => event,
         })
     }
 }

@@ -1,5 +1,5 @@
-//! What happens in the life of every stream, whichever engine moves it: it begins, opens, sends, settles and ends. An engine
-//! adds how it watches, receives and sends ([`StreamDriver`]).
+//! The life cycle of a stream, common to all engines: open, send, settle, end. A [`StreamDriver`] adds the
+//! engine-specific part: watching, receiving and sending.
 
 use super::{FlushedStream, Handle, Phase, Request, Stream};
 use crate::engine::cause::Cause;
@@ -12,41 +12,41 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Visits between two looks at the clock: it costs some 30 ns, a visit some 2 µs.
+/// Visits between two clock reads. A clock read costs about 30 ns, a visit about 2 µs.
 const VISITS_PER_CLOCK: u64 = 8;
 
-/// How long a listener that found no descriptor waits before it tries again, when none of ours was closed meanwhile.
+/// The retry interval of a listener that found no free descriptor.
 const STARVED: Duration = Duration::from_millis(10);
 
-/// How one engine moves streams.
+/// The engine-specific part of handling streams.
 pub(crate) trait StreamDriver {
     /// The engine's clock.
     fn now(&self) -> Time;
 
-    /// Begins an attempt to connect.
+    /// Starts a connection attempt.
     fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
         stream::connect(to, binding).map(Handle::Kernel)
     }
 
-    /// Takes on a connection that was accepted or is being opened.
+    /// Registers a connection that was accepted or is being opened.
     fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()>;
 
-    /// Receives or accepts, as `wanted`, on a listener or an open connection.
+    /// Starts or stops, according to `wanted`, receiving on an open connection or accepting on a listener.
     fn apply_stream(&mut self, ops: &mut Ops, slot: u32, wanted: bool) -> io::Result<()>;
 
-    /// Comes between changes and sends.
+    /// Called after changes were applied and before queues are sent.
     fn changes_applied(&mut self) {}
 
-    /// Sends a connection's queue; none while an earlier attempt is under way.
+    /// Sends a connection's queue. None while an earlier send is in progress.
     fn send_stream(&mut self, ops: &mut Ops, slot: u32) -> Option<FlushedStream>;
 
-    /// Has [`unblocked`] called when a connection that took no more takes something again.
+    /// Arranges a call of [`unblocked`] when a blocked connection has room again.
     fn await_stream_room(&mut self, _ops: &mut Ops, _slot: u32) {}
 
-    /// Whether bytes that came before a reset can be lent still; then the receive that follows ends the connection.
+    /// Whether bytes received before a reset can still be lent; the receive after them then ends the connection.
     fn lends_rest(&mut self, slot: u32) -> bool;
 
-    /// Tells the peer that nothing more comes.
+    /// Ends this side of a connection (FIN).
     fn shutdown(&mut self, ops: &Ops, slot: u32) {
         if let Some(connection) = ops.streams.at(slot).descriptor() {
             // Fails if the peer has reset the connection; the next receive reports that.
@@ -54,20 +54,20 @@ pub(crate) trait StreamDriver {
         }
     }
 
-    /// Lets go of a stream that ends.
+    /// Cancels all operations of a stream that ends.
     fn release(&mut self, ops: &mut Ops, slot: u32);
 
-    /// Handles the next thing that has happened to a stream; says whether there was one.
+    /// Handles the next event of any stream; returns whether there was one.
     fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool;
 }
 
-/// Carries out what changed and sends what is queued.
+/// Applies changes, sends queues and handles expired deadlines.
 pub(crate) fn perform(driver: &mut impl StreamDriver, ops: &mut Ops) {
     if !ops.streams.is_idle() {
         apply_changes(driver, ops);
         driver.changes_applied();
         flush_all(driver, ops);
-        // What was sent may have been all that an end waited for.
+        // A close or shutdown may have waited for these sends.
         apply_changes(driver, ops);
     }
     if !ops.deadlines.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) fn perform(driver: &mut impl StreamDriver, ops: &mut Ops) {
     }
 }
 
-/// Handles what has happened, from now on, until nothing is left, enough was done, or the deadline has come.
+/// Handles events until there are none, the limit per turn is reached, or the deadline has passed.
 pub(crate) fn serve(
     driver: &mut impl StreamDriver,
     ops: &mut Ops,
@@ -140,7 +140,7 @@ fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     }
 }
 
-/// An attempt to connect over the kernel has come to its end.
+/// A connection attempt over the kernel has ended.
 pub(crate) fn opened(
     driver: &mut impl StreamDriver,
     ops: &mut Ops,
@@ -155,7 +155,7 @@ pub(crate) fn opened(
     }
 }
 
-/// An attempt to connect has succeeded.
+/// A connection attempt has succeeded.
 pub(crate) fn connected(ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handler) {
     let Some(request) = connect_done(ops, slot) else {
         return;
@@ -171,7 +171,7 @@ pub(crate) fn connected(ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handl
     }
 }
 
-/// Takes what a connection needed to be opened, and its deadline out of the wheel.
+/// Removes a connection's request, and its deadline from the wheel.
 fn connect_done(ops: &mut Ops, slot: u32) -> Option<Box<Request>> {
     let request = ops.streams.at_mut(slot).request.take()?;
     if let Some(timer) = request.timer {
@@ -180,7 +180,7 @@ fn connect_done(ops: &mut Ops, slot: u32) -> Option<Box<Request>> {
     Some(request)
 }
 
-/// A connection came to a listener that is there still.
+/// A connection was accepted from a listener that is still open.
 pub(crate) fn accepted(
     driver: &mut impl StreamDriver,
     ops: &mut Ops,
@@ -204,7 +204,7 @@ pub(crate) fn accepted(
     on.event(ops, now, id, Event::Opened { listener, peer });
 }
 
-/// A listener could not take a connection; says whether it may try the next one at once.
+/// An accept failed; returns whether the listener may accept the next connection immediately.
 pub(crate) fn accept_failed(
     driver: &mut impl StreamDriver,
     ops: &mut Ops,
@@ -213,14 +213,14 @@ pub(crate) fn accept_failed(
     now: Time,
 ) -> bool {
     match cause {
-        // It was reset before it was taken, or the network failed it: the next one may be well (accept(2)).
+        // The connection was reset before it was accepted, or had a network error: the next may succeed (accept(2)).
         Cause::Reset => ops.counters.streams.accept_failed.add(cause, 1),
         Cause::Other(libc::EINTR | libc::ECANCELED) => {}
         cause if cause.is_final() => {
             end(driver, ops, slot, cause);
             return false;
         }
-        // There is no descriptor, or no memory: the connection waits in the backlog. The first time in a row is notified.
+        // No descriptor or no memory: the connection waits in the backlog. Only the first failure in a row is reported.
         cause => {
             let id = ops.streams.id(slot);
             ops.counters.streams.accept_failed.add(cause, 1);
@@ -236,7 +236,7 @@ pub(crate) fn accept_failed(
     true
 }
 
-/// A deadline has passed: an attempt to connect ends, or a listener tries again.
+/// A deadline has passed: a connection attempt fails, or a listener retries.
 fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
     if !ops.streams.is_current(id) {
         return;
@@ -252,7 +252,7 @@ fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
     }
 }
 
-/// Sends what is queued, wherever it is not known that nothing goes.
+/// Sends the queues of all connections that are not blocked.
 fn flush_all(driver: &mut impl StreamDriver, ops: &mut Ops) {
     while let Some(slot) = ops.streams.next_waiting() {
         let stream = ops.streams.at(slot);
@@ -264,12 +264,12 @@ fn flush_all(driver: &mut impl StreamDriver, ops: &mut Ops) {
     }
 }
 
-/// The result of an attempt to send a connection's queue.
+/// Handles the result of sending a connection's queue.
 pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, sent: FlushedStream) {
     let stream = ops.streams.at_mut(slot);
     match sent {
         FlushedStream::All => {
-            if stream.closing || stream.ending || stream.tell_drained {
+            if stream.closing || stream.ending || stream.notify_drained {
                 ops.streams.note_change(slot);
             }
         }
@@ -287,19 +287,19 @@ pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, 
     }
 }
 
-/// A connection that took no more takes something again.
+/// A blocked connection has room again.
 pub(crate) fn unblocked(ops: &mut Ops, slot: u32) {
     ops.streams.at_mut(slot).blocked = false;
     ops.streams.note_waiting(slot);
 }
 
-/// With nothing queued any more: notifies the owner, and ends this side, where that was asked for.
+/// If the queue is empty: notifies the owner and ends this side, if requested.
 fn settle(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     let stream = ops.streams.at_mut(slot);
     if stream.phase != Phase::Open || !stream.queue.is_empty() {
         return;
     }
-    let drained = std::mem::take(&mut stream.tell_drained);
+    let drained = std::mem::take(&mut stream.notify_drained);
     if stream.ending && !std::mem::replace(&mut stream.ended, true) {
         driver.shutdown(ops, slot);
     }
@@ -308,7 +308,7 @@ fn settle(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     }
 }
 
-/// A connection could not be opened, or a stream not be registered.
+/// A connection could not be opened, or a stream could not be registered.
 pub(crate) fn fail(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, cause: Cause) {
     if ops.streams.at(slot).phase == Phase::Connecting {
         ops.counters.streams.open_failed.add(cause, 1);
@@ -327,7 +327,7 @@ pub(crate) fn end(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, caus
     retire(ops, slot);
 }
 
-/// Drops what stands in a slot, its descriptor and its queue.
+/// Drops the stream in a slot with its descriptor and queue.
 fn retire(ops: &mut Ops, slot: u32) {
     let stream = ops.streams.retire(slot);
     ops.outgoing.clear(&mut stream.queue);

@@ -1,4 +1,4 @@
-//! Sending what a connection has queued, as far as the kernel takes it. Both engines over the kernel send so.
+//! Sends a connection's queue as far as the kernel accepts it. Both engines over the kernel use it.
 
 use super::queue::Front;
 use crate::engine::cause::Cause;
@@ -7,27 +7,27 @@ use crate::system::stream;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 
-/// Pieces that one call sends.
+/// Pieces sent per call.
 const PIECES: usize = 16;
 
-/// How far a flush came.
+/// The result of a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlushedStream {
     /// The queue is empty.
     All,
-    /// The connection takes no more for now.
+    /// The connection accepts no more for now.
     Blocked,
-    /// It never will, for that cause; the queue was dropped.
+    /// The connection failed with this cause; the queue was dropped.
     Broken(Cause),
 }
 
-/// Sends a connection's queue until it is empty or the connection takes no more. What is left of copies moves to memory of
-/// the connection's own.
+/// Sends a connection's queue until it is empty or the connection accepts no more. The rest of the copies then moves to
+/// memory owned by the connection.
 pub(crate) fn flush(ops: &mut Ops, slot: u32) -> FlushedStream {
     flush_with(ops, slot, send_some)
 }
 
-/// As [`flush`], with what sends the first pieces of a queue and returns the bytes sent.
+/// Like [`flush`], with a function that sends the first pieces of a queue and returns the bytes sent.
 pub(crate) fn flush_with(
     ops: &mut Ops,
     slot: u32,
@@ -40,7 +40,7 @@ pub(crate) fn flush_with(
                 ops.counters.calls.send -= 1;
                 return FlushedStream::All;
             }
-            // A file that is shorter than was promised: what is left of the promise cannot be kept.
+            // The file is shorter than the queued length: the rest cannot be sent.
             Ok(0) => return broken(ops, slot, Cause::Truncated),
             Ok(sent) => {
                 if taken(ops, slot, sent as u64) {
@@ -53,7 +53,7 @@ pub(crate) fn flush_with(
     }
 }
 
-/// The kernel took so many bytes of a queue; says whether that was all.
+/// Removes the bytes that the kernel accepted from a queue; returns whether it is now empty.
 pub(crate) fn taken(ops: &mut Ops, slot: u32, bytes: u64) -> bool {
     ops.counters.streams.bytes_sent += bytes;
     let stream = ops.streams.at_mut(slot);
@@ -61,7 +61,7 @@ pub(crate) fn taken(ops: &mut Ops, slot: u32, bytes: u64) -> bool {
     stream.queue.is_empty()
 }
 
-/// The kernel took no more of a queue.
+/// Handles a failed send: a full send buffer blocks the queue, any other error drops it.
 pub(crate) fn refused(ops: &mut Ops, slot: u32, error: &io::Error) -> FlushedStream {
     if error.kind() != io::ErrorKind::WouldBlock {
         return broken(ops, slot, Cause::from_error(error));
@@ -81,6 +81,10 @@ fn send_some(ops: &Ops, slot: u32) -> io::Result<usize> {
     let Some(connection) = stream.descriptor() else {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     };
+    // The most common case: one request or response.
+    if let Some(bytes) = ops.outgoing.whole(&stream.queue) {
+        return stream::send(connection, &[IoSlice::new(bytes.bytes())], false);
+    }
     let mut slices = [IoSlice::new(&[]); PIECES];
     match ops.outgoing.front(&stream.queue, &mut slices) {
         Front::Nothing => Ok(0),

@@ -1,8 +1,8 @@
-//! The listeners and connections of one engine: what each has queued to be sent, what its owner wants of it, and what
-//! happens in its life, whichever engine moves it (`drive`).
+//! The listeners and connections of one engine: send queues, the owner's requests, and the life cycle that all engines
+//! share (`drive`).
 //!
-//! An idle connection holds no buffer: what arrives is lent from the engine's own memory, and what is sent leaves in the
-//! pass that follows. Only what the kernel did not take stays, in memory of the connection's own.
+//! An idle connection holds no buffer: received data is lent from the engine's memory, and queued data is sent in the
+//! next pass. Only data that the kernel did not accept stays, in memory owned by the connection.
 
 mod drive;
 mod flush;
@@ -34,18 +34,18 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// What stands behind an `Id`.
+/// The descriptor or simulated end of a stream.
 #[derive(Debug)]
 pub(crate) enum Handle {
-    /// Nothing yet, or nothing any more.
+    /// Not opened yet, or already closed.
     None,
     Kernel(OwnedFd),
-    /// A listener, or an end of a connection, in the simulated network.
+    /// A listener or connection end in the simulated network.
     #[cfg(feature = "simulated")]
     Simulated(Box<SimulatedSocket>),
 }
 
-/// How far a connection is.
+/// The state of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Listening,
@@ -54,17 +54,17 @@ pub(crate) enum Phase {
     Open,
 }
 
-/// What a connection needs until it is open.
+/// The parameters of a connection attempt, until it is open.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) to: SocketAddr,
     pub(crate) binding: Binding,
     pub(crate) timeout: Option<Duration>,
-    /// Its end, once it has begun.
+    /// The timeout's timer, once the attempt has started.
     pub(crate) timer: Option<Timer>,
 }
 
-/// A listener or a connection. What the kernel knows of it so far is recorded by the engine.
+/// A listener or a connection. The engine itself records which operations the kernel holds for it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) handle: Handle,
@@ -76,16 +76,16 @@ pub(crate) struct Stream {
     /// The FIN was sent to the peer.
     pub(crate) ended: bool,
     /// The owner requested a notification when the queue is empty.
-    pub(crate) tell_drained: bool,
+    pub(crate) notify_drained: bool,
     /// The send buffer is full; the engine is notified when there is room.
     pub(crate) blocked: bool,
-    /// The peer's end was lent: there is nothing more to receive.
+    /// The peer's end was reported: there is nothing more to receive.
     pub(crate) over: bool,
-    /// A listener for which there was no descriptor at the last attempt.
+    /// A listener whose last accept failed for lack of a descriptor.
     pub(crate) starved: bool,
-    /// Such a listener until it tries again.
+    /// Such a listener, until it retries.
     pub(crate) resting: bool,
-    /// Why no more can be sent; what was received before is lent still.
+    /// Why no more can be sent; data received before is still lent.
     pub(crate) broken: Option<Cause>,
 }
 
@@ -98,7 +98,7 @@ impl Stream {
             phase,
             ending: false,
             ended: false,
-            tell_drained: false,
+            notify_drained: false,
             blocked: false,
             over: false,
             starved: false,
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// The descriptor of one of the kernel's.
+    /// The descriptor; none if simulated or not open.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.handle {
             Handle::Kernel(descriptor) => Some(descriptor.as_fd()),
@@ -118,7 +118,7 @@ impl Stream {
 
 #[cfg(feature = "simulated")]
 impl Stream {
-    /// What stands behind it in the simulated network.
+    /// The simulated socket; none if it is the kernel's or not open.
     pub(crate) fn simulated(&self) -> Option<&SimulatedSocket> {
         match &self.handle {
             Handle::Simulated(socket) => Some(socket),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_costs_at_most_100_bytes() {
-        // Servers and generators need a million connections; their own state needs the space.
+        // Servers and generators hold a million connections and need the rest of the budget for their own state.
         assert!(size_of::<Slot<Stream>>() <= 72, "{}", size_of::<Slot<Stream>>());
     }
 }

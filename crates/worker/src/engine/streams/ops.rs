@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 /// TCP.
 impl Ops {
-    /// Registers a listener; each connection to it is reported as [`Event::Opened`](crate::engine::Event::Opened) under
+    /// Registers a listener. Each connection to it is reported as [`Event::Opened`](crate::engine::Event::Opened) with
     /// its own `Id`, and receives. The engine owns the listener until [`Event::Closed`](crate::engine::Event::Closed).
     ///
-    /// If there is no descriptor for a connection, that is counted and reported once as
+    /// If no descriptor is available for a connection, the failure is counted and reported once as
     /// [`Event::Failed`](crate::engine::Event::Failed); connections wait in the kernel's backlog until a descriptor is
     /// free.
     ///
@@ -45,8 +45,9 @@ impl Ops {
         Ok(id)
     }
 
-    /// Opens a connection to `to`, with the next pass. It ends in [`Event::Opened`](crate::engine::Event::Opened), or in [`Event::Closed`] with the
-    /// cause. What is written before it is open is sent when it is.
+    /// Opens a connection to `to` in the next pass. The result is [`Event::Opened`](crate::engine::Event::Opened), or
+    /// [`Event::Closed`](crate::engine::Event::Closed) with the cause. Bytes written before it is open are sent when it
+    /// is.
     pub fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> Id {
         let mut stream = Stream::new(Handle::None, Phase::Connecting);
         stream.request = Some(Box::new(Request {
@@ -64,20 +65,21 @@ impl Ops {
     }
 
     /// Queues bytes by copying them. Bytes queued on one connection until the next pass are sent in as few segments as
-    /// possible. On a connection that is closed or shut down it does nothing.
+    /// possible. Does nothing on a connection that is closed or shut down.
     ///
     /// # Errors
-    /// [`Full`], with nothing queued, when the connection would hold copies of more than [`stream_queue_bytes`].
+    /// [`Full`] if the connection would hold copies of more than [`stream_queue_bytes`]; nothing is queued then.
     ///
     /// [`stream_queue_bytes`]: super::super::EngineSettings::stream_queue_bytes
     pub fn write(&mut self, id: Id, bytes: &[u8]) -> Result<(), Full> {
         self.write_with(id, bytes.len(), |room| room.copy_from_slice(bytes))
     }
 
-    /// Like [`write`](Self::write), for `length` bytes that `fill` writes into memory that holds whatever was there before.
+    /// Like [`write`](Self::write), for `length` bytes that `fill` writes. The memory passed to `fill` has arbitrary
+    /// contents.
     ///
     /// # Errors
-    /// As [`write`](Self::write); `fill` was not called then.
+    /// Same as [`write`](Self::write); `fill` is not called then.
     pub fn write_with(&mut self, id: Id, length: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), Full> {
         let limit = self.queue_limit;
         let Some((stream, outgoing)) = self.writable(id) else {
@@ -92,28 +94,28 @@ impl Ops {
         Ok(())
     }
 
-    /// Queues bytes without a copy.
+    /// Queues static bytes without copying them.
     pub fn write_static(&mut self, id: Id, bytes: &'static [u8]) {
         self.refer(id, Memory::Static(bytes), 0, bytes.len() as u64);
     }
 
-    /// Queues a part of bytes that others may hold as well, without a copy.
+    /// Queues a range of shared bytes without copying them.
     ///
     /// # Panics
-    /// When the range leaves the bytes.
+    /// If the range is out of bounds.
     pub fn write_shared(&mut self, id: Id, bytes: &Arc<[u8]>, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= bytes.len());
         let memory = Memory::Shared(Arc::clone(bytes));
         self.refer(id, memory, range.start as u64, range.len() as u64);
     }
 
-    /// Queues `length` bytes of a file from `offset` on, without a copy (sendfile(2)). Should the file turn out shorter,
-    /// the connection is closed with [`Cause::Truncated`](super::super::Cause::Truncated).
+    /// Queues `length` bytes of a file from `offset`, without copying them (sendfile(2)). If the file is shorter, the
+    /// connection is closed with [`Cause::Truncated`](super::super::Cause::Truncated).
     pub fn write_file(&mut self, id: Id, file: &Arc<File>, offset: u64, length: u64) {
         self.refer(id, Memory::File(Arc::clone(file)), offset, length);
     }
 
-    /// Bytes queued that the kernel has not taken.
+    /// The number of queued bytes that the kernel has not accepted.
     #[must_use]
     pub fn queued(&self, id: Id) -> u64 {
         self.streams.open(id).map_or(0, |stream| stream.queue.bytes)
@@ -127,28 +129,28 @@ impl Ops {
         };
         let bytes = stream.queue.bytes;
         outgoing.clear(&mut stream.queue);
-        // Whoever waits for an empty queue has it.
+        // A pending drain notification, shutdown or close can proceed.
         self.streams.note_change(id.slot() as u32);
         bytes
     }
 
-    /// The kernel's statistics of a connection: retransmissions, reordering, round-trip time. It costs a system call.
-    /// In the simulated network nothing is lost.
+    /// The kernel's statistics of a connection: retransmissions, reordering, round-trip time. Costs a system call.
+    /// `None` in the simulated network.
     #[must_use]
     pub fn information(&self, id: Id) -> Option<StreamInformation> {
         information::of(&self.streams.open(id)?.descriptor()?)
     }
 
-    /// Whether a connection receives, as [`receive`](Self::receive) left it.
+    /// Whether a connection receives, as last set by [`receive`](Self::receive).
     #[must_use]
     pub fn is_receiving(&self, id: Id) -> bool {
         self.streams.open(id).is_some_and(|stream| stream.receiving)
     }
 
     /// Requests one [`Event::Drained`](crate::engine::Event::Drained) as soon as the queue is empty.
-    pub fn tell_drained(&mut self, id: Id) {
+    pub fn notify_drained(&mut self, id: Id) {
         if let Some(stream) = self.streams.open_mut(id) {
-            stream.tell_drained = true;
+            stream.notify_drained = true;
             self.streams.note_change(id.slot() as u32);
         }
     }
@@ -183,7 +185,7 @@ impl Ops {
         }
     }
 
-    /// The stream, if more may be sent on it, and the queues of all.
+    /// The stream, if more may be sent on it, and the queues of all streams.
     fn writable(&mut self, id: Id) -> Option<(&mut Slot<Stream>, &mut Outgoing)> {
         let stream = self
             .streams

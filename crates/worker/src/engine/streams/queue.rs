@@ -1,8 +1,7 @@
-//! What connections have queued to be sent: one list of pieces a connection, over one outbox that all copies of a turn go
-//! into.
+//! The send queues of connections: one list of pieces per connection, over one outbox that holds all copies of a turn.
 //!
-//! The outbox is emptied by every pass: what the kernel took is gone, and what it did not take moves to memory of the
-//! connection's own. So a reader that stops holds its own share and no one else's.
+//! Every pass empties the outbox: data that the kernel did not accept moves to memory owned by the connection. So a
+//! peer that stops reading occupies only memory of its own connection.
 
 use crate::system::memory::Pages;
 use std::fs::File;
@@ -12,22 +11,22 @@ use std::sync::Arc;
 
 const NONE: u32 = u32::MAX;
 
-/// Where bytes lie.
+/// The location of queued bytes.
 #[derive(Debug)]
 pub(crate) enum Memory {
     /// In the outbox, for the rest of this pass.
     Outbox,
-    /// In memory of the connection's own.
+    /// In memory owned by the connection.
     Own(Vec<u8>),
-    /// In memory that outlives everything.
+    /// In static memory.
     Static(&'static [u8]),
-    /// In memory that others hold as well.
+    /// In shared memory.
     Shared(Arc<[u8]>),
     /// In a file.
     File(Arc<File>),
 }
 
-/// Bytes to be sent: those from `start` on.
+/// Bytes to be sent: `left` bytes from `start`.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) memory: Memory,
@@ -40,7 +39,7 @@ impl Piece {
         self.start as usize..(self.start + self.left) as usize
     }
 
-    /// Whether the queue holds the bytes itself.
+    /// Whether the queue owns the bytes.
     fn is_copy(&self) -> bool {
         matches!(self.memory, Memory::Outbox | Memory::Own(_))
     }
@@ -59,7 +58,7 @@ pub(crate) struct Queue {
     last: u32,
     /// Bytes to be sent.
     pub(crate) bytes: u64,
-    /// Of those, copies that the queue holds itself.
+    /// Of those, copies that the queue owns.
     pub(crate) copied: u32,
 }
 
@@ -76,8 +75,8 @@ impl Queue {
     }
 }
 
-/// Bytes that stay where they are as long as the engine lives: in the outbox, or in static memory. What the outbox holds of
-/// them is not overwritten between [`Outgoing::hold`] and [`Outgoing::release`].
+/// Bytes whose address stays valid as long as the engine lives: in the outbox, or in static memory. Those in the outbox
+/// are not overwritten between [`Outgoing::hold`] and [`Outgoing::release`].
 pub(crate) struct Stable<'a>(&'a [u8]);
 
 impl Stable<'_> {
@@ -86,9 +85,9 @@ impl Stable<'_> {
     }
 }
 
-/// What is next to be sent.
+/// The next data to be sent.
 pub(crate) enum Front<'a> {
-    /// That many pieces of memory, in the order of the queue; whether a file follows them.
+    /// The number of pieces of memory, in queue order; whether a file follows them.
     Memory(usize, bool),
     File {
         file: &'a File,
@@ -104,7 +103,7 @@ pub(crate) struct Outgoing {
     outbox: Pages,
     capacity: usize,
     filled: usize,
-    /// Pieces in the outbox that are still to be sent, and holds on it.
+    /// The number of unsent pieces in the outbox, plus the holds on it.
     inside: u32,
     links: Vec<Link>,
     /// Unused links, linked by `next`.
@@ -128,8 +127,8 @@ impl Outgoing {
         &self.outbox
     }
 
-    /// Queues `length` bytes that `fill` writes. Writes of one connection that follow each other become one piece. What
-    /// the outbox has no room for goes to memory of the connection's own.
+    /// Queues `length` bytes that `fill` writes. Consecutive writes of one connection become one piece. If the outbox
+    /// has no room, the bytes go to memory owned by the connection.
     pub(crate) fn copy(&mut self, queue: &mut Queue, length: usize, fill: impl FnOnce(&mut [u8])) {
         if length == 0 {
             return;
@@ -160,7 +159,7 @@ impl Outgoing {
         self.refer(queue, Piece { memory, start, left });
     }
 
-    /// Queues bytes that lie where the piece says.
+    /// Queues a piece without copying it.
     pub(crate) fn refer(&mut self, queue: &mut Queue, piece: Piece) {
         if piece.left > 0 {
             queue.bytes += piece.left;
@@ -169,7 +168,7 @@ impl Outgoing {
         }
     }
 
-    /// What comes first: `slices` is filled with the memory of the first pieces, up to a file.
+    /// The front of the queue: fills `slices` with the memory of the first pieces, up to a file.
     pub(crate) fn front<'a>(&'a self, queue: &Queue, slices: &mut [IoSlice<'a>]) -> Front<'a> {
         let mut count = 0;
         let mut next = queue.first;
@@ -200,7 +199,7 @@ impl Outgoing {
         }
     }
 
-    /// All that is queued, where that is one piece of stable memory.
+    /// The whole queue, if it is one piece of stable memory.
     pub(crate) fn whole(&self, queue: &Queue) -> Option<Stable<'_>> {
         if queue.first != queue.last {
             return None;
@@ -213,7 +212,7 @@ impl Outgoing {
         }
     }
 
-    /// Keeps what is in the outbox as it is until [`release`](Self::release), once for each time.
+    /// Keeps the contents of the outbox until [`release`](Self::release); every hold needs one release.
     pub(crate) fn hold(&mut self) {
         self.inside += 1;
     }
@@ -222,8 +221,11 @@ impl Outgoing {
         self.leave();
     }
 
-    /// Takes `sent` bytes off the front of a queue.
+    /// Removes `sent` bytes from the front of a queue.
     pub(crate) fn advance(&mut self, queue: &mut Queue, mut sent: u64) {
+        if sent == queue.bytes {
+            return self.clear(queue);
+        }
         queue.bytes -= sent;
         while sent > 0 {
             let Some(piece) = self
@@ -244,7 +246,7 @@ impl Outgoing {
         }
     }
 
-    /// Moves what a queue has in the outbox to memory of its own.
+    /// Moves a queue's pieces in the outbox to memory owned by the connection.
     pub(crate) fn keep(&mut self, queue: &Queue) {
         let mut next = queue.first;
         while let Some(link) = self.links.get_mut(next as usize) {
@@ -306,7 +308,7 @@ impl Outgoing {
         }
     }
 
-    /// A piece has left the outbox; with the last of them all its room is free again.
+    /// Removes a piece or hold from the outbox; after the last one, all of its memory is free again.
     fn leave(&mut self) {
         self.inside -= 1;
         if self.inside == 0 {

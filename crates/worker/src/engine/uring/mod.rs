@@ -1,5 +1,5 @@
-//! The engine over io_uring: one multishot receive a socket into a ring of provided buffers, so that one system call
-//! waits, receives and registers; batches are sent as by the engine over epoll.
+//! The engine over io_uring: one multishot receive per socket into a ring of provided buffers, so that one system call
+//! waits, receives and registers. Batches are sent like by the engine over epoll.
 
 #[allow(unsafe_code)]
 mod ring;
@@ -30,19 +30,20 @@ use streams::Connections;
 /// Operations queued before a submission is forced.
 const SUBMISSIONS: u32 = 256;
 
-/// Completions the kernel can post before it keeps them in a list of its own.
+/// Completions the kernel can post before it uses its overflow list.
 const COMPLETIONS: u32 = 4_096;
 
-/// Provided buffers for each message of a batch: one being lent, and some that fill meanwhile.
+/// Provided buffers per message of a batch: one is lent, the others can fill meanwhile.
 const BUFFERS_PER_MESSAGE: usize = 4;
 
-/// The fewest provided buffers: what the kernel takes from one socket before it looks at the next (32), twice.
+/// The minimum number of provided buffers: twice what the kernel receives from one socket before it polls the next
+/// (32).
 const FEWEST_BUFFERS: usize = 64;
 
-/// `struct io_uring_recvmsg_out`: four words (lengths of name, control and payload; flags) before what was received.
+/// `struct io_uring_recvmsg_out`: four words (lengths of name, control and payload; flags) before the received data.
 const RECEIVED_HEADER_BYTES: usize = 16;
 
-/// What an operation was, in the two highest bits of its user data.
+/// The kind of an operation, in the two highest bits of its user data.
 const RECEIVE: u64 = 1 << 62;
 const ROOM: u64 = 2 << 62;
 const STREAM: u64 = 3 << 62;
@@ -52,7 +53,7 @@ pub(crate) struct Completions {
     ring: Ring,
     buffers: BufferRing,
     connections: Connections,
-    /// What the kernel holds of each slot.
+    /// The operations that the kernel holds for each slot.
     states: PerSlot<State>,
     /// Received and not lent yet.
     arrived: VecDeque<Arrival>,
@@ -66,13 +67,13 @@ pub(crate) struct Completions {
 struct State {
     /// A multishot receive is in the kernel.
     armed: bool,
-    /// Its cancellation is, too.
+    /// The cancellation of that receive is in the kernel.
     cancelling: bool,
-    /// A look-out for room to send is in the kernel.
+    /// A poll for room to send is in the kernel.
     awaiting: bool,
 }
 
-/// One completed receive: a buffer, and the bytes of it that are filled.
+/// One completed receive: a buffer, and the number of bytes filled.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     id: Id,
@@ -103,7 +104,7 @@ impl Completions {
         })
     }
 
-    /// Takes what completed; what was received waits to be lent.
+    /// Takes all completions; received data is queued to be lent.
     fn take_completions(&mut self, ops: &mut Ops) {
         while let Some(completion) = self.ring.take() {
             let slot = completion.user_data as u32;
@@ -133,14 +134,14 @@ impl Completions {
             ops.sockets.note_change(slot);
         }
         match -completion.result {
-            // Out of buffers: armed again when some were given back. Cancelled: as was asked.
+            // Out of buffers: rearmed when some were returned. Cancelled: on request.
             libc::ENOBUFS | libc::ECANCELED => {}
             error if error > 0 => {
                 let cause = Cause::from_errno(error);
                 if cause.is_final() {
                     ops.abandoned(slot, cause);
                 } else {
-                    ops.complain(slot, cause);
+                    ops.report_error(slot, cause);
                 }
             }
             _ => {}
@@ -165,7 +166,7 @@ impl Driver for Completions {
         }
     }
 
-    fn let_go(&mut self, _ops: &mut Ops, slot: u32) -> bool {
+    fn stop(&mut self, _ops: &mut Ops, slot: u32) -> bool {
         !self.states.at(slot).armed
     }
 
@@ -200,7 +201,7 @@ impl Driver for Completions {
         Ok(true)
     }
 
-    /// Lends the next arrivals, as far as they are of one socket.
+    /// Lends the next arrivals of one socket.
     fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)> {
         let id = self.arrived.front()?.id;
         self.messages.clear();
@@ -219,7 +220,7 @@ impl Driver for Completions {
             on.event(ops, now, id, Event::Datagrams(datagrams));
         }
         for arrival in self.arrived.drain(..count) {
-            self.buffers.give(arrival.buffer);
+            self.buffers.recycle(arrival.buffer);
         }
         self.buffers.publish();
         Some((lent, now))
@@ -229,7 +230,7 @@ impl Driver for Completions {
         [self.buffers.memory(), self.connections.memory()]
     }
 
-    /// Ends what the kernel holds, one by one: cancelling all at once takes it a time quadratic in their number.
+    /// Cancels the kernel's operations one by one: cancelling all at once takes time quadratic in their number.
     fn close(&mut self, ops: &mut Ops) {
         for slot in 0..self.states.len() {
             let state = self.states.at(slot);
@@ -265,22 +266,22 @@ fn decode(filled: &[u8], offset: usize, control_bytes: usize) -> Option<Message>
     })
 }
 
-/// What this kernel's io_uring can do for connections, beyond what the engine needs.
+/// Optional io_uring features of this kernel for connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
-    /// Sends go along with the submission of a turn (Linux 6.10), and completions gather in the kernel (6.12).
+    /// Sends can go with the submission of a turn (Linux 6.10), and a wait can batch completions in the kernel (6.12).
     pub(crate) batches: bool,
 }
 
-/// What io_uring can do here, or why this process may not use it as the engine does.
+/// The io_uring features available here, or why this process cannot use io_uring.
 pub(crate) fn probe() -> Result<Abilities, String> {
     let settings = EngineSettings {
         datagram_batch: 1,
         arena_bytes: 1,
         ..EngineSettings::default()
     };
-    // On a thread of its own: the kernel takes a ring down after its descriptor was closed, and interrupts the thread that
-    // had it then, which makes the caller's reads with a time limit fail with EINTR.
+    // On a separate thread: the kernel destroys a ring after its descriptor was closed, and interrupts the thread that
+    // owned it then, which makes the caller's reads with a timeout fail with EINTR.
     let tried = thread::scope(|scope| {
         let attempt = thread::Builder::new().spawn_scoped(scope, || {
             Completions::new(&settings).map(|engine| Abilities {
@@ -302,7 +303,7 @@ pub(crate) fn probe() -> Result<Abilities, String> {
                   io_uring_enter and io_uring_register in the seccomp profile"
                 .to_owned(),
         },
-        Some(libc::ENOMEM) => "io_uring found no lockable memory: raise the limit of locked memory \
+        Some(libc::ENOMEM) => "io_uring could not lock memory: raise the limit of locked memory \
                                (ulimit -l)"
             .to_owned(),
         Some(libc::EINVAL) | None => "this kernel's io_uring is older than Linux 6.0".to_owned(),

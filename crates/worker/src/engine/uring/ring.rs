@@ -1,4 +1,4 @@
-//! The ring itself and its provided buffers: everything of io_uring that needs unsafe code.
+//! The ring and its provided buffers: all unsafe code of the io_uring engine.
 
 use crate::engine::streams::Stable;
 use crate::system::memory::Pages;
@@ -19,8 +19,8 @@ const ENTER_EXT_ARG: u32 = 1 << 3;
 /// The kernel's own signal set has 64 bits; libc's type is larger.
 const KERNEL_SIGNAL_SET_BYTES: u32 = 8;
 
-/// `struct io_uring_getevents_arg`. Written out because the library names the size of libc's signal set in it, which the
-/// kernel refuses.
+/// `struct io_uring_getevents_arg`. Defined here because the library passes the size of libc's signal set, which the
+/// kernel rejects.
 #[repr(C)]
 struct WaitArgument {
     mask: *const libc::sigset_t,
@@ -36,16 +36,16 @@ struct KernelTimespec {
     nanoseconds: i64,
 }
 
-/// Passes without a completion after which cancelled operations are left to the kernel. One pass ends some twenty.
+/// Passes without a completion after which cancelled operations are left to the kernel. One pass ends about twenty.
 const IDLE_ROUNDS: u32 = 100;
 
 /// Set in the user data of operations that complete only when they fail.
-pub(crate) const TOLD_WHEN_FAILED: u64 = 1 << 61;
+pub(crate) const COMPLETES_ON_FAILURE: u64 = 1 << 61;
 
-/// Completions that end a wait that lets them gather, before its time has passed.
+/// The number of completions that ends a gathering wait early.
 const GATHERED: u32 = 32;
 
-/// What the kernel says of one operation.
+/// One completion of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
     pub(crate) user_data: u64,
@@ -61,17 +61,17 @@ pub(crate) struct Ring {
     ring: IoUring,
     /// Operations queued whose last completion is outstanding, except those that complete only on failure.
     outstanding: usize,
-    /// Sends can go through the queue, see [`Ring::send`].
+    /// Sends can go through the queue, see [`Ring::send`]. Linux 6.10.
     sends: bool,
-    /// A wait can let completions gather (Linux 6.12).
+    /// A wait can batch completions (Linux 6.12).
     gathers: bool,
     /// Why an operation could not be queued: returned by the next submission.
     failure: Option<io::Error>,
 }
 
 impl Ring {
-    /// A ring with room for that many submissions and completions, both powers of two. On Linux 6.1 and later it belongs
-    /// to the calling thread alone, and completions are run by its own calls.
+    /// A ring with room for that many submissions and completions, both powers of two. On Linux 6.1 and later only the
+    /// calling thread may use it, and completions run within that thread's calls.
     pub(crate) fn new(submissions: u32, completions: u32) -> io::Result<Self> {
         let plain = || {
             let mut builder = IoUring::builder();
@@ -96,7 +96,7 @@ impl Ring {
         ];
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        // Multishot receives cannot be probed for; they came with Linux 6.0, as did SEND_ZC.
+        // Multishot receives cannot be probed; they came with Linux 6.0, like SEND_ZC.
         let operations = [
             opcode::PollAdd::CODE,
             opcode::RecvMsgMulti::CODE,
@@ -107,7 +107,7 @@ impl Ring {
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(Self {
-            // Linux 6.10 is far later than the kernels that forgot how much of a send had gone when it would have waited.
+            // Earlier kernels lost the count of a partial send that would have blocked; Linux 6.10 is well past them.
             sends: parameters.is_feature_recvsend_bundle(),
             gathers: parameters.is_feature_min_timeout(),
             ring,
@@ -116,7 +116,7 @@ impl Ring {
         })
     }
 
-    /// Queues a look-out for room to send; it completes once.
+    /// Queues a poll for room to send; it completes once.
     pub(crate) fn await_room(&mut self, descriptor: i32, user_data: u64) {
         let entry = opcode::PollAdd::new(Fd(descriptor), libc::POLLOUT as u32).build();
         self.push(&entry.user_data(user_data));
@@ -143,28 +143,28 @@ impl Ring {
         self.push(&entry.user_data(user_data));
     }
 
-    /// The connection that a completed accept brought; none for one that failed.
+    /// The connection of a completed accept; none if it failed.
     pub(crate) fn accepted(&self, completion: &Completion) -> Option<OwnedFd> {
         if completion.result < 0 {
             return None;
         }
-        // SAFETY: the kernel opened this descriptor for the accept, and nothing else owns it: a completion is taken once,
-        // and the engine asks once for each of an accept.
+        // SAFETY: the kernel opened this descriptor for the accept, and nothing else owns it: a completion is taken
+        // once, and the engine calls this once per completion of an accept.
         Some(unsafe { OwnedFd::from_raw_fd(completion.result) })
     }
 
-    /// Whether this kernel can send as [`Ring::send`] does.
+    /// Whether this kernel supports [`Ring::send`].
     pub(crate) fn can_send(&self) -> bool {
         self.sends
     }
 
-    /// Whether [`Ring::wait`] lets completions gather.
+    /// Whether [`Ring::wait`] can batch completions.
     pub(crate) fn can_gather(&self) -> bool {
         self.gathers
     }
 
-    /// Queues bytes of a connection. The kernel takes all it has room for when they are submitted, and never waits; it
-    /// completes with what was taken when that was not all, with an error when it was nothing, and otherwise not at all.
+    /// Queues bytes of a connection. On submission the kernel accepts as many as it has room for and never waits. A
+    /// full send posts no completion; a partial send completes with the number of bytes, a failed one with an error.
     pub(crate) fn send(&mut self, descriptor: i32, bytes: &Stable<'_>, user_data: u64) {
         // With MSG_WAITALL and MSG_DONTWAIT a partial send counts as a failure, which is reported.
         let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
@@ -173,7 +173,7 @@ impl Ring {
             .flags(flags)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
-        self.push(&entry.user_data(user_data | TOLD_WHEN_FAILED));
+        self.push(&entry.user_data(user_data | COMPLETES_ON_FAILURE));
     }
 
     /// Whether the kernel has everything that was queued.
@@ -186,16 +186,16 @@ impl Ring {
         self.push(&opcode::AsyncCancel::new(user_data).build());
     }
 
-    /// Queues an operation; should the kernel not take those before it, the next submission says so.
+    /// Queues an operation. If the kernel rejects earlier ones, the next submission returns the error.
     fn push(&mut self, entry: &Entry) {
         if self.ring.submission().is_full() {
             self.submit_now();
         }
-        // SAFETY: what an entry points at stays valid: a receive's header and buffers live in the engine beside this ring,
-        // and its `Drop` ends all operations before they are freed. A send's bytes are stable: they live as long as that
-        // engine. The other operations point at nothing.
+        // SAFETY: the memory that an entry points at stays valid: a receive's header and buffers live in the engine
+        // beside this ring, and its `Drop` ends all operations before they are freed. A send's bytes are `Stable`: they
+        // live as long as that engine. The other operations contain no pointers.
         match unsafe { self.ring.submission().push(entry) } {
-            Ok(()) => self.outstanding += usize::from(entry.get_user_data() & TOLD_WHEN_FAILED == 0),
+            Ok(()) => self.outstanding += usize::from(entry.get_user_data() & COMPLETES_ON_FAILURE == 0),
             Err(_) => self.fail_busy(),
         }
     }
@@ -205,11 +205,11 @@ impl Ring {
         self.failure.get_or_insert_with(busy);
     }
 
-    /// Submits what is queued and runs what has completed, without waiting.
+    /// Submits all queued operations and runs completions, without waiting.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)?;
         let queued = self.ring.submission().len() as u32;
-        // SAFETY: no argument is given; what the queue points at is the promise of `push`.
+        // SAFETY: no argument is passed; `push` guarantees that the memory the queued entries point at is valid.
         let entered = unsafe {
             self.ring
                 .submitter()
@@ -218,13 +218,13 @@ impl Ring {
         endured(entered)
     }
 
-    /// As [`submit`](Self::submit); a failure is returned by the next submission.
+    /// Like [`submit`](Self::submit); the next submission returns a failure.
     pub(crate) fn submit_now(&mut self) {
         self.failure = self.submit().err();
     }
 
-    /// As [`submit_now`](Self::submit_now), for who cannot go on before the kernel has everything: if it does not take everything,
-    /// the next submission fails.
+    /// Like [`submit_now`](Self::submit_now), for callers that need everything in the kernel before they continue: if
+    /// it does not accept everything, the next submission fails.
     pub(crate) fn submit_all(&mut self) {
         if !self.is_submitted() {
             self.submit_now();
@@ -234,8 +234,8 @@ impl Ring {
         }
     }
 
-    /// Submits what is queued and waits for a completion until a moment, under a signal mask. Completions may gather
-    /// until another moment, where the kernel can.
+    /// Submits all queued operations and waits for a completion until `until`, with a signal mask. Completions may
+    /// gather until `gathered` if the kernel supports it.
     pub(crate) fn wait(&mut self, until: Time, gathered: Time, while_waiting: &SigSet) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)?;
         let queued = self.ring.submission().len() as u32;
@@ -260,8 +260,8 @@ impl Ring {
                 _ => &timeout,
             },
         };
-        // SAFETY: the argument and what it points at outlive the call and have the kernel's layout; what the queue points
-        // at is the promise of `push`.
+        // SAFETY: the argument and the memory it points at outlive the call and have the kernel's layout; `push`
+        // guarantees that the memory the queued entries point at is valid.
         let entered = unsafe {
             self.ring
                 .submitter()
@@ -270,11 +270,11 @@ impl Ring {
         endured(entered)
     }
 
-    /// Takes the next completion that is there.
+    /// Takes the next available completion.
     pub(crate) fn take(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let more = cqueue::more(entry.flags());
-        let counted = entry.user_data() & TOLD_WHEN_FAILED == 0;
+        let counted = entry.user_data() & COMPLETES_ON_FAILURE == 0;
         self.outstanding -= usize::from(!more && counted);
         Some(Completion {
             user_data: entry.user_data(),
@@ -284,10 +284,10 @@ impl Ring {
         })
     }
 
-    /// Takes completions, without using them, until every operation has ended; all must have been cancelled.
+    /// Discards completions until every operation has ended; all must have been cancelled.
     ///
-    /// Should the kernel not end one, that is left to the closing of the ring: it cancels operations, and touches their
-    /// memory only from calls of this thread.
+    /// An operation that the kernel does not end is left to the close of the ring, which cancels it; the kernel
+    /// accesses the memory of operations only within calls of this thread.
     pub(crate) fn drain(&mut self) {
         let mut idle = 0;
         while self.outstanding > 0 && idle < IDLE_ROUNDS {
@@ -301,8 +301,8 @@ impl Ring {
     }
 }
 
-/// A wait that ended without a completion is no failure: the time passed, a signal came, or completions must be taken
-/// before more can be submitted.
+/// A wait that ended without a completion is not a failure: it timed out, a signal arrived, or completions must be
+/// taken before more can be submitted.
 fn endured(entered: io::Result<usize>) -> io::Result<()> {
     match entered.map_err(|error| (error.raw_os_error(), error)) {
         Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) | Ok(_) => Ok(()),
@@ -310,7 +310,7 @@ fn endured(entered: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// Receive memory that the kernel picks buffers from, each given back after it was lent.
+/// Receive memory from which the kernel selects buffers; each is returned after it was lent.
 pub(crate) struct BufferRing {
     entries: Pages,
     memory: Pages,
@@ -319,7 +319,7 @@ pub(crate) struct BufferRing {
     count: u16,
     group: u16,
     tail: u16,
-    /// What every multishot receive asks for: the peer's address, and control messages.
+    /// What every multishot receive requests: the peer's address, and control messages.
     template: Box<libc::msghdr>,
 }
 
@@ -328,8 +328,8 @@ impl BufferRing {
     pub(crate) const DATAGRAMS: u16 = 0;
     pub(crate) const STREAMS: u16 = 1;
 
-    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`. Receives of messages take addresses of
-    /// `address_bytes` and control messages of `control_bytes` with them.
+    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`. Message receives also store an address
+    /// of `address_bytes` and control messages of `control_bytes`.
     pub(crate) fn new(
         ring: &Ring,
         group: u16,
@@ -342,8 +342,8 @@ impl BufferRing {
         let mut template = Box::new(empty_header());
         template.msg_namelen = address_bytes as libc::socklen_t;
         template.msg_controllen = control_bytes as _;
-        // SAFETY: the entries are page-aligned, zeroed, long enough for `count`, and live beside the ring in the engine,
-        // whose `Drop` ends all operations before either goes.
+        // SAFETY: the entries are page-aligned, zeroed, large enough for `count`, and live beside the ring in the
+        // engine, whose `Drop` ends all operations before either is freed.
         unsafe {
             ring.ring
                 .submitter()
@@ -359,7 +359,7 @@ impl BufferRing {
             tail: 0,
             template,
         };
-        (0..count).for_each(|buffer| buffers.give(buffer));
+        (0..count).for_each(|buffer| buffers.recycle(buffer));
         buffers.publish();
         Ok(buffers)
     }
@@ -368,24 +368,24 @@ impl BufferRing {
         &self.memory
     }
 
-    /// Where a buffer starts in the memory.
+    /// The offset of a buffer in the memory.
     pub(crate) fn offset(&self, buffer: u16) -> usize {
         usize::from(buffer) * self.stride
     }
 
-    /// The first bytes of a buffer, as many as the kernel says that it filled.
+    /// The first `length` bytes of a buffer, as filled by the kernel.
     pub(crate) fn filled(&self, buffer: u16, length: i32) -> &[u8] {
         let start = self.offset(buffer);
         self.memory.bytes(start..start + length.max(0) as usize)
     }
 
-    /// Gives a buffer back; the kernel sees it after [`BufferRing::publish`].
-    pub(crate) fn give(&mut self, buffer: u16) {
+    /// Returns a buffer; the kernel sees it after [`BufferRing::publish`].
+    pub(crate) fn recycle(&mut self, buffer: u16) {
         let index = usize::from(self.tail & (self.count - 1));
         let address = self.memory.pointer(self.offset(buffer)) as u64;
         let entry: *mut BufRingEntry = self.entries.pointer(index * size_of::<BufRingEntry>()).cast();
-        // SAFETY: the pointer names an entry of the mapping, aligned as the mapping is; the kernel reads entries only
-        // before the published tail, and this one is not.
+        // SAFETY: the pointer is to an entry inside the mapping, and aligned because the mapping is; the kernel reads
+        // only entries before the published tail, and this one is not before it.
         let entry = unsafe { &mut *entry };
         entry.set_addr(address);
         entry.set_len(self.buffer_bytes);
@@ -393,10 +393,10 @@ impl BufferRing {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Shows the kernel the buffers given back.
+    /// Makes the returned buffers visible to the kernel.
     pub(crate) fn publish(&mut self) {
         let base: *const BufRingEntry = self.entries.pointer(0).cast();
-        // SAFETY: the base is the first entry of the registered ring. Its tail is a 16-bit word, aligned, which this
+        // SAFETY: the base is the first entry of the registered ring. Its tail is an aligned 16-bit word that only this
         // process writes and the kernel reads.
         let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(base).cast_mut()) };
         tail.store(self.tail, Ordering::Release);

@@ -1,5 +1,6 @@
-//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. What is queued goes
-//! with the next submission (`sending.rs`); files and what lies in several pieces are sent as by the engine over epoll.
+//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. Queued bytes
+//! are sent with the next submission (`sending.rs`); files and queues of several pieces are sent like by the engine
+//! over epoll.
 
 mod sending;
 
@@ -22,36 +23,35 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The buffers that connections receive into: so many of at most so many bytes. Large ones are worth little: what does
-/// not fit one comes in the next, and all of them together should stay in the second-level cache.
+/// Number and maximum size of the buffers that connections receive into. Larger ones gain little: data that does not
+/// fit one continues in the next, and all of them together should fit the second-level cache.
 const BUFFERS: u16 = 128;
 const LARGEST_BUFFER: usize = 16_384;
 
-/// What the operation of a stream was, in bits 56 to 61 of its user data. Below it stand 24 bits of the generation, so that
-/// what completes late is not taken for the next tenant's, and the slot.
+/// The kind of a stream's operation, in bits 56 to 61 of its user data. The lower bits hold the slot and 24 bits of its
+/// generation, so that a late completion is not attributed to the slot's next stream.
 const RECEIVE: u64 = 1 << 56;
 const ROOM: u64 = 2 << 56;
 const ACCEPT: u64 = 3 << 56;
 const CONNECT: u64 = 4 << 56;
-const SEND: u64 = super::ring::TOLD_WHEN_FAILED;
+const SEND: u64 = super::ring::COMPLETES_ON_FAILURE;
 const KINDS: u64 = 0x3f << 56;
 const GENERATION: u64 = 0xff_ffff;
 
 pub(super) struct Connections {
     buffers: BufferRing,
-    /// What the kernel holds of each slot.
+    /// The operations that the kernel holds for each slot.
     states: PerSlot<State>,
     /// Completed and not handled yet.
     arrived: VecDeque<Arrived>,
     sending: Sending,
-    /// What was received for connections that had been turned off meanwhile, by slot, in order: copies, so that they hold
-    /// no buffer that others need.
+    /// Data received after receiving was turned off, by slot, in order. Copies, so that they occupy no shared buffer.
     late: HashMap<u32, VecDeque<Arrived>>,
-    /// Something was cancelled that is not submitted yet.
+    /// A cancellation is queued but not submitted.
     cancelled: bool,
 }
 
-/// A completion, and what it brought where that is a copy.
+/// A completion, and a copy of its data if it was kept for later.
 #[derive(Debug)]
 struct Arrived {
     completion: Completion,
@@ -62,13 +62,13 @@ struct Arrived {
 struct State {
     /// A multishot receive or accept is in the kernel.
     armed: bool,
-    /// Its cancellation is, too.
+    /// The cancellation of that operation is in the kernel.
     cancelling: bool,
-    /// A look-out for room to send is in the kernel.
+    /// A poll for room to send is in the kernel.
     awaiting: bool,
-    /// What it has queued is in the ring, and no more may follow before that is settled.
+    /// Its queue is in the ring; no more may be sent before that is settled.
     sending: bool,
-    /// A look-out for the end of an attempt to connect is in the kernel.
+    /// A poll for the end of a connection attempt is in the kernel.
     connecting: bool,
 }
 
@@ -89,17 +89,17 @@ impl Connections {
         self.buffers.memory()
     }
 
-    /// How many slots the kernel may hold something of.
+    /// The number of slots that may have operations in the kernel.
     pub(super) fn slots(&self) -> u32 {
         self.states.len()
     }
 
-    /// Whether there is something to do at once, so that nothing should be waited for.
+    /// Whether there is work that must not wait.
     pub(super) fn has_work(&self) -> bool {
         !self.arrived.is_empty() || self.sending.is_awaited()
     }
 
-    /// Notes a completion, to be handled by a visit.
+    /// Queues a completion for the next visit.
     pub(super) fn completed(&mut self, completion: Completion) {
         if completion.user_data & KINDS == SEND {
             return self.sending.refused(completion);
@@ -110,7 +110,7 @@ impl Connections {
         });
     }
 
-    /// A multishot operation has ended unless more completions of it follow: it is armed again if that is still wanted.
+    /// Handles the end of a multishot operation: one without further completions is rearmed if still wanted.
     fn note_end(&mut self, ops: &mut Ops, slot: u32, completion: &Completion) {
         if !completion.more {
             let state = self.states.at(slot);
@@ -119,14 +119,14 @@ impl Connections {
         }
     }
 
-    /// Keeps what came for a connection that does not receive now.
+    /// Keeps data that arrived for a connection that does not receive now.
     fn keep_for_later(&mut self, slot: u32, arrived: Arrived) {
         let completion = arrived.completion;
         let copy = arrived.copy.or_else(|| {
             let bytes = self.buffers.filled(completion.buffer?, completion.result);
             Some(bytes.into())
         });
-        // Its buffer is given back, and its end was noted, by now.
+        // Its buffer is returned by the caller, and its end was already noted.
         let completion = Completion {
             buffer: None,
             more: true,
@@ -149,7 +149,7 @@ impl Completions {
         let bytes = match (completion.result, &arrived.copy, completion.buffer) {
             (_, Some(copy), _) => copy,
             (length, None, Some(buffer)) if length > 0 => self.connections.buffers.filled(buffer, length),
-            // Out of buffers: armed again when some were given back. Cancelled: as was asked.
+            // Out of buffers: rearmed when some were returned. Cancelled: on request.
             (error, ..) if error == -libc::ENOBUFS || error == -libc::ECANCELED => return,
             (error, ..) if error < 0 => return end(self, ops, slot, Cause::from_errno(-error)),
             _ => {
@@ -177,7 +177,7 @@ impl Completions {
         on: &mut impl Handler,
     ) {
         let listener = ops.streams.id(slot);
-        // A connection taken for a listener that has been closed meanwhile is closed by being dropped.
+        // If the listener has been closed meanwhile, dropping the connection closes it.
         let connection = self.ring.accepted(completion);
         if !ops.streams.is_current(listener) || completion.user_data != user_data(ACCEPT, listener) {
             return;
@@ -210,7 +210,7 @@ impl StreamDriver for Completions {
         if stream.phase == Phase::Open {
             ops.streams.note_change(slot);
         } else if let Some(connection) = stream.descriptor() {
-            // What waits in the kernel from here on is to wait there, not to fail.
+            // Operations in the kernel must wait there instead of failing with EAGAIN.
             stream::set_blocking(connection, true)?;
             state.connecting = true;
             let user_data = user_data(CONNECT, ops.streams.id(slot));
@@ -235,7 +235,7 @@ impl StreamDriver for Completions {
             late.into_iter().rev().for_each(|late| arrived.push_front(late));
         }
         let state = states.at(slot);
-        if state.sending && (stream.closing || stream.ending || stream.tell_drained) {
+        if state.sending && (stream.closing || stream.ending || stream.notify_drained) {
             sending.await_end();
         }
         let listens = stream.phase == Phase::Listening;
@@ -257,7 +257,7 @@ impl StreamDriver for Completions {
         Ok(())
     }
 
-    /// Submits cancellations before anything is sent, so that an answer to it is not received by what was turned off.
+    /// Submits cancellations before any send, so that a receive that was turned off does not receive the response.
     fn changes_applied(&mut self) {
         if std::mem::take(&mut self.connections.cancelled) {
             self.ring.submit_now();
@@ -281,13 +281,13 @@ impl StreamDriver for Completions {
         self.connections.states.at(slot).armed
     }
 
-    /// As long as the kernel holds an operation, a closed descriptor is not closed for the peer.
+    /// Cancels the operations: while the kernel holds one, closing the descriptor does not close the connection.
     fn release(&mut self, ops: &mut Ops, slot: u32) {
         let id = ops.streams.id(slot);
         self.connections.late.remove(&slot);
         let state = std::mem::take(self.connections.states.at(slot));
         if state.sending {
-            // Its descriptor may be another's as soon as it is closed.
+            // Once the descriptor is closed, its number may be reused.
             self.ring.submit_all();
         }
         let kind = match ops.streams.at(slot).phase {
@@ -327,7 +327,7 @@ impl StreamDriver for Completions {
             _ => {}
         }
         if let Some(buffer) = completion.buffer.filter(|_| kind == RECEIVE) {
-            self.connections.buffers.give(buffer);
+            self.connections.buffers.recycle(buffer);
             self.connections.buffers.publish();
         }
         true

@@ -1,4 +1,4 @@
-//! Which engine of a simulated network goes on, and when the clock moves.
+//! The scheduler of a simulated network: which engine continues, and when the clock advances.
 
 use super::State;
 use crate::engine::wake::Waker;
@@ -6,15 +6,15 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::thread::ThreadId;
 
-/// One engine, or the place of one to come.
+/// One engine, or a reserved slot for one.
 #[derive(Default)]
 pub(in crate::engine::simulated) struct Seat {
     pub(in crate::engine::simulated) thread: Option<ThreadId>,
     pub(in crate::engine::simulated) waker: Option<Waker>,
     pub(in crate::engine::simulated) started: bool,
-    /// Until when it waits; none while it goes on.
+    /// The end of its wait; none while it runs.
     pub(in crate::engine::simulated) parked: Option<Time>,
-    /// Datagram sockets, and streams, with news for it, in the order in which they came.
+    /// Datagram sockets and streams with events for it, in order of arrival.
     pub(super) ready: [VecDeque<usize>; 2],
     gone: bool,
 }
@@ -34,7 +34,7 @@ impl State {
         self.seats[place].ready = Default::default();
     }
 
-    /// Whether a seat has something to do before its deadline.
+    /// Whether a seat has events or a wake to handle before its deadline.
     pub(in crate::engine::simulated) fn has_something(&self, place: usize) -> bool {
         let seat = &self.seats[place];
         seat.ready.iter().any(|ready| !ready.is_empty()) || seat.waker.as_ref().is_some_and(Waker::is_woken)
@@ -44,15 +44,15 @@ impl State {
         self.present().all(|seat| seat.parked.is_some())
     }
 
-    /// Whether an engine of a thread goes on.
+    /// Whether an engine of a thread runs.
     pub(in crate::engine::simulated) fn runs_on(&self, thread: ThreadId) -> bool {
         self.present()
             .any(|seat| seat.thread == Some(thread) && seat.parked.is_none())
     }
 
-    /// Lets one engine go on, all being parked: the next in turn that has something to do, after moving the clock to when
-    /// one has. When nothing will ever happen, the seat that asks goes on, so that its owner can decide.
-    pub(in crate::engine::simulated) fn schedule(&mut self, asks: usize) {
+    /// Resumes one engine while all are parked: the next in turn that has work, after advancing the clock to when one
+    /// has. If nothing will ever happen, the seat `caller` resumes, so that its owner can decide.
+    pub(in crate::engine::simulated) fn schedule(&mut self, caller: usize) {
         loop {
             self.settle();
             let due = |place: &usize| {
@@ -71,7 +71,7 @@ impl State {
             match deadlines.chain(arrivals).min() {
                 Some(next) if next != Time::NEVER => self.now = next,
                 _ => {
-                    self.seats[asks].parked = None;
+                    self.seats[caller].parked = None;
                     return;
                 }
             }

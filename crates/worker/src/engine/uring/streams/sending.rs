@@ -1,8 +1,8 @@
-//! Sending through the ring: what a connection has queued, in one piece, goes to the kernel with the submission that the turn
-//! makes anyhow. It takes what it has room for there and then, and says nothing when that was all.
+//! Sends through the ring: a queue of one piece goes to the kernel with the turn's regular submission. The kernel
+//! accepts as much as it has room for during the submission, and posts no completion if that was everything.
 //!
-//! So memory is lent for no longer than to the next submission, and of two sends of one connection never more than one is
-//! under way, as the second could find the room that the first did not.
+//! Memory is therefore lent only until the next submission. A connection has at most one send in the ring, because a
+//! second one could find the room that the first did not, which would reorder bytes.
 
 use super::super::Completions;
 use super::super::ring::Completion;
@@ -14,19 +14,19 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The most bytes sent so: of more the copying outweighs a system call, and the kernel would take only a part.
+/// The maximum size of such a send: beyond it copying outweighs a system call, and the kernel would accept only a part.
 const MOST_BYTES: usize = 65_536;
 
 const INTERRUPTED: i32 = -libc::EINTR;
 
-/// What is under way.
+/// The sends in the ring.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
-    /// What went into the ring, in order.
+    /// The sends queued in the ring, in order.
     queued: Vec<Queued>,
-    /// What the kernel said to those that it did not take whole, by user data.
+    /// The results of partial and failed sends, by user data.
     refused: HashMap<u64, i32>,
-    /// Whether something is to follow the end of one of them.
+    /// Whether an action waits for the end of one of them.
     awaited: bool,
 }
 
@@ -37,7 +37,8 @@ struct Queued {
 }
 
 impl Sending {
-    /// Whether an action waits for the end of a send; a successful send posts no completion.
+    /// Whether an action waits for the end of a send. A successful send posts no completion, so the engine must not
+    /// wait.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited
     }
@@ -46,14 +47,15 @@ impl Sending {
         self.awaited = true;
     }
 
-    /// Notes a send that was not taken whole.
+    /// Records a partial or failed send.
     pub(super) fn refused(&mut self, completion: Completion) {
         self.refused.insert(completion.user_data, completion.result);
     }
 }
 
 impl Completions {
-    /// Puts what a connection has queued into the ring, where it can go so; says whether it could.
+    /// Puts a connection's queue into the ring if it is one piece of stable memory and small enough; returns whether it
+    /// did.
     pub(super) fn send_whole(&mut self, ops: &mut Ops, slot: u32) -> bool {
         let id = ops.streams.id(slot);
         let stream = ops.streams.at(slot);
@@ -66,7 +68,7 @@ impl Completions {
             .send(connection.as_raw_fd(), &bytes, user_data(SEND, id));
         let bytes = bytes.bytes().len() as u32;
         let sending = &mut self.connections.sending;
-        if stream.closing || stream.ending || stream.tell_drained {
+        if stream.closing || stream.ending || stream.notify_drained {
             sending.await_end();
         }
         ops.outgoing.hold();
@@ -75,7 +77,7 @@ impl Completions {
         true
     }
 
-    /// Accounts for what was sent, once the kernel has all that was queued.
+    /// Accounts for the sends, once the kernel has all queued operations.
     pub(in crate::engine::uring) fn settle(&mut self, ops: &mut Ops) {
         if self.connections.sending.queued.is_empty() || !self.ring.is_submitted() {
             return;
@@ -88,7 +90,7 @@ impl Completions {
                 self.settle_one(ops, &sent);
             }
         }
-        // Nothing is sent while this settles: the list's memory is kept for the next time.
+        // Nothing is sent meanwhile, so the list is still empty: its allocation is reused.
         self.connections.sending.queued = queued;
         self.connections.sending.refused.clear();
     }
@@ -101,7 +103,7 @@ impl Completions {
             true => None,
             false => refusals.remove(&user_data(SEND, sent.id)),
         };
-        // Aborted meanwhile, it has nothing queued any more.
+        // If it was aborted meanwhile, its queue is empty.
         let queued = ops.streams.at(slot).queue.bytes;
         let bytes = result
             .map_or(u64::from(sent.bytes), |result| result.max(0) as u64)
@@ -109,7 +111,7 @@ impl Completions {
         let whole = taken(ops, slot, bytes);
         let outcome = match result {
             _ if whole => FlushedStream::All,
-            // More was queued behind it, or it is tried again.
+            // More was queued after it, or it is retried.
             None | Some(INTERRUPTED) => return ops.streams.note_waiting(slot),
             Some(result) if result >= 0 => refused(ops, slot, &io::ErrorKind::WouldBlock.into()),
             Some(result) => refused(ops, slot, &io::Error::from_raw_os_error(-result)),

@@ -1,12 +1,12 @@
-//! Text report of an HTTP run, and its metrics.
+//! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
-use super::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
-use crate::report::{finish, number, percentile, times};
+use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
+use crate::report::{by_generator, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Better, Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Caveat, Page, Section};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::Table;
 
 /// Share of the run above which time spent waiting for a CPU is reported.
 const WORTH_REPORTING: f64 = 0.01;
@@ -14,7 +14,7 @@ const WORTH_REPORTING: f64 = 0.01;
 /// Smallest number of connections for which memory is reported: for fewer, the memory of the process dominates.
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
-impl Measurement for HttpLoaded {
+impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
     const METRICS: &'static [Metric<Self>] = &[
         Metric::higher(
             "rate",
@@ -23,16 +23,12 @@ impl Measurement for HttpLoaded {
             "successful requests per second",
             |run| Some(Sample::Number(run.requests_per_second)),
         ),
-        Metric::lower("p50", "p50", Show::Nanoseconds, "median latency", |run| {
-            percentile(run.counts.latency.as_ref(), |summary| summary.p50_ns)
+        time("p50", "p50", "median latency", |run| {
+            percentile(run.counts.latency, |times| times.p50_ns)
         }),
-        Metric::lower(
-            "p99",
-            "p99",
-            Show::Nanoseconds,
-            "99th percentile latency",
-            |run| percentile(run.counts.latency.as_ref(), |summary| summary.p99_ns),
-        ),
+        time("p99", "p99", "99th percentile latency", |run| {
+            percentile(run.counts.latency, |times| times.p99_ns)
+        }),
         Metric::lower(
             "failed",
             "failed",
@@ -43,39 +39,26 @@ impl Measurement for HttpLoaded {
                 (begun > 0).then(|| Sample::Number(failed as f64 / begun as f64))
             },
         ),
-        Metric::lower(
-            "p90",
-            "p90",
-            Show::Nanoseconds,
-            "90th percentile latency",
-            |run| percentile(run.counts.latency.as_ref(), |summary| summary.p90_ns),
-        ),
-        Metric::lower(
-            "p999",
-            "p99.9",
-            Show::Nanoseconds,
-            "99.9th percentile latency",
-            |run| percentile(run.counts.latency.as_ref(), |summary| summary.p999_ns),
-        ),
-        Metric::lower("max", "longest", Show::Nanoseconds, "longest latency", |run| {
-            percentile(run.counts.latency.as_ref(), |summary| summary.max_ns)
+        time("p90", "p90", "90th percentile latency", |run| {
+            percentile(run.counts.latency, |times| times.p90_ns)
         }),
-        Metric::lower("mean", "mean", Show::Nanoseconds, "mean latency", |run| {
+        time("p999", "p99.9", "99.9th percentile latency", |run| {
+            percentile(run.counts.latency, |times| times.p999_ns)
+        }),
+        time("max", "longest", "longest latency", |run| {
+            percentile(run.counts.latency, |times| times.max_ns)
+        }),
+        time("mean", "mean", "mean latency", |run| {
             run.counts.latency.map(|summary| Sample::Number(summary.mean_ns))
         }),
-        Metric::lower(
-            "lag_p99",
-            "lag p99",
-            Show::Nanoseconds,
-            "99th percentile schedule lag",
-            |run| percentile(run.counts.schedule_lag.as_ref(), |summary| summary.p99_ns),
-        ),
-        Metric::lower(
+        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
+            percentile(run.counts.schedule_lag, |times| times.p99_ns)
+        }),
+        time(
             "handshake_p99",
             "handshake p99",
-            Show::Nanoseconds,
             "99th percentile duration of TLS handshakes",
-            |run| percentile(run.counts.handshake.as_ref(), |summary| summary.p99_ns),
+            |run| percentile(run.counts.handshake, |times| times.p99_ns),
         ),
         Metric::higher(
             "resumed",
@@ -118,40 +101,32 @@ impl Measurement for HttpLoaded {
     fn described(&self) -> Page {
         let target = self.plan.pools.first();
         let target = target.map_or_else(String::new, |pool| pool.target.to_string());
-        let mut page = Page {
-            subject: "HTTP load".to_owned(),
-            headline: format!(
-                "{} requests to {target}",
-                quantity::rate(self.requests_per_second)
-            ),
-            ..Page::default()
-        };
-        page.caveats = self.notes.iter().cloned().map(Caveat::from).collect();
-        if self.counts.tls.as_ref().is_some_and(|tls| !tls.verified) {
-            let unverified = "TLS certificates were not verified (insecure)";
-            page.caveats.push(Caveat::from(unverified.to_owned()));
-        }
         let section = Section::new("")
             .notes(self.opening(&target))
             .table(self.requests())
             .notes(connections(&self.counts.connections))
             .notes(self.counts.tls.iter().flat_map(tls))
-            .notes(times("latency", self.counts.latency.as_ref()))
-            .notes(times("connect", self.counts.connect.as_ref()))
-            .notes(times("handshake", self.counts.handshake.as_ref()))
-            .notes(times("schedule lag", self.counts.schedule_lag.as_ref()))
+            .notes(times("latency", self.counts.latency))
+            .notes(times("connect", self.counts.connect))
+            .notes(times("handshake", self.counts.handshake))
+            .notes(times("schedule lag", self.counts.schedule_lag))
             .notes(self.cost());
         let noted = |section: Section, note: &String| section.text_note("", format!("note: {note}"));
         let section = self.notes.iter().fold(section, noted);
-        let limited = self
-            .limited_by
-            .as_ref()
-            .map(|why| format!("limited by the generator: {why}"));
-        finish(page, section, limited)
+        let limited = self.limited_by.as_deref().map(by_generator);
+        let rate = quantity::rate(self.requests_per_second);
+        let headline = format!("{rate} requests to {target}");
+        let subject = format!("{} load", P::NAME.to_uppercase());
+        let mut page = page(&subject, headline, section, limited);
+        let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
+        let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
+        let caveats = self.notes.iter().cloned().chain(unverified).map(Caveat::from);
+        page.caveats.splice(0..0, caveats);
+        page
     }
 }
 
-impl HttpLoaded {
+impl<P> StreamLoaded<P> {
     fn opening(&self, target: &str) -> [String; 2] {
         let opened = self.counts.connections.opened - self.counts.connections.opened_again;
         let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);
@@ -170,25 +145,9 @@ impl HttpLoaded {
 
     fn requests(&self) -> Table {
         let counts = &self.counts.requests;
-        let mut table = Table::new(vec![
-            Column::left("requests"),
-            Column::right("count"),
-            Column::right("a second"),
-        ]);
-        let mut row = |name: &str, count: u64| {
-            let rate = count as f64 / self.running_s.max(f64::MIN_POSITIVE);
-            table.row([
-                Cell::from(name),
-                Cell::count(count),
-                Cell::shown(Some(rate), quantity::rate),
-            ]);
-        };
-        row("ok", counts.ok);
-        row("failed", counts.failed);
-        for (failure, count) in counts.by_cause.occurred() {
-            row(&format!("  {}", failure.name().replace('_', " ")), count);
-        }
-        for (name, count) in [
+        let causes = counts.by_cause.occurred();
+        let causes = causes.map(|(failure, count)| (format!("  {}", failure.words()), count));
+        let others = [
             ("aborted", counts.aborted),
             ("unfinished", counts.unfinished),
             ("on schedule, unsent", counts.unsent),
@@ -196,12 +155,10 @@ impl HttpLoaded {
             ("body sent on 100 Continue", counts.continued),
             ("body not sent, answered before", counts.body_refused),
             ("body sent unasked after a while", counts.continue_timeouts),
-        ] {
-            if count > 0 {
-                row(name, count);
-            }
-        }
-        table
+        ];
+        let others = others.map(|(name, count)| (name.to_owned(), count));
+        let always = [("ok", counts.ok), ("failed", counts.failed)];
+        rates("requests", self.running_s, &always, causes.chain(others))
     }
 
     /// Bytes transferred, and the cost to the generator.
@@ -249,7 +206,7 @@ fn connections(counts: &ConnectionCounts) -> Vec<String> {
         "connections: {open} open at the end, {again} opened again, {closed} closed by the server, {reset} reset by it"
     )];
     let failed: Vec<String> = (counts.failed.occurred())
-        .map(|(failure, count)| format!("{} {}", quantity::count(count), failure.name().replace('_', " ")))
+        .map(|(failure, count)| format!("{} {}", quantity::count(count), failure.words()))
         .collect();
     if !failed.is_empty() {
         lines.push(format!("not opened: {}", failed.join(", ")));

@@ -1,0 +1,73 @@
+//! Generators of requests over streams in the foreground, for any protocol: errors, the live view, the verdict.
+
+use super::live::{Growing, Shown, View};
+use super::sources;
+use crate::outcome::{Outcome, usage};
+use corelane_load::{StreamLoad, StreamLoadError, StreamLoaded, StreamProtocol, TlsLoadError};
+use corelane_measure::quantity;
+
+impl<P: StreamProtocol> Shown for StreamLoad<P> {
+    /// Planning errors become usage errors that name the argument at fault.
+    fn refused(error: StreamLoadError) -> anyhow::Error {
+        let flag = match &error {
+            StreamLoadError::Source(error) => return sources::refuse(error),
+            StreamLoadError::Scenario(_) => "--scenario",
+            StreamLoadError::Request(_) => "--method, --header",
+            StreamLoadError::Body { .. } => "--body-file",
+            StreamLoadError::Tls(TlsLoadError::Name(_)) => "URL, --header",
+            StreamLoadError::Tls(_) => "--ca",
+            StreamLoadError::NoConnections => "--connections",
+            StreamLoadError::Host { .. } => "URL",
+            StreamLoadError::Crew(_) => return error.into(),
+        };
+        usage(flag, error)
+    }
+
+    fn note(loaded: &mut StreamLoaded<P>, notes: Vec<String>) {
+        loaded.notes.extend(notes);
+    }
+
+    /// A run without a successful request has failed.
+    fn verdict(loaded: &StreamLoaded<P>) -> Outcome {
+        if loaded.counts.requests.ok > 0 {
+            return Ok(());
+        }
+        let why = loaded.limited_by.as_deref().unwrap_or("see the causes above");
+        anyhow::bail!("no request succeeded: {why}")
+    }
+
+    fn view(&mut self) -> Option<View> {
+        let (progress, plan) = (self.progress(), self.plan());
+        let [open, connections] = [progress.open, plan.connections() as u64].map(quantity::count);
+        let (stage, left) = match self.phase() {
+            _ if progress.draining => ("draining: waiting for outstanding responses".to_owned(), None),
+            Some((place, left)) => {
+                let phase = &plan.phases[place];
+                (
+                    format!("{} ({} of {})", phase.name, place + 1, plan.phases.len()),
+                    left,
+                )
+            }
+            None if progress.opening => ("connecting".to_owned(), None),
+            None => ("ending".to_owned(), None),
+        };
+        let growing = match progress.opening {
+            true => vec![Growing::events("opened", progress.open)],
+            false => {
+                let failed = Growing::events("failed", progress.failed);
+                let answered = [Growing::events("answered", progress.ok)];
+                let received = [Growing::bytes("received", progress.received_bytes)];
+                let failed = (failed.count > 0).then_some(failed);
+                answered.into_iter().chain(failed).chain(received).collect()
+            }
+        };
+        Some(View {
+            stage,
+            left,
+            growing,
+            facts: vec![format!("{open} of {connections} connections open")],
+            measured: "latency",
+            seen: self.seen(),
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! State that one thread writes and another reads, and counts by name for documents.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks state whose every update is complete in itself, so that a panic of another thread leaves it valid.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Non-zero counts, by name.
+pub(crate) fn named<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
+    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+    counted.map(|(name, count)| (name.to_owned(), count)).collect()
+}
