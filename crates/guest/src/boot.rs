@@ -42,10 +42,8 @@ pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestEr
     plan.check()?;
     let started = Instant::now();
     let image = image::build(plan, parts)?;
-    let mut emulator = Emulator::start(plan, parts, image).map_err(|cause| GuestError::Emulator {
-        program: parts.qemu.clone(),
-        cause,
-    })?;
+    let mut emulator = Emulator::start(plan, parts, image)
+        .map_err(|cause| GuestError::Failed(format!("{}: {cause}", parts.qemu.display())))?;
     let ended = emulator.wait(started + plan.limit);
     // The output of both serial ports is complete: the emulator has ended.
     let [output, console] = [&emulator.output, &emulator.console].map(|port| port.recv().unwrap_or_default());
@@ -63,11 +61,10 @@ pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestEr
             console,
             took: started.elapsed(),
         }),
-        (Some(status), None) => Err(GuestError::Ended {
-            status,
-            output,
-            console: console_end,
-        }),
+        (Some(status), None) => Err(GuestError::Failed(format!(
+            "the guest ended before its command did ({status}); it had printed:\n{output}\nand on the \
+             console:\n{console_end}"
+        ))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of preparing and running a guest.
 
-use std::io;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -19,35 +19,6 @@ pub enum GuestError {
         mend: &'static str,
     },
 
-    /// The plan describes an impossible machine.
-    #[error("the plan asks for {what}: {mend}")]
-    Plan {
-        /// The impossible value.
-        what: String,
-        /// The accepted values.
-        mend: &'static str,
-    },
-
-    /// A file for the guest could not be read, or the image could not be written.
-    #[error("cannot put {} into the guest: {cause}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// The system error.
-        #[source]
-        cause: io::Error,
-    },
-
-    /// The emulator could not be started or read.
-    #[error("{}: {cause}", program.display())]
-    Emulator {
-        /// The program.
-        program: PathBuf,
-        /// The system error.
-        #[source]
-        cause: io::Error,
-    },
-
     /// The command did not end within the limit.
     #[error(
         "the guest's command had not ended after {limit:?}; it had printed:\n{output}\nand on the console:\n{console}"
@@ -61,25 +32,16 @@ pub enum GuestError {
         console: String,
     },
 
-    /// The emulator ended without the command's status.
-    #[error(
-        "the guest ended before its command did ({status}); it had printed:\n{output}\nand on the console:\n{console}"
-    )]
-    Ended {
-        /// The emulator's exit status.
-        status: String,
-        /// The command's output.
-        output: String,
-        /// The end of the kernel's console and of the emulator's messages.
-        console: String,
-    },
+    /// Any other failure, as one sentence: an impossible plan, an unreadable file, an emulator that failed.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl GuestError {
-    /// A [`GuestError::File`] of this file.
-    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        |cause| GuestError::File { path, cause }
+    /// The error of a file for the guest, or of the image.
+    pub(crate) fn file<E: Display>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
+        let path = path.display().to_string();
+        move |cause| GuestError::Failed(format!("cannot put {path} into the guest: {cause}"))
     }
 }
 

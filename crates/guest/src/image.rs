@@ -35,7 +35,7 @@ poweroff -f
 
 /// Writes the image into a memory file, so nothing is left on disk.
 pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestError> {
-    let fail = |cause| GuestError::file(Path::new("the image"))(cause);
+    let fail = |cause: io::Error| GuestError::file(Path::new("the image"))(cause);
     let memory = memfd_create("corelane-guest", MFdFlags::MFD_CLOEXEC).map_err(|errno| fail(errno.into()))?;
     let mut archive = Archive::new(BufWriter::new(File::from(memory)));
     for directory in ["proc", "sys", "dev", "tmp"] {

@@ -1,5 +1,6 @@
 //! Errors of reading the machine's state. Each message names the file, device or limit at fault.
 
+use std::fmt::Display;
 use std::io;
 
 use nix::errno::Errno;
@@ -18,17 +19,6 @@ pub enum HostError {
         cause: io::Error,
     },
 
-    /// A file was read and does not look as documented.
-    #[error("{place} reads {found:?}, expected {expected}: this kernel writes it differently")]
-    Format {
-        /// The file or the line of it.
-        place: String,
-        /// What the documentation promises.
-        expected: &'static str,
-        /// The text found, shortened.
-        found: String,
-    },
-
     /// A counter file has no line for the requested item.
     #[error("{place} has no {what}: check the name, and that the caller is in the right network namespace")]
     Missing {
@@ -36,42 +26,6 @@ pub enum HostError {
         place: &'static str,
         /// The device, protocol or CPU looked for.
         what: String,
-    },
-
-    /// A thread may not run on the CPU asked for.
-    #[error(
-        "cannot pin this thread to CPU {cpu}: {cause}; choose one of the CPUs that `cpus::allowed` names"
-    )]
-    Pin {
-        /// The CPU asked for.
-        cpu: u32,
-        /// The kernel's error: `EINVAL` for a CPU that is offline, absent or outside the affinity or cpuset.
-        #[source]
-        cause: io::Error,
-    },
-
-    /// The state of a process could not be read.
-    #[error("cannot read the {what} of process {process}: {cause}")]
-    Process {
-        /// The process.
-        process: u32,
-        /// Which fact.
-        what: &'static str,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-
-    /// A user namespace could not be entered.
-    #[error("cannot enter a user namespace while {step}: {cause}{hint}")]
-    UserNamespace {
-        /// Which of the steps failed.
-        step: &'static str,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-        /// The limit that forbids it, where one was found; empty or begins with "; ".
-        hint: String,
     },
 
     /// A netlink exchange failed.
@@ -84,28 +38,20 @@ pub enum HostError {
         cause: io::Error,
     },
 
-    /// A kernel setting could not be written.
-    #[error("cannot set {name} to {value}: {cause}")]
-    Setting {
-        /// The setting's dotted name.
-        name: String,
-        /// The value meant for it.
-        value: String,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
+    /// Anything else, as one sentence: a file that is not as documented, a CPU or setting that the kernel rejects, a
+    /// process whose state cannot be read.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl HostError {
-    /// A [`HostError::Format`] whose found text is cut to fit one line of a terminal.
-    pub(crate) fn format(place: impl Into<String>, expected: &'static str, found: &str) -> Self {
+    /// `place` does not read as documented; the text found is cut to fit one line of a terminal.
+    pub(crate) fn format(place: impl Display, expected: &str, found: &str) -> Self {
         const SHOWN: usize = 60;
-        HostError::Format {
-            place: place.into(),
-            expected,
-            found: found.chars().take(SHOWN).collect(),
-        }
+        let found: String = found.chars().take(SHOWN).collect();
+        HostError::Failed(format!(
+            "{place} reads {found:?}, expected {expected}: this kernel writes it differently"
+        ))
     }
 
     pub(crate) fn read(path: &str, cause: io::Error) -> Self {
@@ -118,12 +64,11 @@ impl HostError {
         HostError::Missing { place, what }
     }
 
-    /// A [`HostError::Process`] about the calling process.
-    pub(crate) fn own_process(what: &'static str) -> impl Fn(Errno) -> Self {
-        move |errno| HostError::Process {
-            process: std::process::id(),
-            what,
-            cause: errno.into(),
+    /// The state of a process cannot be read.
+    pub(crate) fn process(process: u32, what: &str) -> impl Fn(Errno) -> Self {
+        move |errno| {
+            let cause = io::Error::from(errno);
+            HostError::Failed(format!("cannot read the {what} of process {process}: {cause}"))
         }
     }
 
@@ -133,7 +78,6 @@ impl HostError {
     }
 
     pub(crate) fn setting(name: &str, value: &str) -> impl FnOnce(io::Error) -> Self {
-        let (name, value) = (name.to_owned(), value.to_owned());
-        |cause| HostError::Setting { name, value, cause }
+        move |cause| HostError::Failed(format!("cannot set {name} to {value}: {cause}"))
     }
 }

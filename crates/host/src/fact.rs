@@ -20,51 +20,40 @@ pub struct Fact<T> {
 }
 
 impl<T> Fact<T> {
-    fn without(source: impl Into<String>) -> Self {
+    pub(crate) fn known(value: T, source: impl Into<String>) -> Self {
         Self {
-            value: None,
+            value: Some(value),
             source: source.into(),
             absent_because: None,
             unknown_because: None,
         }
     }
 
-    pub(crate) fn known(value: T, source: impl Into<String>) -> Self {
-        let value = Some(value);
+    pub(crate) fn absent(because: impl Display, source: impl Into<String>) -> Self {
         Self {
-            value,
-            ..Self::without(source)
+            value: None,
+            source: source.into(),
+            absent_because: Some(because.to_string()),
+            unknown_because: None,
         }
     }
 
-    pub(crate) fn absent(because: impl Display, source: impl Into<String>) -> Self {
-        let absent_because = Some(because.to_string());
-        Self {
-            absent_because,
-            ..Self::without(source)
-        }
+    pub(crate) fn unsupported(source: impl Into<String>) -> Self {
+        Self::absent("not supported by the driver", source)
     }
 
     pub(crate) fn unknown(because: impl Display, source: impl Into<String>) -> Self {
-        let unknown_because = Some(because.to_string());
         Self {
-            unknown_because,
-            ..Self::without(source)
+            value: None,
+            source: source.into(),
+            absent_because: None,
+            unknown_because: Some(because.to_string()),
         }
     }
 
     pub(crate) fn of(result: Result<T, impl Display>, source: impl Into<String>) -> Self {
         match result {
             Ok(value) => Self::known(value, source),
-            Err(error) => Self::unknown(error, source),
-        }
-    }
-
-    /// `None` from a reader means that the driver does not support it.
-    pub(crate) fn read<E: Display>(result: Result<Option<T>, E>, source: impl Into<String>) -> Self {
-        match result {
-            Ok(Some(value)) => Self::known(value, source),
-            Ok(None) => Self::absent("not supported by the driver", source),
             Err(error) => Self::unknown(error, source),
         }
     }

@@ -9,10 +9,13 @@ use crate::HostError;
 ///
 /// # Errors
 ///
-/// [`HostError::Process`] if the kernel does not report the limit.
+/// [`HostError::Failed`] if the kernel does not report the limit.
 pub fn open_descriptors() -> Result<usize, HostError> {
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
-    let (soft, hard) = limits.map_err(HostError::own_process("limit of open descriptors"))?;
+    let (soft, hard) = limits.map_err(HostError::process(
+        std::process::id(),
+        "limit of open descriptors",
+    ))?;
     let raised = soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
     Ok(usize::try_from(if raised { hard } else { soft }).unwrap_or(usize::MAX))
 }

@@ -61,37 +61,28 @@ pub fn available_bytes() -> Result<u64, HostError> {
     Tree::machine().kibibytes(MEMINFO, "MemAvailable")
 }
 
-/// Why a memory policy is rejected.
+/// Why a memory policy is rejected: the text is not a policy, or it names a node that does not exist or may not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum MemoryPolicyError {
-    /// The text is not a known policy.
-    #[error("unknown memory policy {0:?}: use first-touch, local, interleave or node:N")]
-    Unknown(String),
-
-    /// It names a node without memory, or one that this process may not use.
-    #[error("node {node} does not exist or may not be used: the memory nodes are {}", list::format(.nodes))]
-    NoNode {
-        /// The requested node.
-        node: u32,
-        /// The existing nodes.
-        nodes: Vec<u32>,
-    },
-}
+#[error("{0}")]
+pub struct MemoryPolicyError(String);
 
 impl FromStr for MemoryPolicy {
     type Err = MemoryPolicyError;
 
     fn from_str(text: &str) -> Result<Self, MemoryPolicyError> {
-        let plain = [
-            MemoryPolicy::FirstTouch,
-            MemoryPolicy::Local,
-            MemoryPolicy::Interleave,
-        ];
-        let node = || Some(MemoryPolicy::Node(text.strip_prefix("node:")?.parse().ok()?));
-        let named = plain.into_iter().find(|policy| policy.to_string() == text);
-        named
-            .or_else(node)
-            .ok_or_else(|| MemoryPolicyError::Unknown(text.to_owned()))
+        let policy = match text {
+            "first-touch" => Some(MemoryPolicy::FirstTouch),
+            "local" => Some(MemoryPolicy::Local),
+            "interleave" => Some(MemoryPolicy::Interleave),
+            _ => text
+                .strip_prefix("node:")
+                .and_then(|node| Some(MemoryPolicy::Node(node.parse().ok()?))),
+        };
+        policy.ok_or_else(|| {
+            MemoryPolicyError(format!(
+                "unknown memory policy {text:?}: use first-touch, local, interleave or node:N"
+            ))
+        })
     }
 }
 
@@ -107,13 +98,13 @@ impl MemoryPolicy {
     /// Checks that `nodes` contains every node that the policy names.
     ///
     /// # Errors
-    /// [`MemoryPolicyError::NoNode`] with the existing nodes.
+    /// [`MemoryPolicyError`] with the existing nodes.
     pub fn check(self, nodes: &[u32]) -> Result<(), MemoryPolicyError> {
         match self {
-            MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError::NoNode {
-                node,
-                nodes: nodes.to_vec(),
-            }),
+            MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError(format!(
+                "node {node} does not exist or may not be used: the memory nodes are {}",
+                list::format(nodes)
+            ))),
             _ => Ok(()),
         }
     }
@@ -122,7 +113,7 @@ impl MemoryPolicy {
 /// The nodes that have memory and that the calling thread may use, ascending. Node 0 alone on a kernel without NUMA.
 ///
 /// # Errors
-/// [`HostError::Format`] where a file is not as documented in `Documentation/ABI/stable/sysfs-devices-node` or
+/// [`HostError::Failed`] where a file is not as documented in `Documentation/ABI/stable/sysfs-devices-node` or
 /// `proc_pid_status(5)`.
 pub fn nodes() -> Result<Vec<u32>, HostError> {
     nodes_in(&Tree::machine())

@@ -2,6 +2,7 @@
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use std::io;
 
 use crate::HostError;
 
@@ -12,7 +13,7 @@ use crate::HostError;
 ///
 /// # Errors
 ///
-/// [`HostError::Pin`] for a CPU that is absent, offline, numbered 1024 or higher (the size of the C library's
+/// [`HostError::Failed`] for a CPU that is absent, offline, numbered 1024 or higher (the size of the C library's
 /// `cpu_set_t`), or outside the cpuset of the process.
 pub fn current_thread(cpu: u32) -> Result<(), HostError> {
     current_thread_to(&[cpu])
@@ -26,9 +27,11 @@ pub fn current_thread(cpu: u32) -> Result<(), HostError> {
 /// set is rejected as CPU 0.
 pub fn current_thread_to(cpus: &[u32]) -> Result<(), HostError> {
     let refused = |cpu: u32| {
-        move |errno: nix::Error| HostError::Pin {
-            cpu,
-            cause: errno.into(),
+        move |errno: nix::Error| {
+            HostError::Failed(format!(
+                "cannot pin this thread to CPU {cpu}: {}; choose one of the CPUs that `cpus::allowed` names",
+                io::Error::from(errno)
+            ))
         }
     };
     let mut set = CpuSet::new();

@@ -25,9 +25,9 @@ const KILLED_WITHIN: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 ///
-/// [`HostError::Process`] if the kernel rejects the request; not expected.
+/// [`HostError::Failed`] if the kernel rejects the request; not expected.
 pub fn adopt_orphans() -> Result<(), HostError> {
-    set_child_subreaper(true).map_err(HostError::own_process("adoption of orphans"))
+    set_child_subreaper(true).map_err(HostError::process(std::process::id(), "adoption of orphans"))
 }
 
 /// A child that ended.

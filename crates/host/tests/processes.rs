@@ -100,7 +100,7 @@ fn root_stays_in_the_machines_own_user_namespace() -> Result<(), String> {
     }
     permitted()?;
     let said = told_by(myself("stay"))?;
-    assert_eq!(said, ["stayed", "namespaces"]);
+    assert_eq!(said, ["stayed", "Namespaces"]);
     Ok(())
 }
 
@@ -175,7 +175,7 @@ fn play(role: &str) {
                 }
             );
             let bed = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)).unwrap();
-            println!("{}", bed.kind());
+            println!("{:?}", bed.kind());
         }
         "fall-back" => {
             let bed = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", true)).unwrap();

@@ -102,7 +102,7 @@ impl Link for TapLink {
                 Ok(_) => {}
                 // A frame that is too short, or for which the device has no memory.
                 Err(Errno::EINVAL | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
-                    self.tally.send_failed += 1
+                    self.tally.send_failed += 1;
                 }
                 Err(error) => return Err(on_use(&self.name, "writing", error.into())),
             }

@@ -13,7 +13,8 @@ pub enum ObserveError {
     #[error(
         "not permitted to observe {what}: kernel.perf_event_paranoid is {paranoid} and this needs {needed} or less; \
          run as root, or grant CAP_PERFMON (`setcap cap_perfmon+ep` on the binary), or \
-         `sysctl kernel.perf_event_paranoid={needed}`{hint}"
+         `sysctl kernel.perf_event_paranoid={needed}`; a container may forbid perf_event_open(2) besides (seccomp \
+         profile)"
     )]
     Forbidden {
         /// What was to be observed.
@@ -22,35 +23,6 @@ pub enum ObserveError {
         paranoid: String,
         /// The highest value with which it is permitted to everybody.
         needed: i32,
-        /// What else may stand in the way; empty or begins with "; ".
-        hint: &'static str,
-    },
-
-    /// The kernel does not support the event.
-    #[error("this kernel cannot count {event}: {cause}; it needs {needs}")]
-    MissingEvent {
-        /// The event asked for.
-        event: String,
-        /// The kernel version or option that brings it.
-        needs: &'static str,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-
-    /// The kernel denied the memory for samples.
-    #[error(
-        "cannot map {bytes} bytes of samples: {cause}; raise `sysctl kernel.perf_event_mlock_kb` (now {mlock_kb}) or \
-         `ulimit -l`, or grant CAP_IPC_LOCK"
-    )]
-    RingMemory {
-        /// The size of one ring.
-        bytes: usize,
-        /// The value of the sysctl, or that it could not be read.
-        mlock_kb: String,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
     },
 
     /// tracefs is not accessible.
@@ -59,59 +31,24 @@ pub enum ObserveError {
          `mount -t tracefs tracefs /sys/kernel/tracing` and let this user read it, or run as root"
     )]
     Tracefs {
-        /// The tracepoint asked for.
+        /// The tracepoint.
         event: String,
         /// The kernel's error for the last path tried.
         #[source]
         cause: io::Error,
     },
 
-    /// The format of a tracepoint is not as documented.
-    #[error("the format of tracepoint {event} lacks {field}: this kernel writes it differently")]
-    TracepointFormat {
-        /// The tracepoint.
-        event: String,
-        /// The line that is missing.
-        field: &'static str,
-    },
-
-    /// The process to be observed has ended or never existed.
-    #[error("process {process} cannot be observed: {cause}; it must run for as long as it is observed")]
-    NoProcess {
-        /// The process asked for.
-        process: u32,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-
-    /// There is nothing to observe.
-    #[error("no CPU to observe: name at least one")]
-    NoTarget,
-
-    /// The collecting thread could not be started, or failed.
-    #[error("the collecting thread failed: {cause}")]
-    Collector {
-        /// What happened.
-        #[source]
-        cause: io::Error,
-    },
-
     /// The counters of the receive path could not be read.
-    #[error("cannot watch the receive path: {cause}")]
-    Softnet {
-        /// The error.
-        #[from]
-        cause: HostError,
-    },
+    #[error("cannot watch the receive path: {0}")]
+    Softnet(#[from] HostError),
 
-    /// Any other kernel error.
-    #[error("cannot observe {what}: {cause}")]
-    Refused {
-        /// What was to be observed.
-        what: String,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
+    /// Anything else, as one sentence: an event that the kernel does not have, a process that ended, no CPU, no memory.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl ObserveError {
+    pub(crate) fn no_cpu() -> Self {
+        Self::Refused("no CPU to observe: name at least one".to_owned())
+    }
 }

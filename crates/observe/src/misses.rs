@@ -5,7 +5,7 @@ use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
 use crate::ObserveError;
-use crate::perf::{Privilege, explain_open};
+use crate::perf::{Event, Privilege};
 
 /// The counter of the thread that made it.
 #[derive(Debug)]
@@ -17,9 +17,14 @@ impl CacheMisses {
     /// A counter of the calling thread's misses in user mode, at rest.
     ///
     /// # Errors
-    /// [`ObserveError::MissingEvent`] where there are no hardware counters, as in most virtual machines;
-    /// [`ObserveError::Forbidden`] where they may not be used.
+    /// [`ObserveError::Refused`] if there are no hardware counters, as in most virtual machines;
+    /// [`ObserveError::Forbidden`] if they may not be used.
     pub fn of_this_thread() -> Result<Self, ObserveError> {
+        const EVENT: Event<'_> = Event {
+            name: "cache misses",
+            needs: "a CPU whose hardware counters the kernel sees (a virtual machine often hides them)",
+            privilege: Privilege::UserOfProcess,
+        };
         let place = format!("thread {} of process {}", gettid(), std::process::id());
         let counter = Builder::new(Hardware::CACHE_MISSES)
             .observe_self()
@@ -27,11 +32,7 @@ impl CacheMisses {
             .exclude_kernel(true)
             .enabled(false)
             .build()
-            .map_err(|cause| {
-                let needs =
-                    "a CPU whose hardware counters the kernel sees (a virtual machine often hides them)";
-                explain_open(cause, "cache misses", needs, &place, Privilege::UserOfProcess)
-            })?;
+            .map_err(|cause| EVENT.refused(&place, &cause))?;
         Ok(Self { counter })
     }
 

@@ -1,7 +1,7 @@
 //! What each CPU's receive path did, with the high-water marks of its backlog: the workstreams of FreeBSD's `netstat -Q`.
 //!
-//! What enters: readings of `/proc/net/softnet_stat` at an interval, from [`SoftnetWatch::start`] to
-//! [`SoftnetWatch::finish`]. What leaves: a [`SoftnetReport`].
+//! Input: readings of `/proc/net/softnet_stat` at an interval, from [`SoftnetWatch::start`] to [`SoftnetWatch::finish`].
+//! Output: a [`SoftnetReport`].
 //!
 //! How the columns of `netstat -Q` map to what Linux counts (`net/core/dev.c`, `net/core/net-procfs.c`):
 //!
@@ -74,7 +74,7 @@ impl SoftnetWatch {
     ///
     /// # Errors
     ///
-    /// [`ObserveError::Softnet`] if the first reading fails, [`ObserveError::Collector`] if no thread can be started.
+    /// [`ObserveError::Softnet`] if the first reading fails, [`ObserveError::Refused`] if no thread can be started.
     pub fn start(interval: Duration) -> Result<Self, ObserveError> {
         Self::start_with(interval, Softnet::read)
     }

@@ -13,11 +13,15 @@ use perf_event::events::Dynamic;
 use perf_event::{Builder, Counter};
 
 use crate::ObserveError;
-use crate::perf::{Privilege, explain_open};
+use crate::perf::{Event, Privilege};
 
 const DEVICES: &str = "/sys/bus/event_source/devices";
-const NEEDS: &str = "a memory controller whose counters the kernel names cas_count_read and cas_count_write in \
-                     /sys/bus/event_source/devices (Intel's uncore_imc); virtual machines hide them";
+const EVENT: Event<'_> = Event {
+    name: "memory traffic",
+    needs: "a memory controller whose counters the kernel names cas_count_read and cas_count_write in \
+            /sys/bus/event_source/devices (Intel's uncore_imc); virtual machines hide them",
+    privilege: Privilege::WholeCpu,
+};
 
 /// Reads and writes.
 const EVENTS: [&str; 2] = ["cas_count_read", "cas_count_write"];
@@ -28,8 +32,8 @@ const ACCESS_BYTES: u64 = 64;
 /// Counters of every channel.
 #[derive(Debug)]
 pub struct MemoryTraffic {
-    reads: Vec<Counter>,
-    writes: Vec<Counter>,
+    /// For each of [`EVENTS`].
+    counters: [Vec<Counter>; 2],
 }
 
 /// Bytes moved.
@@ -45,75 +49,52 @@ impl MemoryTraffic {
     /// Counts from now on.
     ///
     /// # Errors
-    /// [`ObserveError::MissingEvent`] if no controller is counted, [`ObserveError::Forbidden`] without permission.
+    /// [`ObserveError::Refused`] if no controller is counted, [`ObserveError::Forbidden`] without permission.
     pub fn start() -> Result<Self, ObserveError> {
+        let missing = |cause: io::Error| EVENT.missing(&cause);
         let controllers = controllers(Path::new(DEVICES)).map_err(missing)?;
         if controllers.is_empty() {
-            return Err(missing(io::Error::from(io::ErrorKind::NotFound)));
+            return Err(missing(io::ErrorKind::NotFound.into()));
         }
-        let open = |event: &str| {
-            let counters = controllers.iter().map(|controller| controller.open(event));
-            counters.collect::<Result<Vec<_>, _>>()
+        let open = |event| -> Result<Vec<Counter>, ObserveError> {
+            let counters = controllers.iter();
+            counters.map(|(path, cpu)| open(path, *cpu, event)).collect()
         };
         Ok(Self {
-            reads: open(EVENTS[0])?,
-            writes: open(EVENTS[1])?,
+            counters: [open(EVENTS[0])?, open(EVENTS[1])?],
         })
     }
 
     /// Bytes moved so far; `None` if the kernel did not report them.
     pub fn read(&mut self) -> Option<MovedBytes> {
-        let sum = |counters: &mut Vec<Counter>| {
+        let [read, written] = self.counters.each_mut().map(|counters| {
             let counts = counters.iter_mut().map(|counter| counter.read().ok());
-            counts
-                .sum::<Option<u64>>()
-                .map(|accesses| accesses * ACCESS_BYTES)
-        };
+            Some(counts.sum::<Option<u64>>()? * ACCESS_BYTES)
+        });
         Some(MovedBytes {
-            read: sum(&mut self.reads)?,
-            written: sum(&mut self.writes)?,
+            read: read?,
+            written: written?,
         })
     }
 }
 
-fn missing(cause: io::Error) -> ObserveError {
-    ObserveError::MissingEvent {
-        event: "memory traffic".to_owned(),
-        needs: NEEDS,
-        cause,
-    }
+fn open(controller: &Path, cpu: u32, event: &str) -> Result<Counter, ObserveError> {
+    let described = || -> io::Result<Dynamic> {
+        let mut builder = Dynamic::builder(controller)?;
+        builder.event(event)?.build().map_err(io::Error::other)
+    };
+    Builder::new(described().map_err(|cause| EVENT.missing(&cause))?)
+        .any_pid()
+        .one_cpu(cpu as usize)
+        .include_kernel()
+        .include_hv()
+        .enabled(true)
+        .build()
+        .map_err(|cause| EVENT.refused(&format!("CPU {cpu}"), &cause))
 }
 
-/// A memory channel's counters, and the CPUs by which they are read: one of each package.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Controller {
-    path: PathBuf,
-    cpu: u32,
-}
-
-impl Controller {
-    fn open(&self, event: &str) -> Result<Counter, ObserveError> {
-        let described = || -> io::Result<Dynamic> {
-            let mut builder = Dynamic::builder(&self.path)?;
-            builder.event(event)?.build().map_err(io::Error::other)
-        };
-        let dynamic = described().map_err(missing)?;
-        Builder::new(dynamic)
-            .any_pid()
-            .one_cpu(self.cpu as usize)
-            .include_kernel()
-            .include_hv()
-            .enabled(true)
-            .build()
-            .map_err(|cause| {
-                let place = format!("CPU {}", self.cpu);
-                explain_open(cause, "memory traffic", NEEDS, &place, Privilege::WholeCpu)
-            })
-    }
-}
-
-/// The channels under `devices` that have both events, once for each CPU of their `cpumask`.
-fn controllers(devices: &Path) -> io::Result<Vec<Controller>> {
+/// The channels under `devices` that have both events, once for each CPU of their `cpumask`, which has one CPU per package.
+fn controllers(devices: &Path) -> io::Result<Vec<(PathBuf, u32)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(devices)? {
         let path = entry?.path();
@@ -121,11 +102,7 @@ fn controllers(devices: &Path) -> io::Result<Vec<Controller>> {
         if events.all(|event| event.exists()) {
             let cpus = fs::read_to_string(path.join("cpumask")).unwrap_or_default();
             let cpus = cpus.trim().split(',').filter_map(|cpu| cpu.parse().ok());
-            let path = &path;
-            found.extend(cpus.map(|cpu| Controller {
-                path: path.clone(),
-                cpu,
-            }));
+            found.extend(cpus.map(|cpu| (path.clone(), cpu)));
         }
     }
     found.sort();
@@ -154,12 +131,7 @@ mod tests {
         let second = device("uncore_imc_1", "0\n", &both);
         let found = controllers(&root);
         fs::remove_dir_all(&root).unwrap();
-        let expected = [(first.clone(), 0), (first, 28), (second, 0)];
-        let expected: Vec<Controller> = expected
-            .into_iter()
-            .map(|(path, cpu)| Controller { path, cpu })
-            .collect();
-        assert_eq!(found.unwrap(), expected);
+        assert_eq!(found.unwrap(), [(first.clone(), 0), (first, 28), (second, 0)]);
     }
 
     #[test]

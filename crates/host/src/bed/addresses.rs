@@ -16,114 +16,55 @@ pub(super) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0
 /// The maximum number of queues of a new device (`rtnl_create_link` in `net/core/rtnetlink.c`).
 const MAXIMUM_QUEUES: u32 = 4096;
 
-/// Why a plan is invalid on every machine.
+/// Why a plan is invalid on every machine, as one sentence with the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PlanError {
-    /// There is no client pool, or the only client address is the server's.
-    #[error("no client address besides the server {server}: use a pool with at least one other address")]
-    NoClients {
-        /// The server's address.
-        server: IpAddr,
-    },
+#[error("{0}")]
+pub struct PlanError(String);
 
-    /// Server and clients are of different families.
-    #[error("server {server} and range {pool} are of different address families: use one family in a bed")]
-    MixedFamilies {
-        /// The server's address.
-        server: IpAddr,
-        /// The client pool or server network at fault.
-        pool: IpNet,
-    },
-
-    /// An address that belongs to both sides.
-    #[error(
-        "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another range for either"
-    )]
-    BothSides {
-        /// The server's range.
-        network: IpNet,
-        /// The client pool that it overlaps.
-        pool: IpNet,
-    },
-
-    /// The number of connections is 0.
-    #[error("0 connections requested: use at least 1")]
-    NoConnections,
-
-    /// An address that cannot be routed between two machines.
-    #[error(
-        "{range} cannot be used in a test bed: it overlaps {reserved}, {why}; choose a private range such as 10.11.2.0/24 or fd00:11:2::/64"
-    )]
-    Reserved {
-        /// The server's address or the pool at fault.
-        range: IpNet,
-        /// The special range it overlaps.
-        reserved: IpNet,
-        /// What that range is for.
-        why: &'static str,
-    },
-
-    /// An MTU out of range.
-    #[error("an MTU of {mtu} bytes is outside {lowest} to {highest}")]
-    Mtu {
-        /// The requested MTU.
-        mtu: u32,
-        /// The minimum of the address family.
-        lowest: u32,
-        /// The maximum of a veth device.
-        highest: u32,
-    },
-
-    /// A number of queues out of range.
-    #[error("{queues} queues are outside 1 to {MAXIMUM_QUEUES}")]
-    Queues {
-        /// The requested number.
-        queues: u32,
-    },
-}
-
-/// Addresses of a bed on the loopback device.
-pub(super) struct Moved {
-    pub(super) server: IpAddr,
-    pub(super) client: IpAddr,
-    pub(super) pools: Vec<IpNet>,
-}
-
-/// Rejects invalid plans before anything is created.
-pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
+/// Rejects invalid plans before anything is created; returns the first usable client address.
+pub(super) fn check(plan: &BedPlan) -> Result<IpAddr, PlanError> {
     let server = plan.server;
-    let ranges = || plan.clients.iter().chain(&plan.server_networks).copied();
-    let mixed = |pool: &IpNet| pool.addr().is_ipv4() != server.is_ipv4();
-    if let Some(pool) = ranges().find(mixed) {
-        return Err(PlanError::MixedFamilies { server, pool });
+    let refuse = |what| Err(PlanError(what));
+    let ranges = || plan.clients.iter().chain(&plan.server_networks);
+    if let Some(pool) = ranges().find(|pool| pool.addr().is_ipv4() != server.is_ipv4()) {
+        return refuse(format!(
+            "server {server} and range {pool} are of different address families: use one family in a bed"
+        ));
     }
-    for network in plan.server_networks.iter().copied() {
-        if let Some(pool) = plan.clients.iter().find(|pool| overlap(&network, pool)) {
-            let pool = *pool;
-            return Err(PlanError::BothSides { network, pool });
+    for network in &plan.server_networks {
+        if let Some(pool) = plan.clients.iter().find(|pool| overlap(network, pool)) {
+            return refuse(format!(
+                "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another \
+                 range for either"
+            ));
         }
     }
     if plan.connections == Some(0) {
-        return Err(PlanError::NoConnections);
+        return refuse("0 connections requested: use at least 1".to_owned());
     }
-    if first_client(server, &plan.clients).is_none() {
-        return Err(PlanError::NoClients { server });
-    }
-    for range in ranges().chain([IpNet::from(server)]) {
-        for (reserved, why) in reserved() {
-            if overlap(&range, &reserved) {
-                return Err(PlanError::Reserved { range, reserved, why });
-            }
+    let Some(client) = first_client(server, &plan.clients) else {
+        return refuse(format!(
+            "no client address besides the server {server}: use a pool with at least one other address"
+        ));
+    };
+    for range in ranges().copied().chain([IpNet::from(server)]) {
+        if let Some((reserved, why)) = reserved().find(|(reserved, _)| overlap(&range, reserved)) {
+            return refuse(format!(
+                "{range} cannot be used in a test bed: it overlaps {reserved}, {why}; choose a private range such as \
+                 10.11.2.0/24 or fd00:11:2::/64"
+            ));
         }
     }
     // The minimum is 68 for IPv4 (RFC 791) and 1280 for IPv6 (RFC 8200); veth accepts up to 65535 (`ETH_MAX_MTU`).
     let (lowest, highest) = (if server.is_ipv4() { 68 } else { 1280 }, 65_535);
     if let Some(mtu) = plan.mtu.filter(|mtu| !(lowest..=highest).contains(mtu)) {
-        return Err(PlanError::Mtu { mtu, lowest, highest });
+        return refuse(format!("an MTU of {mtu} bytes is outside {lowest} to {highest}"));
     }
     match plan.queues {
-        Some(queues) if !(1..=MAXIMUM_QUEUES).contains(&queues) => Err(PlanError::Queues { queues }),
-        _ => Ok(()),
+        Some(queues) if !(1..=MAXIMUM_QUEUES).contains(&queues) => {
+            refuse(format!("{queues} queues are outside 1 to {MAXIMUM_QUEUES}"))
+        }
+        _ => Ok(client),
     }
 }
 
@@ -172,8 +113,8 @@ pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
     pools.iter().find_map(candidates)
 }
 
-/// Maps a plan to the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
-pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
+/// Maps server, first client and pools to the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
+pub(super) fn on_loopback(plan: &BedPlan) -> (IpAddr, IpAddr, Vec<IpNet>) {
     let address = |address: IpAddr| match address {
         IpAddr::V4(address) => {
             let [_, b, c, d] = address.octets();
@@ -188,11 +129,7 @@ pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
     let pools: Vec<IpNet> = plan.clients.iter().map(pool).collect();
     let (server, pools) = (address(plan.server), merged(&pools));
     let client = first_client(server, &pools).unwrap_or(server);
-    Moved {
-        server,
-        client,
-        pools,
-    }
+    (server, client, pools)
 }
 
 fn overlap(a: &IpNet, b: &IpNet) -> bool {
@@ -324,12 +261,11 @@ mod tests {
 
     #[test]
     fn loopback_keeps_the_lower_bits_of_the_plan() {
-        let moved = on_loopback(&plan("10.11.2.1", &["10.11.2.0/24", "172.16.0.0/12"]));
-        assert_eq!(moved.server, address("127.11.2.1"));
-        assert_eq!(moved.client, address("127.11.2.2"));
-        assert_eq!(moved.pools, ["127.11.2.0/24", "127.16.0.0/12"].map(net));
-        let moved = on_loopback(&plan("fd00::1", &["fd00::/64"]));
-        assert_eq!((moved.server, moved.client), (address("::1"), address("::1")));
-        assert_eq!(moved.pools, [net("::1/128")]);
+        let (server, client, pools) = on_loopback(&plan("10.11.2.1", &["10.11.2.0/24", "172.16.0.0/12"]));
+        assert_eq!((server, client), (address("127.11.2.1"), address("127.11.2.2")));
+        assert_eq!(pools, ["127.11.2.0/24", "127.16.0.0/12"].map(net));
+        let (server, client, pools) = on_loopback(&plan("fd00::1", &["fd00::/64"]));
+        assert_eq!((server, client), (address("::1"), address("::1")));
+        assert_eq!(pools, [net("::1/128")]);
     }
 }

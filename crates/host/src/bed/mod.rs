@@ -16,15 +16,12 @@
 //! per-namespace limits are raised in these two namespaces only.
 
 mod addresses;
-mod connections;
 mod namespaces;
 mod own;
 mod side;
-mod transmit;
 mod user_namespace;
 mod wire;
 
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
@@ -61,16 +58,6 @@ pub enum BedKind {
     UserNamespace,
     /// The machine's own loopback device, shared with everything else that uses it.
     Loopback,
-}
-
-impl fmt::Display for BedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BedKind::Namespaces => "namespaces",
-            BedKind::UserNamespace => "user namespace",
-            BedKind::Loopback => "loopback",
-        })
-    }
 }
 
 /// The parameters of a bed. Server and clients are of one address family, IPv4 or IPv6.
@@ -142,24 +129,13 @@ pub enum BedError {
         hint: String,
     },
 
-    /// A thread could not be started.
-    #[error("cannot start the thread that holds a side of the bed: {0}")]
-    Thread(#[source] io::Error),
-
     /// The namespaces exist, but setting them up failed.
     #[error(transparent)]
     Host(#[from] HostError),
 
-    /// The ends of the link exist, but one did not become ready to carry frames.
-    #[error(
-        "device {device} of the test bed was not ready within {waited_ms} ms; try again when the machine is less busy"
-    )]
-    NotReady {
-        /// The end that was not ready.
-        device: String,
-        /// How long was waited.
-        waited_ms: u64,
-    },
+    /// A thread could not be started, or an end of the link did not become ready to carry frames.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// Two sides that reach each other and nothing else. Dropping the bed ends both.
@@ -184,11 +160,11 @@ impl Bed {
     ///
     /// [`BedError::Plan`] for an invalid plan; any other error only if `loopback_ok` is not set.
     pub fn build(plan: &BedPlan) -> Result<Bed, BedError> {
-        addresses::check(plan)?;
+        let client = addresses::check(plan)?;
         if plan.loopback {
             return Self::loopback(plan, "asked for".to_owned());
         }
-        match namespaces::build(plan) {
+        match namespaces::build(plan, client) {
             Err(error) if plan.loopback_ok => Self::loopback(plan, error.to_string()),
             built => built,
         }
@@ -202,18 +178,17 @@ impl Bed {
     ///
     /// # Errors
     ///
-    /// [`BedError::Plan`] for an invalid plan, [`BedError::Thread`] if no thread can be started.
+    /// [`BedError::Plan`] for an invalid plan, [`BedError::Failed`] if no thread can be started.
     pub fn loopback(plan: &BedPlan, reason: String) -> Result<Bed, BedError> {
         addresses::check(plan)?;
-        let moved = addresses::on_loopback(plan);
-        let start = |role| Keeper::start(role).map_err(BedError::Thread);
-        let (server, client) = (start("server")?, start("client")?);
+        let (server_address, client_address, clients) = addresses::on_loopback(plan);
+        let (server, client) = (Keeper::start("server")?, Keeper::start("client")?);
         Ok(Bed {
-            server: Side::new(server, "lo", moved.server, false),
-            client: Side::new(client, "lo", moved.client, false),
+            server: Side::new(server, "lo", server_address, false),
+            client: Side::new(client, "lo", client_address, false),
             kind: BedKind::Loopback,
             reason: Some(reason),
-            clients: moved.pools,
+            clients,
         })
     }
 

@@ -1,9 +1,10 @@
 //! Building a bed of two network namespaces.
 //!
 //! Input: a checked plan. Output: a bed whose two namespaces, each unshared by its own thread, hold the two ends of a
-//! veth pair.
+//! veth pair. For many TCP connections each namespace has its own hash table of established connections and raised limits
+//! on queues and ports; no setting of the machine is changed.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -14,13 +15,13 @@ use ipnet::IpNet;
 use netlink_packet_route::link::LinkFlags;
 use nix::sched::{CloneFlags, unshare};
 
-use super::addresses::{GATEWAY_IPV4, GATEWAY_IPV6, first_client, merged, without};
-use super::connections;
+use super::addresses::{GATEWAY_IPV4, GATEWAY_IPV6, merged, without};
 use super::side::{Keeper, Side, write_setting};
 use super::user_namespace::{hint, in_user_namespace};
 use super::wire::{End, Wire};
-use super::{Bed, BedError, BedKind, BedPlan, PlanError};
+use super::{Bed, BedError, BedKind, BedPlan};
 use crate::HostError;
+use crate::tree::setting_path;
 
 /// Locally administered unicast link addresses (second lowest bit of the first byte, IEEE 802-2014 section 8.2). Fixed,
 /// so that captures of two runs can be compared.
@@ -37,10 +38,22 @@ const CLIENT: End = End {
 /// while all CPUs are busy.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
+/// The size of the established-connections table that child namespaces get (`Documentation/networking/ip-sysctl.rst`,
+/// since Linux 6.1).
+const CHILD_TABLE: &str = "net.ipv4.tcp_child_ehash_entries";
+
+/// The maximum of the setting (`tcp_child_ehash_entries_max` in `net/ipv4/sysctl_net_ipv4.c`).
+const LARGEST_TABLE: u32 = 16 << 20;
+
+/// The longest queue of connections waiting to be accepted, and of connections not yet established. A listener's
+/// backlog was 16 bits wide until Linux 4.1, and servers still pass such values.
+const LONGEST_QUEUE: &str = "65535";
+
+/// Every port except those reserved for root.
+const ALL_PORTS: &str = "1024 65535";
+
+pub(super) fn build(plan: &BedPlan, client_address: IpAddr) -> Result<Bed, BedError> {
     let pools = merged(&plan.clients);
-    let client_address =
-        first_client(plan.server, &plan.clients).ok_or(PlanError::NoClients { server: plan.server })?;
     let ipv6 = plan.server.is_ipv6();
 
     let (server, server_namespace) = enter_namespace("server", ipv6, plan.connections)?;
@@ -83,7 +96,7 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
 
 /// Starts a thread, gives it a network namespace of its own, and returns a handle on that namespace.
 fn enter_namespace(role: &str, ipv6: bool, held: Option<u32>) -> Result<(Keeper, File), BedError> {
-    let keeper = Keeper::start(role).map_err(BedError::Thread)?;
+    let keeper = Keeper::start(role)?;
     let namespace = keeper.run(move || -> Result<File, BedError> {
         let refused = |cause: io::Error| BedError::Namespace {
             hint: hint(&cause),
@@ -92,14 +105,39 @@ fn enter_namespace(role: &str, ipv6: bool, held: Option<u32>) -> Result<(Keeper,
         match held {
             None => unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| refused(errno.into()))?,
             Some(held) => {
-                connections::enter_namespace(held).map_err(refused)?;
-                connections::raise_limits(held)?;
+                enter_sized_namespace(held).map_err(refused)?;
+                raise_limits(held)?;
             }
         }
         quiet(ipv6)?;
         File::open("/proc/thread-self/ns/net").map_err(refused)
     })?;
     Ok((keeper, namespace))
+}
+
+/// Moves the calling thread into a network namespace whose table of established connections has one entry per
+/// connection. The machine's own table, which namespaces share by default, has 262,144 entries on 24 GiB, so every
+/// packet would walk a long chain.
+///
+/// The kernel reads the size from the parent namespace. So an intermediate namespace is created, configured and left at
+/// once; no setting of the machine changes. Kernels without the setting use the shared table.
+fn enter_sized_namespace(connections: u32) -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    let path = setting_path(CHILD_TABLE);
+    if fs::exists(&path)? {
+        fs::write(path, connections.min(LARGEST_TABLE).to_string())?;
+        unshare(CloneFlags::CLONE_NEWNET)?;
+    }
+    Ok(())
+}
+
+/// Raises what limits connections in the calling thread's namespace.
+fn raise_limits(connections: u32) -> Result<(), HostError> {
+    write_setting("net.core.somaxconn", LONGEST_QUEUE)?;
+    write_setting("net.ipv4.tcp_max_syn_backlog", LONGEST_QUEUE)?;
+    write_setting("net.ipv4.ip_local_port_range", ALL_PORTS)?;
+    // Connections closed at the same time all stay in TIME_WAIT, so none of their ports is reused too early.
+    write_setting("net.ipv4.tcp_max_tw_buckets", &connections.to_string())
 }
 
 /// Settings of a new namespace that keep foreign frames off the link and accept every reply. They apply to devices
@@ -155,10 +193,10 @@ fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<
     let start = Instant::now();
     while !(wire.link(device)?.state == "up" && wire.is_local(own) && wire.comes_from(own, other)) {
         if start.elapsed() > READY_WITHIN {
-            return Err(BedError::NotReady {
-                device: device.to_owned(),
-                waited_ms: READY_WITHIN.as_millis() as u64,
-            });
+            return Err(BedError::Failed(format!(
+                "device {device} of the test bed was not ready within {} ms; try again when the machine is less busy",
+                READY_WITHIN.as_millis()
+            )));
         }
         thread::sleep(Duration::from_micros(200));
     }
@@ -178,7 +216,7 @@ mod tests {
                 vec!["10.11.2.0/24".parse().unwrap()],
             )
         };
-        let bed = match build(&plan) {
+        let bed = match build(&plan, "10.11.2.2".parse().unwrap()) {
             Err(error @ BedError::Namespace { .. }) => {
                 eprintln!("skipped: {error}");
                 return;

@@ -45,44 +45,18 @@ impl fmt::Display for Change {
     }
 }
 
-/// Why a namespace was not changed.
+/// Why a namespace was not changed: it is the machine's first one, or the kernel rejected a change.
 #[derive(Debug, Error)]
-pub enum OwnError {
-    /// The namespace is the machine's first one.
-    #[error("this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by hand: {}",
-        commands(.changes))]
-    First {
-        /// The rejected changes.
-        changes: Vec<Change>,
-    },
-    /// The kernel rejected a change. Earlier changes are reverted.
-    #[error("{change}: {cause}")]
-    Refused {
-        /// The change.
-        change: Change,
-        /// The kernel's error.
-        #[source]
-        cause: HostError,
-    },
-}
-
-fn commands(changes: &[Change]) -> String {
-    let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
-    commands.join("; ")
-}
+#[error("{0}")]
+pub struct OwnError(String);
 
 /// A changed namespace. Dropping it reverts all changes.
 #[derive(Debug)]
 pub struct OwnNamespace {
-    /// The commands that revert the changes, in the order of the changes.
-    undo: Vec<Undo>,
-}
-
-#[derive(Debug)]
-enum Undo {
-    Setting(String, String),
-    Local(IpNet),
-    SwitchOff,
+    /// What was changed, in order; settings with their previous value.
+    changed: Vec<Change>,
+    /// Whether the loopback device was brought up.
+    switched_on: bool,
 }
 
 /// Whether the calling thread's network namespace is the machine's first one.
@@ -109,17 +83,20 @@ impl OwnNamespace {
     /// See [`OwnError`]; nothing is changed in that case.
     pub fn change(changes: &[Change]) -> Result<Self, OwnError> {
         if in_first_namespace() {
-            return Err(OwnError::First {
-                changes: changes.to_vec(),
-            });
+            let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
+            return Err(OwnError(format!(
+                "this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by \
+                 hand: {}",
+                commands.join("; ")
+            )));
         }
-        let mut own = Self { undo: Vec::new() };
+        let mut own = Self {
+            changed: Vec::new(),
+            switched_on: false,
+        };
         for change in changes {
-            let refused = |cause| OwnError::Refused {
-                change: change.clone(),
-                cause,
-            };
-            own.make(change).map_err(refused)?;
+            own.make(change)
+                .map_err(|cause| OwnError(format!("{change}: {cause}")))?;
         }
         Ok(own)
     }
@@ -133,7 +110,7 @@ impl OwnNamespace {
         let loopback = wire.link("lo")?;
         if !loopback.up {
             wire.switch(loopback.index, LinkFlags::Up)?;
-            self.undo.push(Undo::SwitchOff);
+            self.switched_on = true;
         }
         if prefix.addr().is_ipv6() {
             // By default IPv6 binds only addresses that are on a device (`ip_nonlocal_bind`).
@@ -142,15 +119,15 @@ impl OwnNamespace {
         // The loopback device configures its own addresses.
         if !wire.is_local(prefix.addr()) {
             wire.add_local_route(loopback.index, prefix)?;
-            self.undo.push(Undo::Local(prefix));
+            self.changed.push(change.clone());
         }
         Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), HostError> {
-        let before = Tree::machine().text(&setting_path(name))?;
-        write_setting(name, value)?;
-        self.undo.push(Undo::Setting(name.to_owned(), before));
+        let (name, before) = (name.to_owned(), Tree::machine().text(&setting_path(name))?);
+        write_setting(&name, value)?;
+        self.changed.push(Change::Setting { name, value: before });
         Ok(())
     }
 }
@@ -160,12 +137,14 @@ impl Drop for OwnNamespace {
         // A device or route that no longer exists needs no revert.
         let Ok(mut wire) = Wire::open() else { return };
         let loopback = wire.link("lo").map_or(0, |link| link.index);
-        for undo in self.undo.drain(..).rev() {
-            let _ = match undo {
-                Undo::Setting(name, value) => write_setting(&name, &value),
-                Undo::Local(prefix) => wire.remove_local_route(loopback, prefix),
-                Undo::SwitchOff => wire.switch(loopback, LinkFlags::empty()),
+        for change in self.changed.drain(..).rev() {
+            let _ = match change {
+                Change::Setting { name, value } => write_setting(&name, &value),
+                Change::Local(prefix) => wire.remove_local_route(loopback, prefix),
             };
+        }
+        if self.switched_on {
+            let _ = wire.switch(loopback, LinkFlags::empty());
         }
     }
 }

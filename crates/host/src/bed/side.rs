@@ -9,7 +9,10 @@ use std::thread::{self, JoinHandle};
 
 use nix::sched::{CloneFlags, unshare};
 
+use super::BedError;
 use crate::HostError;
+use crate::cpus::list;
+use crate::mounts;
 use crate::tree::setting_path;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -22,7 +25,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(role: &str) -> io::Result<Self> {
+    pub(super) fn start(role: &str) -> Result<Self, BedError> {
+        let failed = |cause| {
+            BedError::Failed(format!(
+                "cannot start the thread that holds a side of the bed: {cause}"
+            ))
+        };
         let (jobs, queue) = channel::<Job>();
         let thread = thread::Builder::new()
             .name(format!("bed-{role}"))
@@ -30,7 +38,8 @@ impl Keeper {
                 for job in queue {
                     job();
                 }
-            })?;
+            })
+            .map_err(failed)?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
@@ -132,7 +141,7 @@ impl Side {
     }
 
     /// Rejects a setting on loopback, where it would change the machine.
-    pub(super) fn own_namespace(&self, name: &str, value: &str) -> Result<(), HostError> {
+    fn own_namespace(&self, name: &str, value: &str) -> Result<(), HostError> {
         const WHY: &str = "on the loopback bed it would change the machine; use a bed of namespaces";
         match self.own_namespace {
             true => Ok(()),
@@ -154,7 +163,7 @@ impl Side {
     ///
     /// # Errors
     ///
-    /// [`HostError::Setting`] on loopback, where the setting would change the machine; for a name outside `net`; and if
+    /// [`HostError::Failed`] on loopback, where the setting would change the machine; for a name outside `net`; and if
     /// the kernel rejects the value or the setting is not per namespace.
     pub fn set(&self, name: &str, value: &str) -> Result<(), HostError> {
         self.own_namespace(name, value)?;
@@ -164,6 +173,30 @@ impl Side {
         }
         let (name, value) = (name.to_owned(), value.to_owned());
         self.run(move || write_setting(&name, &value))
+    }
+
+    /// Assigns the CPUs `cpus[i]` to transmit queue *i* of this side's device. A queue without CPUs is never chosen; if
+    /// no queue has a CPU, the kernel chooses by a hash of the frame (`Documentation/networking/scaling.rst`, XPS).
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Failed`] on loopback, where the setting would change the machine; if the kernel does not permit a
+    /// mount; and if the device has fewer queues.
+    pub fn give_transmit_queues(&self, cpus: &[Vec<u32>]) -> Result<(), HostError> {
+        let device = self.device().to_owned();
+        let setting = move |queue: usize| format!("/sys/class/net/{device}/queues/tx-{queue}/xps_cpus");
+        self.own_namespace(&setting(0), "")?;
+        let masks: Vec<String> = cpus.iter().map(|cpus| list::format_mask(cpus)).collect();
+        self.run(move || {
+            mounts::with_own("sysfs", "/sys", false, |mounted| {
+                mounted.map_err(HostError::setting("/sys", "a mount of its own"))?;
+                for (queue, mask) in masks.iter().enumerate() {
+                    let path = setting(queue);
+                    std::fs::write(&path, mask).map_err(HostError::setting(&path, mask))?;
+                }
+                Ok(())
+            })
+        })
     }
 }
 

@@ -21,7 +21,7 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 ///
 /// # Errors
 ///
-/// [`HostError::UserNamespace`] if user namespaces are disabled or exhausted, or the process has several threads. The
+/// [`HostError::Failed`] if user namespaces are disabled or exhausted, or the process has several threads. The
 /// process can continue without one: [`Bed::build`](super::Bed::build) then uses the loopback device and reports the
 /// reason.
 pub fn enter_user_namespace() -> Result<bool, HostError> {
@@ -29,10 +29,11 @@ pub fn enter_user_namespace() -> Result<bool, HostError> {
         return Ok(false);
     }
     let (user, group) = (geteuid(), getegid());
-    let failed = |step, cause: io::Error| HostError::UserNamespace {
-        step,
-        hint: hint(&cause),
-        cause,
+    let failed = |step, cause: io::Error| {
+        let hint = hint(&cause);
+        HostError::Failed(format!(
+            "cannot enter a user namespace while {step}: {cause}{hint}"
+        ))
     };
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| failed("unsharing", errno.into()))?;
     // `user_namespaces(7)`: an unprivileged process may map its own group only after denying `setgroups`.
@@ -103,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_several_threads_is_told_so() {
-        let told = hint(&io::Error::from_raw_os_error(libc::EINVAL));
-        assert!(told.contains("single thread"), "{told}");
+    fn a_process_with_several_threads_is_rejected_with_the_reason() {
+        let shown = hint(&io::Error::from_raw_os_error(libc::EINVAL));
+        assert!(shown.contains("single thread"), "{shown}");
     }
 }

@@ -47,7 +47,7 @@ fn flow_control(device: &str, pause: Result<Option<Pause>, HostError>) -> Condit
 
 /// Offloads that merge or split frames, or that choose the CPU, with the kernel's name for each
 /// (`net/ethtool/common.c`, `netdev_features_strings`).
-const TELLING: [(&str, &str); 9] = [
+const OFFLOADS: [(&str, &str); 9] = [
     ("gro", "rx-gro"),
     ("gro in hardware", "rx-gro-hw"),
     ("lro", "rx-lro"),
@@ -67,7 +67,7 @@ fn offloads(device: &str, features: Result<BTreeSet<String>, HostError>) -> Cond
         mend: &format!("ethtool -K {device} gro off lro off gso off tso off"),
     }
     .found(features.map(|features| {
-        let active = TELLING.iter().filter(|(_, kernel)| features.contains(*kernel));
+        let active = OFFLOADS.iter().filter(|(_, kernel)| features.contains(*kernel));
         let active: Vec<&str> = active.map(|(name, _)| *name).collect();
         match active.is_empty() {
             true => ("none".to_owned(), Severity::Fine),

@@ -89,7 +89,7 @@ impl CpuTimes {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Format`] if the file is not as documented.
+    /// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Failed`] if the file is not as documented.
     pub fn read() -> Result<Self, HostError> {
         Self::read_in(&Tree::machine())
     }
@@ -102,7 +102,7 @@ impl CpuTimes {
     ///
     /// # Errors
     ///
-    /// [`HostError::Format`] for a CPU line with fewer than eight numbers.
+    /// [`HostError::Failed`] for a CPU line with fewer than eight numbers.
     pub fn parse(text: &str, ticks_a_second: u64) -> Result<Self, HostError> {
         let mut times = Self::default();
         let tick_ns = NANOSECONDS_A_SECOND / ticks_a_second.max(1);

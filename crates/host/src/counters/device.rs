@@ -54,7 +54,7 @@ impl DeviceStatistics {
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] for a device that is not in it, [`HostError::Format`] for fewer or other than its 16
+    /// [`HostError::Missing`] for a device that is not in it, [`HostError::Failed`] for fewer or other than its 16
     /// numbers.
     pub fn parse(text: &str, device: &str) -> Result<Self, HostError> {
         let mut lines = text.lines().map(str::trim_start);

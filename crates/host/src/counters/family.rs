@@ -25,7 +25,7 @@ impl Family {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] or [`HostError::Process`] if there is no such process.
+    /// [`HostError::Read`] or [`HostError::Failed`] if there is no such process.
     pub fn read(process: u32) -> Result<Self, HostError> {
         let tree = Tree::machine();
         let mut family = Self::default();

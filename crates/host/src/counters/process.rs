@@ -76,7 +76,7 @@ impl ProcessCpu {
     ///
     /// # Errors
     ///
-    /// [`HostError::Process`] or [`HostError::Read`] if there is no such process.
+    /// [`HostError::Failed`] or [`HostError::Read`] if there is no such process.
     pub fn read(process: u32) -> Result<Self, HostError> {
         let text = Tree::machine().text(&format!("/proc/{process}/stat"))?;
         Ok(Self {
@@ -90,7 +90,7 @@ impl ProcessCpu {
     ///
     /// # Errors
     ///
-    /// [`HostError::Format`] if the fields are missing.
+    /// [`HostError::Failed`] if the fields are missing.
     pub fn parse(text: &str, ticks_a_second: u64) -> Result<Self, HostError> {
         let malformed = || HostError::format("/proc/PID/stat", "the times in fields 14 and 15", text);
         let [user_ns, system_ns, ..] = times(text, ticks_a_second).ok_or_else(malformed)?;
@@ -106,11 +106,7 @@ impl ProcessCpu {
 pub(super) fn total_ns(process: u32) -> Result<u64, HostError> {
     let time = ClockId::pid_cpu_clock_id(Pid::from_raw(process.cast_signed()))
         .and_then(clock_gettime)
-        .map_err(|errno| HostError::Process {
-            process,
-            what: "CPU time",
-            cause: errno.into(),
-        })?;
+        .map_err(HostError::process(process, "CPU time"))?;
     Ok(time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }
 

@@ -33,7 +33,7 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`], [`HostError::Missing`] or [`HostError::Format`] if the kernel's files are not as
+    /// [`HostError::Read`], [`HostError::Missing`] or [`HostError::Failed`] if the kernel's files are not as
     /// documented.
     pub fn read() -> Result<Self, HostError> {
         let tree = Tree::machine();
@@ -50,7 +50,7 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] without a `Slab` line, [`HostError::Format`] for any other malformed line.
+    /// [`HostError::Missing`] without a `Slab` line, [`HostError::Failed`] for any other malformed line.
     pub fn parse(meminfo: &str, slabinfo: &str) -> Result<Self, HostError> {
         let bytes = kibibytes(meminfo, "Slab").ok_or_else(|| HostError::missing(MEMINFO, "Slab line"))?;
         let lines = slabinfo

@@ -47,7 +47,7 @@ impl Softnet {
     ///
     /// # Errors
     ///
-    /// [`HostError::Read`] if the file does not exist, [`HostError::Format`] if it is not as documented.
+    /// [`HostError::Read`] if the file does not exist, [`HostError::Failed`] if it is not as documented.
     pub fn read() -> Result<Self, HostError> {
         Self::parse(&Tree::machine().text(SOFTNET_STAT)?)
     }
@@ -58,7 +58,7 @@ impl Softnet {
     ///
     /// # Errors
     ///
-    /// [`HostError::Format`] for a line with fewer than 9 columns or with other than hexadecimal numbers.
+    /// [`HostError::Failed`] for a line with fewer than 9 columns or with other than hexadecimal numbers.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let mut cpus = Vec::new();
         for (number, line) in text.lines().enumerate() {

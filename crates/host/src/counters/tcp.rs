@@ -88,7 +88,7 @@ impl TcpStatistics {
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] without `Tcp:` or `TcpExt:` lines, [`HostError::Format`] when names and numbers do not pair.
+    /// [`HostError::Missing`] without `Tcp:` or `TcpExt:` lines, [`HostError::Failed`] when names and numbers do not pair.
     pub fn parse(snmp: &str, netstat: &str) -> Result<Self, HostError> {
         let tcp = Named::require(SNMP, snmp, "Tcp")?;
         let extended = Named::require(NETSTAT, netstat, "TcpExt")?;

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::time::{ClockId, clock_gettime};
 
+use super::counters;
 use crate::HostError;
 
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
@@ -15,23 +16,13 @@ pub struct ThreadClock {
     schedstat: Option<File>,
 }
 
-/// Both times since the thread started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadTime {
-    /// Nanoseconds on a CPU.
-    pub cpu_ns: u64,
-    /// Nanoseconds ready but not running; 0 if the kernel does not report it (`CONFIG_SCHED_INFO`).
-    pub waited_ns: u64,
-}
-
-impl ThreadTime {
-    /// The difference from `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
-            waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
-        }
+counters! {
+    /// Both times since the thread started.
+    pub struct ThreadTime {
+        /// Nanoseconds on a CPU.
+        cpu_ns: "sum_exec_runtime",
+        /// Nanoseconds ready but not running; 0 if the kernel does not report it (`CONFIG_SCHED_INFO`).
+        waited_ns: "run_delay",
     }
 }
 
@@ -48,13 +39,10 @@ impl ThreadClock {
     ///
     /// # Errors
     ///
-    /// [`HostError::Process`] on a kernel without per-thread clocks.
+    /// [`HostError::Failed`] on a kernel without per-thread clocks.
     pub fn read(&self) -> Result<ThreadTime, HostError> {
-        let read = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_err(|errno| HostError::Process {
-            process: std::process::id(),
-            what: "CPU time of a thread",
-            cause: errno.into(),
-        })?;
+        let read = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+            .map_err(HostError::process(std::process::id(), "CPU time of a thread"))?;
         Ok(ThreadTime {
             cpu_ns: read.tv_sec().cast_unsigned() * 1_000_000_000 + read.tv_nsec().cast_unsigned(),
             waited_ns: self.waited().unwrap_or(0),

@@ -104,7 +104,7 @@ impl UdpStatistics {
     ///
     /// # Errors
     ///
-    /// [`HostError::Missing`] if the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] if names and numbers do
+    /// [`HostError::Missing`] if the first has no `Udp:` or `Ip:` lines, [`HostError::Failed`] if names and numbers do
     /// not match in number.
     pub fn parse(snmp: &str, snmp6: &str) -> Result<Self, HostError> {
         let optional = |protocol| Ok(Named::find(SNMP, snmp, protocol)?.unwrap_or_default());

@@ -24,7 +24,7 @@ pub struct Allowed {
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Missing`] or [`HostError::Format`] if the list is not as
+/// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Missing`] or [`HostError::Failed`] if the list is not as
 /// documented in `proc_pid_status(5)`.
 pub fn allowed() -> Result<Allowed, HostError> {
     allowed_in(&Tree::machine())

@@ -107,7 +107,7 @@ pub enum CacheKind {
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] if `/sys` is not mounted, [`HostError::Format`] if a file is not as documented.
+/// [`HostError::Read`] if `/sys` is not mounted, [`HostError::Failed`] if a file is not as documented.
 pub fn topology() -> Result<Topology, HostError> {
     topology_in(&Tree::machine())
 }

@@ -18,23 +18,8 @@ use super::steering::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rule
 /// takes one call.
 const MOST_RULES: u32 = 16_384;
 
-/// `SIOCETHTOOL` of `linux/sockios.h`.
-const CALL: libc::c_ulong = 0x8946;
-
-/// Commands of `linux/ethtool.h`.
-mod command {
-    pub(super) const DRIVER: u32 = 0x03;
-    pub(super) const FLAGS: u32 = 0x25;
-    pub(super) const SET_FLAGS: u32 = 0x26;
-    pub(super) const FIELDS: u32 = 0x29;
-    pub(super) const SET_FIELDS: u32 = 0x2a;
-    pub(super) const RULE_COUNT: u32 = 0x2e;
-    pub(super) const RULE: u32 = 0x2f;
-    pub(super) const RULE_LOCATIONS: u32 = 0x30;
-    pub(super) const RSS: u32 = 0x46;
-    pub(super) const SET_RSS: u32 = 0x47;
-    pub(super) const TUNABLE: u32 = 0x48;
-}
+/// `ETHTOOL_GRSSH` of `linux/ethtool.h`, as are the other numbers of commands below.
+const RSS_GET: u32 = 0x46;
 
 /// The driver of a device, as it identifies itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +51,7 @@ impl Ioctl {
 
     pub(crate) fn driver(&self, device: &str) -> io::Result<Driver> {
         // struct ethtool_drvinfo: command, five texts of 32, 12 reserved bytes, five numbers.
-        let answer = self.exchange(device, Request::new(command::DRIVER, 196, &[]))?;
+        let answer = self.exchange(device, Request::new(0x03, 196, &[]))?;
         Ok(Driver {
             name: answer.text(4),
             version: answer.text(36),
@@ -78,11 +63,11 @@ impl Ioctl {
     /// Hash, key and table of a context; 0 is the device's default context.
     pub(crate) fn rss(&self, device: &str, context: u32) -> io::Result<Rss> {
         // A request with zero lengths returns both lengths.
-        let sizes = self.exchange(device, Request::new(command::RSS, RSS_HEADER, &[(4, context)]))?;
+        let sizes = self.exchange(device, Request::new(RSS_GET, RSS_HEADER, &[(4, context)]))?;
         let (entries, key_bytes) = (sizes.number(8), sizes.number(12));
         let table_bytes = length(entries)? * 4;
         let request = Request::new(
-            command::RSS,
+            RSS_GET,
             RSS_HEADER + table_bytes + length(key_bytes)?,
             &[(4, context), (8, entries), (12, key_bytes)],
         );
@@ -97,61 +82,26 @@ impl Ioctl {
         })
     }
 
-    /// Sets key and table of the device's default context; `None` leaves a value unchanged.
-    pub(super) fn set_rss(&self, device: &str, key: Option<&[u8]>, table: Option<&[u32]>) -> io::Result<()> {
-        /// `ETH_RXFH_INDIR_NO_CHANGE`; for the key a length of zero has this meaning.
-        const NO_CHANGE: u32 = u32::MAX;
-        let entries = table.unwrap_or_default().iter();
-        let entries: Vec<u8> = entries.flat_map(|queue| queue.to_ne_bytes()).collect();
-        let contents = [&entries[..], key.unwrap_or_default()].concat();
-        let count = |length: usize| u32::try_from(length).map_err(io::Error::other);
-        let sizes = [
-            (8, table.map_or(Ok(NO_CHANGE), |table| count(table.len()))?),
-            (12, count(contents.len() - entries.len())?),
-        ];
-        // `RXH_XFRM_NO_CHANGE`; kernels before 6.8 require this reserved byte to be zero.
-        let mut request = Request::new(command::SET_RSS, RSS_HEADER + contents.len(), &sizes);
-        request.bytes[RSS_HEADER..].copy_from_slice(&contents);
-        self.exchange(device, request).map(drop)
-    }
-
-    /// Makes the device pass its hashes to the kernel (`ETH_FLAG_RXHASH`).
-    pub(super) fn set_receive_hashing(&self, device: &str) -> io::Result<()> {
-        const RECEIVE_HASHING: u32 = 1 << 28;
-        let flags = self
-            .exchange(device, Request::new(command::FLAGS, 8, &[]))?
-            .number(4);
-        let request = Request::new(command::SET_FLAGS, 8, &[(4, flags | RECEIVE_HASHING)]);
-        self.exchange(device, request).map(drop)
-    }
-
     /// The hashed fields of a flow type.
     pub(crate) fn fields(&self, device: &str, flow_type: FlowType) -> io::Result<Vec<Field>> {
-        let request = Request::new(command::FIELDS, RULE_REQUEST, &[(4, flow_type.number())]);
+        let request = Request::new(0x29, RULE_REQUEST, &[(4, flow_type.number())]);
         Ok(Field::from_bits(self.exchange(device, request)?.long(8)))
-    }
-
-    /// Sets the hashed fields of a flow type.
-    pub(super) fn set_fields(&self, device: &str, flow_type: FlowType, fields: &[Field]) -> io::Result<()> {
-        let mut request = Request::new(command::SET_FIELDS, RULE_REQUEST, &[(4, flow_type.number())]);
-        request.bytes[8..16].copy_from_slice(&Field::bits(fields).to_ne_bytes());
-        self.exchange(device, request).map(drop)
     }
 
     /// The rules that take precedence over the table.
     pub(crate) fn rules(&self, device: &str) -> io::Result<Rules> {
-        let counting = Request::new(command::RULE_COUNT, RULE_REQUEST, &[]);
+        let counting = Request::new(0x2e, RULE_REQUEST, &[]);
         let count = self.exchange(device, counting)?.number(RULE_COUNT);
         let read = count.min(MOST_RULES);
         let room = RULE_REQUEST + length(read)? * 4;
-        let mut listing = Request::new(command::RULE_LOCATIONS, room, &[(RULE_COUNT, read)]);
+        let mut listing = Request::new(0x30, room, &[(RULE_COUNT, read)]);
         if read > 0 {
             listing = self.exchange(device, listing)?;
         }
         let mut rules = Vec::new();
         for index in 0..listing.number(RULE_COUNT).min(read) as usize {
             let location = listing.number(RULE_COUNT + 4 + 4 * index);
-            let request = Request::new(command::RULE, RULE_REQUEST, &[(SPECIFICATION + 160, location)]);
+            let request = Request::new(0x2f, RULE_REQUEST, &[(SPECIFICATION + 160, location)]);
             // A rule that has disappeared meanwhile is counted below.
             if let Ok(answer) = self.exchange(device, request) {
                 rules.push(rule(location, &answer));
@@ -167,12 +117,12 @@ impl Ioctl {
         const RX_COPYBREAK: u32 = 1;
         const TYPE_U32: u32 = 3;
         let tunable = [(4, RX_COPYBREAK), (8, TYPE_U32), (12, 4)];
-        let answer = self.exchange(device, Request::new(command::TUNABLE, 20, &tunable))?;
+        let answer = self.exchange(device, Request::new(0x48, 20, &tunable))?;
         Ok(answer.number(16))
     }
 
     /// Sends a request to the device's driver; the reply is in the same bytes.
-    fn exchange(&self, device: &str, mut request: Request) -> io::Result<Request> {
+    pub(super) fn exchange(&self, device: &str, mut request: Request) -> io::Result<Request> {
         let mut named = libc::ifreq {
             ifr_name: [0; libc::IFNAMSIZ],
             ifr_ifru: libc::__c_anonymous_ifr_ifru {
@@ -188,7 +138,7 @@ impl Ioctl {
         // SAFETY: the name ends with a zero, and the pointer is to memory that lives through the call and is not otherwise
         // borrowed. The kernel reads and writes there the structure of the command and as many elements as the counts in it
         // say; every function above makes `bytes` that long, and `Request::SPARE` longer.
-        match unsafe { libc::ioctl(self.socket.as_raw_fd(), CALL as _, &raw mut named) } {
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut named) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(request),
         }
@@ -196,16 +146,16 @@ impl Ioctl {
 }
 
 /// Bytes of `struct ethtool_rxfh` before table and key.
-const RSS_HEADER: usize = 24;
+pub(super) const RSS_HEADER: usize = 24;
 
 /// Offsets in `struct ethtool_rxnfc`: the flow specification, the rule count; and its length.
 const SPECIFICATION: usize = 16;
 const RULE_COUNT: usize = 184;
-const RULE_REQUEST: usize = 192;
+pub(super) const RULE_REQUEST: usize = 192;
 
 /// The bytes of a request.
-struct Request {
-    bytes: Vec<u8>,
+pub(super) struct Request {
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Request {
@@ -213,7 +163,7 @@ impl Request {
     const SPARE: usize = 64;
 
     /// A request of zeros with these numbers at their offsets.
-    fn new(command: u32, length: usize, numbers: &[(usize, u32)]) -> Self {
+    pub(super) fn new(command: u32, length: usize, numbers: &[(usize, u32)]) -> Self {
         let mut bytes = Vec::with_capacity(length + Self::SPARE);
         bytes.resize(length, 0);
         let mut request = Self { bytes };
@@ -228,7 +178,7 @@ impl Request {
         self.bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
     }
 
-    fn number(&self, at: usize) -> u32 {
+    pub(super) fn number(&self, at: usize) -> u32 {
         number_of(&self.bytes[at..at + 4])
     }
 
@@ -341,7 +291,7 @@ mod tests {
 
     /// An answer about one rule for UDP over IPv4 to port 53 of 10.0.0.0/16, to queue 2.
     fn answer() -> Request {
-        let mut answer = Request::new(command::RULE, RULE_REQUEST, &[]);
+        let mut answer = Request::new(0x2f, RULE_REQUEST, &[]);
         answer.put(SPECIFICATION, 0x02);
         let at = SPECIFICATION + 4;
         answer.bytes[at + 4..at + 8].copy_from_slice(&[10, 0, 0, 0]);

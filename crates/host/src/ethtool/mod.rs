@@ -14,7 +14,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-pub use steering::{Field, FlowType, HashFunction, Rss, RssError, Rule, RuleAction, Rules, Transform};
+pub use steering::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules, Transform};
 
 use crate::HostError;
 use crate::netlink::Generic;
@@ -83,51 +83,10 @@ pub struct Coalescing {
     pub adaptive_receive: bool,
 }
 
-/// Messages and attributes of `linux/ethtool_netlink.h`.
-mod uapi {
-    pub(super) const FEATURES_GET: u8 = 11;
-    pub(super) const PRIVATE_FLAGS_GET: u8 = 13;
-    pub(super) const RINGS_GET: u8 = 15;
-    pub(super) const CHANNELS_GET: u8 = 17;
-    pub(super) const COALESCE_GET: u8 = 19;
-    pub(super) const PAUSE_GET: u8 = 21;
-    pub(super) const RSS_GET: u8 = 38;
-
-    /// The first attribute of every request and reply: the device.
-    pub(super) const HEADER: u16 = 1;
-    pub(super) const HEADER_DEVICE_NAME: u16 = 2;
-
-    pub(super) const PAUSE_AUTONEGOTIATE: u16 = 2;
-    pub(super) const PAUSE_RECEIVE: u16 = 3;
-    pub(super) const PAUSE_TRANSMIT: u16 = 4;
-
-    pub(super) const FEATURES_ACTIVE: u16 = 4;
-    pub(super) const PRIVATE_FLAGS: u16 = 2;
-    pub(super) const BITSET_NOMASK: u16 = 1;
-    pub(super) const BITSET_BITS: u16 = 3;
-    pub(super) const BITSET_BIT: u16 = 1;
-    pub(super) const BIT_NAME: u16 = 2;
-    pub(super) const BIT_VALUE: u16 = 3;
-
-    pub(super) const CHANNELS_RECEIVE_MAXIMUM: u16 = 2;
-    pub(super) const CHANNELS_TRANSMIT_MAXIMUM: u16 = 3;
-    pub(super) const CHANNELS_COMBINED_MAXIMUM: u16 = 5;
-    pub(super) const CHANNELS_RECEIVE: u16 = 6;
-    pub(super) const CHANNELS_TRANSMIT: u16 = 7;
-    pub(super) const CHANNELS_COMBINED: u16 = 9;
-
-    pub(super) const RINGS_RECEIVE_MAXIMUM: u16 = 2;
-    pub(super) const RINGS_TRANSMIT_MAXIMUM: u16 = 5;
-    pub(super) const RINGS_RECEIVE: u16 = 6;
-    pub(super) const RINGS_TRANSMIT: u16 = 9;
-
-    pub(super) const COALESCE_RECEIVE_MICROSECONDS: u16 = 2;
-    pub(super) const COALESCE_RECEIVE_FRAMES: u16 = 3;
-    pub(super) const COALESCE_TRANSMIT_MICROSECONDS: u16 = 6;
-    pub(super) const COALESCE_ADAPTIVE_RECEIVE: u16 = 11;
-
-    pub(super) const RSS_CONTEXT: u16 = 2;
-}
+/// The first attribute of every request and reply: the device (`ETHTOOL_A_*_HEADER`).
+const HEADER: u16 = 1;
+/// `ETHTOOL_A_HEADER_DEV_NAME`.
+const DEVICE_NAME: u16 = 2;
 
 /// The source of what that family reports.
 pub(crate) const ETHTOOL: &str = "ethtool netlink";
@@ -145,65 +104,68 @@ impl Ethtool {
         })
     }
 
+    // The numbers below are those of messages (`ETHTOOL_MSG_*_GET`) and of attributes (`ETHTOOL_A_*`) of
+    // `linux/ethtool_netlink.h`.
+
     /// Flow control; `None` if the device has none.
     pub(crate) fn pause(&mut self, device: &str) -> Result<Option<Pause>, HostError> {
-        let answer = self.ask(device, uapi::PAUSE_GET, "flow control")?;
+        let answer = self.ask(device, 21, "flow control")?;
         Ok(answer.map(|attributes| Pause {
-            autonegotiate: flag_in(&attributes, uapi::PAUSE_AUTONEGOTIATE),
-            receive: flag_in(&attributes, uapi::PAUSE_RECEIVE),
-            transmit: flag_in(&attributes, uapi::PAUSE_TRANSMIT),
+            autonegotiate: flag_in(&attributes, 2),
+            receive: flag_in(&attributes, 3),
+            transmit: flag_in(&attributes, 4),
         }))
     }
 
-    /// The active offloads, by the kernel's names.
+    /// The active offloads, by the kernel's names (`ETHTOOL_A_FEATURES_ACTIVE`).
     pub(crate) fn features(&mut self, device: &str) -> Result<BTreeSet<String>, HostError> {
-        let answer = self.ask(device, uapi::FEATURES_GET, "offloads")?;
-        Ok(names_in(&answer.unwrap_or_default(), uapi::FEATURES_ACTIVE))
+        let answer = self.ask(device, 11, "offloads")?;
+        Ok(names_in(&answer.unwrap_or_default(), 4))
     }
 
     /// The driver's private flags that are on, by its names; `rx-copybreak` and similar tunables are not included.
     /// `None` if it has none.
     pub(crate) fn private_flags(&mut self, device: &str) -> Result<Option<BTreeSet<String>>, HostError> {
-        let answer = self.ask(device, uapi::PRIVATE_FLAGS_GET, "private flags")?;
-        Ok(answer.map(|attributes| names_in(&attributes, uapi::PRIVATE_FLAGS)))
+        let answer = self.ask(device, 13, "private flags")?;
+        Ok(answer.map(|attributes| names_in(&attributes, 2)))
     }
 
     /// The number of queues; `None` if the driver does not report it.
     pub(crate) fn channels(&mut self, device: &str) -> Result<Option<Channels>, HostError> {
-        let answer = self.ask(device, uapi::CHANNELS_GET, "channels")?;
+        let answer = self.ask(device, 17, "channels")?;
         Ok(answer.map(|attributes| {
             // Zero values are omitted (`channels_fill_reply` in `net/ethtool/channels.c`).
             let number = |kind| number_in(&attributes, kind).unwrap_or(0);
             Channels {
-                receive: number(uapi::CHANNELS_RECEIVE),
-                receive_maximum: number(uapi::CHANNELS_RECEIVE_MAXIMUM),
-                transmit: number(uapi::CHANNELS_TRANSMIT),
-                transmit_maximum: number(uapi::CHANNELS_TRANSMIT_MAXIMUM),
-                combined: number(uapi::CHANNELS_COMBINED),
-                combined_maximum: number(uapi::CHANNELS_COMBINED_MAXIMUM),
+                receive: number(6),
+                receive_maximum: number(2),
+                transmit: number(7),
+                transmit_maximum: number(3),
+                combined: number(9),
+                combined_maximum: number(5),
             }
         }))
     }
 
     /// The ring sizes; `None` if the driver does not report them.
     pub(crate) fn rings(&mut self, device: &str) -> Result<Option<Rings>, HostError> {
-        let answer = self.ask(device, uapi::RINGS_GET, "rings")?;
+        let answer = self.ask(device, 15, "rings")?;
         Ok(answer.map(|attributes| Rings {
-            receive: number_in(&attributes, uapi::RINGS_RECEIVE),
-            receive_maximum: number_in(&attributes, uapi::RINGS_RECEIVE_MAXIMUM),
-            transmit: number_in(&attributes, uapi::RINGS_TRANSMIT),
-            transmit_maximum: number_in(&attributes, uapi::RINGS_TRANSMIT_MAXIMUM),
+            receive: number_in(&attributes, 6),
+            receive_maximum: number_in(&attributes, 2),
+            transmit: number_in(&attributes, 9),
+            transmit_maximum: number_in(&attributes, 5),
         }))
     }
 
     /// The coalescing settings; `None` if the driver does not report them.
     pub(crate) fn coalescing(&mut self, device: &str) -> Result<Option<Coalescing>, HostError> {
-        let answer = self.ask(device, uapi::COALESCE_GET, "interrupt coalescing")?;
+        let answer = self.ask(device, 19, "interrupt coalescing")?;
         Ok(answer.map(|attributes| Coalescing {
-            receive_microseconds: number_in(&attributes, uapi::COALESCE_RECEIVE_MICROSECONDS),
-            receive_frames: number_in(&attributes, uapi::COALESCE_RECEIVE_FRAMES),
-            transmit_microseconds: number_in(&attributes, uapi::COALESCE_TRANSMIT_MICROSECONDS),
-            adaptive_receive: flag_in(&attributes, uapi::COALESCE_ADAPTIVE_RECEIVE),
+            receive_microseconds: number_in(&attributes, 2),
+            receive_frames: number_in(&attributes, 3),
+            transmit_microseconds: number_in(&attributes, 6),
+            adaptive_receive: flag_in(&attributes, 11),
         }))
     }
 
@@ -211,15 +173,15 @@ impl Ethtool {
     /// Linux 6.12 reject the listing.
     pub(crate) fn contexts(&mut self, device: &str) -> Result<Option<BTreeSet<u32>>, HostError> {
         let step = format!("the RSS contexts of device {device}");
-        let dumped = offered(self.family.dump(&step, uapi::RSS_GET, header(device)))?;
+        let dumped = offered(self.family.dump(&step, 38, header(device)))?;
         // Kernels that do not filter dump every device.
         let own = |answer: &&Vec<u8>| {
-            let header = first(answer, uapi::HEADER).unwrap_or_default();
-            text_in(&header, uapi::HEADER_DEVICE_NAME).as_deref() == Some(device)
+            let header = first(answer, HEADER).unwrap_or_default();
+            text_in(&header, DEVICE_NAME).as_deref() == Some(device)
         };
         Ok(dumped.map(|answers| {
             let contexts = answers.iter().filter(own);
-            let contexts = contexts.filter_map(|answer| number_in(answer, uapi::RSS_CONTEXT));
+            let contexts = contexts.filter_map(|answer| number_in(answer, 2));
             contexts.filter(|context| *context != 0).collect()
         }))
     }
@@ -233,7 +195,7 @@ impl Ethtool {
 
 /// The attribute that names the device of a request.
 fn header(device: &str) -> Vec<u8> {
-    nest(uapi::HEADER, text(uapi::HEADER_DEVICE_NAME, device))
+    nest(HEADER, text(DEVICE_NAME, device))
 }
 
 /// A reply, or `None` if the kernel reports that the driver does not support the request.
@@ -244,8 +206,9 @@ fn offered<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
     }
 }
 
-/// The names of the bits set in the bitsets of one kind. With `ETHTOOL_A_BITSET_NOMASK` the kernel lists only set bits;
-/// without it, all bits, the set ones with a value.
+/// The names of the bits set in the bitsets of one kind. With `ETHTOOL_A_BITSET_NOMASK` (1) the kernel lists only set bits;
+/// without it, all bits, the set ones with a value (`ETHTOOL_A_BITSET_BIT_VALUE`, 3). `ETHTOOL_A_BITSET_BITS` (3) holds
+/// the bits (1), each with its name (2).
 fn names_in(attributes: &[u8], kind: u16) -> BTreeSet<String> {
     let bitsets = inside(attributes, kind);
     bitsets
@@ -255,11 +218,11 @@ fn names_in(attributes: &[u8], kind: u16) -> BTreeSet<String> {
 }
 
 fn names_of_bitset(bitset: &[u8]) -> BTreeSet<String> {
-    let all_are_set = first(bitset, uapi::BITSET_NOMASK).is_some();
-    let bits = inside(bitset, uapi::BITSET_BITS);
-    let bits = bits.iter().flat_map(|bits| inside(bits, uapi::BITSET_BIT));
-    let set = bits.filter(|bit| all_are_set || first(bit, uapi::BIT_VALUE).is_some());
-    set.filter_map(|bit| text_in(&bit, uapi::BIT_NAME)).collect()
+    let all_are_set = first(bitset, 1).is_some();
+    let bits = inside(bitset, 3);
+    let bits = bits.iter().flat_map(|bits| inside(bits, 1));
+    let set = bits.filter(|bit| all_are_set || first(bit, 3).is_some());
+    set.filter_map(|bit| text_in(&bit, 2)).collect()
 }
 
 #[cfg(test)]
@@ -297,16 +260,12 @@ mod tests {
     #[test]
     fn a_bitset_with_a_mask_names_only_the_bits_that_are_set() {
         let bit = |name, set| {
-            let value = if set {
-                nest(uapi::BIT_VALUE, Vec::new())
-            } else {
-                Vec::new()
-            };
-            nest(uapi::BITSET_BIT, [text(uapi::BIT_NAME, name), value].concat())
+            let value = if set { nest(3, Vec::new()) } else { Vec::new() };
+            nest(1, [text(2, name), value].concat())
         };
-        let bits = nest(uapi::BITSET_BITS, [bit("on", true), bit("off", false)].concat());
+        let bits = nest(3, [bit("on", true), bit("off", false)].concat());
         assert_eq!(names_of_bitset(&bits), BTreeSet::from(["on".to_owned()]));
-        let listed = [nest(uapi::BITSET_NOMASK, Vec::new()), number(2, 2), bits].concat();
+        let listed = [nest(1, Vec::new()), number(2, 2), bits].concat();
         assert_eq!(names_of_bitset(&listed).len(), 2);
     }
 

@@ -1,11 +1,10 @@
 //! How a device steers received frames: its hash, the hashed fields of each flow type, the indirection table, and the
 //! rules that take precedence over it. Names and numbers are those of `linux/ethtool.h`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use corelane_rss::{Bucket, IndirectionTable, Key, KeyError, Protocol, TableError};
+use corelane_rss::{Bucket, IndirectionTable, Key, Protocol};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// The hash, key and table of a device, or of an additional context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,44 +26,28 @@ impl Rss {
     ///
     /// # Errors
     ///
-    /// [`RssError::Key`] if there is none, or if its length does not suit a Toeplitz hash of a tuple.
-    pub fn key(&self) -> Result<Key, RssError> {
+    /// Why it cannot be used: there is none, or its length does not suit a Toeplitz hash of a tuple.
+    pub fn key(&self) -> Result<Key, String> {
         if self.key.is_empty() {
-            return Err(RssError::NoKey);
+            return Err("the driver reports no RSS key".to_owned());
         }
-        Ok(self.key.parse()?)
+        let key = self.key.parse::<Key>();
+        key.map_err(|error| format!("the device's RSS key cannot be used: {error}"))
     }
 
     /// The table, with its queues as buckets.
     ///
     /// # Errors
     ///
-    /// [`RssError::Table`] if there is none, or if its size cannot be indexed by the low bits of a hash.
-    pub fn table(&self) -> Result<IndirectionTable, RssError> {
+    /// Why it cannot be used: there is none, or its size cannot be indexed by the low bits of a hash.
+    pub fn table(&self) -> Result<IndirectionTable, String> {
         let bucket = |queue: &u32| u16::try_from(*queue).map(Bucket::new).ok();
         let entries: Option<Vec<Bucket>> = self.table.iter().map(bucket).collect();
-        match entries {
-            Some(entries) if !entries.is_empty() => Ok(IndirectionTable::from_entries(entries)?),
-            _ => Err(RssError::NoTable),
-        }
+        let entries = entries.filter(|entries| !entries.is_empty());
+        let entries = entries.ok_or("the driver reports no indirection table")?;
+        IndirectionTable::from_entries(entries)
+            .map_err(|error| format!("the device's indirection table cannot be used: {error}"))
     }
-}
-
-/// Why a device's hash cannot be computed here.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RssError {
-    /// The driver reports no key.
-    #[error("the driver reports no RSS key")]
-    NoKey,
-    /// The key is invalid.
-    #[error("the device's RSS key cannot be used: {0}")]
-    Key(#[from] KeyError),
-    /// The driver reports no table.
-    #[error("the driver reports no indirection table")]
-    NoTable,
-    /// The table is invalid.
-    #[error("the device's indirection table cannot be used: {0}")]
-    Table(#[from] TableError),
 }
 
 /// The hash function (`ETH_RSS_HASH_*`).
@@ -316,20 +299,12 @@ impl Rule {
     /// Whether the rule matches a packet of this type, addresses and ports; `None` if it matches on fields that are
     /// unknown here.
     #[must_use]
-    pub fn takes(
-        &self,
-        flow_type: FlowType,
-        source: std::net::SocketAddr,
-        destination: std::net::SocketAddr,
-    ) -> Option<bool> {
+    pub fn takes(&self, flow_type: FlowType, source: SocketAddr, destination: SocketAddr) -> Option<bool> {
         if !FlowType::all().any(|known| known.name() == self.flow_type) || self.flow_type == "ether" {
             return None;
         }
-        let any = matches!(
-            (self.flow_type.as_str(), source.is_ipv4()),
-            ("ipv4", true) | ("ipv6", false)
-        );
-        if self.flow_type != flow_type.name() && !any {
+        let any = if source.is_ipv4() { "ipv4" } else { "ipv6" };
+        if ![flow_type.name(), any].contains(&self.flow_type.as_str()) {
             return Some(false);
         }
         let address =
@@ -413,10 +388,10 @@ mod tests {
             key: String::new(),
             table: Vec::new(),
         };
-        assert_eq!(rss.key(), Err(RssError::NoKey));
-        assert_eq!(rss.table(), Err(RssError::NoTable));
+        assert!(rss.key().unwrap_err().contains("no RSS key"));
+        assert!(rss.table().unwrap_err().contains("no indirection table"));
         rss.table = vec![0, 1, 2];
-        assert!(rss.table().unwrap_err().to_string().contains("power of two"));
+        assert!(rss.table().unwrap_err().contains("power of two"));
         rss.table = vec![0, 1, 2, 1];
         assert_eq!(rss.table().unwrap().buckets(), 3);
     }

@@ -8,7 +8,7 @@ use super::{Asked, Fragments, Way, hexadecimal, receive};
 /// Compares the path of fragments with that of `whole` packets.
 pub(super) fn fragments(asked: Asked<'_>, whole: &Way) -> Fragments {
     let device = asked.device;
-    let mut part = Way::new();
+    let mut part = Way::default();
     let protocol = Protocol::Other;
     receive::follow(Asked { protocol, ..asked }, &mut part);
     let with_whole_packets = match (whole.cpu, part.cpu, whole.queue, part.queue) {

@@ -8,7 +8,6 @@ use corelane_rss::{HashFields, HashType, Protocol, Toeplitz, Tuple};
 use super::Confidence::{Certain, Likely, Unknown};
 use super::{Asked, Confidence, Way, hexadecimal};
 use crate::ethtool::{Field, HashFunction, Rss, RuleAction, Transform};
-use crate::inventory::Device;
 
 /// Follows a flow from its fields to its queue; the confidence is then that of the queue.
 pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
@@ -22,7 +21,11 @@ pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     way.confidence = Unknown;
     let driver = device.driver.value.as_ref().map(|driver| driver.name.as_str());
     match (&device.rss.value, driver) {
-        (Some(rss), _) => hashed(asked, rss, way),
+        (Some(rss), _) => {
+            if let Err((step, reason)) = hashed(asked, rss, way) {
+                way.unknown(step, reason, &device.rss.source);
+            }
+        }
         (None, Some("virtio_net")) => {
             let rule = "virtio without RSS: the hypervisor chooses, usually the queue that the flow was last sent on";
             way.unknown("queue", rule, &device.rss.source);
@@ -36,54 +39,31 @@ pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     by_rules(asked, way);
 }
 
-/// From fields to hash to entry to queue.
-fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) {
+/// From fields to hash to entry to queue. The error is a step without a value, and its reason.
+fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) -> Result<(), (&'static str, String)> {
     let (device, tuple) = (asked.device, &asked.flow.tuple);
     let (fields, confidence) = fields(asked, way);
     let hash_type = HashType::of(tuple, fields, asked.protocol);
     way.hash_type = Some(hash_type);
     let source = device.rss.source.as_str();
     if !rss.function.is_toeplitz() {
-        way.unknown("hash", "only Toeplitz hashes are computed here", source);
-        return;
+        return Err(("hash", "only Toeplitz hashes are computed here".to_owned()));
     }
-    let key = match rss.key() {
-        Ok(key) => key,
-        Err(error) => {
-            way.unknown("hash", error.to_string(), source);
-            return;
-        }
-    };
-    let Some((tuple, transform)) = transformed(tuple, &rss.transforms) else {
-        let rule = "the device transforms the fields in an unknown way";
-        way.unknown("hash", rule, source);
-        return;
-    };
+    let key = rss.key().map_err(|error| ("hash", error))?;
+    let unknown = "the device transforms the fields in an unknown way";
+    let transformed = transformed(tuple, &rss.transforms);
+    let (tuple, transform) = transformed.ok_or_else(|| ("hash", unknown.to_owned()))?;
     let hash = Toeplitz::new(&key).hash(&tuple, fields);
     let confidence = match rss.function {
         HashFunction::Untold => confidence.min(Likely),
         _ => confidence,
     };
-    let rule = format!(
-        "Toeplitz over {}{transform} under the device's key",
-        hash_type.name()
-    );
+    let name = hash_type.name();
+    let rule = format!("Toeplitz over {name}{transform} under the device's key");
     way.step("hash", hexadecimal(hash), rule, source, confidence)
         .unless("the driver hashes differently than it reports: check with corelane verify");
     way.hash = Some(hash);
-    looked_up(device, rss, hash, confidence, way);
-}
-
-/// From hash to entry to queue.
-fn looked_up(device: &Device, rss: &Rss, hash: u32, confidence: Confidence, way: &mut Way) {
-    let source = device.rss.source.as_str();
-    let table = match rss.table() {
-        Ok(table) => table,
-        Err(error) => {
-            way.unknown("entry", error.to_string(), source);
-            return;
-        }
-    };
+    let table = rss.table().map_err(|error| ("entry", error))?;
     let (entry, queue) = (table.entry(hash), table.bucket(hash).index() as u32);
     let rule = format!("the hash's low bits: hash & {}", table.size() - 1);
     way.step("entry", entry, rule, source, confidence);
@@ -98,18 +78,14 @@ fn looked_up(device: &Device, rss: &Rss, hash: u32, confidence: Confidence, way:
         step.confidence = confidence.min(Likely);
     }
     way.confidence = step.confidence;
-    way.entry = Some(entry);
-    way.queue = Some(queue);
+    (way.entry, way.queue) = (Some(entry), Some(queue));
+    Ok(())
 }
 
 /// The fields that are hashed, with their step.
 fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
     let Asked { device, protocol, .. } = asked;
-    let set = device
-        .fields
-        .value
-        .as_ref()
-        .and_then(|fields| fields.get(&asked.flow_type()));
+    let set = device.hashed_fields(asked.flow_type());
     let named = format!("set for {}", asked.flow_type().name());
     let (ports, rule, confidence) = match (set, protocol) {
         (Some(set), _) => {

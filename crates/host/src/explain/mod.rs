@@ -45,7 +45,7 @@ pub struct Ends {
 }
 
 /// The confidence of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// Unknown.
@@ -53,6 +53,7 @@ pub enum Confidence {
     /// Usually true; exceptions are listed.
     Likely,
     /// Certain.
+    #[default]
     Certain,
 }
 
@@ -99,6 +100,7 @@ impl Asked<'_> {
 }
 
 /// What is known of a packet's path so far.
+#[derive(Default)]
 struct Way {
     hash_type: Option<HashType>,
     hash: Option<u32>,
@@ -112,20 +114,6 @@ struct Way {
 }
 
 impl Way {
-    /// A path with nothing known yet.
-    fn new() -> Self {
-        Self {
-            hash_type: None,
-            hash: None,
-            entry: None,
-            queue: None,
-            interrupt: None,
-            cpu: None,
-            confidence: Confidence::Certain,
-            steps: Vec::new(),
-        }
-    }
-
     /// Lowers the confidence.
     fn at_most(&mut self, confidence: Confidence) {
         self.confidence = self.confidence.min(confidence);
@@ -241,14 +229,6 @@ pub struct Explanation {
 /// Why a flow cannot be explained.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
-    /// Neither end is on this machine.
-    #[error(
-        "neither {tuple} end is an address of this host: name the device that receives its packets with --dev"
-    )]
-    Elsewhere {
-        /// The flow.
-        tuple: Tuple,
-    },
     /// No such device.
     #[error("there is no device {device}: {known}")]
     NoDevice {
@@ -257,12 +237,9 @@ pub enum ExplainError {
         /// The existing devices.
         known: String,
     },
-    /// There is no route.
-    #[error("no route of this host leads to {to}: name the device with --dev")]
-    NoRoute {
-        /// The destination.
-        to: SocketAddr,
-    },
+    /// Neither end is on this machine, or no route leads to an end.
+    #[error("{0}")]
+    Elsewhere(String),
 }
 
 /// Explains a flow.
@@ -282,7 +259,12 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
         (true, true, None) => Role::Keeps,
         (true, false, _) => Role::Sends,
         (_, true, _) | (_, _, Some(_)) => Role::Receives,
-        (false, false, None) => return Err(ExplainError::Elsewhere { tuple: flow.tuple }),
+        (false, false, None) => {
+            return Err(ExplainError::Elsewhere(format!(
+                "neither {} end is an address of this host: name the device that receives its packets with --dev",
+                flow.tuple
+            )));
+        }
     };
     let back_role = match role {
         Role::Receives => Role::Sends,
@@ -306,7 +288,7 @@ fn direction(
     takers: &[Owner],
     senders: &[Owner],
 ) -> Result<Direction, ExplainError> {
-    let mut way = Way::new();
+    let mut way = Way::default();
     let device = device(inventory, flow, role, &mut way)?;
     let (mut fragments, mut sockets) = (None, Vec::new());
     match role {
@@ -370,8 +352,12 @@ fn device<'a>(
                 Role::Sends => flow.tuple.destination(),
                 _ => flow.tuple.source(),
             };
+            let no_route = || {
+                let what = format!("no route of this host leads to {to}: name the device with --dev");
+                ExplainError::Elsewhere(what)
+            };
             let route = inventory.route(to.ip()).filter(|route| !route.local);
-            let route = route.ok_or(ExplainError::NoRoute { to })?;
+            let route = route.ok_or_else(no_route)?;
             step.rule = format!("the route to {}", route.to);
             if role == Role::Receives {
                 step.confidence = Confidence::Likely;
@@ -379,7 +365,7 @@ fn device<'a>(
             }
             step.unless("policy routing");
             let found = inventory.device_of_index(route.device);
-            found.ok_or(ExplainError::NoRoute { to })?
+            found.ok_or_else(no_route)?
         }
     };
     // A VLAN has one lower device, a bond several; frames are steered below both.

@@ -15,8 +15,7 @@ use crate::sockets::settled;
 pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     if asked.device.has_hardware() {
         hash::follow(asked, way);
-        let mut queues = asked.device.receive_queues.iter();
-        match queues.find(|own| Some(own.queue) == way.queue) {
+        match way.queue.and_then(|queue| asked.device.receive_queue(queue)) {
             Some(queue) => polled(asked.inventory, queue, way),
             None => {
                 way.unknown("cpu", "the queue is not known", "the steps above");

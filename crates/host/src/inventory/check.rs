@@ -14,59 +14,36 @@ use crate::ethtool::{Field, FlowType, Rss};
 struct Check {
     name: &'static str,
     why: &'static str,
-    /// The fix; `{device}` stands for the device's name, each `{}` for a part that was found.
-    mend: &'static str,
     find: for<'a> fn(&'a Device, &'a Inventory) -> Option<Found<'a>>,
 }
 
-/// What a check found.
-struct Found<'a> {
-    value: String,
-    source: &'a str,
-    /// The parts of the fix besides the device's name.
-    mend: Vec<String>,
-}
-
-fn found(value: impl Into<String>, source: &str) -> Found<'_> {
-    Found {
-        value: value.into(),
-        source,
-        mend: Vec::new(),
-    }
-}
-
-impl Found<'_> {
-    fn mend(mut self, part: impl ToString) -> Self {
-        self.mend.push(part.to_string());
-        self
-    }
-}
+/// The value found, its source, and the fix.
+type Found<'a> = (String, &'a str, String);
 
 const ROUTING: &str = "routing netlink";
 const FEW_QUEUES: &str = "frames are received on only as many CPUs as there are queues";
-const NEW_KEY: &str = "ethtool -X {device} hkey $(openssl rand -hex {} | sed 's/../&:/g;s/:$//')";
 
 /// Checks of every device; their findings explain.
 const OF_ALL: [Check; 2] = [
     Check {
         name: "XDP program",
         why: "it may drop or redirect frames before they are counted",
-        mend: "ip link set dev {device} xdp off",
         find: |device, _| {
             let program = device.link.xdp.as_ref()?;
             let numbers = list::format(&program.programs);
-            Some(found(format!("{} mode, number {numbers}", program.mode), ROUTING))
+            let value = format!("{} mode, number {numbers}", program.mode);
+            Some((value, ROUTING, format!("ip link set dev {} xdp off", device.name)))
         },
     },
     Check {
         name: "hash policy",
         why: "all frames to one peer leave by one member of the bond",
-        mend: "ip link set {device} type bond xmit_hash_policy layer3+4",
         find: |device, _| {
             let bond = device.link.bond.as_ref()?;
             let policy = bond.hash_policy.as_ref()?;
             let balances = ["802.3ad", "balance-xor", "balance-tlb"].contains(&bond.mode.as_deref()?);
-            (balances && policy.starts_with("layer2")).then(|| found(policy, ROUTING))
+            let fix = format!("ip link set {} type bond xmit_hash_policy layer3+4", device.name);
+            (balances && policy.starts_with("layer2")).then(|| (policy.clone(), ROUTING, fix))
         },
     },
 ];
@@ -76,13 +53,11 @@ const SPOILING: [Check; 2] = [
     Check {
         name: "interrupts",
         why: "queues that share a CPU do not scale, however well the hash spreads flows",
-        mend: "echo {} > /proc/irq/{}/smp_affinity_list moves queue {}",
         find: interrupts,
     },
     Check {
         name: "key",
         why: "a key of zeros hashes everything to zero: all frames use the first entry",
-        mend: NEW_KEY,
         find: |device, _| {
             key(device, "all zeros", |digits| {
                 digits.iter().all(|digit| *digit == b'0')
@@ -96,90 +71,83 @@ const EXPLAINING: [Check; 17] = [
     Check {
         name: "carrier",
         why: "the device is up but has no carrier",
-        mend: "check the cable and the other end of {device}",
         find: |device, _| {
             let down = device.link.up && device.link.state == "down";
-            down.then(|| found("down", ROUTING))
+            let fix = format!("check the cable and the other end of {}", device.name);
+            down.then(|| ("down".to_owned(), ROUTING, fix))
         },
     },
     Check {
         name: "receive queues",
         why: FEW_QUEUES,
-        mend: "ethtool -L {device} combined {}",
         find: |device, inventory| {
             let cpus = inventory.cpus_online().len();
             let most = device.channels.value?.receiving_maximum() as usize;
-            let more = most > device.receive_queues.len();
-            fewer_queues(device, inventory)
-                .filter(|_| more)
-                .map(|found| found.mend(most.min(cpus)))
+            let fix = format!("ethtool -L {} combined {}", device.name, most.min(cpus));
+            fewer_queues(device, inventory, fix).filter(|_| most > device.receive_queues.len())
         },
     },
     Check {
         name: "receive queues",
         why: FEW_QUEUES,
-        mend: "the device has no more: echo {} > /sys/class/net/{device}/queues/rx-0/rps_cpus enables RPS",
         find: |device, inventory| {
             let cpus = |queue: &ReceiveQueue| queue.rps_cpus.value.clone().unwrap_or_default();
             let steered = device.receive_queues.iter().any(|queue| !cpus(queue).is_empty());
-            let mask = list::format_mask(inventory.cpus_online());
-            fewer_queues(device, inventory)
-                .filter(|_| !steered)
-                .map(|found| found.mend(mask))
+            let (mask, name) = (list::format_mask(inventory.cpus_online()), &device.name);
+            let echo = format!("echo {mask} > /sys/class/net/{name}/queues/rx-0/rps_cpus");
+            let fix = format!("the device has no more: {echo} enables RPS");
+            fewer_queues(device, inventory, fix).filter(|_| !steered)
         },
     },
     Check {
         name: "nodes",
         why: "every frame crosses the link between nodes",
-        mend: "echo a CPU of node {} > /proc/irq/{}/smp_affinity_list",
         find: |device, _| {
             let home = device.node.value?;
             let mut queues = device.receive_queues.iter();
             let away = queues.find(|queue| !queue.nodes.is_empty() && !queue.nodes.contains(&home))?;
             let value = format!("queue {} is handled by a CPU outside node {home}", away.queue);
             let interrupt = away.interrupt.value?;
-            Some(found(value, &device.node.source).mend(home).mend(interrupt))
+            let fix = format!("echo a CPU of node {home} > /proc/irq/{interrupt}/smp_affinity_list");
+            Some((value, &device.node.source, fix))
         },
     },
     Check {
         name: "hash",
         why: "address and port plans and exact steering support only the Toeplitz hash",
-        mend: "ethtool -X {device} hfunc toeplitz",
         find: |device, _| {
-            let rss = device
-                .rss
-                .value
-                .as_ref()
-                .filter(|rss| !rss.function.is_toeplitz())?;
-            Some(found(format!("{:?}", rss.function), &device.rss.source))
+            let function = device.rss.value.as_ref()?.function;
+            let fix = format!("ethtool -X {} hfunc toeplitz", device.name);
+            (!function.is_toeplitz()).then(|| (format!("{function:?}"), device.rss.source.as_str(), fix))
         },
     },
     Check {
         name: "hash",
         why: "both directions of a flow hash alike, but half of the hash input is lost",
-        mend: "ethtool -X {device} xfrm none",
         find: |device, _| {
-            let rss = device
-                .rss
-                .value
-                .as_ref()
-                .filter(|rss| !rss.transforms.is_empty())?;
-            Some(found(format!("{:?}", rss.transforms), &device.rss.source))
+            let transforms = &device.rss.value.as_ref()?.transforms;
+            let fix = format!("ethtool -X {} xfrm none", device.name);
+            (!transforms.is_empty()).then(|| (format!("{transforms:?}"), device.rss.source.as_str(), fix))
         },
     },
     Check {
         name: "hash",
         why: "the device does not pass its hash to the kernel, which computes another",
-        mend: "ethtool -K {device} rxhash on",
         find: |device, _| {
             let off = device.rss.value.is_some() && device.feature("rx-hashing") == Some(false);
-            off.then(|| found("receive hashing is off", &device.features.source))
+            let fix = format!("ethtool -K {} rxhash on", device.name);
+            off.then(|| {
+                (
+                    "receive hashing is off".to_owned(),
+                    device.features.source.as_str(),
+                    fix,
+                )
+            })
         },
     },
     Check {
         name: "key",
         why: "both directions of a flow hash alike, and the hash has only 16 significant bits",
-        mend: NEW_KEY,
         find: |device, _| {
             let repeats = |digits: &[u8]| digits.chunks(4).all(|pair| digits.starts_with(pair));
             key(device, "two bytes, repeated", repeats)
@@ -188,20 +156,18 @@ const EXPLAINING: [Check; 17] = [
     Check {
         name: "indirection table",
         why: "queues that no entry names receive no hashed frame",
-        mend: "ethtool -X {device} equal {}",
         find: |device, _| {
             let (rss, queues) = (table(device)?, device.receive_queues.len());
             let without: Vec<u32> = (0..queues as u32)
                 .filter(|queue| !rss.table.contains(queue))
                 .collect();
             let value = format!("no entry names queues {}", list::format(&without));
-            (queues > 1 && !without.is_empty()).then(|| found(value, &device.rss.source).mend(queues))
+            (queues > 1 && !without.is_empty()).then(|| (value, device.rss.source.as_str(), equal(device)))
         },
     },
     Check {
         name: "indirection table",
         why: "the flows are not spread evenly, on purpose or not",
-        mend: "ethtool -X {device} equal {}",
         find: |device, _| {
             let queues = device.receive_queues.len();
             let mut shares: BTreeMap<u32, usize> = (0..queues as u32).map(|queue| (queue, 0)).collect();
@@ -210,24 +176,23 @@ const EXPLAINING: [Check; 17] = [
             }
             let (least, most) = (*shares.values().min()?, *shares.values().max()?);
             let value = format!("{least} to {most} entries per queue");
-            (most > least + 1).then(|| found(value, &device.rss.source).mend(queues))
+            (most > least + 1).then(|| (value, device.rss.source.as_str(), equal(device)))
         },
     },
     Check {
         name: "indirection table",
         why: "with fewer than four entries per queue the load of queues differs widely",
-        mend: "ethtool -L {device} with fewer queues",
         find: |device, _| {
             let (entries, queues) = (table(device)?.table.len(), device.receive_queues.len());
             let value = format!("{entries} entries for {queues} queues");
             // Documentation/networking/scaling.rst, "RSS: Receive Side Scaling": at least four times as many entries.
-            (entries < 4 * queues).then(|| found(value, &device.rss.source))
+            let fix = format!("ethtool -L {} with fewer queues", device.name);
+            (entries < 4 * queues).then_some((value, &device.rss.source, fix))
         },
     },
     Check {
         name: "hashed fields",
         why: "ports are not hashed: all flows between two hosts share a queue (and their fragments stay with them)",
-        mend: "ethtool -N {device} rx-flow-hash {} sdfn",
         find: |device, _| {
             let fields = device.fields.value.as_ref()?;
             let addresses_alone = |flow_type: &FlowType| {
@@ -238,59 +203,73 @@ const EXPLAINING: [Check; 17] = [
             let without = types.into_iter().filter(addresses_alone).map(FlowType::name);
             let without: Vec<&str> = without.collect::<BTreeSet<_>>().into_iter().collect();
             let value = format!("addresses alone for {}", without.join(", "));
-            Some(found(value, &device.fields.source).mend(without.first()?))
+            let fix = format!(
+                "ethtool -N {} rx-flow-hash {} sdfn",
+                device.name,
+                without.first()?
+            );
+            Some((value, &device.fields.source, fix))
         },
     },
     Check {
         name: "RSS contexts",
         why: "rules send flows to other tables than the one planned for",
-        mend: "ethtool -X {device} context {} delete",
         find: |device, _| {
             let contexts = device.contexts.value.as_ref()?;
             let value = format!("{} besides the device's own", contexts.len());
-            Some(found(value, &device.contexts.source).mend(contexts.first()?.context))
+            let fix = format!(
+                "ethtool -X {} context {} delete",
+                device.name,
+                contexts.first()?.context
+            );
+            Some((value, &device.contexts.source, fix))
         },
     },
     Check {
         name: "ntuple rules",
         why: "they choose the queue before the hash does",
-        mend: "ethtool -N {device} delete {}",
         find: |device, _| {
             let rules = device.rules.value.as_ref()?;
             let count = rules.rules.len() as u32 + rules.left_off;
-            Some(found(count.to_string(), &device.rules.source).mend(rules.rules.first()?.location))
+            let fix = format!(
+                "ethtool -N {} delete {}",
+                device.name,
+                rules.rules.first()?.location
+            );
+            Some((count.to_string(), &device.rules.source, fix))
         },
     },
     Check {
         name: "accelerated RFS",
         why: "the driver steers flows to the CPU of their readers instead of by the hash",
-        mend: "ethtool -K {device} ntuple off",
         find: |device, inventory| {
             let entries = inventory.setting("net.core.rps_sock_flow_entries");
             let on = device.accelerates_rfs() && entries.is_some_and(|entries| entries != "0");
-            on.then(|| found("on", "ethtool netlink, /sys/class/net/*/queues/rx-*/rps_flow_cnt"))
+            let fix = format!("ethtool -K {} ntuple off", device.name);
+            let source = "ethtool netlink, /sys/class/net/*/queues/rx-*/rps_flow_cnt";
+            on.then(|| ("on".to_owned(), source, fix))
         },
     },
     Check {
         name: "interrupt coalescing",
         why: "the driver changes how long frames wait while a measurement runs",
-        mend: "ethtool -C {device} adaptive-rx off rx-usecs 10",
         find: |device, _| {
             let coalescing = device.coalescing.value.filter(|own| own.adaptive_receive)?;
             let time = coalescing.receive_microseconds.map(|time| time.to_string());
             let value = format!("adaptive, now {} µs", time.as_deref().unwrap_or("unknown"));
-            Some(found(value, &device.coalescing.source))
+            let fix = format!("ethtool -C {} adaptive-rx off rx-usecs 10", device.name);
+            Some((value, &device.coalescing.source, fix))
         },
     },
     Check {
         name: "threaded polling",
         why: "frames are handled on the CPU of that thread, not on the CPU of the interrupt",
-        mend: "echo 0 > /sys/class/net/{device}/threaded",
         find: |device, _| {
             let mut queues = device.receive_queues.iter();
             let queue = queues.find(|queue| queue.napi_thread.value.is_some())?;
             let value = format!("thread {} polls queue {}", queue.napi_thread.value?, queue.queue);
-            Some(found(value, &queue.napi_thread.source))
+            let fix = format!("echo 0 > /sys/class/net/{}/threaded", device.name);
+            Some((value, &queue.napi_thread.source, fix))
         },
     },
 ];
@@ -318,18 +297,14 @@ pub fn check(inventory: &Inventory) -> Vec<Condition> {
         for (severity, check) in spoiling.chain(explaining) {
             let name = format!("{} of {}", check.name, device.name);
             let first = all.iter().all(|condition| condition.name != name);
-            if first && let Some(found) = (check.find)(device, inventory) {
-                let mut mend = check.mend.replace("{device}", &device.name);
-                for part in &found.mend {
-                    mend = mend.replacen("{}", part, 1);
-                }
+            if first && let Some((value, source, fix)) = (check.find)(device, inventory) {
                 let about = About {
                     name: &name,
-                    source: found.source,
+                    source,
                     why: check.why,
-                    mend: &mend,
+                    mend: &fix,
                 };
-                all.push(about.found(Ok::<_, String>((found.value, severity))));
+                all.push(about.found(Ok::<_, String>((value, severity))));
             }
         }
     }
@@ -338,10 +313,15 @@ pub fn check(inventory: &Inventory) -> Vec<Condition> {
 }
 
 /// Fewer receive queues than CPUs: the others get frames only by RPS.
-fn fewer_queues<'a>(device: &'a Device, inventory: &Inventory) -> Option<Found<'a>> {
+fn fewer_queues<'a>(device: &'a Device, inventory: &Inventory, fix: String) -> Option<Found<'a>> {
     let (own, cpus) = (device.receive_queues.len(), inventory.cpus_online().len());
     let value = format!("{own} for {cpus} CPUs");
-    (0 < own && own < cpus).then(|| found(value, &device.channels.source))
+    (0 < own && own < cpus).then_some((value, &device.channels.source, fix))
+}
+
+/// The fix that spreads the entries of the table evenly.
+fn equal(device: &Device) -> String {
+    format!("ethtool -X {} equal {}", device.name, device.receive_queues.len())
 }
 
 /// Several queues interrupt one CPU while others have none.
@@ -358,15 +338,17 @@ fn interrupts<'a>(device: &'a Device, inventory: &'a Inventory) -> Option<Found<
     let (queue, interrupt) = crowd.last().filter(|_| crowd.len() > 1)?;
     let (count, without) = (crowd.len(), list::format(&idle));
     let value = format!("{count} queues on CPU {cpu}, none on CPUs {without}");
-    let found = found(value, "/proc/irq/*/effective_affinity_list");
-    Some(found.mend(idle.first()?).mend(interrupt).mend(queue))
+    let to = idle.first()?;
+    let fix = format!("echo {to} > /proc/irq/{interrupt}/smp_affinity_list moves queue {queue}");
+    Some((value, "/proc/irq/*/effective_affinity_list", fix))
 }
 
 /// A key whose hexadecimal digits are of a weak kind.
 fn key<'a>(device: &'a Device, kind: &str, weak: impl Fn(&[u8]) -> bool) -> Option<Found<'a>> {
     let digits = device.rss.value.as_ref()?.key.as_bytes();
-    let found = || found(kind, &device.rss.source).mend(digits.len() / 2);
-    (!digits.is_empty() && weak(digits)).then(found)
+    let (name, bytes) = (&device.name, digits.len() / 2);
+    let fix = format!("ethtool -X {name} hkey $(openssl rand -hex {bytes} | sed 's/../&:/g;s/:$//')");
+    (!digits.is_empty() && weak(digits)).then(|| (kind.to_owned(), device.rss.source.as_str(), fix))
 }
 
 /// The hash and table of a device that has a table.

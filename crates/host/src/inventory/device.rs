@@ -82,6 +82,15 @@ impl Device {
         Some(features.contains(name))
     }
 
+    /// The hashed fields of a flow type, if reported.
+    pub(crate) fn hashed_fields(&self, flow_type: FlowType) -> Option<&Vec<Field>> {
+        self.fields.value.as_ref()?.get(&flow_type)
+    }
+
+    pub(crate) fn receive_queue(&self, queue: u32) -> Option<&ReceiveQueue> {
+        self.receive_queues.iter().find(|own| own.queue == queue)
+    }
+
     /// Each fact that could not be read, with the reason. Facts that the driver does not support are not included.
     #[must_use]
     pub fn unknown(&self) -> Vec<(&'static str, &str)> {
@@ -124,7 +133,7 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
     let (receive_queues, transmit_queues) = queues::queues(sources, name, &link);
     let mut ethtool = Ethtool::open();
     let calls = Ioctl::open();
-    let rss = told(
+    let rss = unless_empty(
         call(&calls, "ETHTOOL_GRSSH", |calls| calls.rss(name, 0)),
         |rss| !rss.key.is_empty() || !rss.table.is_empty(),
         "the driver reports neither key nor table",
@@ -137,7 +146,7 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
         coalescing: ask(&mut ethtool, |ethtool| ethtool.coalescing(name)),
         contexts: contexts(&mut ethtool, &calls, name, &rss),
         rss,
-        fields: told(
+        fields: unless_empty(
             call(&calls, "ETHTOOL_GRXFH", |calls| fields(calls, name)),
             |fields| fields.values().any(|own| !own.is_empty()),
             "the driver reports no hashed fields",
@@ -159,8 +168,10 @@ fn ask<T>(
     ethtool: &mut Result<Ethtool, HostError>,
     question: impl Fn(&mut Ethtool) -> Result<Option<T>, HostError>,
 ) -> Fact<T> {
-    match ethtool {
-        Ok(ethtool) => Fact::read(question(ethtool), ETHTOOL),
+    match ethtool.as_mut().map(question) {
+        Ok(Ok(Some(value))) => Fact::known(value, ETHTOOL),
+        Ok(Ok(None)) => Fact::unsupported(ETHTOOL),
+        Ok(Err(error)) => Fact::unknown(error, ETHTOOL),
         Err(error) => Fact::unknown(error, ETHTOOL),
     }
 }
@@ -169,35 +180,33 @@ fn call<T>(calls: &io::Result<Ioctl>, command: &str, question: impl Fn(&Ioctl) -
     let source = format!("ioctl {command}");
     match calls.as_ref().map(question) {
         Err(error) => Fact::unknown(error, source),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
-            Fact::read(Ok::<_, String>(None), source)
-        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => Fact::unsupported(source),
         Ok(answer) => Fact::of(answer, source),
     }
 }
 
 /// The fact, or absence if a driver replied with nothing: virtio without RSS does so.
-fn told<T>(fact: Fact<T>, tells: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T> {
+fn unless_empty<T>(fact: Fact<T>, has_some: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T> {
     match &fact.value {
-        Some(value) if !tells(value) => Fact::absent(otherwise, fact.source),
+        Some(value) if !has_some(value) => Fact::absent(otherwise, fact.source),
         _ => fact,
     }
 }
 
 /// The hashed fields of every flow type that the driver reports.
 fn fields(calls: &Ioctl, device: &str) -> io::Result<BTreeMap<FlowType, Vec<Field>>> {
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     let mut refused = None;
     for flow_type in FlowType::all() {
         match calls.fields(device, flow_type) {
-            Ok(fields) => drop(told.insert(flow_type, fields)),
+            Ok(fields) => drop(reported.insert(flow_type, fields)),
             // Drivers reject the types that they do not distinguish, with various errors.
             Err(error) => refused = refused.or(Some(error)),
         }
     }
     match refused {
-        Some(error) if told.is_empty() => Err(error),
-        _ => Ok(told),
+        Some(error) if reported.is_empty() => Err(error),
+        _ => Ok(reported),
     }
 }
 
@@ -228,11 +237,9 @@ fn contexts(
 fn node(sources: &Sources<'_>, device: &str) -> Fact<u32> {
     let path = format!("/sys/class/net/{device}/device/numa_node");
     sources.sysfs(path, |text, path| match text.map(|text| text.parse::<i64>()) {
-        Ok(Ok(node)) => match u32::try_from(node) {
-            Ok(node) => Fact::known(node, path),
-            // The kernel's value for "no node".
-            Err(_) => Fact::absent("the firmware names none", path),
-        },
+        Ok(Ok(node @ 0..)) => Fact::known(node as u32, path),
+        // The kernel's value for "no node".
+        Ok(Ok(_)) => Fact::absent("the firmware names none", path),
         Ok(Err(error)) => Fact::unknown(error, path),
         Err(_) => Fact::absent("it is on no bus that names one", path),
     })

@@ -106,42 +106,28 @@ struct Reported {
 
 const NETDEV: &str = "netdev netlink";
 
-/// Commands and attributes of `linux/netdev.h`.
-mod uapi {
-    pub(super) const QUEUE_GET: u8 = 10;
-    pub(super) const QUEUE_NUMBER: u16 = 1;
-    pub(super) const QUEUE_DEVICE: u16 = 2;
-    pub(super) const QUEUE_TYPE: u16 = 3;
-    pub(super) const QUEUE_NAPI: u16 = 4;
-    pub(super) const NAPI_GET: u8 = 11;
-    pub(super) const NAPI_DEVICE: u16 = 1;
-    pub(super) const NAPI_NUMBER: u16 = 2;
-    pub(super) const NAPI_INTERRUPT: u16 = 3;
-    pub(super) const NAPI_THREAD: u16 = 4;
-}
-
-/// Queries the netdev family about a device.
+/// Queries the netdev family about a device. The numbers are those of commands (`NETDEV_CMD_*`) and attributes
+/// (`NETDEV_A_QUEUE_*`, `NETDEV_A_NAPI_*`) of `linux/netdev.h`.
 fn report(netdev: &mut Generic, device: &str, index: u32) -> Result<Reported, HostError> {
+    const QUEUE_GET: u8 = 10;
+    const NAPI_GET: u8 = 11;
     let mut reported = Reported::default();
     let step = format!("the queues of device {device}");
-    for queue in netdev.dump(&step, uapi::QUEUE_GET, number(uapi::QUEUE_DEVICE, index))? {
+    for queue in netdev.dump(&step, QUEUE_GET, number(2, index))? {
+        let [own, of, direction, napi] = [1, 2, 3, 4].map(|kind| number_in(&queue, kind));
         // A kernel that does not filter reports every device.
-        let own = number_in(&queue, uapi::QUEUE_NUMBER)
-            .filter(|_| number_in(&queue, uapi::QUEUE_DEVICE) == Some(index));
-        if let Some(own) = own {
-            let direction = match number_in(&queue, uapi::QUEUE_TYPE) {
+        if let Some(own) = own.filter(|_| of == Some(index)) {
+            let direction = match direction {
                 Some(0) => Direction::Receive,
                 _ => Direction::Transmit,
             };
-            let napi = number_in(&queue, uapi::QUEUE_NAPI);
             reported.queues[direction as usize].insert(own, napi);
         }
     }
     let step = format!("the NAPI instances of device {device}");
-    for instance in netdev.dump(&step, uapi::NAPI_GET, number(uapi::NAPI_DEVICE, index))? {
-        let attribute = |kind| number_in(&instance, kind);
-        if let Some(own) = attribute(uapi::NAPI_NUMBER) {
-            let (interrupt, thread) = (attribute(uapi::NAPI_INTERRUPT), attribute(uapi::NAPI_THREAD));
+    for instance in netdev.dump(&step, NAPI_GET, number(1, index))? {
+        let [own, interrupt, thread] = [2, 3, 4].map(|kind| number_in(&instance, kind));
+        if let Some(own) = own {
             reported.instances.insert(own, (interrupt, thread));
         }
     }

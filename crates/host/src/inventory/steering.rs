@@ -7,37 +7,16 @@
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use thiserror::Error;
 
-use super::{Device, Inventory, ReceiveQueue};
+use super::{Device, Inventory};
 use crate::cpus::list;
 use crate::ethtool::{Field, FlowType};
 
 /// Why sockets cannot match a device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoSteering {
-    /// No such device.
-    #[error("there is no device {device}: corelane host lists those of this network namespace")]
-    NoDevice {
-        /// The name given.
-        device: String,
-    },
-    /// It has no RSS, or an unsupported one.
-    #[error("rss of {device}: {because}")]
-    Rss {
-        /// The device.
-        device: String,
-        /// Why.
-        because: String,
-    },
-    /// Its hash function or transforms are unsupported.
-    #[error(
-        "hash of {device}: {found}, and sockets are steered by plain Toeplitz hashes: ethtool -X {device} hfunc toeplitz xfrm none"
-    )]
-    Hash {
-        /// The device.
-        device: String,
-        /// The hash.
-        found: String,
-    },
+    /// The device does not exist, or has no RSS or an unsupported one.
+    #[error("{0}")]
+    Device(String),
     /// It hashes other fields than addresses and ports.
     #[error(
         "hashed fields of {device}: {flow_type} hashes {fields:?}: ethtool -N {device} rx-flow-hash {flow_type} sdfn"
@@ -81,22 +60,20 @@ pub struct DeviceRule {
 /// See [`NoSteering`], except [`Queue`](NoSteering::Queue).
 pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<DeviceRule, NoSteering> {
     let device = device(inventory, name)?;
-    let unusable = |because: String| {
-        let device = name.to_owned();
-        NoSteering::Rss { device, because }
-    };
+    let unusable = |because| NoSteering::Device(format!("rss of {name}: {because}"));
     let reason = || unusable(device.rss.reason().unwrap_or("not known").to_owned());
     let rss = device.rss.value.as_ref().ok_or_else(reason)?;
     if !rss.function.is_toeplitz() || !rss.transforms.is_empty() {
-        return Err(NoSteering::Hash {
-            device: name.to_owned(),
-            found: format!("{:?} {:?}", rss.function, rss.transforms),
-        });
+        return Err(NoSteering::Device(format!(
+            "hash of {name}: {:?} {:?}, and sockets are steered by plain Toeplitz hashes: ethtool -X {name} hfunc toeplitz \
+             xfrm none",
+            rss.function, rss.transforms
+        )));
     }
     Ok(DeviceRule {
-        key: rss.key().map_err(|error| unusable(error.to_string()))?,
+        key: rss.key().map_err(unusable)?,
         hash_fields: fields(device, flow_type)?,
-        table: rss.table().map_err(|error| unusable(error.to_string()))?,
+        table: rss.table().map_err(unusable)?,
     })
 }
 
@@ -119,10 +96,9 @@ pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Resul
 }
 
 fn device<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Device, NoSteering> {
+    let none = || format!("there is no device {name}: corelane host lists those of this network namespace");
     let device = inventory.device(name);
-    device.ok_or_else(|| NoSteering::NoDevice {
-        device: name.to_owned(),
-    })
+    device.ok_or_else(|| NoSteering::Device(none()))
 }
 
 /// The first difference between two documents, described; `None` if they steer alike. Generations may differ.
@@ -158,18 +134,13 @@ fn first_difference<T: PartialEq>(own: &[T], others: &[T]) -> Option<usize> {
 
 /// The hashed fields of one flow type. Drivers that do not report them hash ports only for TCP.
 fn fields(device: &Device, flow_type: FlowType) -> Result<HashFields, NoSteering> {
-    let told = device
-        .fields
-        .value
-        .as_ref()
-        .and_then(|fields| fields.get(&flow_type));
-    match told {
-        Some(told) if *told == Field::FOUR_TUPLE => Ok(HashFields::FourTuple),
-        Some(told) if *told == Field::TWO_TUPLE => Ok(HashFields::TwoTuple),
-        Some(told) => Err(NoSteering::Fields {
+    match device.hashed_fields(flow_type) {
+        Some(fields) if *fields == Field::FOUR_TUPLE => Ok(HashFields::FourTuple),
+        Some(fields) if *fields == Field::TWO_TUPLE => Ok(HashFields::TwoTuple),
+        Some(fields) => Err(NoSteering::Fields {
             device: device.name.clone(),
             flow_type: flow_type.name(),
-            fields: told.clone(),
+            fields: fields.clone(),
         }),
         None if matches!(flow_type, FlowType::Tcp4 | FlowType::Tcp6) => Ok(HashFields::FourTuple),
         None => Ok(HashFields::TwoTuple),
@@ -183,10 +154,7 @@ fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
         queue,
         because,
     };
-    let own: Option<&ReceiveQueue> = device
-        .receive_queues
-        .iter()
-        .find(|own| own.queue as usize == queue);
+    let own = device.receive_queue(queue as u32);
     let own = own.ok_or_else(|| refuse("the table names it, but it does not exist".to_owned()))?;
     let one = |what: &str, cpus: &[u32]| match cpus {
         [cpu] => Ok(*cpu),

@@ -15,14 +15,6 @@ const VERSION: u8 = 1;
 /// Bytes of `struct genlmsghdr` of `linux/genetlink.h`: command, version, two reserved.
 const HEADER: usize = 4;
 
-/// The controller family, its command and attributes (`linux/genetlink.h`).
-mod control {
-    pub(super) const FAMILY: u16 = 16;
-    pub(super) const GET_FAMILY: u8 = 3;
-    pub(super) const FAMILY_ID: u16 = 1;
-    pub(super) const FAMILY_NAME: u16 = 2;
-}
-
 /// An open connection to one generic netlink family.
 pub(crate) struct Generic {
     netlink: Netlink,
@@ -39,10 +31,15 @@ impl Generic {
         let step = format!("the {name} family");
         let mut exchange = Self {
             netlink: Netlink::open(NETLINK_GENERIC).map_err(HostError::netlink(step.as_str()))?,
-            family: control::FAMILY,
+            family: libc::GENL_ID_CTRL as u16,
         };
-        let answer = exchange.ask(&step, control::GET_FAMILY, text(control::FAMILY_NAME, name))?;
-        let family = first(&answer, control::FAMILY_ID).and_then(|bytes| parse_u16(&bytes).ok());
+        let answer = exchange.ask(
+            &step,
+            libc::CTRL_CMD_GETFAMILY as u8,
+            text(libc::CTRL_ATTR_FAMILY_NAME as u16, name),
+        )?;
+        let family =
+            first(&answer, libc::CTRL_ATTR_FAMILY_ID as u16).and_then(|bytes| parse_u16(&bytes).ok());
         exchange.family = family.ok_or_else(|| HostError::netlink(step)(io::ErrorKind::NotFound.into()))?;
         Ok(exchange)
     }

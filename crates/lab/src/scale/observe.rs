@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn what_is_forbidden_is_told_by_its_reason_and_the_rest_goes_on() {
         let mut unknown = BTreeMap::new();
-        let refused: Option<Result<(), ObserveError>> = Some(Err(ObserveError::NoTarget));
+        let refused: Option<Result<(), ObserveError>> =
+            Some(Err(ObserveError::Refused("name at least one".to_owned())));
         assert_eq!(finished("locks", refused, |()| Ok(()), &mut unknown), None);
         assert_eq!(
             finished("softnet", Some(Ok(())), |()| Ok(7), &mut unknown),

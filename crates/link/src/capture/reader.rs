@@ -47,7 +47,7 @@ impl CaptureReader {
     /// If it cannot be opened, is not a capture, or has another link layer than Ethernet.
     pub fn open(path: &Path) -> Result<CaptureReader, LinkError> {
         let refused = |what: String| LinkError::file(path, what);
-        let mut file = File::open(path).map_err(|cause| LinkError::file(path, cause))?;
+        let mut file = File::open(path).map_err(|cause| refused(cause.to_string()))?;
         let mut magic = [0; 4];
         file.read_exact(&mut magic)
             .and_then(|()| file.seek(SeekFrom::Start(0)))
@@ -59,7 +59,7 @@ impl CaptureReader {
         } else {
             let reader = PcapReader::new(file);
             let reader = reader.map_err(|error| refused(format!("neither pcap nor pcapng: {error}")))?;
-            require_ethernet(path, reader.header().datalink)?;
+            require_ethernet(reader.header().datalink).map_err(refused)?;
             Format::Pcap(reader)
         };
         Ok(CaptureReader {
@@ -78,11 +78,11 @@ impl CaptureReader {
             return Ok(None);
         }
         let next = match &mut self.format {
-            Format::Pcap(reader) => next_of_pcap(&self.path, reader),
-            Format::PcapNg(reader) => next_of_pcapng(&self.path, reader),
+            Format::Pcap(reader) => next_of_pcap(reader),
+            Format::PcapNg(reader) => next_of_pcapng(reader),
         };
         self.is_ended = !matches!(next, Ok(Some(_)));
-        next
+        next.map_err(|what| LinkError::file(&self.path, what))
     }
 
     /// Whether the file was read to its end or to the damage.
@@ -102,16 +102,14 @@ impl fmt::Debug for CaptureReader {
 }
 
 fn next_of_pcap<'file>(
-    path: &Path,
     reader: &'file mut PcapReader<BufReader<File>>,
-) -> Result<Option<CapturedFrame<'file>>, LinkError> {
+) -> Result<Option<CapturedFrame<'file>>, String> {
     let nanoseconds_a_unit = match reader.header().ts_resolution {
         TsResolution::MicroSecond => 1_000,
         TsResolution::NanoSecond => 1,
     };
     // Raw packets, because the library rejects packets that were longer on the wire than the capture's snap length.
-    let packet = reader.next_raw_packet().transpose();
-    let packet = packet.map_err(|error| damaged(path, &error))?;
+    let packet = reader.next_raw_packet().transpose().map_err(damaged)?;
     Ok(packet.map(|packet| CapturedFrame {
         wire_length: packet.orig_len,
         time: u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * nanoseconds_a_unit,
@@ -120,31 +118,25 @@ fn next_of_pcap<'file>(
 }
 
 fn next_of_pcapng<'file>(
-    path: &Path,
     reader: &'file mut PcapNgReader<BufReader<File>>,
-) -> Result<Option<CapturedFrame<'file>>, LinkError> {
+) -> Result<Option<CapturedFrame<'file>>, String> {
     loop {
-        let block = reader
-            .next_block()
-            .transpose()
-            .map_err(|error| damaged(path, &error))?;
-        let (data, wire_length, raw_time, interface) = match block {
-            None => return Ok(None),
-            Some(Block::EnhancedPacket(packet)) => (
-                packet.data.into_owned(),
-                packet.original_len,
-                packet.timestamp.as_nanos() as u64,
-                packet.interface_id,
-            ),
-            Some(Block::SimplePacket(packet)) => (packet.data.into_owned(), packet.original_len, 0, 0),
-            // Statistics, names, and the interfaces, which the reader keeps.
-            Some(_) => continue,
-        };
-        let Some(interface) = reader.interfaces().get(interface as usize) else {
-            let what = "a frame of an interface that the file does not describe";
-            return Err(LinkError::file(path, what));
-        };
-        require_ethernet(path, interface.linktype)?;
+        let (data, wire_length, raw_time, interface) =
+            match reader.next_block().transpose().map_err(damaged)? {
+                None => return Ok(None),
+                Some(Block::EnhancedPacket(packet)) => (
+                    packet.data.into_owned(),
+                    packet.original_len,
+                    packet.timestamp.as_nanos() as u64,
+                    packet.interface_id,
+                ),
+                Some(Block::SimplePacket(packet)) => (packet.data.into_owned(), packet.original_len, 0, 0),
+                // Statistics, names, and the interfaces, which the reader keeps.
+                Some(_) => continue,
+            };
+        let interface = reader.interfaces().get(interface as usize);
+        let interface = interface.ok_or("a frame of an interface that the file does not describe")?;
+        require_ethernet(interface.linktype)?;
         return Ok(Some(CapturedFrame {
             data: Cow::Owned(data),
             wire_length,
@@ -171,16 +163,15 @@ fn nanoseconds(units: u64, interface: &InterfaceDescriptionBlock<'_>) -> FrameTi
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
-fn require_ethernet(path: &Path, datalink: DataLink) -> Result<(), LinkError> {
+fn require_ethernet(datalink: DataLink) -> Result<(), String> {
     match datalink {
         DataLink::ETHERNET => Ok(()),
-        other => {
-            let what = format!("frames of link layer {other:?}: only Ethernet can be read");
-            Err(LinkError::file(path, what))
-        }
+        other => Err(format!(
+            "frames of link layer {other:?}: only Ethernet can be read"
+        )),
     }
 }
 
-fn damaged(path: &Path, error: &PcapError) -> LinkError {
-    LinkError::file(path, format!("damaged or cut off: {error}"))
+fn damaged(error: PcapError) -> String {
+    format!("damaged or cut off: {error}")
 }

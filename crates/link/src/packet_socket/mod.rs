@@ -97,26 +97,18 @@ impl PacketLink {
         // Without a protocol nothing arrives before the rings exist and the socket is bound.
         let socket =
             Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed("opening an AF_PACKET socket"))?;
+        let set = |option, value: libc::c_int, step| {
+            system::set(&socket, libc::SOL_PACKET, option, &value).map_err(failed(step))
+        };
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
-        let options_of_socket = [
-            (libc::PACKET_VERSION, version, "choosing TPACKET_V3"),
-            (
-                libc::PACKET_RESERVE,
-                receive_ring::reserve(options.layout),
-                "reserving headroom",
-            ),
-            // Frames that the device rejects are skipped instead of blocking those behind them.
-            (libc::PACKET_LOSS, 1, "setting PACKET_LOSS"),
-            (
-                libc::PACKET_IGNORE_OUTGOING,
-                1,
-                "ignoring frames that this host sends",
-            ),
-            (libc::PACKET_QDISC_BYPASS, 1, "bypassing the queueing discipline"),
-        ];
-        for (option, value, step) in options_of_socket {
-            system::set(&socket, libc::SOL_PACKET, option, &value).map_err(failed(step))?;
-        }
+        set(libc::PACKET_VERSION, version, "choosing TPACKET_V3")?;
+        let reserved = receive_ring::reserve(options.layout);
+        set(libc::PACKET_RESERVE, reserved, "reserving headroom")?;
+        // Frames that the device rejects are skipped instead of blocking those behind them.
+        set(libc::PACKET_LOSS, 1, "setting PACKET_LOSS")?;
+        let ignoring = "ignoring frames that this host sends";
+        set(libc::PACKET_IGNORE_OUTGOING, 1, ignoring)?;
+        set(libc::PACKET_QDISC_BYPASS, 1, "bypassing the queueing discipline")?;
         let receiving = receive_ring::request(options.layout);
         system::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &receiving)
             .map_err(failed("making the receive ring"))?;

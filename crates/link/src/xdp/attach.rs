@@ -91,6 +91,7 @@ fn create_map(places: u32) -> io::Result<OwnedFd> {
 
 /// `BPF_MAP_UPDATE_ELEM` of `union bpf_attr`.
 #[repr(C)]
+#[derive(Default)]
 struct MapUpdate {
     map: u32,
     padding: u32,
@@ -103,10 +104,9 @@ fn update_map(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::Result<(
     let value = socket.as_raw_fd();
     let attributes = MapUpdate {
         map: map.as_raw_fd() as u32,
-        padding: 0,
         key: (&raw const queue) as u64,
         value: (&raw const value) as u64,
-        flags: 0,
+        ..MapUpdate::default()
     };
     // SAFETY: the attributes are those of the command; key and value have the map's sizes and outlive the call.
     unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
@@ -114,6 +114,7 @@ fn update_map(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::Result<(
 
 /// `BPF_PROG_LOAD` of `union bpf_attr`, up to what is used.
 #[repr(C)]
+#[derive(Default)]
 struct ProgramLoad {
     kind: u32,
     instructions_count: u32,
@@ -136,14 +137,9 @@ fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
         instructions_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
         license: c"Dual MIT/GPL".as_ptr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log: 0,
-        kernel_version: 0,
-        flags: 0,
         name: *b"corelane_redir\0\0",
-        device: 0,
         attach_kind: AT_XDP,
+        ..ProgramLoad::default()
     };
     // SAFETY: the attributes are those of the command; instructions and license outlive the call and are as long as said.
     unsafe { bpf_descriptor(PROG_LOAD, &attributes) }

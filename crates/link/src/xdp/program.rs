@@ -11,36 +11,22 @@ pub(super) struct Instruction {
     constant: i32,
 }
 
-/// `BPF_LDX | BPF_MEM | BPF_W`: destination = the 32-bit word at source + offset.
-const LOAD_WORD: u8 = 0x61;
-/// `BPF_LD | BPF_IMM | BPF_DW`: destination = a 64-bit constant over two instructions.
-const LOAD_CONSTANT: u8 = 0x18;
-/// `BPF_PSEUDO_MAP_FD` as source register: the constant is the descriptor of a map, whose address the kernel puts there.
-const OF_MAP: u8 = 1;
-/// `BPF_ALU64 | BPF_MOV | BPF_K`: destination = a 32-bit constant.
-const MOVE_CONSTANT: u8 = 0xb7;
-/// `BPF_JMP | BPF_CALL`.
-const CALL: u8 = 0x85;
-/// `BPF_JMP | BPF_EXIT`.
-const EXIT: u8 = 0x95;
-
-/// Where `struct xdp_md` has the queue's number.
-const QUEUE_OFFSET: i16 = 16;
-/// `XDP_PASS`: what happens to frames of a queue without a socket.
-const PASS: i32 = 2;
-/// `BPF_FUNC_redirect_map`.
-const REDIRECT_MAP: i32 = 51;
-
 /// The program for a map that this descriptor names: `return redirect_map(map, frame->rx_queue_index, XDP_PASS)`. The
 /// address of the map takes two instructions.
 pub(super) fn redirect(map: i32) -> [Instruction; 6] {
+    const OF_MAP: u8 = 1;
     [
-        instruction(LOAD_WORD, 2, 1, QUEUE_OFFSET, 0),
-        instruction(LOAD_CONSTANT, 1, OF_MAP, 0, map),
+        // `BPF_LDX | BPF_MEM | BPF_W`: r2 = the word at r1 + 16, which is `rx_queue_index` of `struct xdp_md`.
+        instruction(0x61, 2, 1, 16, 0),
+        // `BPF_LD | BPF_IMM | BPF_DW` with `BPF_PSEUDO_MAP_FD` as source: r1 = the address of the map.
+        instruction(0x18, 1, OF_MAP, 0, map),
         instruction(0, 0, 0, 0, 0),
-        instruction(MOVE_CONSTANT, 3, 0, 0, PASS),
-        instruction(CALL, 0, 0, 0, REDIRECT_MAP),
-        instruction(EXIT, 0, 0, 0, 0),
+        // `BPF_ALU64 | BPF_MOV | BPF_K`: r3 = `XDP_PASS`, for frames of a queue without a socket.
+        instruction(0xb7, 3, 0, 0, 2),
+        // `BPF_JMP | BPF_CALL`: `BPF_FUNC_redirect_map`.
+        instruction(0x85, 0, 0, 0, 51),
+        // `BPF_JMP | BPF_EXIT`.
+        instruction(0x95, 0, 0, 0, 0),
     ]
 }
 

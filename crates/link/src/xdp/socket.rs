@@ -21,6 +21,9 @@ const PROGRAM_HEADROOM: usize = 256;
 const CHUNK: std::ops::RangeInclusive<usize> = 2048..=4096;
 /// In unaligned mode an address has its offset within the chunk above this bit (`XSK_UNALIGNED_BUF_OFFSET_SHIFT`).
 const OFFSET_SHIFT: u32 = 48;
+/// Where the rings of the frame memory are mapped.
+const FILL_AT: i64 = libc::XDP_UMEM_PGOFF_FILL_RING as i64;
+const COMPLETION_AT: i64 = libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64;
 /// Frames that the kernel sends for one call in copy mode (`TX_BATCH_SIZE` of net/xdp/xsk.c).
 const SENT_A_CALL: usize = 32;
 
@@ -77,20 +80,8 @@ impl XdpSocket {
         let addresses_from =
             |first: usize| (first..first + frames).map(|number| (number * layout.stride()) as u64);
         let mut opened = XdpSocket {
-            fill: ring(
-                link,
-                &socket,
-                libc::XDP_UMEM_PGOFF_FILL_RING as i64,
-                &offsets.fr,
-                frames,
-            )?,
-            completion: ring(
-                link,
-                &socket,
-                libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64,
-                &offsets.cr,
-                frames,
-            )?,
+            fill: ring(link, &socket, FILL_AT, &offsets.fr, frames)?,
+            completion: ring(link, &socket, COMPLETION_AT, &offsets.cr, frames)?,
             receive: ring(link, &socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, frames)?,
             transmit: ring(link, &socket, libc::XDP_PGOFF_TX_RING, &offsets.tx, frames)?,
             lent: addresses_from(0).collect(),

@@ -1,9 +1,8 @@
 //! Kernel lock waits by place and duration: the table of FreeBSD's `LOCK_PROFILING`, from the tracepoints
 //! `lock:contention_begin` and `lock:contention_end`.
 //!
-//! What enters: CPUs, and processes if only theirs and the softirqs' waits are meant, from [`LockWatch::start`] to
-//! [`LockWatch::finish`]. What leaves: a [`LockReport`]; two of them, of an echo and of a sink run, [`compare`] in one
-//! sentence.
+//! Input: CPUs, and optionally the processes to which the waits outside softirqs are limited, from [`LockWatch::start`] to
+//! [`LockWatch::finish`]. Output: a [`LockReport`]; [`compare`] describes those of an echo and a sink run in one sentence.
 //!
 //! The tracepoints report only waiting. An acquisition without a wait is not counted, and hold times are unknown: those
 //! columns are null, with the reason.
@@ -18,7 +17,7 @@ use perf_event::{Builder, SampleFlag, events};
 
 use crate::ObserveError;
 use crate::perf::tracepoint::Tracepoint;
-use crate::perf::{Privilege, Recorder, Terms, open, record};
+use crate::perf::{Event, Privilege, Recorder, open, record};
 use crate::symbols::KernelSymbols;
 
 use sink::LockSink;
@@ -46,11 +45,11 @@ impl LockWatch {
     ///
     /// # Errors
     ///
-    /// [`ObserveError::Tracefs`] where tracefs is hidden or the kernel (before 5.19) has no such tracepoints,
-    /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::NoTarget`] without a CPU.
+    /// [`ObserveError::Tracefs`] if tracefs is hidden or the kernel (before 5.19) has no such tracepoints,
+    /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::Refused`] without a CPU.
     pub fn start(cpus: &[u32], processes: &[u32]) -> Result<Self, ObserveError> {
         if cpus.is_empty() {
-            return Err(ObserveError::NoTarget);
+            return Err(ObserveError::no_cpu());
         }
         let begin = Tracepoint::find("lock", "contention_begin")?;
         let end = Tracepoint::find("lock", "contention_end")?;
@@ -58,13 +57,13 @@ impl LockWatch {
         let mut rings = Vec::new();
         for cpu in cpus {
             for point in [&begin, &end] {
-                let terms = Terms {
-                    event: &point.name,
+                let event = Event {
+                    name: &point.name,
                     needs: "Linux 5.19 or newer with CONFIG_TRACEPOINTS",
                     privilege: Privilege::Tracepoint,
-                    ring_bytes: RING_BYTES,
                 };
-                rings.push(open(every_hit(point, point == &begin), *cpu, terms)?);
+                let builder = every_hit(point, point == &begin);
+                rings.push(open(builder, *cpu, event, RING_BYTES)?);
             }
         }
         Ok(Self {
@@ -77,7 +76,7 @@ impl LockWatch {
     ///
     /// # Errors
     ///
-    /// [`ObserveError::Collector`] when the collecting thread failed.
+    /// [`ObserveError::Refused`] if the collecting thread failed.
     pub fn finish(self) -> Result<LockReport, ObserveError> {
         let recorded = self.recorder.finish()?;
         let (waits, chains) = recorded.sink.close();
@@ -91,7 +90,7 @@ impl LockWatch {
     }
 }
 
-/// Every hit of the tracepoint with its payload; with the kernel's call chain where waiting begins, which alone needs one.
+/// Every hit of the tracepoint with its payload, and with the kernel's call chain if waiting begins.
 fn every_hit(point: &Tracepoint, with_chain: bool) -> Builder<'static> {
     let mut builder = Builder::new(events::Tracepoint::with_id(point.id));
     builder

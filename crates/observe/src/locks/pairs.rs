@@ -30,7 +30,6 @@ pub(super) enum Waiter {
 /// A wait that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
-    pub time_ns: u64,
     /// `None` for a waiter that is not watched.
     pub place: Option<Place>,
     pub in_softirq: bool,
@@ -49,17 +48,13 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     unordered: Vec<Record>,
-    waiting: HashMap<(Waiter, u64), Begun>,
-    sums: HashMap<Option<Place>, Sum>,
+    /// Begins by waiter and lock, with their times.
+    waiting: HashMap<(Waiter, u64), (u64, Begun)>,
+    sums: Sums,
 }
 
-/// Everything that was waited for.
-#[derive(Debug, Default)]
-pub(super) struct Closed {
-    pub sums: HashMap<Place, Sum>,
-    /// Waits of threads that are not watched.
-    pub elsewhere: Sum,
-}
+/// The waits by place; under `None` those of threads that are not watched.
+pub(super) type Sums = HashMap<Option<Place>, Sum>;
 
 /// Waits of one kind at one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,13 +77,10 @@ impl Waits {
         self.join_until(newest.unwrap_or(0).saturating_sub(DISORDER_NS));
     }
 
-    /// Joins what is left, when no more records come.
-    pub(super) fn close(mut self) -> Closed {
+    /// Joins the remaining records, when no more come.
+    pub(super) fn close(mut self) -> Sums {
         self.join_until(u64::MAX);
-        let elsewhere = self.sums.remove(&None).unwrap_or_default();
-        let sums = self.sums.into_iter();
-        let sums = sums.filter_map(|(place, sum)| Some((place?, sum))).collect();
-        Closed { sums, elsewhere }
+        self.sums
     }
 
     fn join_until(&mut self, time_ns: u64) {
@@ -99,12 +91,12 @@ impl Waits {
             match record.begun {
                 // A mutex begins twice when it stops spinning and sleeps: the wait began with the first.
                 Some(begun) => {
-                    self.waiting.entry(key).or_insert(begun);
+                    self.waiting.entry(key).or_insert((record.time_ns, begun));
                 }
                 // Without a begin, the wait began before the watch, or its begin was lost: how long it took is not known.
                 None => {
-                    if let Some(begun) = self.waiting.remove(&key) {
-                        let waited_ns = record.time_ns.saturating_sub(begun.time_ns);
+                    if let Some((begun_ns, begun)) = self.waiting.remove(&key) {
+                        let waited_ns = record.time_ns.saturating_sub(begun_ns);
                         self.sums.entry(begun.place).or_default().merge(Sum {
                             waits: 1,
                             waits_in_softirq: begun.in_softirq.into(),
@@ -141,7 +133,6 @@ mod tests {
 
     fn begin(time_ns: u64, waiter: Waiter, lock: u64) -> Record {
         let begun = Begun {
-            time_ns,
             place: Some(PLACE),
             in_softirq: false,
         };
@@ -163,26 +154,26 @@ mod tests {
     }
 
     /// What the batches add up to; all waits have the same call chain and flags.
-    fn close(batches: &[&[Record]]) -> (Sum, Closed) {
+    fn close(batches: &[&[Record]]) -> (Sum, Sums) {
         let mut waits = Waits::default();
         for batch in batches {
             batch.iter().for_each(|record| waits.take(*record));
             waits.batch_ends();
         }
-        let closed = waits.close();
-        (closed.sums.get(&PLACE).cloned().unwrap_or_default(), closed)
+        let sums = waits.close();
+        (sums.get(&Some(PLACE)).cloned().unwrap_or_default(), sums)
     }
 
     #[test]
     fn a_wait_lasts_from_its_begin_to_its_end() {
-        let (sum, closed) = close(&[&[
+        let (sum, sums) = close(&[&[
             begin(100, ALICE, LOCK),
             begin(110, BOB, LOCK),
             end(150, ALICE, LOCK),
             end(180, BOB, LOCK),
         ]]);
         assert_eq!((sum.waits, sum.wait_total_ns, sum.wait_max_ns), (2, 120, 70));
-        assert_eq!(closed.sums.len(), 1);
+        assert_eq!(sums.len(), 1);
     }
 
     #[test]
@@ -233,22 +224,22 @@ mod tests {
     fn waits_of_those_who_are_not_watched_are_summed_apart() {
         let mut unwatched = begin(100, BOB, LOCK);
         unwatched.begun = unwatched.begun.map(|begun| Begun { place: None, ..begun });
-        let (sum, closed) = close(&[&[
+        let (sum, sums) = close(&[&[
             begin(90, ALICE, LOCK),
             unwatched,
             end(95, ALICE, LOCK),
             end(400, BOB, LOCK),
         ]]);
         assert_eq!((sum.waits, sum.wait_total_ns), (1, 5));
-        assert_eq!((closed.elsewhere.waits, closed.elsewhere.wait_total_ns), (1, 300));
-        assert_eq!(closed.sums.len(), 1);
+        assert_eq!((sums[&None].waits, sums[&None].wait_total_ns), (1, 300));
+        assert_eq!(sums.len(), 2);
     }
 
     #[test]
     fn halves_of_waits_are_in_no_sum() {
-        let (sum, closed) = close(&[&[end(50, ALICE, LOCK), begin(100, BOB, LOCK)]]);
+        let (sum, sums) = close(&[&[end(50, ALICE, LOCK), begin(100, BOB, LOCK)]]);
         assert_eq!(sum.waits, 0);
-        assert!(closed.sums.is_empty() && closed.elsewhere.waits == 0);
+        assert!(sums.is_empty());
     }
 
     proptest! {
@@ -258,7 +249,7 @@ mod tests {
             late_ns in prop::collection::vec(0..DISORDER_NS, 100),
             batch_size in 1usize..20,
         ) {
-            // One waiter a wait, so that any two may overlap.
+            // One waiter per wait, so that any two may overlap.
             let mut records: Vec<Record> = Vec::new();
             for ((start, length), thread) in waits.iter().zip(1..) {
                 records.push(begin(*start, Waiter::Thread(thread), LOCK));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perf_event::data::Sample;
 
-use super::pairs::{Begun, Closed, Place, Record, Waiter, Waits};
+use super::pairs::{Begun, Place, Record, Sums, Waiter, Waits};
 use crate::ObserveError;
 use crate::perf::Sink;
 use crate::perf::tracepoint::{Field, Tracepoint};
@@ -12,10 +12,9 @@ use crate::perf::tracepoint::{Field, Tracepoint};
 /// `TRACE_FLAG_SOFTIRQ` of the kernel's `linux/trace_events.h`: the record was made while a softirq was served.
 const SERVING_SOFTIRQ: u64 = 0x10;
 
-/// Takes samples; equal call chains are kept once.
+/// Collects samples; equal call chains are stored once.
 #[derive(Debug)]
 pub(super) struct LockSink {
-    /// Where the tracepoints put what is needed of them.
     begin_lock: Field,
     begin_flags: Field,
     begin_context: Field,
@@ -26,8 +25,8 @@ pub(super) struct LockSink {
 }
 
 impl LockSink {
-    /// Finds the fields of `lock:contention_begin` and `lock:contention_end`. Waits are watched of softirqs and of
-    /// `processes`, or, if there are none, of everybody.
+    /// Finds the fields of `lock:contention_begin` and `lock:contention_end`. Waits of softirqs and of `processes` are
+    /// watched; if there are no processes, all waits.
     pub(super) fn new(begin: &Tracepoint, end: &Tracepoint, processes: &[u32]) -> Result<Self, ObserveError> {
         Ok(Self {
             begin_lock: begin.field("lock_addr")?,
@@ -41,7 +40,7 @@ impl LockSink {
     }
 
     /// All waits, and the call chains by their numbers.
-    pub(super) fn close(self) -> (Closed, Vec<Box<[u64]>>) {
+    pub(super) fn close(self) -> (Sums, Vec<Box<[u64]>>) {
         let mut chains = vec![Box::default(); self.chains.len()];
         for (chain, number) in self.chains {
             chains[number] = chain;
@@ -71,7 +70,7 @@ impl Sink for LockSink {
             (_, cpu) => Waiter::Idle(cpu.unwrap_or(0)),
         };
         let raw = sample.raw().unwrap_or_default();
-        // The rings of each CPU stand in pairs: that of begins, then that of ends.
+        // Each CPU has two rings: that of begins, then that of ends.
         let (lock, begun) = if source.is_multiple_of(2) {
             let in_softirq = self.begin_context.value(raw) & SERVING_SOFTIRQ != 0;
             let watched = in_softirq || self.is_watched(sample.pid());
@@ -79,12 +78,7 @@ impl Sink for LockSink {
                 chain: self.chain(sample.callchain().unwrap_or_default()),
                 flags: self.begin_flags.value(raw),
             });
-            let begun = Begun {
-                time_ns,
-                place,
-                in_softirq,
-            };
-            (self.begin_lock, Some(begun))
+            (self.begin_lock, Some(Begun { place, in_softirq }))
         } else {
             (self.end_lock, None)
         };

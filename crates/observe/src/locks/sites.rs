@@ -1,13 +1,13 @@
-//! From call chains to names: which function wanted the lock, and who called it.
+//! From call chains to names: the function that requested the lock, and its caller.
 
 use std::collections::HashMap;
 
-use super::pairs::{Closed, Sum};
+use super::pairs::{Sum, Sums};
 use super::report::{LockReport, LockSite, SpinCoverage, kind_of_lock};
 use crate::perf::{frames, lost_note};
 use crate::symbols::{KernelSymbols, Symbol, most_first};
 
-/// Why the columns of holding times are empty.
+/// Why the columns of hold times are empty.
 const HOLDING_UNKNOWN: &str = "lock:contention_begin and lock:contention_end report waiting only; how long a lock is held \
                                is known to a kernel built with CONFIG_LOCK_STAT";
 
@@ -26,17 +26,17 @@ const RECEIVE_LOCK_FUNCTIONS: &[&str] = &[
     "__first_packet_length",
 ];
 
-/// Sums the waits up by the functions that wanted the locks. `watched` states what was watched, for how long, and what was
-/// lost.
+/// Sums the waits by the functions that requested the locks. `watched` has the CPUs, the duration and the lost records.
 pub(super) fn report(
-    waits: Closed,
+    mut waits: Sums,
     chains: &[Box<[u64]>],
     kernel: &KernelSymbols,
     watched: LockReport,
 ) -> LockReport {
     let chains: Vec<Site> = chains.iter().map(|chain| Site::of(chain, kernel)).collect();
     let mut merged: HashMap<(Symbol, &str), Merged> = HashMap::new();
-    for (place, sum) in waits.sums {
+    let elsewhere = waits.remove(&None).unwrap_or_default();
+    for (place, sum) in waits.into_iter().filter_map(|(place, sum)| Some((place?, sum))) {
         let site = &chains[place.chain];
         let key = (site.function.clone(), kind_of_lock(place.flags));
         let entry = merged.entry(key).or_default();
@@ -63,7 +63,7 @@ pub(super) fn report(
         receive_lock_waits: receive_locks().map(|site| site.count).sum(),
         receive_lock_percent: percent(receive_lock_ns),
         spin_coverage,
-        elsewhere_waits: waits.elsewhere.waits,
+        elsewhere_waits: elsewhere.waits,
         rows,
         unknown: holding
             .map(|field| (field.to_owned(), HOLDING_UNKNOWN.to_owned()))
@@ -198,16 +198,14 @@ mod tests {
             [KERNEL, 0x21020, 0x20010, 0x1020, 0x2010].into(),
             [KERNEL, 0x10010, 0x3010, 0x4010].into(),
         ];
-        let place = |chain, flags| Place { chain, flags };
-        let waits = Closed {
-            sums: HashMap::from([
-                (place(0, 1), sum(3, 6_000)),
-                (place(1, 1), sum(1, 2_500)),
-                (place(2, 33), sum(1, 100)),
-                (place(2, 32), sum(1, 900)),
-            ]),
-            elsewhere: sum(4, 70_000),
-        };
+        let place = |chain, flags| Some(Place { chain, flags });
+        let waits = Sums::from([
+            (place(0, 1), sum(3, 6_000)),
+            (place(1, 1), sum(1, 2_500)),
+            (place(2, 33), sum(1, 100)),
+            (place(2, 32), sum(1, 900)),
+            (None, sum(4, 70_000)),
+        ]);
         let watched = LockReport {
             cpus: vec![0, 1],
             elapsed_ns: 1_000_000,
@@ -257,7 +255,7 @@ mod tests {
             elapsed_ns: 1,
             ..LockReport::default()
         };
-        let report = super::report(Closed::default(), &none, &KernelSymbols::parse(SYMBOLS), watched);
+        let report = super::report(Sums::default(), &none, &KernelSymbols::parse(SYMBOLS), watched);
         assert_eq!(report.spin_coverage, SpinCoverage::NoneSeen);
         assert!(report.notes[0].contains("no wait for a spin lock was seen"));
     }

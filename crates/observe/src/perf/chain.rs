@@ -10,12 +10,12 @@ const CONTEXT_KERNEL: u64 = (-128_i64).cast_unsigned();
 pub(crate) struct Frame {
     /// An address in the function.
     pub address: u64,
-    /// Whether the kernel holds the function, or the process.
+    /// Whether it is a function of the kernel, or of the process.
     pub in_kernel: bool,
 }
 
-/// The functions of a chain. A caller's address is where it goes on after the call, which may already be the next function:
-/// the byte before is in the caller for sure.
+/// The functions of a chain. A caller's address is the one after the call, which may belong to the next function; the byte
+/// before it is in the caller.
 pub(crate) fn frames(chain: &[u64]) -> impl Iterator<Item = Frame> {
     let mut in_kernel = false;
     let mut innermost = true;

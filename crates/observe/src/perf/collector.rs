@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::ObserveError;
 
-/// A thread that is collecting. Dropped, it stops within a moment and what it collected is lost.
+/// A collecting thread. If dropped, it stops shortly afterwards and its data is lost.
 pub(crate) struct Collector<T> {
     stop: Sender<()>,
     thread: JoinHandle<Result<T, ObserveError>>,
 }
 
-/// What the thread waits on.
+/// The signal that the thread waits for.
 pub(crate) struct Stop(Receiver<()>);
 
 impl Stop {
@@ -36,7 +36,7 @@ impl<T: Send + 'static> Collector<T> {
         Ok(Self { stop, thread })
     }
 
-    /// Stops the thread and takes what it collected.
+    /// Stops the thread and returns its data.
     pub(crate) fn finish(self) -> Result<T, ObserveError> {
         drop(self.stop);
         let panicked = |_| Err(failed(io::Error::other("it panicked")));
@@ -45,7 +45,7 @@ impl<T: Send + 'static> Collector<T> {
 }
 
 pub(super) fn failed(cause: io::Error) -> ObserveError {
-    ObserveError::Collector { cause }
+    ObserveError::Refused(format!("the collecting thread failed: {cause}"))
 }
 
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {

@@ -1,7 +1,7 @@
-//! The thread that reads the rings while others are measured.
+//! The thread that reads the rings during a measurement.
 //!
-//! It wakes a few times a second, so that what it takes from the measured CPUs is a few batches of copying; where CPUs are
-//! left that are not measured, it runs there.
+//! It wakes a few times per second, so that it costs the measured CPUs only a few batches of copying; it runs on CPUs that
+//! are not measured, if there are any.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::ObserveError;
 /// How often the rings are read. With rings of 4 MiB, 80 MB/s of records fit between two readings.
 const READ_EVERY: Duration = Duration::from_millis(50);
 
-/// Takes the records of several rings.
+/// Consumes the records of several rings.
 pub(crate) trait Sink: Send + 'static {
     /// One sample of the ring at index `source`.
     fn sample(&mut self, source: usize, sample: &Sample<'_>);
@@ -26,9 +26,9 @@ pub(crate) trait Sink: Send + 'static {
     fn batch_ends(&mut self) {}
 }
 
-/// What was recorded.
+/// The result of recording.
 pub(crate) struct Recorded<S> {
-    /// The sink, with everything it took.
+    /// The sink, with all its records.
     pub sink: S,
     /// Samples that found no room in their ring.
     pub lost: u64,
@@ -36,10 +36,10 @@ pub(crate) struct Recorded<S> {
     pub elapsed_ns: u64,
 }
 
-/// Events that count, and the thread that reads their rings.
+/// Enabled events, and the thread that reads their rings.
 pub(crate) type Recorder<S> = Collector<Recorded<S>>;
 
-/// Starts all events, then the thread. `measured` are the CPUs that it leaves alone if it can.
+/// Starts all events, then the thread, which avoids the `measured` CPUs if possible.
 pub(crate) fn record<S: Sink>(
     mut rings: Vec<Sampler>,
     measured: &[u32],
@@ -58,12 +58,12 @@ pub(crate) fn record<S: Sink>(
     })
 }
 
-/// What a reader should know where a collector could not keep up.
+/// A note for the reader if the collector could not keep up.
 pub(crate) fn lost_note(lost: u64, what: &str) -> Option<String> {
     (lost > 0).then(|| format!("{lost} {what} were dropped by full rings and are in no table"))
 }
 
-/// The CPUs this thread may use that are not measured; `None` when there is none, or when that cannot be known.
+/// The CPUs this thread may use that are not measured; `None` if there is none, or if that is unknown.
 fn cpus_besides(measured: &[u32]) -> Option<CpuSet> {
     let mut cpus = sched_getaffinity(Pid::from_raw(0)).ok()?;
     for cpu in measured {
@@ -95,13 +95,13 @@ fn read_until_stopped<S: Sink>(
     }
     Ok(Recorded {
         sink,
-        // The count is exact; the records in the rings miss what was lost after the last sample that fitted.
+        // The count is exact; the records in the rings lack samples lost after the last one that fitted.
         lost: lost_by_count.max(lost_in_rings),
         elapsed_ns,
     })
 }
 
-/// Reads every ring once; the samples that the rings say they lost.
+/// Reads every ring once; returns the number of lost samples that the rings report.
 fn read_all<S: Sink>(rings: &mut [Sampler], sink: &mut S) -> u64 {
     let mut lost = 0;
     for (source, ring) in rings.iter_mut().enumerate() {

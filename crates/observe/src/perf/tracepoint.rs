@@ -1,7 +1,7 @@
-//! Tracepoints by name: their number and where their fields lie in the payload of a sample.
+//! Tracepoints by name: their id, and the offsets of their fields in the payload of a sample.
 //!
-//! What enters: the `format` file of a tracepoint, from tracefs. Where tracefs is not mounted, a thread mounts it in a
-//! mount namespace of its own, which ends with the thread: nothing else on the machine sees it.
+//! Input: the `format` file of a tracepoint, from tracefs. If tracefs is not mounted, a thread mounts it in its own mount
+//! namespace, which ends with the thread; the mount is visible nowhere else.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use corelane_host::mounts;
 
 use crate::ObserveError;
 
-/// Where tracefs is found: on its own since Linux 4.1, under debugfs before.
+/// The mount points of tracefs: its own since Linux 4.1, under debugfs before.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// One tracepoint.
@@ -19,12 +19,12 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 pub(crate) struct Tracepoint {
     /// `subsystem:name`.
     pub name: String,
-    /// The number that `perf_event_open(2)` takes.
+    /// The number for `perf_event_open(2)`.
     pub id: u64,
     fields: Vec<(String, Field)>,
 }
 
-/// Where a field lies in the payload.
+/// The location of a field in the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     offset: usize,
@@ -43,7 +43,7 @@ impl Tracepoint {
         Self::parse(full_name, &text)
     }
 
-    /// Reads a `format` file, as `Documentation/trace/events.rst` describes it.
+    /// Parses a `format` file (`Documentation/trace/events.rst`).
     fn parse(name: String, text: &str) -> Result<Self, ObserveError> {
         let id = text
             .lines()
@@ -51,27 +51,26 @@ impl Tracepoint {
         let fields = text.lines().filter_map(parse_field).collect();
         match id {
             Some(id) => Ok(Self { name, id, fields }),
-            None => Err(ObserveError::TracepointFormat {
-                event: name,
-                field: "ID",
-            }),
+            None => Err(lacks(&name, "ID")),
         }
     }
 
-    /// Where `field` lies.
-    pub(crate) fn field(&self, field: &'static str) -> Result<Field, ObserveError> {
+    /// The location of `field`.
+    pub(crate) fn field(&self, field: &str) -> Result<Field, ObserveError> {
         let found = self.fields.iter().find(|(name, _)| name == field);
         found
             .map(|(_, place)| *place)
-            .ok_or_else(|| ObserveError::TracepointFormat {
-                event: self.name.clone(),
-                field,
-            })
+            .ok_or_else(|| lacks(&self.name, field))
     }
 }
 
+fn lacks(event: &str, field: &str) -> ObserveError {
+    let what = format!("the format of tracepoint {event} lacks {field}: this kernel writes it differently");
+    ObserveError::Refused(what)
+}
+
 impl Field {
-    /// The field's value in `payload`, which has the machine's byte order; 0 where the payload is too short.
+    /// The field's value in `payload`, in the machine's byte order; 0 if the payload is too short.
     pub(crate) fn value(self, payload: &[u8]) -> u64 {
         let from_field = payload.get(self.offset..).unwrap_or_default();
         let Some(bytes) = from_field.get(..self.size) else {
@@ -96,7 +95,7 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
     (size <= 8).then(|| (name.to_owned(), Field { offset, size }))
 }
 
-/// The text of a file of tracefs, wherever it is mounted, or from a private mount.
+/// The text of a file of tracefs, from its mount point or from a private mount.
 fn read_format(file: &str) -> io::Result<String> {
     let mut cause = io::Error::from(io::ErrorKind::NotFound);
     for root in TRACEFS {

@@ -1,11 +1,12 @@
 //! Which functions the CPUs ran: the table that the posts took from `pmcstat -T`, for the worker processes and for softirq.
 //!
-//! What enters: CPUs, and the two processes of an experiment, from [`Profiler::start`] to [`Profiler::finish`]. What leaves: a [`Profile`].
+//! Input: CPUs, and the two processes of an experiment, from [`Profiler::start`] to [`Profiler::finish`]. Output: a
+//! [`Profile`].
 //!
-//! The CPUs are sampled at a fixed rate by the best clock the machine has: cycles counted by hardware, else the kernel's
-//! `cpu-clock`, a timer. A timer cannot interrupt code that runs with interrupts off: what such code spends appears at the
-//! instruction that allows them again. Kernel callers are exact (ORC or frame pointers); callers in user code are found
-//! by frame pointers and are missing where a program was built without.
+//! The CPUs are sampled at a fixed rate by the best available clock: cycles counted by hardware, otherwise the kernel's
+//! `cpu-clock`, a timer. A timer cannot interrupt code that runs with interrupts off: the time of such code appears at the
+//! instruction that enables them again. Kernel callers are exact (ORC or frame pointers); callers in user code are found
+//! by frame pointers and are missing if a program was built without.
 
 mod fold;
 mod table;
@@ -15,7 +16,7 @@ use perf_event::{Builder, Sampler};
 use serde::{Deserialize, Serialize};
 
 use crate::ObserveError;
-use crate::perf::{Privilege, Recorder, Terms, lost_note, open, record};
+use crate::perf::{Event, Privilege, Recorder, lost_note, open, record};
 use crate::symbols::{KernelSymbols, ProcessSymbols};
 
 use fold::Folder;
@@ -81,7 +82,7 @@ pub struct Profile {
     /// Softirqs, whatever they interrupted: the receive path, and threads that run in its place (`ksoftirqd`, threaded
     /// NAPI).
     pub softirq: FunctionTable,
-    /// What a reader should know: names that are hidden, samples that were lost.
+    /// Notes for the reader: hidden names, lost samples.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -108,15 +109,19 @@ impl Profiler {
     ///
     /// # Errors
     ///
-    /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::RingMemory`],
-    /// [`ObserveError::NoProcess`] for a process that is gone, [`ObserveError::NoTarget`] without a CPU.
+    /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::Refused`] without a CPU, without
+    /// memory for samples, or for a process that ended.
     pub fn start(cpus: &[u32], processes: Processes) -> Result<Self, ObserveError> {
         let read = |process| {
-            ProcessSymbols::read(process).map_err(|cause| ObserveError::NoProcess { process, cause })
+            ProcessSymbols::read(process).map_err(|cause| {
+                ObserveError::Refused(format!(
+                    "process {process} cannot be observed: {cause}; it must run for as long as it is observed"
+                ))
+            })
         };
         let processes = [read(processes.server)?, read(processes.generator)?];
         if cpus.is_empty() {
-            return Err(ObserveError::NoTarget);
+            return Err(ObserveError::no_cpu());
         }
         // The first event that works.
         let (event, rings) = match open_all(SampledEvent::Cycles, cpus) {
@@ -130,19 +135,19 @@ impl Profiler {
         })
     }
 
-    /// Stops sampling and names what was seen. The named processes may have ended by now, except for functions of files
-    /// that they mapped meanwhile.
+    /// Stops sampling and resolves the functions. The processes may have ended; functions of files that they mapped
+    /// meanwhile are then unresolved.
     ///
     /// # Errors
     ///
-    /// [`ObserveError::Collector`] when the collecting thread failed.
+    /// [`ObserveError::Refused`] if the collecting thread failed.
     pub fn finish(self) -> Result<Profile, ObserveError> {
         let recorded = self.recorder.finish()?;
         let kernel = KernelSymbols::read();
         let hidden = kernel.hidden_because().map(str::to_owned);
         let mut processes = self.processes;
         for process in &mut processes {
-            // What it has mapped since, if it still runs.
+            // Its later mappings, if it still runs.
             let _ = process.read_again();
         }
         Ok(Profile {
@@ -160,11 +165,10 @@ impl Profiler {
 }
 
 fn open_all(event: SampledEvent, cpus: &[u32]) -> Result<Vec<Sampler>, ObserveError> {
-    let terms = Terms {
-        event: event.name(),
+    let described = Event {
+        name: event.name(),
         needs: "a kernel with CONFIG_PERF_EVENTS",
         privilege: Privilege::WholeCpu,
-        ring_bytes: RING_BYTES,
     };
     cpus.iter()
         .map(|cpu| {
@@ -173,7 +177,7 @@ fn open_all(event: SampledEvent, cpus: &[u32]) -> Result<Vec<Sampler>, ObserveEr
                 .sample_frequency(u64::from(FREQUENCY_HZ))
                 .exclude_kernel(false)
                 .exclude_callchain_kernel(false);
-            open(builder, *cpu, terms)
+            open(builder, *cpu, described, RING_BYTES)
         })
         .collect()
 }

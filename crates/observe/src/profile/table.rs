@@ -9,9 +9,9 @@ use crate::symbols::{Symbol, most_first};
 /// The functions of one set of samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionTable {
-    /// The samples that the shares are of.
+    /// All samples; the shares refer to them.
     pub samples: u64,
-    /// Samples whose function has no name; they stand in the rows under their image.
+    /// Samples whose function has no name; the rows show them under their image.
     pub unresolved_samples: u64,
     /// Functions that were sampled. A caller may keep only the first rows.
     pub functions: usize,
@@ -28,7 +28,7 @@ pub struct FunctionShare {
     pub image: String,
     /// The function.
     pub function: String,
-    /// Who called it, the most frequent first. Samples whose caller is not known are in none.
+    /// Its callers, the most frequent first. Samples with an unknown caller are in none.
     pub callers: Vec<CallerShare>,
 }
 
@@ -42,43 +42,35 @@ pub struct CallerShare {
     pub samples_percent: f64,
 }
 
-/// Samples by function, then by caller.
+/// Samples by function, in total and by caller.
 #[derive(Debug, Default)]
-pub(super) struct FunctionCounts {
-    functions: HashMap<Symbol, Callers>,
-}
-
-#[derive(Debug, Default)]
-struct Callers {
-    samples: u64,
-    by_function: HashMap<String, u64>,
-}
+pub(super) struct FunctionCounts(HashMap<Symbol, (u64, HashMap<String, u64>)>);
 
 impl FunctionCounts {
-    /// Counts `samples` of `function`, called by `caller` where that is known.
+    /// Counts `samples` of `function`, called by `caller` if known.
     pub(super) fn add(&mut self, function: Symbol, caller: Option<Symbol>, samples: u64) {
-        let callers = self.functions.entry(function).or_default();
-        callers.samples += samples;
+        let (total, callers) = self.0.entry(function).or_default();
+        *total += samples;
         if let Some(caller) = caller {
-            *callers.by_function.entry(caller.function).or_default() += samples;
+            *callers.entry(caller.function).or_default() += samples;
         }
     }
 
-    /// The shares, in an order that depends on nothing but the counts and names.
+    /// The shares; ties are sorted by name.
     pub(super) fn into_table(self) -> FunctionTable {
-        let samples: u64 = self.functions.values().map(|callers| callers.samples).sum();
+        let samples: u64 = self.0.values().map(|(total, _)| total).sum();
         let percent = |part: u64| 100.0 * part as f64 / samples as f64;
-        let unresolved = self.functions.iter().filter(|(symbol, _)| !symbol.is_resolved());
-        let unresolved_samples = unresolved.map(|(_, callers)| callers.samples).sum();
-        let functions = most_first(self.functions, |callers| callers.samples);
-        let rows = functions.into_iter().map(|(symbol, counted)| {
-            let callers = most_first(counted.by_function, |samples| *samples);
+        let unresolved = self.0.iter().filter(|(symbol, _)| !symbol.is_resolved());
+        let unresolved_samples = unresolved.map(|(_, (total, _))| total).sum();
+        let functions = most_first(self.0, |(total, _)| *total);
+        let rows = functions.into_iter().map(|(symbol, (total, callers))| {
+            let callers = most_first(callers, |samples| *samples);
             let callers = callers.into_iter().map(|(function, samples)| CallerShare {
                 function,
                 samples_percent: percent(samples),
             });
             FunctionShare {
-                samples_percent: percent(counted.samples),
+                samples_percent: percent(total),
                 image: symbol.image,
                 function: symbol.function,
                 callers: callers.collect(),

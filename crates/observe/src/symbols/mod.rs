@@ -1,6 +1,6 @@
 //! From addresses to names: the kernel's functions and those of the processes that ran.
 //!
-//! What enters: `/proc/kallsyms`, `/proc/PID/maps` and the files mapped there. What leaves: a [`Symbol`] an address.
+//! Input: `/proc/kallsyms`, `/proc/PID/maps` and the files mapped there. Output: one [`Symbol`] per address.
 
 mod image;
 mod kernel;
@@ -21,7 +21,7 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
-    /// What stands for a function without a name.
+    /// The name of a function without a name.
     pub(crate) const UNRESOLVED: &str = "[unresolved]";
 
     pub(crate) fn new(image: &str, function: Option<&str>) -> Self {
@@ -36,7 +36,7 @@ impl Symbol {
     }
 }
 
-/// What was counted, the most frequent first, in an order that depends on nothing but the counts and names.
+/// The counted items, the most frequent first; ties are sorted by name.
 pub(crate) fn most_first<Name: Ord, T>(
     counted: HashMap<Name, T>,
     count: impl Fn(&T) -> u64,
@@ -49,7 +49,7 @@ pub(crate) fn most_first<Name: Ord, T>(
     counted
 }
 
-/// Functions of one address space by where they begin.
+/// Functions of one address space by start address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SymbolTable<Name> {
     entries: Vec<Entry<Name>>,
@@ -64,12 +64,12 @@ struct Entry<Name> {
 }
 
 impl<Name> SymbolTable<Name> {
-    /// Adds a function of `size` bytes, where that is known.
+    /// Adds a function of `size` bytes, if known.
     fn add(&mut self, start: u64, size: Option<u64>, name: Name) {
         self.entries.push(Entry { start, size, name });
     }
 
-    /// Makes the table ready for look-ups. Of several names for one address the one that `preference` ranks highest stays.
+    /// Prepares the table for look-ups. Of several names for one address the one with the highest `preference` is kept.
     fn sort<Rank: Ord>(&mut self, preference: impl Fn(&Name) -> Rank) {
         self.entries.sort_by(|left, right| {
             let by_rank = || preference(&right.name).cmp(&preference(&left.name));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::Symbol;
 use super::image::Image;
 
-/// What a process has mapped to run, and the functions in it.
+/// The executable mappings of a process, and the functions in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessSymbols {
     pub(crate) process: u32,
@@ -17,7 +17,7 @@ pub(crate) struct ProcessSymbols {
     images: HashMap<PathBuf, Image>,
 }
 
-/// One stretch of executable memory.
+/// One executable mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mapping {
     addresses: Range<u64>,
@@ -27,7 +27,7 @@ struct Mapping {
 }
 
 impl ProcessSymbols {
-    /// Reads what `process` has mapped at this moment. Files are read when an address in them is asked for.
+    /// Reads the current mappings of `process`. Files are read when an address in them is looked up.
     pub(crate) fn read(process: u32) -> io::Result<Self> {
         let mut symbols = Self::unread(process);
         symbols.read_again()?;
@@ -41,7 +41,7 @@ impl ProcessSymbols {
         }
     }
 
-    /// Adds what it has mapped where nothing was mapped before.
+    /// Adds new mappings.
     pub(crate) fn read_again(&mut self) -> io::Result<()> {
         let text = fs::read_to_string(format!("/proc/{}/maps", self.process))?;
         for mapping in text.lines().filter_map(parse_mapping) {
@@ -78,14 +78,10 @@ impl ProcessSymbols {
 
 /// `7f1e0c000000-7f1e0c021000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6`, if it may be executed.
 fn parse_mapping(line: &str) -> Option<Mapping> {
-    let mut rest = line;
-    let mut column = || {
-        let (column, after) = rest.split_once(' ').unwrap_or((rest, ""));
-        rest = after.trim_start();
-        column
-    };
+    let mut columns = line.splitn(6, ' ');
+    let mut column = || columns.next().unwrap_or_default();
     let (addresses, permissions, offset) = (column(), column(), column());
-    let (_device, _inode) = (column(), column());
+    let (_device, _inode, name) = (column(), column(), column().trim_start());
     if !permissions.contains('x') {
         return None;
     }
@@ -94,7 +90,7 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
     Some(Mapping {
         addresses: hexadecimal(start)?..hexadecimal(end)?,
         file_offset: hexadecimal(offset)?,
-        name: rest.to_owned(),
+        name: name.to_owned(),
     })
 }
 
