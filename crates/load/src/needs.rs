@@ -3,7 +3,7 @@
 
 use crate::sources::{Lease, PlannedWorker, Ports};
 use corelane_host::bed::{self, Change};
-use corelane_host::limits;
+use corelane_host::{limits, memory};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ impl Needs {
         let user = count * USER_BYTES_A_CONNECTION
             + sockets.encrypted as u64 * USER_BYTES_A_SESSION
             + workers * USER_BYTES_A_WORKER;
-        let memory = user + count * KERNEL_BYTES_A_CONNECTION;
+        let bytes = user + count * KERNEL_BYTES_A_CONNECTION;
         let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
         let (files, threads) = (sysctl("fs/file-max"), sysctl("kernel/threads-max"));
         let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
@@ -93,7 +93,12 @@ impl Needs {
                 threads,
                 "sysctl -w kernel.threads-max={}",
             ),
-            ("memory of this end, bytes", memory, available_memory(), free),
+            (
+                "memory of this end, bytes",
+                bytes,
+                memory::available_bytes().ok(),
+                free,
+            ),
         ] {
             needs.add(what, needed, available, remedy);
         }
@@ -178,10 +183,7 @@ impl Needs {
     /// Ports of connections that this end closed first stay in TIME_WAIT. Beyond this number the kernel reuses ports at
     /// once, and the server may mistake the new connection for the old one (`tcp_max_tw_buckets` in `ip-sysctl.rst`).
     fn resting_ports(&mut self, needed: u64) {
-        let change = Change::Setting {
-            name: "net.ipv4.tcp_max_tw_buckets".to_owned(),
-            value: needed.to_string(),
-        };
+        let change = setting("net.ipv4.tcp_max_tw_buckets", needed.to_string());
         let available = sysctl("net/ipv4/tcp_max_tw_buckets");
         self.add_changeable("ports in TIME_WAIT", needed, available, vec![change]);
     }
@@ -202,10 +204,7 @@ impl Needs {
             let (first, last) = (ends.next()??, ends.next()??);
             Some(last.saturating_sub(first) + 1)
         });
-        let change = Change::Setting {
-            name: "net.ipv4.ip_local_port_range".to_owned(),
-            value: "1024 65535".to_owned(),
-        };
+        let change = setting("net.ipv4.ip_local_port_range", "1024 65535".to_owned());
         let what = "ports chosen by the kernel, per address";
         self.add_changeable(what, most, range, vec![change]);
     }
@@ -219,17 +218,14 @@ impl Needs {
     }
 }
 
+fn setting(name: &str, value: String) -> Change {
+    let name = name.to_owned();
+    Change::Setting { name, value }
+}
+
 fn sysctl(name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
     text.trim().parse().ok()
-}
-
-/// `MemAvailable` of `proc_meminfo(5)`.
-fn available_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]

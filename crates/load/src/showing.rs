@@ -3,26 +3,15 @@
 //! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
 use crate::failure::Failures;
-use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::histogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Live data of one worker.
+/// Live data of one worker, or of a whole generator as of the last turn of each worker.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shown {
-    /// Histogram of times: answers, round trips, or connection setup.
-    pub(crate) times: Histogram,
-    /// Failures of requests or connections in progress.
-    pub(crate) failures: Failures,
-    /// Failed attempts to open a connection.
-    pub(crate) not_opened: Failures,
-}
-
-/// Live data of a whole generator, as of the last turn of each worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Seen {
     /// Times so far: answers from their intended start, round trips, or connection setup.
-    pub times: Option<Summary>,
+    pub times: Histogram,
     /// Failures of requests or connections in progress.
     pub failures: Failures,
     /// Failed attempts to open a connection.
@@ -31,15 +20,13 @@ pub struct Seen {
 
 impl Seen {
     /// The merged data of all workers.
-    pub(crate) fn sum(workers: impl Iterator<Item = Shown>) -> Self {
-        let (mut seen, mut times) = (Self::default(), Histogram::new());
-        for shown in workers {
-            seen.failures.add(&shown.failures);
-            seen.not_opened.add(&shown.not_opened);
-            times.merge(&shown.times);
-        }
-        seen.times = times.summary();
-        seen
+    pub(crate) fn sum(workers: impl Iterator<Item = Self>) -> Self {
+        workers.fold(Self::default(), |mut sum, seen| {
+            sum.failures.add(&seen.failures);
+            sum.not_opened.add(&seen.not_opened);
+            sum.times.merge(&seen.times);
+            sum
+        })
     }
 }
 

@@ -49,21 +49,15 @@ pub struct View {
     pub seen: Seen,
 }
 
+/// The forms of a count, and of its growth per second.
+type Forms = (fn(u64) -> String, fn(f64) -> String);
+
 /// A counter.
 #[derive(Debug, Clone, Copy)]
 pub struct Growing {
     pub name: &'static str,
     pub count: u64,
-    pub unit: Unit,
-}
-
-/// The unit in which a counter is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Events, and events per second.
-    Events,
-    /// Bytes, and bits per second.
-    Bytes,
+    forms: Forms,
 }
 
 /// How often the running generator is polled.
@@ -123,7 +117,7 @@ impl View {
             let before = last.get(place).map_or(growing.count, |last| last.count);
             lines.push(growing.line(before, passed));
         }
-        if let Some(times) = &self.seen.times {
+        if let Some(times) = self.seen.times.summary() {
             lines.push(format!("{:<12}{times}", self.measured));
         }
         for (what, failures) in [
@@ -139,25 +133,28 @@ impl View {
 }
 
 impl Growing {
-    /// A count of events.
+    /// A count of events, with events per second.
     pub fn events(name: &'static str, count: u64) -> Self {
-        let unit = Unit::Events;
-        Self { name, count, unit }
+        Self {
+            name,
+            count,
+            forms: (quantity::count, quantity::rate),
+        }
     }
 
-    /// A count of bytes.
+    /// A count of bytes, with bits per second.
     pub fn bytes(name: &'static str, count: u64) -> Self {
-        let unit = Unit::Bytes;
-        Self { name, count, unit }
+        Self {
+            name,
+            count,
+            forms: (quantity::bytes, quantity::bits),
+        }
     }
 
     fn line(&self, before: u64, passed: Duration) -> String {
         let per_second =
             self.count.saturating_sub(before) as f64 / passed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let (rate, count) = match self.unit {
-            Unit::Events => (quantity::rate(per_second), quantity::count(self.count)),
-            Unit::Bytes => (quantity::bits(per_second), quantity::bytes(self.count)),
-        };
+        let (count, rate) = (self.forms.0(self.count), self.forms.1(per_second));
         format!("{:<12}{rate:>13}   {count:>15} in all", self.name)
     }
 }
@@ -204,7 +201,7 @@ mod tests {
             facts: vec!["1,000,000 connections open".to_owned()],
             measured: "latency",
             seen: Seen {
-                times: times.summary(),
+                times,
                 failures,
                 not_opened: Failures::default(),
             },

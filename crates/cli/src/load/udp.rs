@@ -84,8 +84,13 @@ pub fn run_protocol<P: DatagramProtocol>(arguments: &DatagramArguments, protocol
 }
 
 impl<P: DatagramProtocol> Shown for UdpLoad<P> {
+    /// Converts an error to a usage error that names the flag at fault.
     fn refused(error: UdpLoadError) -> anyhow::Error {
-        name_flag(error)
+        match error {
+            UdpLoadError::Sources(error) => sources::refuse(&error),
+            UdpLoadError::Source { .. } => usage("--sources", error),
+            error => error.into(),
+        }
     }
 
     fn view(&mut self) -> Option<View> {
@@ -150,13 +155,4 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         ..UdpPlan::new(arguments.target, protocol, workers)
     };
     Ok(plan.skewed(arguments.skew))
-}
-
-/// Converts an error to a usage error that names the flag at fault.
-fn name_flag(error: UdpLoadError) -> anyhow::Error {
-    match error {
-        UdpLoadError::Sources(error) => sources::refuse(&error),
-        UdpLoadError::Source { .. } => usage("--sources", error),
-        error => error.into(),
-    }
 }

@@ -91,14 +91,10 @@ impl Body {
         start..start + (self.block.len() - start).min(left).min(most)
     }
 
-    fn at(&self, offset: u64, most: usize) -> &[u8] {
-        &self.block[self.range(offset, most)]
-    }
-
     /// Whether bytes at an offset match this body.
     fn matches(&self, mut offset: u64, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
-            let own = self.at(offset, bytes.len());
+            let own = &self.block[self.range(offset, bytes.len())];
             if own.is_empty() || own != &bytes[..own.len()] {
                 return false;
             }
@@ -143,7 +139,7 @@ mod tests {
                 .unwrap();
             let mut offset = 0;
             while offset < bytes {
-                let part = body.at(offset, usize::MAX);
+                let part = &body.block[body.range(offset, usize::MAX)];
                 assert!(pattern::matches(offset, part), "{bytes} at {offset}");
                 assert!(body.matches(offset, part));
                 offset += part.len() as u64;

@@ -15,7 +15,7 @@ pub use crate::failure::{Failure, Failures};
 pub use crate::streams::{
     Behaviour, ClientCost, ConnectionCounts, Counts, GATHER, Histograms, Model, PhaseLoaded, PlannedPhase,
     PlannedPool, PlannedTls, PlannedWorker, PoolLoaded, RequestCounts, Share, StreamBytes, Tally, Timeouts,
-    TlsLoadError, TlsLoaded, TlsSettings, Until, WorkerLoaded,
+    TlsLoadError, TlsLoaded, Until, WorkerLoaded,
 };
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::RunSettings;

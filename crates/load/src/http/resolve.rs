@@ -5,7 +5,7 @@ use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
 use crate::sources::{WorkerRequest, shares};
 use crate::streams::{
     self, Behaviour, Model, PlannedPhase, PlannedPool, PlannedTls, StreamLoadError, StreamPlan, Timeouts,
-    TlsSettings, Until, tls,
+    Until, tls,
 };
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
@@ -156,16 +156,12 @@ impl ClientPool {
 
     fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<PlannedTls>, StreamLoadError> {
         let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
-        let settings = TlsSettings {
-            insecure: self.insecure.unwrap_or(false),
-            ca: self.ca.clone(),
-            resumption: self.resumption.unwrap_or(true),
-        };
+        let insecure = self.insecure.unwrap_or(false);
         if given && !server.tls {
             let needs = "insecure, ca and resumption need tls = true of server pool";
             return Err(self.wrong(format!(": {needs} '{}'", server.name)));
         }
-        if settings.insecure && settings.ca.is_some() {
+        if insecure && self.ca.is_some() {
             return Err(self.wrong(": insecure and ca exclude each other"));
         }
         if !server.tls {
@@ -174,7 +170,9 @@ impl ClientPool {
         tls::server_name(host)?;
         Ok(Some(PlannedTls {
             server_name: host.to_owned(),
-            settings,
+            insecure,
+            ca: self.ca.clone(),
+            resumption: self.resumption.unwrap_or(true),
         }))
     }
 
@@ -433,7 +431,7 @@ mod tests {
             scenario.urls[0].entry[0].headers.extend(field);
             let planned = plan(&scenario).pools[0].tls.clone().unwrap();
             assert_eq!(planned.server_name, name, "{url}");
-            assert!(planned.settings.resumption && !planned.settings.insecure);
+            assert!(planned.resumption && !planned.insecure);
         }
         assert_eq!(plan(&scenario("http://127.0.0.1/", 1)).pools[0].tls, None);
     }

@@ -71,20 +71,21 @@ fn by_port(
     };
     let mut leases = vec![Vec::new(); missing[0].len()];
     let unsatisfied = |wanted: &[usize]| wanted.iter().any(|wanted| *wanted > 0);
-    let mut unreached: Vec<bool> = missing.iter().map(|wanted| unsatisfied(wanted)).collect();
-    let buckets = unreached.iter().filter(|wanted| **wanted).count().max(1);
+    let mut unreached: Vec<u16> = (0..missing.len() as u16).collect();
+    unreached.retain(|bucket| unsatisfied(&missing[usize::from(*bucket)]));
     // Every address contributes its share.
-    let share = request.sockets.div_ceil(addresses.len()).div_ceil(buckets).max(1);
+    let share = request.sockets.div_ceil(addresses.len());
+    let share = share.div_ceil(unreached.len().max(1)).max(1);
     for address in addresses {
         if !missing.iter().any(|wanted| unsatisfied(wanted)) {
             break;
         }
         let (range, most) = (FIRST_PORT..=LAST_PORT, share * ports_a_socket);
         let planned = plan::ports(steering, *address, request.target, range, Some(most))?;
-        for (bucket, mut ports) in planned.buckets.iter().map(Vec::as_slice).enumerate() {
-            unreached[bucket] &= ports.is_empty();
-            let mut room = share;
-            for (worker, missing) in missing[bucket].iter_mut().enumerate() {
+        unreached.retain(|bucket| planned.buckets[usize::from(*bucket)].is_empty());
+        for (missing, ports) in missing.iter_mut().zip(&planned.buckets) {
+            let (mut ports, mut room) = (&ports[..], share);
+            for (worker, missing) in missing.iter_mut().enumerate() {
                 let connections = (*missing).min(room).min(ports.len());
                 if connections == 0 {
                     continue;
@@ -104,7 +105,7 @@ fn by_port(
     Ok(Found {
         leases,
         missing: missing.iter().flatten().sum(),
-        unreached: places(&unreached),
+        unreached,
     })
 }
 
@@ -140,15 +141,6 @@ fn by_address(
         }
     }
     found
-}
-
-/// Indices of the set flags.
-fn places(flags: &[bool]) -> Vec<u16> {
-    let places = flags.iter().zip(0..);
-    places
-        .filter(|(flag, _)| **flag)
-        .map(|(_, place)| place)
-        .collect()
 }
 
 #[cfg(test)]

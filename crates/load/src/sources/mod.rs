@@ -90,10 +90,10 @@ pub enum Ports {
 }
 
 impl Lease {
-    /// The ports in order; 0 for each port that the kernel chooses.
+    /// The ports in order; without end 0 if the kernel chooses them.
     pub(crate) fn into_ports(self) -> Box<dyn Iterator<Item = u16> + Send> {
         match self.ports {
-            Ports::Kernel => Box::new(std::iter::repeat_n(0, self.connections)),
+            Ports::Kernel => Box::new(std::iter::repeat(0)),
             Ports::Range { first, last } => Box::new(first..=last),
             Ports::Listed(ports) => Box::new(ports.into_iter()),
         }

@@ -4,7 +4,7 @@
 //! In: leases, ends of connections, the time. Out: sources. A port whose connection this side closed first stays in
 //! TIME_WAIT and is not offered until that ends.
 
-use super::{Lease, Ports};
+use super::Lease;
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -31,12 +31,7 @@ struct Leased {
     address: IpAddr,
     /// Further connections allowed at this time.
     room: usize,
-    /// `None` if the kernel chooses.
-    ports: Option<Explicit>,
-}
-
-struct Explicit {
-    /// Ports never used.
+    /// Ports never used; 0 each time if the kernel chooses.
     fresh: Box<dyn Iterator<Item = u16> + Send>,
     /// Used ports that are free, least recently freed first.
     free: VecDeque<u16>,
@@ -62,11 +57,9 @@ impl PortPool {
         let leased = |lease: &Lease| Leased {
             address: lease.address,
             room: lease.connections,
-            ports: (lease.ports != Ports::Kernel).then(|| Explicit {
-                fresh: lease.clone().into_ports(),
-                free: VecDeque::new(),
-                resting: VecDeque::new(),
-            }),
+            fresh: lease.clone().into_ports(),
+            free: VecDeque::new(),
+            resting: VecDeque::new(),
         };
         Self {
             leases: leases.iter().map(leased).collect(),
@@ -83,11 +76,7 @@ impl PortPool {
             if leased.room == 0 {
                 continue;
             }
-            let port = match &mut leased.ports {
-                None => Some(0),
-                Some(ports) => ports.take(now),
-            };
-            if let Some(port) = port {
+            if let Some(port) = leased.take(now) {
                 leased.room -= 1;
                 let lease = lease as u32;
                 return Some(Source { lease, port });
@@ -107,23 +96,22 @@ impl PortPool {
     pub fn release(&mut self, source: Source, how: Release, now: Time) {
         let leased = &mut self.leases[source.lease as usize];
         leased.room += 1;
-        if let Some(ports) = &mut leased.ports {
-            match how {
-                Release::Free => ports.free.push_back(source.port),
-                Release::Rests | Release::Taken => ports.resting.push_back((now + TIME_WAIT, source.port)),
-            }
+        match how {
+            _ if source.port == 0 => {}
+            Release::Free => leased.free.push_back(source.port),
+            Release::Rests | Release::Taken => leased.resting.push_back((now + TIME_WAIT, source.port)),
         }
     }
 
     /// When the first port leaves TIME_WAIT.
     #[must_use]
     pub fn next_free(&self) -> Option<Time> {
-        let resting = |leased: &Leased| leased.ports.as_ref()?.resting.front().map(|(until, _)| *until);
-        self.leases.iter().filter_map(resting).min()
+        let resting = self.leases.iter().filter_map(|leased| leased.resting.front());
+        resting.map(|(until, _)| *until).min()
     }
 }
 
-impl Explicit {
+impl Leased {
     fn take(&mut self, now: Time) -> Option<u16> {
         self.fresh.next().or_else(|| {
             while let Some((until, port)) = self.resting.front().copied()
@@ -140,6 +128,7 @@ impl Explicit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::Ports;
 
     fn pool(ports: Ports, connections: usize) -> PortPool {
         let address = "10.0.0.1".parse().unwrap();

@@ -10,7 +10,7 @@ use super::group::Group;
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
-use crate::showing::{Showing, Shown};
+use crate::showing::{Seen, Showing};
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
 use corelane_worker::crew::Job;
@@ -56,7 +56,7 @@ pub(crate) struct LiveCounters {
     pub(crate) stalled: Counter,
     /// 1 once no more requests are made, or the last bytes of all transfers have arrived.
     pub(crate) draining: Counter,
-    pub(crate) shown: Showing<Shown>,
+    pub(crate) shown: Showing<Seen>,
 }
 
 /// State shared by all workers.
@@ -335,8 +335,8 @@ impl<P: StreamProtocol> Generator<P> {
     }
 
     /// The live data of this worker.
-    fn shown(&self) -> Shown {
-        let mut shown = Shown::default();
+    fn shown(&self) -> Seen {
+        let mut shown = Seen::default();
         for Group { tally, .. } in &self.groups {
             shown.times.merge(if P::IS_TRANSFER {
                 &tally.histograms.connect

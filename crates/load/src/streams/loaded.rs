@@ -1,6 +1,6 @@
 //! Results of a generator over streams: the final document, and the merge of several.
 
-use super::plan::{PlannedPool, StreamPlan};
+use super::plan::StreamPlan;
 use super::tls::TlsLoaded;
 use crate::failure::Failures;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -267,18 +267,6 @@ pub struct WorkerLoaded {
     /// Seconds that it was runnable while other threads had its CPU; 0 if the kernel does not report it.
     #[serde(default)]
     pub waited_for_cpu_s: f64,
-}
-
-impl PoolLoaded {
-    /// The counts and times of a planned pool.
-    pub(crate) fn new<P>(planned: &PlannedPool<P>, tally: Tally) -> Self {
-        Self {
-            name: planned.name.clone(),
-            target: planned.target,
-            model: planned.model.name().to_owned(),
-            tally,
-        }
-    }
 }
 
 impl StreamsMerged {

@@ -29,7 +29,7 @@ pub use plan::{
 };
 pub use protocol::{Ask, Context, Step, StreamProtocol};
 pub use run::{StreamLoad, StreamProgress};
-pub use tls::{PlannedTls, TlsLoadError, TlsLoaded, TlsSettings};
+pub use tls::{PlannedTls, TlsLoadError, TlsLoaded};
 pub use transport::Transport;
 
 pub(crate) use generator::Outcome;

@@ -3,7 +3,6 @@
 
 use super::error::StreamLoadError;
 use super::tls::PlannedTls;
-use crate::needs::{Needs, Sockets};
 use crate::pool::Pool;
 use crate::sources::{Align, Lease, SourceRequest, Transport, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
@@ -194,8 +193,7 @@ const SMALLEST_PIECE: usize = 4_096;
 impl<P> StreamPlan<P> {
     /// The engine settings of every worker. Slow readers receive small pieces, 1/50 s at a time, because received data
     /// is consumed and cannot be left in the kernel to fill the window.
-    #[must_use]
-    pub fn engine_settings(&self) -> EngineSettings {
+    pub(super) fn engine_settings(&self) -> EngineSettings {
         let usual = EngineSettings::default();
         let rates = self
             .pools
@@ -211,8 +209,7 @@ impl<P> StreamPlan<P> {
 
     /// The engine: the requested one; else io_uring if answers are batched and the kernel supports it, otherwise epoll.
     /// An open loop has less lag on epoll (journal, 2026-11-22-http-speed).
-    #[must_use]
-    pub fn choose_engine(&self) -> Chosen {
+    pub(super) fn choose_engine(&self) -> Chosen {
         let slow = |pool: &PlannedPool<P>| pool.behaviour.read_bytes_per_second.is_some();
         let few = self.connections() <= MOST_ON_THE_RING * self.workers.len();
         if self.gathers() && few && !self.pools.iter().any(slow) {
@@ -223,25 +220,9 @@ impl<P> StreamPlan<P> {
     }
 
     /// Whether answers may be batched.
-    #[must_use]
-    pub fn gathers(&self) -> bool {
+    pub(super) fn gathers(&self) -> bool {
         let closed = |pool: &PlannedPool<P>| matches!(pool.model, Model::Closed { .. });
         self.gather_us > 0 && self.pools.iter().all(closed)
-    }
-
-    /// The requirements of the run on this machine, in its present state.
-    #[must_use]
-    pub fn needs(&self) -> Needs {
-        let encrypted = self.pools.iter().filter(|pool| pool.tls.is_some());
-        Needs::of(&Sockets {
-            leases: (self.workers.iter())
-                .map(|worker| worker.shares.iter().flat_map(|share| &share.leases).collect())
-                .collect(),
-            own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
-            encrypted: encrypted.map(|pool| pool.connections).sum(),
-            targets: self.pools.iter().map(|pool| pool.target.ip()).collect(),
-            closes: self.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
-        })
     }
 
     /// Connections over all workers and pools.

@@ -4,7 +4,7 @@
 use super::error::StreamLoadError;
 use super::loaded::Counts;
 use super::plan::{Model, PlannedPool, StreamPlan};
-use super::tls::{self, TlsPool};
+use super::tls::TlsPool;
 use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
@@ -197,7 +197,9 @@ impl<P: StreamProtocol> Terms<P> {
             continue_timeout: seconds(timeouts.continue_s),
             first_byte_timeout: seconds(timeouts.first_byte_s.min(timeouts.request_s)),
             request_timeout: seconds(timeouts.request_s),
-            tls: pool.tls.as_ref().map(|tls| tls::pool(tls, system)).transpose()?,
+            tls: (pool.tls.as_ref())
+                .map(|tls| TlsPool::new(tls, system))
+                .transpose()?,
             requests: pool.protocol.prepare()?,
             pool: pool.clone(),
         })

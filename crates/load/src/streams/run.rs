@@ -7,8 +7,8 @@ use super::loaded::{PhaseLoaded, StreamLoaded};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
-use super::sum::Run;
 use crate::generate::start_workers;
+use crate::needs::Sockets;
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
@@ -24,16 +24,16 @@ const PHASE_LOOK: Duration = Duration::from_millis(5);
 /// A running generator. Dropping it stops it.
 pub struct StreamLoad<P: StreamProtocol> {
     common: Arc<Common<P>>,
-    engine: Chosen,
+    pub(crate) engine: Chosen,
     crew: Crew<Outcome<P>>,
     lives: Arc<[CachePadded<LiveCounters>]>,
-    resident_before: Option<u64>,
-    resident_open: Option<u64>,
+    pub(super) resident_before: Option<u64>,
+    pub(super) resident_open: Option<u64>,
     began: Instant,
     opening: Option<Duration>,
     /// The phase being monitored, and the counts at its beginning.
     phase: Option<(usize, StreamProgress)>,
-    phases: Vec<PhaseLoaded>,
+    pub(super) phases: Vec<PhaseLoaded>,
 }
 
 /// Progress of a run.
@@ -67,7 +67,16 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
     const KIND: &'static str = P::NAME;
 
     fn needs(plan: &Self::Plan) -> Needs {
-        plan.needs()
+        let encrypted = plan.pools.iter().filter(|pool| pool.tls.is_some());
+        Needs::of(&Sockets {
+            leases: (plan.workers.iter())
+                .map(|worker| worker.shares.iter().flat_map(|share| &share.leases).collect())
+                .collect(),
+            own_descriptors: plan.workers.iter().any(|worker| worker.own_descriptors),
+            encrypted: encrypted.map(|pool| pool.connections).sum(),
+            targets: plan.pools.iter().map(|pool| pool.target.ip()).collect(),
+            closes: plan.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
+        })
     }
 
     fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
@@ -136,15 +145,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
 
     fn finish(mut self) -> Result<Self::Loaded, StreamLoadError> {
         let outcomes = self.outcomes()?;
-        let run = Run {
-            plan: &self.common.plan,
-            engine: &self.engine,
-            opening: self.opening(),
-            resident_before: self.resident_before,
-            resident_open: self.resident_open,
-            phases: self.phases,
-        };
-        Ok(run.add_up(&outcomes))
+        Ok(self.add_up(&outcomes))
     }
 }
 
@@ -159,11 +160,6 @@ impl<P: StreamProtocol> StreamLoad<P> {
     /// Time spent opening connections so far.
     pub(crate) fn opening(&self) -> Duration {
         self.opening.unwrap_or_else(|| self.began.elapsed())
-    }
-
-    /// The engine in use.
-    pub(crate) fn engine(&self) -> &Chosen {
-        &self.engine
     }
 
     /// Progress over all workers.

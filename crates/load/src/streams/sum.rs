@@ -2,15 +2,14 @@
 
 use super::generator::Outcome;
 use super::loaded::{
-    ClientCost, ConnectionCounts, PhaseLoaded, PoolLoaded, RequestCounts, StreamLoaded, Tally, WorkerLoaded,
+    ClientCost, ConnectionCounts, PoolLoaded, RequestCounts, StreamLoaded, Tally, WorkerLoaded,
 };
-use super::plan::StreamPlan;
 use super::protocol::StreamProtocol;
+use super::run::StreamLoad;
 use crate::account::late;
 use corelane_host::usage::Usage;
 use corelane_measure::histogram::Summary;
 use corelane_measure::quantity;
-use corelane_worker::engine::Chosen;
 use std::time::Duration;
 
 /// Share of unsent scheduled requests above which the generator is reported as the limit: the last instant always has a
@@ -20,23 +19,19 @@ const MOST_UNSENT: f64 = 0.001;
 /// Share of requests waiting for a connection above which the number of connections is reported as the limit.
 const MOST_WAITING: f64 = 0.01;
 
-/// Data of a run other than the outcomes of its workers.
-pub(crate) struct Run<'a, P> {
-    pub(crate) plan: &'a StreamPlan<P>,
-    pub(crate) engine: &'a Chosen,
-    pub(crate) opening: Duration,
-    pub(crate) resident_before: Option<u64>,
-    pub(crate) resident_open: Option<u64>,
-    pub(crate) phases: Vec<PhaseLoaded>,
-}
-
-impl<P: StreamProtocol> Run<'_, P> {
+impl<P: StreamProtocol> StreamLoad<P> {
     /// The document of these outcomes, in the order of the plan's workers.
-    pub(crate) fn add_up(self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
+    pub(super) fn add_up(&self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
         let of_pool = |pool: usize| Tally::sum(outcomes.iter().map(|outcome| &outcome.groups[pool].tally));
-        let pools = self.plan.pools.iter().enumerate();
+        let plan = self.plan();
+        let pools = plan.pools.iter().enumerate();
         let pools: Vec<PoolLoaded> = pools
-            .map(|(place, pool)| PoolLoaded::new(pool, of_pool(place)))
+            .map(|(place, pool)| PoolLoaded {
+                name: pool.name.clone(),
+                target: pool.target,
+                model: pool.model.name().to_owned(),
+                tally: of_pool(place),
+            })
             .collect();
         let counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
         let running = outcomes.iter().map(|outcome| outcome.running).max();
@@ -52,7 +47,7 @@ impl<P: StreamProtocol> Run<'_, P> {
             model: if models.len() == 1 { models[0] } else { "mixed" }.to_owned(),
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
-            opening_s: self.opening.as_secs_f64(),
+            opening_s: self.opening().as_secs_f64(),
             running_s,
             requests_per_second: if running_s > 0.0 {
                 counts.requests.ok as f64 / running_s
@@ -66,15 +61,19 @@ impl<P: StreamProtocol> Run<'_, P> {
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
             workers: self.by_worker(outcomes),
             counts,
-            plan: self.plan.clone(),
-            phases: self.phases,
+            plan: plan.clone(),
+            phases: self.phases.clone(),
             pools,
         }
     }
 
     /// How late requests left, if contention for the workers' CPUs does not explain it.
     fn late(&self, lag: Option<Summary>, outcomes: &[Outcome<P>]) -> Option<String> {
-        let late = late("requests", lag, self.plan.workers.iter().map(|worker| worker.cpu))?;
+        let late = late(
+            "requests",
+            lag,
+            self.plan().workers.iter().map(|worker| worker.cpu),
+        )?;
         let waited: Duration = outcomes.iter().map(|outcome| outcome.waited).sum();
         Some(if waited.is_zero() {
             late
@@ -85,7 +84,7 @@ impl<P: StreamProtocol> Run<'_, P> {
     }
 
     fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerLoaded> {
-        let planned = self.plan.workers.iter().zip(outcomes);
+        let planned = self.plan().workers.iter().zip(outcomes);
         planned
             .map(|(planned, outcome)| WorkerLoaded {
                 cpu: planned.cpu,

@@ -1,6 +1,5 @@
 //! The plan of a TCP generator, and how it is made from the user's settings.
 
-use crate::needs::Needs;
 use crate::sources::PlannedWorker;
 use crate::streams::StreamLoadError;
 use corelane_host::memory::MemoryPolicy;
@@ -95,12 +94,6 @@ pub struct TcpPlan {
 }
 
 impl TcpPlan {
-    /// The requirements of the run on this machine, in its present state.
-    #[must_use]
-    pub fn needs(&self) -> Needs {
-        Needs::of_workers(&self.workers, self.target)
-    }
-
     /// Connections over all workers.
     #[must_use]
     pub fn connections(&self) -> usize {

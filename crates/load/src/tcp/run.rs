@@ -28,7 +28,7 @@ impl Generator for TcpLoad {
     const KIND: &'static str = StreamLoad::<Bytes>::KIND;
 
     fn needs(plan: &TcpPlan) -> Needs {
-        plan.needs()
+        Needs::of_workers(&plan.workers, plan.target)
     }
 
     fn start(plan: Self::Plan) -> Result<Self, TcpLoadError> {
@@ -116,8 +116,8 @@ impl TcpLoad {
         let limit = total.not_opened.limit(total.asked, total.opened);
         TcpLoaded {
             schema: "corelane/loaded-tcp/1".to_owned(),
-            engine: self.load.engine().kind.to_string(),
-            engine_reason: self.load.engine().reason.clone(),
+            engine: self.load.engine.kind.to_string(),
+            engine_reason: self.load.engine.reason.clone(),
             opening_s: self.load.opening().as_secs_f64(),
             running_s: running.as_secs_f64(),
             sent_gbit_per_second: gbit(total.sent_bytes),

@@ -9,7 +9,7 @@ use super::mix::Mix;
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::DatagramProtocol;
 use crate::pace::{Pace, Schedule};
-use crate::showing::{Showing, Shown};
+use crate::showing::{Seen, Showing};
 use crate::sources::Lease;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
@@ -37,7 +37,7 @@ pub(super) struct LiveCounters {
     pub(super) returned: Counter,
     /// 1 once sending has ended.
     pub(super) sending_ended: Counter,
-    pub(super) shown: Showing<Shown>,
+    pub(super) shown: Showing<Seen>,
 }
 
 /// Live counters of all workers, by place.
@@ -313,9 +313,9 @@ impl<P: DatagramProtocol> Generator<P> {
         let live = &self.lives[self.place];
         live.sent.set(ops.counters().sent);
         live.returned.set(self.tally.counts.returned);
-        live.shown.show(|| Shown {
+        live.shown.show(|| Seen {
             times: self.tally.round_trip.clone(),
-            ..Shown::default()
+            ..Seen::default()
         });
     }
 

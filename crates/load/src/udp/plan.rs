@@ -1,7 +1,6 @@
 //! The plan of a UDP generator: serialisable, with every source leased to one worker, so that workers need no
 //! coordination.
 
-use crate::needs::Needs;
 use crate::pace::Pace;
 use crate::sources::{PlannedWorker, SourceError};
 use crate::udp::{Probes, Skew, weights};
@@ -96,9 +95,7 @@ impl<P> UdpPlan<P> {
         self
     }
 
-    /// The engine settings of this plan.
-    #[must_use]
-    pub fn engine_settings(&self) -> EngineSettings {
+    pub(super) fn engine_settings(&self) -> EngineSettings {
         EngineSettings {
             datagram_batch: self.batch,
             coalesce: self.coalesce,
@@ -106,12 +103,6 @@ impl<P> UdpPlan<P> {
             memory: self.buffer_memory,
             ..EngineSettings::default()
         }
-    }
-
-    /// The requirements of the run on this machine, in its present state.
-    #[must_use]
-    pub fn needs(&self) -> Needs {
-        Needs::of_workers(&self.workers, self.target)
     }
 
     /// Whether some sockets send more than others.

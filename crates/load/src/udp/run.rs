@@ -46,7 +46,7 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
     const KIND: &'static str = "udp_generator";
 
     fn needs(plan: &UdpPlan<P>) -> Needs {
-        plan.needs()
+        Needs::of_workers(&plan.workers, plan.target)
     }
 
     fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {

@@ -116,7 +116,6 @@ fn a_scenario_becomes_pools_and_phases() {
     assert_eq!(slow.behaviour.read_bytes_per_second, Some(65_536));
     let [quick, slow] = [quick, slow].map(|pool| pool.tls.as_ref().unwrap());
     assert_eq!(quick.server_name, "example.org");
-    let [quick, slow] = [quick, slow].map(|tls| &tls.settings);
     assert!(!quick.resumption && !quick.insecure && slow.insecure && slow.resumption);
     assert!(uploads[1].expect_continue && !uploads[0].expect_continue);
     assert_eq!(uploads[1].body, PlannedBody::Generated { bytes: 1 << 20 });

@@ -62,10 +62,7 @@ pub(super) fn rate<'de, R: From<f64>, D: Deserializer<'de>>(deserializer: D) -> 
 /// A fraction of 1.
 pub(super) fn share<'de, R: From<f64>, D: Deserializer<'de>>(deserializer: D) -> Result<R, D::Error> {
     let share = |share: f64| (0.0..=1.0).contains(&share).then_some(share);
-    let text = |text: &str| {
-        let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
-        share(percent / 100.0)
-    };
+    let text = |text: &str| quantity::parse_share(text).ok().filter(|_| text.ends_with('%'));
     read(deserializer, "a share such as 0.01 or 1%", text, share)
 }
 

@@ -28,35 +28,17 @@ const MOST_TICKETS: usize = 4_096;
 /// Maximum number of distinct errors in a report; a server can send hundreds of different alerts.
 const MOST_ERRORS: usize = 16;
 
-/// TLS settings of a pool.
+/// TLS settings of a pool: certificate verification and session resumption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedTls {
     /// The name that the certificate must be for, sent as SNI unless it is an address.
     pub server_name: String,
-    /// Certificate verification and session resumption.
-    #[serde(flatten)]
-    pub settings: TlsSettings,
-}
-
-/// Certificate verification and session resumption.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TlsSettings {
     /// Accepts any certificate.
     pub insecure: bool,
     /// File of trusted certificates (PEM), instead of the system's.
     pub ca: Option<PathBuf>,
     /// Whether new connections resume earlier sessions.
     pub resumption: bool,
-}
-
-impl Default for TlsSettings {
-    fn default() -> Self {
-        Self {
-            insecure: false,
-            ca: None,
-            resumption: true,
-        }
-    }
 }
 
 /// TLS statistics of one pool, or of all.
@@ -174,16 +156,47 @@ impl Encryption {
 /// What the workers create the sessions of one pool from.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsPool {
+    /// Without the session store.
     configuration: ClientConfig,
     server_name: ServerName<'static>,
-    settings: TlsSettings,
+    insecure: bool,
+    resumption: bool,
 }
 
 impl TlsPool {
+    /// The sessions of a pool. The system's authorities are read once, into `system`.
+    pub(super) fn new(
+        tls: &PlannedTls,
+        system: &mut Option<Arc<RootCertStore>>,
+    ) -> Result<Self, TlsLoadError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let believing = if tls.insecure {
+            let everybody = Arc::new(trust::Everybody(provider));
+            builder.dangerous().with_custom_certificate_verifier(everybody)
+        } else {
+            let roots = match (&tls.ca, &system) {
+                (Some(path), _) => Arc::new(trust::of_file(path)?),
+                (None, Some(roots)) => Arc::clone(roots),
+                (None, None) => Arc::clone(system.insert(Arc::new(trust::of_system()?))),
+            };
+            builder.with_root_certificates(roots)
+        };
+        let mut configuration = believing.with_no_client_auth();
+        configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            configuration,
+            server_name: server_name(&tls.server_name)?,
+            insecure: tls.insecure,
+            resumption: tls.resumption,
+        })
+    }
+
     /// The TLS state of a worker's part with this many connections.
     pub(super) fn encryption(&self, connections: usize) -> Encryption {
         let mut configuration = self.configuration.clone();
-        configuration.resumption = if self.settings.resumption {
+        configuration.resumption = if self.resumption {
             Resumption::store(Arc::new(Tickets::new(connections.clamp(1, MOST_TICKETS))))
         } else {
             Resumption::disabled()
@@ -192,7 +205,7 @@ impl TlsPool {
             configuration: Arc::new(configuration),
             server_name: self.server_name.clone(),
             counts: TlsLoaded {
-                verified: !self.settings.insecure,
+                verified: !self.insecure,
                 ..TlsLoaded::default()
             },
         }
@@ -202,42 +215,6 @@ impl TlsPool {
 /// The server name for verification.
 pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsLoadError> {
     ServerName::try_from(host.to_owned()).map_err(|_| TlsLoadError::Name(host.to_owned()))
-}
-
-/// The configuration of a pool's sessions. The system's authorities are read once, into `system`.
-pub(super) fn pool(
-    tls: &PlannedTls,
-    system: &mut Option<Arc<RootCertStore>>,
-) -> Result<TlsPool, TlsLoadError> {
-    Ok(TlsPool {
-        configuration: configuration(&tls.settings, system)?,
-        server_name: server_name(&tls.server_name)?,
-        settings: tls.settings.clone(),
-    })
-}
-
-/// The configuration without the session store.
-fn configuration(
-    settings: &TlsSettings,
-    system: &mut Option<Arc<RootCertStore>>,
-) -> Result<ClientConfig, TlsLoadError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let believing = if settings.insecure {
-        let everybody = Arc::new(trust::Everybody(provider));
-        builder.dangerous().with_custom_certificate_verifier(everybody)
-    } else {
-        let roots = match (&settings.ca, &system) {
-            (Some(path), _) => Arc::new(trust::of_file(path)?),
-            (None, Some(roots)) => Arc::clone(roots),
-            (None, None) => Arc::clone(system.insert(Arc::new(trust::of_system()?))),
-        };
-        builder.with_root_certificates(roots)
-    };
-    let mut configuration = believing.with_no_client_auth();
-    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(configuration)
 }
 
 #[cfg(test)]

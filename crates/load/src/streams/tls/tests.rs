@@ -42,19 +42,16 @@ pub(crate) fn server_configuration(
     Arc::new(configuration.unwrap())
 }
 
-fn encryption(server_name: &str, settings: TlsSettings) -> Encryption {
-    let pool = TlsPool {
-        configuration: configuration(&settings, &mut None).unwrap(),
-        server_name: super::server_name(server_name).unwrap(),
-        settings,
-    };
-    pool.encryption(8)
+fn encryption(tls: &PlannedTls) -> Encryption {
+    TlsPool::new(tls, &mut None).unwrap().encryption(8)
 }
 
-fn trusting(ca: PathBuf) -> TlsSettings {
-    TlsSettings {
+fn trusting(ca: PathBuf) -> PlannedTls {
+    PlannedTls {
+        server_name: "server.example".to_owned(),
+        insecure: false,
         ca: Some(ca),
-        ..TlsSettings::default()
+        resumption: true,
     }
 }
 
@@ -140,11 +137,11 @@ fn whatever_the_split_the_same_is_read() {
     let answer = vec![b'x'; 300];
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let server = server_configuration(&certificate, &key, &[version]);
-        let settings = TlsSettings {
+        let settings = PlannedTls {
             resumption: false,
             ..trusting(file.path().to_owned())
         };
-        let encryption = encryption("server.example", settings);
+        let encryption = encryption(&settings);
         let longest = {
             let mut pair = Pair::new(&encryption, &server);
             pair.flight().len()
@@ -167,7 +164,7 @@ fn whatever_the_split_the_same_is_read() {
 fn records_of_any_length_go_both_ways() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let encryption = encryption("server.example", trusting(file.path().to_owned()));
+    let encryption = encryption(&trusting(file.path().to_owned()));
     let mut pair = Pair::new(&encryption, &server);
     pair.server.set_buffer_limit(None);
     pair.carry(0, usize::MAX).unwrap();
@@ -188,11 +185,11 @@ fn sessions_are_resumed_unless_they_are_not_to_be() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         for resumption in [true, false] {
             let server = server_configuration(&certificate, &key, &[version]);
-            let settings = TlsSettings {
+            let settings = PlannedTls {
                 resumption,
                 ..trusting(file.path().to_owned())
             };
-            let encryption = encryption("server.example", settings);
+            let encryption = encryption(&settings);
             let handshake = || {
                 let mut pair = Pair::new(&encryption, &server);
                 pair.talk(b"answer", 0, usize::MAX).unwrap();
@@ -214,9 +211,10 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
     let (other, ..) = certificate(&["server.example"]);
     let (own, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let insecure = TlsSettings {
+    let insecure = PlannedTls {
         insecure: true,
-        ..TlsSettings::default()
+        ca: None,
+        ..trusting(PathBuf::new())
     };
     for (name, settings, refused) in [
         ("server.example", trusting(own.path().to_owned()), None),
@@ -232,7 +230,10 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
         ),
         ("other.example", insecure, None),
     ] {
-        let mut encryption = encryption(name, settings);
+        let mut encryption = encryption(&PlannedTls {
+            server_name: name.to_owned(),
+            ..settings
+        });
         let mut pair = Pair::new(&encryption, &server);
         let outcome = pair.carry(0, usize::MAX);
         assert_eq!(outcome.is_err(), refused.is_some(), "{name}: {outcome:?}");
@@ -255,7 +256,7 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
 fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let mut encryption = encryption("server.example", trusting(file.path().to_owned()));
+    let mut encryption = encryption(&trusting(file.path().to_owned()));
     let mut pair = Pair::new(&encryption, &server);
     let error = pair.hear(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
     assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
@@ -279,7 +280,7 @@ fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
 fn both_sides_end_by_their_word_and_nothing_follows() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let encryption = encryption("server.example", trusting(file.path().to_owned()));
+    let encryption = encryption(&trusting(file.path().to_owned()));
     let mut pair = Pair::new(&encryption, &server);
     pair.talk(b"answer", 0, usize::MAX).unwrap();
     pair.client.end(&mut pair.buffers.outgoing).unwrap();
