@@ -2,7 +2,8 @@
 
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
-use clap::{Args, ValueEnum};
+use crate::values::{Choices, one_of};
+use clap::Args;
 use corelane_rss::audit::{self, Family};
 use corelane_rss::{HashFields, IndirectionTable, Key};
 use serde::Serialize;
@@ -28,33 +29,19 @@ pub struct GenerateArguments {
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     table_size: usize,
     /// Hash both directions of a flow to the same value; for 4-tuples this leaves 16 random bits
-    #[arg(long, value_enum, value_name = "FAMILIES")]
-    symmetric: Option<SymmetricArgument>,
+    #[arg(long, value_name = "FAMILIES", value_parser = one_of(FAMILIES))]
+    symmetric: Option<&'static [Family]>,
     /// One JSON document on standard output
     #[arg(long)]
     json: bool,
 }
 
 /// Address families for which a key is symmetric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SymmetricArgument {
-    /// IPv4 only
-    Ipv4,
-    /// IPv6 only
-    Ipv6,
-    /// Both
-    Both,
-}
-
-impl SymmetricArgument {
-    fn families(self) -> &'static [Family] {
-        match self {
-            Self::Ipv4 => &[Family::V4],
-            Self::Ipv6 => &[Family::V6],
-            Self::Both => &Family::ALL,
-        }
-    }
-}
+const FAMILIES: &Choices<&[Family]> = &[
+    ("ipv4", &[Family::V4], "IPv4 only"),
+    ("ipv6", &[Family::V6], "IPv6 only"),
+    ("both", &Family::ALL, "Both"),
+];
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -83,7 +70,7 @@ pub fn run(arguments: &GenerateArguments) -> Outcome {
     let table = IndirectionTable::round_robin(arguments.table_size, arguments.table_size)
         .map_err(|error| usage("--table-size", error))?;
     let mut random = File::open("/dev/urandom")?;
-    let families = arguments.symmetric.map_or(&[][..], SymmetricArgument::families);
+    let families = arguments.symmetric.unwrap_or_default();
     let mut document = GenerateDocument {
         schema: "corelane/key-generate/1",
         keys: Vec::new(),

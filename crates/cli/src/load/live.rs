@@ -52,18 +52,10 @@ pub struct View {
 /// A counter.
 #[derive(Debug, Clone, Copy)]
 pub struct Growing {
-    pub name: &'static str,
-    pub count: u64,
-    pub unit: Unit,
-}
-
-/// The unit in which a counter is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Events, and events per second.
-    Events,
-    /// Bytes, and bits per second.
-    Bytes,
+    name: &'static str,
+    count: u64,
+    /// How its rate per second, and its value are shown.
+    shown: (fn(f64) -> String, fn(u64) -> String),
 }
 
 /// How often the running generator is polled.
@@ -141,23 +133,26 @@ impl View {
 impl Growing {
     /// A count of events.
     pub fn events(name: &'static str, count: u64) -> Self {
-        let unit = Unit::Events;
-        Self { name, count, unit }
+        let shown = (
+            quantity::rate as fn(f64) -> String,
+            quantity::count as fn(u64) -> String,
+        );
+        Self { name, count, shown }
     }
 
     /// A count of bytes.
     pub fn bytes(name: &'static str, count: u64) -> Self {
-        let unit = Unit::Bytes;
-        Self { name, count, unit }
+        let shown = (
+            quantity::bits as fn(f64) -> String,
+            quantity::bytes as fn(u64) -> String,
+        );
+        Self { name, count, shown }
     }
 
     fn line(&self, before: u64, passed: Duration) -> String {
         let per_second =
             self.count.saturating_sub(before) as f64 / passed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let (rate, count) = match self.unit {
-            Unit::Events => (quantity::rate(per_second), quantity::count(self.count)),
-            Unit::Bytes => (quantity::bits(per_second), quantity::bytes(self.count)),
-        };
+        let (rate, count) = (self.shown.0(per_second), self.shown.1(self.count));
         format!("{:<12}{rate:>13}   {count:>15} in all", self.name)
     }
 }

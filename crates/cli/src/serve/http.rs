@@ -127,8 +127,9 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         access_log: arguments.access_log.clone(),
     };
     let shown = Shown {
-        keeps_log: plan.access_log.is_some(),
-        reopen: None,
+        reopen: (plan.access_log.as_ref())
+            .map(|_| Asked::catch(SIGUSR1))
+            .transpose()?,
         lines_shown,
     };
     arguments.buckets.serving.serve(shown, plan, followed)
@@ -136,8 +137,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
 
 /// Output of the server, and the reopening of its access log.
 struct Shown {
-    keeps_log: bool,
-    /// Set by SIGUSR1: reopen the log file.
+    /// Set by SIGUSR1: reopen the log file; `None` without a log.
     reopen: Option<Asked>,
     /// The access log goes to standard output.
     lines_shown: bool,
@@ -145,13 +145,6 @@ struct Shown {
 
 impl Foreground for Shown {
     type Server = HttpServer;
-
-    fn prepare(&mut self) -> Outcome {
-        if self.keeps_log {
-            self.reopen = Some(Asked::catch(SIGUSR1)?);
-        }
-        Ok(())
-    }
 
     fn refused(error: ServeError) -> anyhow::Error {
         buckets::refused(error)

@@ -201,8 +201,11 @@ impl UdpServer {
             tx_on_queue: departed.on_queue,
             tx_right: departed.right,
             answered_unconnected: counters.answered_unconnected.get(),
-            memory: (self.ready[index].get())
-                .map(|ready| ready.buffers.told(self.common.plan.memory, self.common.plan.buffer_memory)),
+            memory: (self.ready[index].get()).map(|ready| {
+                ready
+                    .buffers
+                    .told(self.common.plan.memory, self.common.plan.buffer_memory)
+            }),
         }
     }
 }
@@ -253,7 +256,9 @@ impl Server for UdpServer {
         let workers = self.counters.len();
         let cpus = &self.common.plan.steering.cpus[..workers];
         let locality = self.flows.locality(cpus);
-        let departed = self.flows.departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
+        let departed = self
+            .flows
+            .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
         UdpServed {
             schema: "corelane/served-udp/1".to_owned(),
             address: self.common.address,

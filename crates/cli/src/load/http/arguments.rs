@@ -4,8 +4,8 @@ use crate::documents::wrong_file;
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::sources::SourceArguments;
 use crate::outcome::{Outcome, usage};
-use crate::values::{byte_rate, count, duration, rate, share, size};
-use clap::{Args, ValueEnum};
+use crate::values::{Choices, byte_rate, count, duration, one_of, rate, share, size};
+use clap::Args;
 use corelane_load::http::scenario::Scenario;
 use corelane_load::http::{
     Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
@@ -24,13 +24,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:808
 /// Used without `--duration` and `--requests`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// Enabled
-    On,
-    /// Disabled
-    Off,
-}
+const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
@@ -105,8 +99,8 @@ pub struct LoadHttpArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
     /// https: resume TLS sessions on new connections
-    #[arg(long, value_enum, default_value = "on")]
-    pub resumption: Switch,
+    #[arg(long, default_value = "on", value_parser = one_of(SWITCH), action = clap::ArgAction::Set)]
+    pub resumption: bool,
     #[command(flatten)]
     pub sources: SourceArguments,
     /// Timeout for opening a connection, including the TLS handshake
@@ -221,7 +215,7 @@ fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequ
         },
         statuses: statuses(&arguments.status)?,
         sources: arguments.sources.sources.clone(),
-        align: arguments.sources.align(),
+        align: arguments.sources.align,
         tls: tls(arguments, url)?,
     })
 }
@@ -231,7 +225,7 @@ fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> 
     let given = [
         ("--insecure", arguments.insecure),
         ("--ca", arguments.ca.is_some()),
-        ("--resumption", arguments.resumption == Switch::Off),
+        ("--resumption", !arguments.resumption),
     ];
     if let Some((flag, _)) = given
         .iter()
@@ -242,7 +236,7 @@ fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> 
     Ok(TlsSettings {
         insecure: arguments.insecure,
         ca: arguments.ca.clone(),
-        resumption: arguments.resumption == Switch::On,
+        resumption: arguments.resumption,
     })
 }
 
@@ -260,10 +254,9 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
         (.., Some(bytes)) => PlannedBody::Generated { bytes },
         _ => PlannedBody::Nothing,
     };
-    let usual = if body == PlannedBody::Nothing {
-        "GET"
-    } else {
-        "POST"
+    let usual = match body {
+        PlannedBody::Nothing => "GET",
+        _ => "POST",
     };
     Ok(OneRequest {
         weight: 1.0,

@@ -65,10 +65,9 @@ impl Shown for HttpLoad {
         let growing = match progress.opening {
             true => vec![Growing::events("opened", progress.open)],
             false => {
-                let failed = Growing::events("failed", progress.failed);
                 let answered = [Growing::events("answered", progress.ok)];
                 let received = [Growing::bytes("received", progress.received_bytes)];
-                let failed = (failed.count > 0).then_some(failed);
+                let failed = (progress.failed > 0).then(|| Growing::events("failed", progress.failed));
                 answered.into_iter().chain(failed).chain(received).collect()
             }
         };

@@ -210,6 +210,8 @@ fn slow_clients_hold_their_share_and_the_others_latency_stays() {
     assert_eq!(faults[&"head_timeout"], SLOW as u64, "{faults:?}");
     assert_eq!(faults[&"write_timeout"], STOPPED as u64, "{faults:?}");
     assert_eq!(faults.len(), 2, "{faults:?}");
-    assert_eq!(ConnectionCounts::of(&lock(&counters.connections), 0, 0).open,
-        QUICK_ONES as u64);
+    assert_eq!(
+        ConnectionCounts::of(&lock(&counters.connections), 0, 0).open,
+        QUICK_ONES as u64
+    );
 }
