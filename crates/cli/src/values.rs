@@ -58,6 +58,15 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     }
 }
 
+/// A parser of a count from 1 to `most`.
+pub fn count_to(most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
+    move |text| match count(text).map_err(|error| error.to_string())? {
+        0 => Err(format!("give 1 to {most}")),
+        number if number > most => Err(format!("give 1 to {most}")),
+        number => Ok(number),
+    }
+}
+
 /// Parses FIRST-LAST, or one port.
 pub fn port_range(text: &str) -> Result<(u16, u16), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));

@@ -20,8 +20,8 @@ pub struct GenerateArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// Key length in bytes, 40 to 64; devices use 40 or 52
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    bytes: usize,
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u8).range(40..=64))]
+    bytes: u8,
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
@@ -61,12 +61,6 @@ const MOST_DRAWS: u32 = 10_000;
 
 /// Draws keys until the requested number passes the audit.
 pub fn run(arguments: &GenerateArguments) -> Outcome {
-    if !(Key::MINIMUM..=Key::MAXIMUM).contains(&arguments.bytes) {
-        return Err(usage(
-            "--bytes",
-            format!("give {} to {}", Key::MINIMUM, Key::MAXIMUM),
-        ));
-    }
     let table = IndirectionTable::round_robin(arguments.table_size, arguments.table_size)
         .map_err(|error| usage("--table-size", error))?;
     let mut random = File::open("/dev/urandom")?;
@@ -102,7 +96,7 @@ fn draw(
         let mut fill = |wanted: &mut [u8]| wanted.copy_from_slice(&bytes[..wanted.len()]);
         let start = Key::random_symmetric(families, arguments.hash, &mut fill);
         bytes[..Key::MINIMUM].copy_from_slice(start.as_bytes());
-        let key = Key::from_bytes(&bytes[..arguments.bytes])?;
+        let key = Key::from_bytes(&bytes[..usize::from(arguments.bytes)])?;
         let audit = audit::audit(&key, arguments.hash, table, !families.is_empty());
         if audit.passes() {
             return Ok(key);

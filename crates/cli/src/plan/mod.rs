@@ -7,7 +7,7 @@ use crate::machine::MachineDevice;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{RuleArguments, print};
 use crate::steering;
-use crate::values::{Endpoint, PROTOCOLS, count, endpoint, one_of, port_range};
+use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
@@ -61,7 +61,7 @@ pub struct PlanArguments {
     #[arg(long, conflicts_with = "flows")]
     pub all: bool,
     /// Plan this total number of flows, with addresses and ports, instead of listing sources
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = count_to(flows::MOST_FLOWS))]
     pub flows: Option<u64>,
     /// Distribution of the flows over the buckets: balanced, skewed:EXPONENT (Zipf), or one:BUCKET
     #[arg(long, value_name = "SHAPE", default_value = "balanced", requires = "flows")]

@@ -60,8 +60,8 @@ pub struct LoadHttpArguments {
     #[arg(long, value_name = "METHOD")]
     pub method: Option<String>,
     /// Header field, as 'Name: value'; may be repeated. Host overrides the URL's host
-    #[arg(short = 'H', long = "header", value_name = "HEADER")]
-    pub headers: Vec<String>,
+    #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = header)]
+    pub headers: Vec<(String, String)>,
     /// Request body; the default method becomes POST
     #[arg(long, value_name = "TEXT", group = "sends")]
     pub body: Option<String>,
@@ -262,7 +262,7 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
         weight: 1.0,
         url: url.clone(),
         method: arguments.method.clone().unwrap_or_else(|| usual.to_owned()),
-        fields: fields(&arguments.headers)?,
+        fields: arguments.headers.clone(),
         body,
         chunked: arguments.chunked,
         expect_continue: arguments.expect_continue,
@@ -273,15 +273,11 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
 /// Upper limit of connections per run: no machine has the memory for more.
 const MOST_CONNECTIONS: usize = 100_000_000;
 
-fn fields(headers: &[String]) -> anyhow::Result<Vec<(String, String)>> {
-    let split = |header: &String| match header.split_once(':') {
-        Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
-        None => Err(usage(
-            "--header",
-            format!("'{header}' has no colon: write 'Name: value'"),
-        )),
-    };
-    headers.iter().map(split).collect()
+fn header(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("there is no colon: write 'Name: value'")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
 }
 
 fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {
