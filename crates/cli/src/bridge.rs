@@ -87,7 +87,7 @@ pub fn run(arguments: &BridgeArguments) -> Outcome {
         stats: arguments.stats,
         metrics_at: arguments.metrics.clone(),
         metrics: None,
-        hangup: None,
+        hangup: Asked::catch(SIGHUP)?,
     };
     foreground::serve(shown, plan, &arguments.output, arguments.duration, None)
 }
@@ -98,14 +98,13 @@ struct Shown {
     metrics_at: Option<MetricsAddress>,
     metrics: Option<Metrics>,
     /// Set by SIGHUP: reload all tables.
-    hangup: Option<Asked>,
+    hangup: Asked,
 }
 
 impl Foreground for Shown {
     type Server = Bridge;
 
     fn prepare(&mut self) -> Outcome {
-        self.hangup = Some(Asked::catch(SIGHUP)?);
         if let Some(address) = &self.metrics_at {
             let refused = |error| usage("--metrics", format!("{address}: {error}"));
             self.metrics = Some(Metrics::listen(address).map_err(refused)?);
@@ -211,7 +210,7 @@ impl Foreground for Shown {
     }
 
     fn look(&mut self, bridge: &mut Bridge) -> Outcome {
-        if self.hangup.as_ref().is_some_and(Asked::taken) {
+        if self.hangup.taken() {
             bridge.reload();
         }
         if let Some(metrics) = &self.metrics {

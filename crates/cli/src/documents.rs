@@ -1,9 +1,9 @@
 //! Reading of line-based input files, atomic writing of documents, and the command line recorded in documents.
 
-use crate::outcome::usage;
+use crate::outcome::{Outcome, usage};
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 /// The command line as typed, with the program name `corelane`.
@@ -14,12 +14,29 @@ pub fn command_line() -> Vec<String> {
     std::iter::once("corelane".to_owned()).chain(arguments).collect()
 }
 
-/// Writes to a temporary file and renames it, so that a reader never sees a partial document.
-pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+/// Writes to a temporary file and renames it, so that a reader never sees a partial document, and a mapped snapshot
+/// never changes.
+pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> Outcome {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    let mut options = File::options();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&beside)?;
+    if let Err(error) = write(&mut file) {
+        // The file is incomplete. An error of its removal is ignored: the original error matters.
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    Ok(fs::rename(&beside, path)?)
+}
+
+/// Replaces a file by this text.
+pub fn write_whole(path: &Path, text: &str) -> Outcome {
+    replace(path, |file| Ok(file.write_all(text.as_bytes())?))
 }
 
 /// A usage error about the file that a flag names.

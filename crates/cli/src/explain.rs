@@ -3,12 +3,12 @@
 use crate::machine;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
-use crate::values::{Endpoint, endpoint};
-use clap::{Args, ValueEnum};
+use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
+use clap::Args;
 use corelane_host::explain::{Confidence, Direction, Ends, ExplainError, Flow, Role, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
-use corelane_report::table::{Column, Rows, Table};
+use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Tuple};
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub struct ExplainArguments {
     #[arg(value_name = "DST", value_parser = endpoint)]
     pub destination: Endpoint,
     /// Protocol of the packets
-    #[arg(long, value_enum, default_value = "tcp")]
-    pub proto: ProtocolArgument,
+    #[arg(long, default_value = "tcp", value_parser = one_of(PROTOCOLS))]
+    pub proto: Protocol,
     /// Device that receives and sends the packets [default: chosen by the routes]
     #[arg(long, value_name = "DEVICE")]
     pub dev: Option<String>,
@@ -44,35 +44,11 @@ pub struct ExplainArguments {
     pub json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolArgument {
-    /// TCP
-    Tcp,
-    /// UDP
-    Udp,
-    /// Any protocol without ports
-    Other,
-}
-
-impl ProtocolArgument {
-    /// The protocol as used in tuples.
-    pub fn protocol(self) -> Protocol {
-        match self {
-            Self::Tcp => Protocol::Tcp,
-            Self::Udp => Protocol::Udp,
-            Self::Other => Protocol::Other,
-        }
-    }
-}
-
 /// Explains a flow on this machine or on a saved inventory.
 pub fn run(arguments: &ExplainArguments) -> Outcome {
-    let (source, destination) = (
-        arguments.source.socket_address(),
-        arguments.destination.socket_address(),
-    );
+    let [source, destination] = [arguments.source, arguments.destination].map(Endpoint::socket_address);
     let tuple = Tuple::new(source, destination).map_err(|error| usage("SRC and DST", error))?;
-    let protocol = arguments.proto.protocol();
+    let protocol = arguments.proto;
     let (inventory, ends) = match &arguments.config {
         Some(path) => (machine::saved("--config", path)?, Ends::default()),
         None => {
@@ -143,25 +119,28 @@ fn direction(direction: &Direction) -> String {
 
 /// The members of a reuseport group.
 fn members(sockets: &[Owner]) -> String {
-    let mut table = Table::new(vec![
-        Column::right("member"),
-        Column::left("process"),
-        Column::right("descriptor"),
-        Column::right("cpu"),
-        Column::left("known by").may_shrink(),
-    ]);
-    for (member, socket) in sockets.iter().enumerate() {
-        let holder = socket.holders.first();
-        let descriptor = holder.and_then(|holder| holder.descriptors.first());
-        let process = holder.map(|holder| format!("{} ({})", holder.name, holder.process));
-        table.row([
-            member.to_string(),
-            process.unwrap_or_else(|| "?".to_owned()),
-            descriptor.map_or("?".to_owned(), |descriptor| descriptor.to_string()),
-            socket.cpu.map_or("?".to_owned(), |cpu| cpu.to_string()),
-            socket.cpu_by.clone().unwrap_or_default(),
-        ]);
-    }
+    let unknown = || "?".to_owned();
+    let members: Vec<(usize, &Owner)> = sockets.iter().enumerate().collect();
+    let table = Rows::of(&members)
+        .right("member", |(member, _)| member.to_string())
+        .left("process", |(_, socket)| {
+            let holder = socket.holders.first();
+            holder.map_or_else(unknown, |holder| format!("{} ({})", holder.name, holder.process))
+        })
+        .right("descriptor", |(_, socket)| {
+            let descriptor = socket
+                .holders
+                .first()
+                .and_then(|holder| holder.descriptors.first());
+            descriptor.map_or_else(unknown, ToString::to_string)
+        })
+        .right("cpu", |(_, socket)| {
+            socket.cpu.map_or_else(unknown, |cpu| cpu.to_string())
+        })
+        .shrinking("known by", |(_, socket)| {
+            socket.cpu_by.clone().unwrap_or_default()
+        })
+        .table();
     table.render(WIDTH)
 }
 

@@ -5,7 +5,7 @@ use crate::shared::{RuleArguments, print};
 use crate::steering;
 use crate::values::{Endpoint, endpoint};
 use clap::Args;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::{HashFields, Tuple};
 use serde::Serialize;
@@ -27,18 +27,18 @@ pub struct HashArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct HashDocument {
+struct HashDocument<'a> {
     schema: &'static str,
     source: String,
     destination: String,
     key: String,
     table_size: usize,
     buckets: usize,
-    hash_2tuple: String,
+    hash_2tuple: &'a str,
     entry_2tuple: usize,
     bucket_2tuple: usize,
     /// `null` if a port is missing.
-    hash_4tuple: Option<String>,
+    hash_4tuple: Option<&'a str>,
     entry_4tuple: Option<usize>,
     bucket_4tuple: Option<usize>,
 }
@@ -51,11 +51,14 @@ pub fn run(arguments: &HashArguments) -> Outcome {
         .map_err(|error| usage("SOURCE and DESTINATION", error))?;
     let has_ports = source.port.is_some() && destination.port.is_some();
     let toeplitz = corelane_rss::Toeplitz::new(&rule.key);
-    let hash = |fields| toeplitz.hash(&tuple, fields);
-    let (two, four) = (
-        hash(HashFields::TwoTuple),
-        has_ports.then(|| hash(HashFields::FourTuple)),
-    );
+    let hashed = |fields| {
+        let hash = toeplitz.hash(&tuple, fields);
+        let bucket = rule.table.bucket(hash).index();
+        (format!("0x{hash:08x}"), rule.table.entry(hash), bucket)
+    };
+    let two = hashed(HashFields::TwoTuple);
+    let four = has_ports.then(|| hashed(HashFields::FourTuple));
+    let four_of = four.as_ref();
     let document = HashDocument {
         schema: "corelane/hash/1",
         source: show(source.socket_address(), source.port),
@@ -63,37 +66,28 @@ pub fn run(arguments: &HashArguments) -> Outcome {
         key: rule.key.to_string(),
         table_size: rule.table.size(),
         buckets: rule.table.buckets(),
-        hash_2tuple: format!("0x{two:08x}"),
-        entry_2tuple: rule.table.entry(two),
-        bucket_2tuple: rule.table.bucket(two).index(),
-        hash_4tuple: four.map(|hash| format!("0x{hash:08x}")),
-        entry_4tuple: four.map(|hash| rule.table.entry(hash)),
-        bucket_4tuple: four.map(|hash| rule.table.bucket(hash).index()),
+        hash_2tuple: &two.0,
+        entry_2tuple: two.1,
+        bucket_2tuple: two.2,
+        hash_4tuple: four_of.map(|(hash, ..)| hash.as_str()),
+        entry_4tuple: four_of.map(|(_, entry, _)| *entry),
+        bucket_4tuple: four_of.map(|(.., bucket)| *bucket),
     };
-    print(arguments.json, &document, text)
+    let rows = [("2tuple", Some(&two)), ("4tuple", four_of)];
+    let rows: Vec<_> = rows
+        .into_iter()
+        .filter_map(|(fields, hashed)| Some((fields, hashed?)))
+        .collect();
+    print(arguments.json, &document, |document| text(document, &rows))
 }
 
-fn text(document: &HashDocument) -> String {
-    let two = Some((
-        document.hash_2tuple.as_str(),
-        document.entry_2tuple,
-        document.bucket_2tuple,
-    ));
-    let four = document.hash_4tuple.as_deref().zip(document.entry_4tuple);
-    let four = four
-        .zip(document.bucket_4tuple)
-        .map(|((hash, entry), bucket)| (hash, entry, bucket));
-    let mut table = Table::new(vec![
-        Column::left("fields"),
-        Column::left("hash"),
-        Column::right("entry"),
-        Column::right("bucket"),
-    ]);
-    for (fields, hashed) in [("2tuple", two), ("4tuple", four)] {
-        if let Some((hash, entry, bucket)) = hashed {
-            table.row([fields, hash, &entry.to_string(), &bucket.to_string()]);
-        }
-    }
+fn text(document: &HashDocument<'_>, rows: &[(&str, &(String, usize, usize))]) -> String {
+    let table = Rows::of(rows)
+        .left("fields", |(fields, _)| *fields)
+        .left("hash", |(_, (hash, ..))| hash)
+        .right("entry", |(_, (_, entry, _))| entry.to_string())
+        .right("bucket", |(_, (.., bucket))| bucket.to_string())
+        .table();
     format!(
         "{} -> {}\n{}table of {} entries over {} buckets, key {}\n",
         document.source,

@@ -5,6 +5,7 @@ use crate::capture;
 use crate::documents::entries;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
+use crate::values::PROTOCOLS;
 use clap::Args;
 use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::{Dissection, Transport};
@@ -135,12 +136,9 @@ fn sample(line: &str) -> Result<Sample, String> {
             .map_err(|_| format!("{text:?} is no {what}: write ADDRESS:PORT"))
     };
     let tuple = Tuple::new(end("source")?, end("destination")?).map_err(|error| error.to_string())?;
-    let protocol = match word("protocol")? {
-        "tcp" => Protocol::Tcp,
-        "udp" => Protocol::Udp,
-        "other" => Protocol::Other,
-        text => return Err(format!("{text:?} is no protocol: write tcp, udp or other")),
-    };
+    let text = word("protocol")?;
+    let protocol = PROTOCOLS.iter().find(|(name, ..)| *name == text);
+    let protocol = protocol.ok_or_else(|| format!("{text:?} is no protocol: write tcp, udp or other"))?;
     let hash = known(word("hash")?, |text| match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -148,7 +146,7 @@ fn sample(line: &str) -> Result<Sample, String> {
     let queue = known(words.next().unwrap_or("-"), |text| text.parse().ok());
     Ok(Sample {
         tuple,
-        protocol,
+        protocol: protocol.1,
         hash: hash.map_err(|text| format!("{text:?} is no hash: write 0x and up to 8 digits, or -"))?,
         queue: queue.map_err(|text| format!("{text:?} is no queue: write its number, or -"))?,
     })

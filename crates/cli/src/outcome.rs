@@ -1,6 +1,6 @@
 //! Exit codes, and error messages on standard error.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
@@ -8,19 +8,12 @@ use std::process::ExitCode;
 pub type Outcome = anyhow::Result<()>;
 
 /// An error with a specific exit code.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
 struct Failure {
     code: u8,
     what: String,
 }
-
-impl Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 fn failure(code: u8, what: String) -> anyhow::Error {
     Failure { code, what }.into()

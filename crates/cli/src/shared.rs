@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, usage};
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
 use corelane_rss::Key;
-use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::engine::EngineKind;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -64,16 +64,6 @@ pub struct MovingArguments {
     /// Receive consecutive datagrams of a flow as one (UDP_GRO)
     #[arg(long)]
     pub gro: bool,
-}
-
-/// The engine settings of these flags.
-pub fn moving(arguments: &MovingArguments) -> EngineSettings {
-    EngineSettings {
-        datagram_batch: usize::from(arguments.batch),
-        coalesce: arguments.gso,
-        gro: arguments.gro,
-        ..EngineSettings::default()
-    }
 }
 
 /// NUMA policy of the workers' memory.

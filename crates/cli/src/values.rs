@@ -1,11 +1,34 @@
 //! Parsers for argument values: endpoints, ranges and quantities.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use corelane_load::tcp::WRITE_BYTES;
 use corelane_measure::quantity;
 pub use corelane_measure::quantity::{
     parse_count as count, parse_duration as duration, parse_share as share, parse_size as size,
 };
+use corelane_rss::Protocol;
 use std::net::{IpAddr, SocketAddr};
+
+/// Values of a flag: the name of each, and its help.
+pub type Choices<T> = [(&'static str, T, &'static str)];
+
+/// Parses the name of one of these values; the help lists all.
+pub fn one_of<T: Copy + Send + Sync>(choices: &'static Choices<T>) -> impl TypedValueParser<Value = T> {
+    let names = choices
+        .iter()
+        .map(|(name, _, help)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).map(|given| {
+        let chosen = choices.iter().find(|(name, ..)| *name == given);
+        chosen.expect("the parser accepts these names only").1
+    })
+}
+
+/// Protocols, as far as hashing distinguishes them.
+pub const PROTOCOLS: &Choices<Protocol> = &[
+    ("tcp", Protocol::Tcp, "TCP"),
+    ("udp", Protocol::Udp, "UDP"),
+    ("other", Protocol::Other, "Any protocol without ports"),
+];
 
 /// An address with an optional port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +58,15 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     }
 }
 
+/// A parser of a count from 1 to `most`.
+pub fn count_to(most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
+    move |text| match count(text).map_err(|error| error.to_string())? {
+        0 => Err(format!("give 1 to {most}")),
+        number if number > most => Err(format!("give 1 to {most}")),
+        number => Ok(number),
+    }
+}
+
 /// Parses FIRST-LAST, or one port.
 pub fn port_range(text: &str) -> Result<(u16, u16), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -55,24 +87,23 @@ pub fn write_size(text: &str) -> Result<u32, String> {
 
 /// Parses a rate per second above 0.
 pub fn rate(text: &str) -> Result<f64, String> {
-    let rate = quantity::parse_rate(text).map_err(|error| error.to_string())?;
-    Some(rate)
-        .filter(|rate| *rate > 0.0)
-        .ok_or_else(|| "a rate must be above 0".to_owned())
+    above_zero(quantity::parse_rate(text), "a rate must be above 0")
 }
 
 /// Parses a rate in bytes per second above 0.
 pub fn byte_rate(text: &str) -> Result<u64, String> {
-    let rate = size(text).map_err(|error| error.to_string())?;
-    Some(rate)
-        .filter(|rate| *rate > 0)
-        .ok_or_else(|| "a rate must be above 0".to_owned())
+    above_zero(size(text), "a rate must be above 0")
 }
 
 /// Parses a number of at least 1.
 pub fn positive(text: &str) -> Result<u64, String> {
-    let number = count(text).map_err(|error| error.to_string())?;
-    Some(number)
-        .filter(|number| *number > 0)
-        .ok_or_else(|| "give at least 1".to_owned())
+    above_zero(count(text), "give at least 1")
+}
+
+fn above_zero<T: Default + PartialOrd>(parsed: Result<T, impl ToString>, refusal: &str) -> Result<T, String> {
+    match parsed {
+        Ok(number) if number > T::default() => Ok(number),
+        Ok(_) => Err(refusal.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }

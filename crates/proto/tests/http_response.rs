@@ -3,6 +3,7 @@
 use crate::answers;
 
 use answers::{answers, httparse_head};
+use corelane_proto::http::HeadError;
 use corelane_proto::http::response::{Framing, Item, LastHead, Limits, Parser, ResponseError};
 use proptest::prelude::*;
 
@@ -91,53 +92,53 @@ fn what_two_readers_could_frame_differently_is_refused_at_every_split() {
     let cases: [(&[u8], Error); 20] = [
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
-            Error::ContentLengthTwice,
+            Error::Head(HeadError::ContentLength),
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
-            Error::ContentLength,
+            Error::Head(HeadError::ContentLength),
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
-            Error::ContentLength,
+            Error::Head(HeadError::ContentLength),
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
-            Error::ContentLength,
+            Error::Head(HeadError::ContentLength),
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
-            Error::ContentLength,
+            Error::Head(HeadError::ContentLength),
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            Error::LengthAndCoding,
+            Error::Head(HeadError::TwoFramings),
         ),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
-            Error::TransferCoding,
+            Error::Head(HeadError::TransferEncoding),
         ),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Error::TransferCoding,
+            Error::Head(HeadError::TransferEncoding),
         ),
         (
             b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            Error::TransferCoding,
+            Error::Head(HeadError::TransferEncoding),
         ),
         (b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n", Error::BareLineFeed),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\n", Error::BareLineFeed),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
-            Error::Field(corelane_proto::http::field::FieldError::Name),
+            Error::Head(HeadError::Field(corelane_proto::http::field::FieldError::Name)),
         ),
         (
             b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
-            Error::Field(corelane_proto::http::field::FieldError::Folded),
+            Error::Head(HeadError::Field(corelane_proto::http::field::FieldError::Folded)),
         ),
         (
             b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",
-            Error::Field(corelane_proto::http::field::FieldError::Value),
+            Error::Head(HeadError::Field(corelane_proto::http::field::FieldError::Value)),
         ),
         (b"HTTP/2 200\r\n\r\n", Error::Version),
         (b"\r\nHTTP/1.1 200 OK\r\n\r\n", Error::Version),
@@ -195,7 +196,11 @@ fn a_head_over_a_limit_is_refused_at_every_split() {
         assert_eq!(refused(exact, cut), None, "at {cut}");
     }
     for cut in 0..many.len() {
-        assert_eq!(refused(many, cut), Some(ResponseError::TooManyFields), "at {cut}");
+        assert_eq!(
+            refused(many, cut),
+            Some(ResponseError::Head(HeadError::TooManyFields(3))),
+            "at {cut}"
+        );
     }
     let mut parser = Parser::new(limits);
     let (used, item) = parser

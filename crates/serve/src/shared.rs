@@ -13,3 +13,12 @@ pub(crate) fn named<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> BTr
     let counted = counts.into_iter().filter(|(_, count)| *count > 0);
     counted.map(|(name, count)| (name.to_owned(), count)).collect()
 }
+
+/// Sums of counts by cause.
+pub(crate) fn summed<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (cause, count) in counts {
+        *sums.entry(cause.clone()).or_default() += count;
+    }
+    sums
+}

@@ -122,6 +122,11 @@ pub struct ConnectionCounts {
 }
 
 impl ConnectionCounts {
+    /// Failures by cause: `accept_failed` and `broken`.
+    pub fn errors(&self) -> impl Iterator<Item = (&String, &u64)> {
+        self.accept_failed.iter().chain(&self.broken)
+    }
+
     pub(crate) fn of(streams: &StreamCounters, bucket: u16, cpu: u32) -> Self {
         let ended = streams.closed + streams.broken.total();
         Self {

@@ -61,10 +61,7 @@ pub fn conditions(conditions: &[Condition]) -> String {
             &format!("{word:<10}"),
             &format!("{}: {value}", condition.name),
         );
-        for words in [Some(format!("why: {}", condition.why)), fix]
-            .into_iter()
-            .flatten()
-        {
+        for words in std::iter::once(format!("why: {}", condition.why)).chain(fix) {
             paragraph(&mut text, &" ".repeat(10), &words);
         }
     }
@@ -78,12 +75,13 @@ pub fn conditions(conditions: &[Condition]) -> String {
 
 fn device(device: &Device) -> String {
     let mut text = heading(device);
-    let mut line = |label: &str, value: String| labelled(&mut text, label, &value);
-    if !device.addresses.is_empty() {
-        line("addresses", join(&device.addresses));
+    let addresses = (!device.addresses.is_empty()).then(|| join(&device.addresses));
+    let lines = [("addresses", addresses)].into_iter();
+    for (label, value) in lines.chain(steering(device)).chain(settings(device)) {
+        if let Some(value) = value {
+            labelled(&mut text, label, &value);
+        }
     }
-    steering(device, &mut line);
-    settings(device, &mut line);
     text.push_str(&queues(device));
     let mut unknown: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, because) in device.unknown() {
@@ -129,84 +127,92 @@ fn heading(device: &Device) -> String {
     )
 }
 
-/// Lines for everything that determines a frame's queue.
-fn steering(device: &Device, line: &mut impl FnMut(&str, String)) {
-    match &device.rss.value {
-        Some(own) => rss(own, device.receive_queues.len(), line),
-        None => line("rss", reason(&device.rss)),
-    }
-    if device.has_hardware() || device.fields.value.is_some() {
-        line("hash fields", or_reason(&device.fields, fields));
-    }
-    if let Some(contexts @ [_, ..]) = device.contexts.value.as_deref() {
-        let numbers: Vec<u32> = contexts.iter().map(|context| context.context).collect();
-        line("contexts", list::format(&numbers));
-    }
+/// A label and a value, if there is one.
+type Line = (&'static str, Option<String>);
+
+/// Everything that determines a frame's queue.
+fn steering(device: &Device) -> Vec<Line> {
+    let mut lines = match &device.rss.value {
+        Some(own) => rss(own, device.receive_queues.len()).to_vec(),
+        None => vec![("rss", Some(reason(&device.rss)))],
+    };
+    let hashes = device.has_hardware() || device.fields.value.is_some();
+    let contexts = device
+        .contexts
+        .value
+        .as_deref()
+        .filter(|contexts| !contexts.is_empty());
+    let numbers = contexts.map(|contexts| contexts.iter().map(|one| one.context).collect::<Vec<_>>());
     let rules = device.rules.value.as_ref().map_or(0, |rules| rules.rules.len());
-    if rules > 0 {
-        line("ntuple rules", format!("{rules}, applied before the table"));
-    }
-    if let Some(xdp) = &device.link.xdp {
-        let programs = list::format(&xdp.programs);
-        line("xdp", format!("program {programs}, {} mode", xdp.mode));
-    }
-    if let Some(bond) = &device.link.bond {
-        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
-        let words = format!("{}, members by {}", word(&bond.mode), word(&bond.hash_policy));
-        line("bond", words);
-    }
+    let xdp = device.link.xdp.as_ref();
+    let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
+    lines.extend([
+        ("hash fields", hashes.then(|| or_reason(&device.fields, fields))),
+        ("contexts", numbers.map(|numbers| list::format(&numbers))),
+        (
+            "ntuple rules",
+            (rules > 0).then(|| format!("{rules}, applied before the table")),
+        ),
+        (
+            "xdp",
+            xdp.map(|xdp| format!("program {}, {} mode", list::format(&xdp.programs), xdp.mode)),
+        ),
+        (
+            "bond",
+            (device.link.bond.as_ref())
+                .map(|bond| format!("{}, members by {}", word(&bond.mode), word(&bond.hash_policy))),
+        ),
+    ]);
+    lines
 }
 
-/// Lines for the settings other than steering that are known.
-fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
-    if let Some(pause) = device.pause.value {
-        let state = |on| if on { "on" } else { "off" };
+/// The settings other than steering that are known.
+fn settings(device: &Device) -> [Line; 5] {
+    const SHOWN: [&str; 10] = [
+        "rx-gro",
+        "rx-gro-hw",
+        "rx-lro",
+        "rx-hashing",
+        "rx-ntuple-filter",
+        "rx-udp-gro-forwarding",
+        "tx-generic-segmentation",
+        "tx-tcp-segmentation",
+        "tx-udp-segmentation",
+        "tx-checksum-ip-generic",
+    ];
+    let flow_control = device.pause.value.map(|pause| {
         let negotiated = if pause.autonegotiate { ", negotiated" } else { "" };
-        let [receive, transmit] = [pause.receive, pause.transmit].map(state);
-        line(
-            "flow control",
-            format!("receive {receive}, transmit {transmit}{negotiated}"),
-        );
-    }
-    if let Some(rings) = device.rings.value {
+        let [receive, transmit] = [pause.receive, pause.transmit].map(|on| if on { "on" } else { "off" });
+        format!("receive {receive}, transmit {transmit}{negotiated}")
+    });
+    let rings = device.rings.value.map(|rings| {
         let number = |frames: Option<u32>| frames.map_or("-".to_owned(), |frames| frames.to_string());
         let [receive, most] = [rings.receive, rings.receive_maximum].map(number);
         let [transmit, most_transmit] = [rings.transmit, rings.transmit_maximum].map(number);
-        line(
-            "rings",
-            format!("receive {receive} of {most}, transmit {transmit} of {most_transmit}"),
-        );
-    }
-    if let Some(bytes) = device.rx_copybreak.value {
-        line("rx-copybreak", format!("{bytes} bytes"));
-    }
-    if let Some(flags) = device
+        format!("receive {receive} of {most}, transmit {transmit} of {most_transmit}")
+    });
+    let flags = device
         .private_flags
         .value
         .as_ref()
-        .filter(|flags| !flags.is_empty())
-    {
-        line("driver flags", join(flags));
-    }
-    if let Some(features) = &device.features.value {
-        const SHOWN: [&str; 10] = [
-            "rx-gro",
-            "rx-gro-hw",
-            "rx-lro",
-            "rx-hashing",
-            "rx-ntuple-filter",
-            "rx-udp-gro-forwarding",
-            "tx-generic-segmentation",
-            "tx-tcp-segmentation",
-            "tx-udp-segmentation",
-            "tx-checksum-ip-generic",
-        ];
-        let on = SHOWN.into_iter().filter(|name| features.contains(*name));
-        line("offloads", join(on));
-    }
+        .filter(|flags| !flags.is_empty());
+    let features = device.features.value.as_ref();
+    [
+        ("flow control", flow_control),
+        ("rings", rings),
+        (
+            "rx-copybreak",
+            device.rx_copybreak.value.map(|bytes| format!("{bytes} bytes")),
+        ),
+        ("driver flags", flags.map(join)),
+        (
+            "offloads",
+            features.map(|features| join(SHOWN.into_iter().filter(|name| features.contains(*name)))),
+        ),
+    ]
 }
 
-fn rss(rss: &Rss, queues: usize, line: &mut impl FnMut(&str, String)) {
+fn rss(rss: &Rss, queues: usize) -> [Line; 3] {
     let transforms: Vec<String> = rss.transforms.iter().map(|one| format!(", {one:?}")).collect();
     let function = format!("{:?}{}", rss.function, transforms.concat()).to_lowercase();
     let key = match rss.key.len() {
@@ -217,16 +223,15 @@ fn rss(rss: &Rss, queues: usize, line: &mut impl FnMut(&str, String)) {
     for queue in &rss.table {
         *shares.entry(*queue).or_default() += 1;
     }
-    let shares: Vec<String> = shares
+    let shares = shares
         .iter()
-        .map(|(queue, entries)| format!("{entries} to queue {queue}"))
-        .collect();
-    line("hash", function);
-    line("key", key);
-    line(
-        "table",
-        format!("{} entries: {}", rss.table.len(), shares.join(", ")),
-    );
+        .map(|(queue, entries)| format!("{entries} to queue {queue}"));
+    let table = format!("{} entries: {}", rss.table.len(), join(shares));
+    [
+        ("hash", Some(function)),
+        ("key", Some(key)),
+        ("table", Some(table)),
+    ]
 }
 
 fn fields(fields: &BTreeMap<FlowType, Vec<Field>>) -> String {

@@ -2,7 +2,8 @@
 
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
-use clap::{Args, ValueEnum};
+use crate::values::{Choices, one_of};
+use clap::Args;
 use corelane_rss::audit::{self, Family};
 use corelane_rss::{HashFields, IndirectionTable, Key};
 use serde::Serialize;
@@ -19,8 +20,8 @@ pub struct GenerateArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// Key length in bytes, 40 to 64; devices use 40 or 52
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    bytes: usize,
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u8).range(40..=64))]
+    bytes: u8,
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
@@ -28,33 +29,19 @@ pub struct GenerateArguments {
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     table_size: usize,
     /// Hash both directions of a flow to the same value; for 4-tuples this leaves 16 random bits
-    #[arg(long, value_enum, value_name = "FAMILIES")]
-    symmetric: Option<SymmetricArgument>,
+    #[arg(long, value_name = "FAMILIES", value_parser = one_of(FAMILIES))]
+    symmetric: Option<&'static [Family]>,
     /// One JSON document on standard output
     #[arg(long)]
     json: bool,
 }
 
 /// Address families for which a key is symmetric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SymmetricArgument {
-    /// IPv4 only
-    Ipv4,
-    /// IPv6 only
-    Ipv6,
-    /// Both
-    Both,
-}
-
-impl SymmetricArgument {
-    fn families(self) -> &'static [Family] {
-        match self {
-            Self::Ipv4 => &[Family::V4],
-            Self::Ipv6 => &[Family::V6],
-            Self::Both => &Family::ALL,
-        }
-    }
-}
+const FAMILIES: &Choices<&[Family]> = &[
+    ("ipv4", &[Family::V4], "IPv4 only"),
+    ("ipv6", &[Family::V6], "IPv6 only"),
+    ("both", &Family::ALL, "Both"),
+];
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -74,16 +61,10 @@ const MOST_DRAWS: u32 = 10_000;
 
 /// Draws keys until the requested number passes the audit.
 pub fn run(arguments: &GenerateArguments) -> Outcome {
-    if !(Key::MINIMUM..=Key::MAXIMUM).contains(&arguments.bytes) {
-        return Err(usage(
-            "--bytes",
-            format!("give {} to {}", Key::MINIMUM, Key::MAXIMUM),
-        ));
-    }
     let table = IndirectionTable::round_robin(arguments.table_size, arguments.table_size)
         .map_err(|error| usage("--table-size", error))?;
     let mut random = File::open("/dev/urandom")?;
-    let families = arguments.symmetric.map_or(&[][..], SymmetricArgument::families);
+    let families = arguments.symmetric.unwrap_or_default();
     let mut document = GenerateDocument {
         schema: "corelane/key-generate/1",
         keys: Vec::new(),
@@ -115,7 +96,7 @@ fn draw(
         let mut fill = |wanted: &mut [u8]| wanted.copy_from_slice(&bytes[..wanted.len()]);
         let start = Key::random_symmetric(families, arguments.hash, &mut fill);
         bytes[..Key::MINIMUM].copy_from_slice(start.as_bytes());
-        let key = Key::from_bytes(&bytes[..arguments.bytes])?;
+        let key = Key::from_bytes(&bytes[..usize::from(arguments.bytes)])?;
         let audit = audit::audit(&key, arguments.hash, table, !families.is_empty());
         if audit.passes() {
             return Ok(key);

@@ -3,6 +3,7 @@
 use crate::capture;
 use crate::documents::entries;
 use crate::outcome::usage;
+use crate::values::count_to;
 use clap::Args;
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
@@ -23,7 +24,7 @@ pub struct TrafficArguments {
     #[arg(long, value_name = "FILE")]
     flow_list: Option<PathBuf>,
     /// Number of flows to draw, without --pcap and --flow-list
-    #[arg(long, value_name = "N", default_value = "100k", value_parser = flow_count)]
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = count_to(MOST_FLOWS))]
     flows: u64,
     /// Source addresses of drawn flows
     #[arg(long, value_name = "POOL", default_value = "10.0.0.0/8")]
@@ -127,11 +128,4 @@ fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Has
         flows.insert(draw(random.u64(0..possible))?);
     }
     Ok(flows)
-}
-
-fn flow_count(text: &str) -> Result<u64, String> {
-    match quantity::parse_count(text).map_err(|error| error.to_string())? {
-        count @ 1..=MOST_FLOWS => Ok(count),
-        _ => Err(format!("give 1 to {MOST_FLOWS}")),
-    }
 }

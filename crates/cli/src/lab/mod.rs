@@ -60,15 +60,11 @@ pub enum ScaleWhat {
 /// Runs the selected experiment.
 pub fn run(what: &LabWhat) -> Outcome {
     match what {
-        LabWhat::Scale {
-            what: ScaleWhat::Udp(arguments),
-        } => scale_udp::run(arguments),
-        LabWhat::Scale {
-            what: ScaleWhat::Http(arguments),
-        } => scale_http::run(arguments),
-        LabWhat::Scale {
-            what: ScaleWhat::Tcp(arguments),
-        } => scale_tcp::run(arguments),
+        LabWhat::Scale { what } => match what {
+            ScaleWhat::Udp(arguments) => scale_udp::run(arguments),
+            ScaleWhat::Http(arguments) => scale_http::run(arguments),
+            ScaleWhat::Tcp(arguments) => scale_tcp::run(arguments),
+        },
         LabWhat::Simulate(arguments) => simulate::run(arguments),
         LabWhat::Rebalance(arguments) => rebalance::run(arguments),
         LabWhat::Engines(arguments) => engines::run(arguments),

@@ -26,14 +26,6 @@ pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, s
         );
     }
     eprintln!("{trials} trials, about {seconds:.0} s; ^C stops early and still reports");
-    bar(trials)
-}
-
-/// A progress bar of `trials` steps.
-pub fn bar(trials: usize) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
     let style =
         ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}").expect("a template of known fields");
     ProgressBar::new(trials as u64).with_style(style)

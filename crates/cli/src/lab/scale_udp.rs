@@ -3,7 +3,7 @@
 use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, usage};
-use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
+use crate::shared::{MemoryArguments, MovingArguments, check_memory};
 use crate::steering;
 use crate::values::{duration, size};
 use clap::Args;
@@ -36,21 +36,13 @@ fn choice<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Resu
     Ok(Choice(words))
 }
 
-fn models(text: &str) -> Result<Choice<Model>, UnknownWord> {
-    choice(text, &Model::ALL)
-}
-
-fn ways(text: &str) -> Result<Choice<Answers>, UnknownWord> {
-    choice(text, &Answers::ALL)
-}
-
 #[derive(Debug, Args)]
 pub struct ScaleUdpArguments {
     /// Buckets of the server; 1 to N of them are active [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
     /// Models to compare: single, shared, farm, reuseport, incoming_cpu, exact
-    #[arg(long, value_name = "all|LIST", default_value = "exact,reuseport", value_parser = models)]
+    #[arg(long, value_name = "all|LIST", default_value = "exact,reuseport", value_parser = |text: &str| choice(text, &Model::ALL))]
     pub models: Choice<Model>,
     /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
@@ -77,7 +69,7 @@ pub struct ScaleUdpArguments {
     pub skew: Skew,
     /// Observe the CPU and queue on which answers leave, and also test these answer methods: per_send, received,
     /// caller, connected
-    #[arg(long, value_name = "all|LIST", value_parser = ways)]
+    #[arg(long, value_name = "all|LIST", value_parser = |text: &str| choice(text, &Answers::ALL))]
     pub answers: Option<Choice<Answers>>,
     /// Also measure the cost of passing hash, hash type and bucket of each datagram to the application
     #[arg(long)]
@@ -151,7 +143,6 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
     let cpus = steering::bucket_cpus(arguments.cpus.as_deref(), arguments.buckets, arguments.share_cpus)?;
-    let moving = moving(&arguments.moving);
     check_memory(&arguments.placing)?;
     Ok(ScaleRequest {
         steering: steering::round_robin(
@@ -172,9 +163,9 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         flows: arguments.flows as usize,
         window: arguments.window,
         engine: arguments.moving.engine,
-        batch: moving.datagram_batch,
-        gso: moving.coalesce,
-        gro: moving.gro,
+        batch: usize::from(arguments.moving.batch),
+        gso: arguments.moving.gso,
+        gro: arguments.moving.gro,
         memory: arguments.placing.memory,
         buffer_memory: arguments.placing.buffer_memory,
         seed: arguments.shell.seed,

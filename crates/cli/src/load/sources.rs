@@ -1,7 +1,8 @@
 //! The flags for source addresses, and the mapping from source errors to flags.
 
 use crate::outcome::usage;
-use clap::{Args, ValueEnum};
+use crate::values::{Choices, one_of};
+use clap::Args;
 use corelane_load::pool::Pool;
 use corelane_load::sources::{Align, SourceError, SourceRequest};
 use std::net::SocketAddr;
@@ -14,35 +15,31 @@ pub struct SourceArguments {
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
     /// How to map sources to the server's buckets
-    #[arg(long, value_enum, default_value = "kernel")]
-    pub align: AlignArgument,
+    #[arg(long, default_value = "kernel", value_parser = one_of(ALIGNMENTS))]
+    pub align: Align,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AlignArgument {
-    /// Each worker's sources map to the buckets of its own CPU; load udp runs one worker per bucket
-    Bucket,
-    /// Every bucket gets the same number of sockets or connections
-    Even,
-    /// Ignore the hash
-    Kernel,
-}
+const ALIGNMENTS: &Choices<Align> = &[
+    (
+        "bucket",
+        Align::Bucket,
+        "Each worker's sources map to the buckets of its own CPU; load udp runs one worker per bucket",
+    ),
+    (
+        "even",
+        Align::Even,
+        "Every bucket gets the same number of sockets or connections",
+    ),
+    ("kernel", Align::Kernel, "Ignore the hash"),
+];
 
 impl SourceArguments {
-    pub fn align(&self) -> Align {
-        match self.align {
-            AlignArgument::Bucket => Align::Bucket,
-            AlignArgument::Even => Align::Even,
-            AlignArgument::Kernel => Align::Kernel,
-        }
-    }
-
     /// A request for `sockets` sources to a target.
     pub fn request(&self, target: SocketAddr, sockets: usize) -> SourceRequest {
         SourceRequest {
             target,
             pool: self.sources.clone(),
-            align: self.align(),
+            align: self.align,
             sockets,
         }
     }

@@ -4,24 +4,20 @@ use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::outcome::{Outcome, usage};
-use crate::shared::{MovingArguments, moving};
-use crate::values::{count, duration, rate, size};
-use clap::{Args, ValueEnum};
+use crate::shared::MovingArguments;
+use crate::values::{Choices, count, duration, one_of, rate, size};
+use clap::Args;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest};
-use corelane_load::udp::Skew;
-use corelane_load::udp::{DatagramProtocol, Probes, UdpLoad, UdpLoadError, UdpPlan, Until};
+use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Deprecated spelling of `--align`, kept for compatibility.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SpreadArgument {
-    /// --align kernel
-    Even,
-    /// --align bucket
-    Buckets,
-}
+const SPREADS: &Choices<Align> = &[
+    ("even", Align::Kernel, "--align kernel"),
+    ("buckets", Align::Bucket, "--align bucket"),
+];
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'lost > 0.1%'"))))]
@@ -40,8 +36,8 @@ pub struct DatagramArguments {
     pub target: SocketAddr,
     #[command(flatten)]
     pub sources: SourceArguments,
-    #[arg(long, value_enum, hide = true, conflicts_with = "align")]
-    pub spread: Option<SpreadArgument>,
+    #[arg(long, hide = true, conflicts_with = "align", value_parser = one_of(SPREADS))]
+    pub spread: Option<Align>,
     /// Total number of sockets [default: one per worker, or one per bucket with --align]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sockets: Option<u32>,
@@ -123,11 +119,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
     let ends = arguments
         .duration
         .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
-    let align = match arguments.spread {
-        None => arguments.sources.align(),
-        Some(SpreadArgument::Even) => Align::Kernel,
-        Some(SpreadArgument::Buckets) => Align::Bucket,
-    };
+    let align = arguments.spread.unwrap_or(arguments.sources.align);
     let natural = match &workers.steering {
         Some(steering) if align != Align::Kernel => steering.table.buckets(),
         _ => workers.cpus.len(),
@@ -138,7 +130,6 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         ..arguments.sources.request(arguments.target, sockets)
     };
     let workers = sources.udp(&workers).map_err(|error| sources::refuse(&error))?;
-    let moving = moving(&arguments.moving);
     let plan = UdpPlan {
         pace,
         until: Until {
@@ -147,9 +138,9 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         },
         answers: !arguments.no_answers,
         engine: arguments.moving.engine,
-        batch: moving.datagram_batch,
-        coalesce: moving.coalesce,
-        gro: moving.gro,
+        batch: usize::from(arguments.moving.batch),
+        coalesce: arguments.moving.gso,
+        gro: arguments.moving.gro,
         memory: arguments.foreground.placing.memory,
         buffer_memory: arguments.foreground.placing.buffer_memory,
         ..UdpPlan::new(arguments.target, protocol, workers)

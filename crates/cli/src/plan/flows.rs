@@ -1,7 +1,7 @@
 //! `corelane plan --flows N`: plans the flows of whole experiments. Input: pools, servers, a steering and a shape.
 //! Output: the flows of every bucket, as a document and as plain lists.
 
-use super::PlanArguments;
+use super::{PlanArguments, check_ports};
 use crate::documents::write_whole;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
@@ -23,7 +23,7 @@ use std::path::Path;
 const MOST_CLIENTS: usize = 1 << 20;
 
 /// Maximum number of flows per plan: as many as a machine can have connections.
-const MOST_FLOWS: u64 = 100_000_000;
+pub const MOST_FLOWS: u64 = 100_000_000;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -49,11 +49,13 @@ struct BucketFlows {
 
 /// Plans `total` flows and prints them. Returns a usage error if pools and ports do not suffice.
 pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
-    if total == 0 || total > MOST_FLOWS {
-        return Err(usage("--flows", format!("give 1 to {MOST_FLOWS}")));
-    }
     let clients = clients(arguments);
-    let servers = servers(arguments, rule.hash_fields)?;
+    check_ports(&arguments.server, rule.hash_fields)?;
+    let servers: Vec<_> = arguments
+        .server
+        .iter()
+        .map(|server| server.socket_address())
+        .collect();
     let ends = Ends {
         clients: &clients,
         servers: &servers,
@@ -86,21 +88,6 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
 fn clients(arguments: &PlanArguments) -> Vec<IpAddr> {
     let pool = arguments.clients.iter().flat_map(|pool| pool.addresses());
     pool.chain(arguments.client).take(MOST_CLIENTS).collect()
-}
-
-fn servers(arguments: &PlanArguments, fields: HashFields) -> anyhow::Result<Vec<SocketAddr>> {
-    let without_port = arguments.server.iter().any(|server| server.port.is_none());
-    if without_port && fields == HashFields::FourTuple {
-        return Err(usage(
-            "--server",
-            "4tuple hashing needs the server's port: write ADDRESS:PORT",
-        ));
-    }
-    Ok(arguments
-        .server
-        .iter()
-        .map(|server| server.socket_address())
-        .collect())
 }
 
 fn name_flag(error: FlowsError) -> anyhow::Error {

@@ -3,12 +3,11 @@
 
 mod flows;
 
-use crate::explain::ProtocolArgument;
 use crate::machine::MachineDevice;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{RuleArguments, print};
 use crate::steering;
-use crate::values::{Endpoint, count, endpoint, port_range};
+use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
@@ -16,7 +15,7 @@ use corelane_load::pool::Pool;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::plan::{self as rss_plan, Shape};
-use corelane_rss::{HashFields, Steering};
+use corelane_rss::{HashFields, Protocol, Steering};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -56,13 +55,13 @@ pub struct PlanArguments {
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
     pub dev: Option<String>,
     /// Protocol of the flows; devices hash different fields for each [default: tcp]
-    #[arg(long, value_enum)]
-    pub proto: Option<ProtocolArgument>,
+    #[arg(long, value_parser = one_of(PROTOCOLS))]
+    pub proto: Option<Protocol>,
     /// List every source found, not only the first of each bucket
     #[arg(long, conflicts_with = "flows")]
     pub all: bool,
     /// Plan this total number of flows, with addresses and ports, instead of listing sources
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = count_to(flows::MOST_FLOWS))]
     pub flows: Option<u64>,
     /// Distribution of the flows over the buckets: balanced, skewed:EXPONENT (Zipf), or one:BUCKET
     #[arg(long, value_name = "SHAPE", default_value = "balanced", requires = "flows")]
@@ -141,10 +140,9 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
             "selects the hash fields of a device: give --dev or --host",
         ));
     }
-    let default = if arguments.client.is_some() || arguments.flows.is_some() {
-        HashFields::FourTuple
-    } else {
-        HashFields::TwoTuple
+    let default = match arguments.client.is_some() || arguments.flows.is_some() {
+        true => HashFields::FourTuple,
+        false => HashFields::TwoTuple,
     };
     let hash = arguments.hash.unwrap_or(default);
     steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)
@@ -154,7 +152,7 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
 /// error: the plan depends on queues only.
 fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     let machine = MachineDevice::of_flags(arguments.host.as_deref(), arguments.dev.as_deref())?;
-    let protocol = arguments.proto.unwrap_or(ProtocolArgument::Tcp).protocol();
+    let protocol = arguments.proto.unwrap_or(Protocol::Tcp);
     let to = arguments
         .server
         .first()
@@ -183,12 +181,17 @@ fn addresses(
     pool: &Pool,
     limit: Option<usize>,
 ) -> anyhow::Result<Vec<BucketPlan>> {
-    let server = server.socket_address();
     if rule.hash_fields == HashFields::FourTuple {
         let what = "with 4tuple hashing an address does not determine the bucket: plan ports of one address with --client";
         return Err(usage("--hash", what));
     }
-    let plan = rss_plan::addresses(&rule.steerer(), server, pool.addresses(), 0, limit);
+    let plan = rss_plan::addresses(
+        &rule.steerer(),
+        server.socket_address(),
+        pool.addresses(),
+        0,
+        limit,
+    );
     by_bucket(plan.buckets, Sources::Addresses, || {
         ("--clients", format!("no address of {pool} maps to bucket"))
     })
@@ -201,12 +204,7 @@ fn ports(
     client: IpAddr,
     limit: Option<usize>,
 ) -> anyhow::Result<Vec<BucketPlan>> {
-    if server.port.is_none() && rule.hash_fields == HashFields::FourTuple {
-        return Err(usage(
-            "--server",
-            "4tuple hashing needs the server's port: write ADDRESS:PORT",
-        ));
-    }
+    check_ports(&[server], rule.hash_fields)?;
     let (first, last) = arguments.ports;
     let plan = rss_plan::ports(rule, client, server.socket_address(), first..=last, limit)
         .map_err(|error| usage("--client", error))?;
@@ -214,6 +212,15 @@ fn ports(
         let what = format!("no port of {client} from {first} to {last} maps to bucket");
         ("--ports", what)
     })
+}
+
+/// Returns a usage error if a server lacks the port that is hashed.
+fn check_ports(servers: &[Endpoint], fields: HashFields) -> Outcome {
+    if fields == HashFields::FourTuple && servers.iter().any(|server| server.port.is_none()) {
+        let what = "4tuple hashing needs the server's port: write ADDRESS:PORT";
+        return Err(usage("--server", what));
+    }
+    Ok(())
 }
 
 /// The sources of each bucket; a usage error if a bucket has none.

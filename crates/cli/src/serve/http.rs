@@ -60,11 +60,11 @@ impl ServeHttpArguments {
 #[derive(Debug, Args)]
 pub struct LimitArguments {
     /// Maximum size of a request line without its line end; if exceeded, 414
-    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = size)]
-    pub max_line: u64,
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = word_size)]
+    pub max_line: u32,
     /// Maximum size of a request head, including the empty line at its end; if exceeded, 431
-    #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = size)]
-    pub max_head: u64,
+    #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = word_size)]
+    pub max_head: u32,
     /// Maximum number of header fields; if exceeded, 431
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub max_fields: u16,
@@ -89,14 +89,11 @@ pub struct LimitArguments {
 }
 
 impl LimitArguments {
-    fn limits(&self) -> anyhow::Result<HttpLimits> {
-        let word = |flag, bytes: u64| {
-            u32::try_from(bytes).map_err(|_| usage(flag, format!("{bytes} bytes: give less than 4 GiB")))
-        };
+    fn limits(&self) -> HttpLimits {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Ok(HttpLimits {
-            line_bytes: word("--max-line", self.max_line)?,
-            head_bytes: word("--max-head", self.max_head)?,
+        HttpLimits {
+            line_bytes: self.max_line,
+            head_bytes: self.max_head,
             fields: self.max_fields,
             body_bytes: self.max_body,
             requests: self.max_requests,
@@ -104,8 +101,13 @@ impl LimitArguments {
             head_ms: milliseconds(self.head_timeout),
             body_ms: milliseconds(self.body_timeout),
             write_ms: milliseconds(self.write_timeout),
-        })
+        }
     }
+}
+
+fn word_size(text: &str) -> Result<u32, String> {
+    let bytes = size(text).map_err(|error| error.to_string())?;
+    u32::try_from(bytes).map_err(|_| "give less than 4 GiB".to_owned())
 }
 
 /// `corelane serve http`.
@@ -123,12 +125,13 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         root: arguments.root.clone(),
         tls: arguments.tls(),
         write_certificate: arguments.write_certificate.clone(),
-        limits: arguments.limits.limits()?,
+        limits: arguments.limits.limits(),
         access_log: arguments.access_log.clone(),
     };
     let shown = Shown {
-        keeps_log: plan.access_log.is_some(),
-        reopen: None,
+        reopen: (plan.access_log.as_ref())
+            .map(|_| Asked::catch(SIGUSR1))
+            .transpose()?,
         lines_shown,
     };
     arguments.buckets.serving.serve(shown, plan, followed)
@@ -136,8 +139,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
 
 /// Output of the server, and the reopening of its access log.
 struct Shown {
-    keeps_log: bool,
-    /// Set by SIGUSR1: reopen the log file.
+    /// Set by SIGUSR1: reopen the log file; `None` without a log.
     reopen: Option<Asked>,
     /// The access log goes to standard output.
     lines_shown: bool,
@@ -145,13 +147,6 @@ struct Shown {
 
 impl Foreground for Shown {
     type Server = HttpServer;
-
-    fn prepare(&mut self) -> Outcome {
-        if self.keeps_log {
-            self.reopen = Some(Asked::catch(SIGUSR1)?);
-        }
-        Ok(())
-    }
 
     fn refused(error: ServeError) -> anyhow::Error {
         buckets::refused(error)

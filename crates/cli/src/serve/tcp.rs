@@ -10,7 +10,6 @@ use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use corelane_serve::{ServeError, read_word};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -87,12 +86,6 @@ impl Foreground for Shown {
             .count("sent again", |bucket| bucket.retransmitted_segments)
             .count("stalls", |bucket| bucket.stalls)
             .table();
-        let mut errors = BTreeMap::<String, u64>::new();
-        for connections in served.buckets.iter().map(|bucket| &bucket.connections) {
-            for (cause, count) in connections.accept_failed.iter().chain(&connections.broken) {
-                *errors.entry(cause.clone()).or_default() += count;
-            }
-        }
-        table.render(WIDTH) + &buckets::by_cause("error", &errors)
+        table.render(WIDTH) + &buckets::by_cause("error", &served.errors())
     }
 }

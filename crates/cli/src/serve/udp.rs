@@ -4,7 +4,7 @@ use super::buckets::{self, ServingArguments};
 use super::foreground::Foreground;
 use crate::interrupt::Asked;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
+use crate::shared::{MemoryArguments, MovingArguments, check_memory};
 use crate::values::size;
 use clap::Args;
 use corelane_host::memory::MemoryPolicy;
@@ -16,7 +16,7 @@ use corelane_rss::{Protocol, Steering};
 use corelane_serve::udp::{Answers, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
 use corelane_serve::{ServeError, Server, read_word};
 use signal_hook::consts::SIGUSR1;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let followed = serving.followed(Protocol::Udp, arguments.address)?;
     let plan = plan(arguments, serving.steering(followed.as_ref())?)?;
     let shown = Shown {
-        flows_asked: None,
+        flows_asked: Asked::catch(SIGUSR1)?,
         json: serving.output.json,
     };
     serving.serve(shown, plan, followed)
@@ -69,18 +69,13 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
 
 /// Output of the server, and its flow counts on SIGUSR1.
 struct Shown {
-    flows_asked: Option<Asked>,
+    flows_asked: Asked,
     /// Standard output is reserved for the JSON document.
     json: bool,
 }
 
 impl Foreground for Shown {
     type Server = UdpServer;
-
-    fn prepare(&mut self) -> Outcome {
-        self.flows_asked = Some(Asked::catch(SIGUSR1)?);
-        Ok(())
-    }
 
     fn refused(error: ServeError) -> anyhow::Error {
         buckets::refused(error)
@@ -130,14 +125,13 @@ impl Foreground for Shown {
     }
 
     fn look(&mut self, server: &mut UdpServer) -> Outcome {
-        if self.flows_asked.as_ref().is_some_and(Asked::taken)
+        if self.flows_asked.taken()
             && let Some(counts) = server.flows()
         {
             let text = flow_table(&counts.flows, counts.uncounted);
-            if self.json {
-                write!(std::io::stderr(), "{text}")?;
-            } else {
-                write!(std::io::stdout(), "{text}")?;
+            match self.json {
+                true => write!(io::stderr(), "{text}")?,
+                false => write!(io::stdout(), "{text}")?,
             }
         }
         Ok(())
@@ -145,7 +139,6 @@ impl Foreground for Shown {
 }
 
 fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<UdpPlan> {
-    let moving = moving(&arguments.moving);
     check_memory(&arguments.placing)?;
     let queues = |device: &String| transmit_queues(device).map_err(|error| usage("--watch", error));
     Ok(UdpPlan {
@@ -153,9 +146,9 @@ fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<Udp
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: arguments.model,
         engine: arguments.moving.engine,
-        batch: moving.datagram_batch,
-        coalesce: moving.coalesce,
-        gro: moving.gro,
+        batch: usize::from(arguments.moving.batch),
+        coalesce: arguments.moving.gso,
+        gro: arguments.moving.gro,
         memory: arguments.placing.memory,
         buffer_memory: arguments.placing.buffer_memory,
         receive_buffer_bytes: Some(arguments.receive_buffer as usize),

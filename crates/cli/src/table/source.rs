@@ -1,7 +1,8 @@
 //! Loads a table from a list or a snapshot.
 
 use crate::outcome::usage;
-use clap::{Args, ValueEnum};
+use crate::values::{Choices, one_of};
+use clap::Args;
 use corelane_table::{
     AddressMap, BadLines, ListFormat, ListOptions, ListSummary, LoadError, Loaded, Placement, Seed,
     SnapshotMemory, Value,
@@ -17,8 +18,8 @@ pub struct SourceArguments {
     /// List or snapshot; - reads a list from standard input
     pub file: PathBuf,
     /// Format of the list
-    #[arg(long, value_enum, default_value = "detect")]
-    pub format: FormatArgument,
+    #[arg(long, default_value = "detect", value_parser = one_of(FORMATS))]
+    pub format: ListFormat,
     /// Set or map to select from a dump of several
     #[arg(long, value_name = "NAME")]
     pub set: Option<String>,
@@ -30,17 +31,20 @@ pub struct SourceArguments {
     pub skip_bad: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FormatArgument {
-    /// Detect the format by the first word
-    Detect,
-    /// One address, prefix or range per line, with an optional value; # starts a comment
-    Plain,
-    /// Output of `ipset save`
-    Ipset,
-    /// Output of `nft list set`
-    Nftables,
-}
+const FORMATS: &Choices<ListFormat> = &[
+    (
+        "detect",
+        ListFormat::Detect,
+        "Detect the format by the first word",
+    ),
+    (
+        "plain",
+        ListFormat::Plain,
+        "One address, prefix or range per line, with an optional value; # starts a comment",
+    ),
+    ("ipset", ListFormat::Ipset, "Output of `ipset save`"),
+    ("nftables", ListFormat::Nftables, "Output of `nft list set`"),
+];
 
 /// A loaded table and its origin.
 pub struct Source {
@@ -68,18 +72,12 @@ pub struct SourceDocument {
 /// Reads the file.
 pub fn load(arguments: &SourceArguments) -> anyhow::Result<Source> {
     let options = ListOptions {
-        format: match arguments.format {
-            FormatArgument::Detect => ListFormat::Detect,
-            FormatArgument::Plain => ListFormat::Plain,
-            FormatArgument::Ipset => ListFormat::Ipset,
-            FormatArgument::Nftables => ListFormat::Nftables,
-        },
+        format: arguments.format,
         value: arguments.value,
         set: arguments.set.clone(),
-        bad_lines: if arguments.skip_bad {
-            BadLines::Skip
-        } else {
-            BadLines::Refuse
+        bad_lines: match arguments.skip_bad {
+            true => BadLines::Skip,
+            false => BadLines::Refuse,
         },
     };
     let name = arguments.file.display().to_string();
@@ -121,10 +119,8 @@ fn with_flag(error: &LoadError) -> String {
     }
 }
 
+/// The name of the format in which a list was read.
 fn format(summary: &ListSummary) -> &'static str {
-    match summary.format {
-        ListFormat::Ipset => "ipset",
-        ListFormat::Nftables => "nftables",
-        ListFormat::Plain | ListFormat::Detect => "plain",
-    }
+    let named = FORMATS.iter().find(|(_, format, _)| *format == summary.format);
+    named.map_or("plain", |(name, ..)| name)
 }

@@ -7,9 +7,12 @@ pub mod answer;
 pub mod chunked;
 pub mod date;
 pub mod field;
+mod head;
 pub mod outgoing;
 pub mod pattern;
 pub mod request;
 pub mod response;
 pub mod select;
 pub mod url;
+
+pub use head::HeadError;

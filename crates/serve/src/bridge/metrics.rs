@@ -3,7 +3,7 @@
 //! Serves one request per connection, one at a time, and ignores the path: the response is always the metrics.
 
 use super::document::{Bridged, LinkBridged, TableBridged};
-use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
+use corelane_measure::metric::{Better, Metric, Sample, Show};
 use corelane_proto::http::answer;
 use corelane_proto::http::request::{self, Limits, Version};
 use corelane_report::exposition::{Labels, expose};
@@ -140,106 +140,80 @@ fn reply(mut stream: Socket, body: impl FnOnce() -> String) -> io::Result<()> {
     stream.write_all(body.as_bytes())
 }
 
-/// A metric of a bridge, link or table: its description, and how to read it.
-const fn count<T>(name: &'static str, about: &'static str, read: Read<T>) -> Metric<T> {
-    Metric::new(name, name, Show::Count, Better::Neither, about, read)
-}
+/// Samples of one metric: labels, and the number.
+type Samples = Vec<(Labels, u64)>;
 
-/// A metric with a second label: the item is the value itself.
-const fn named(name: &'static str, about: &'static str) -> Metric<u64> {
-    count(name, about, |number| sample(*number))
-}
-
-fn sample(number: u64) -> Option<Sample<'static>> {
-    Some(Sample::Number(number as f64))
-}
-
-static OF_LINKS: [Metric<LinkBridged>; 5] = [
-    count("frames_received_total", "Frames received from a link.", |link| {
-        sample(link.received)
+/// The metrics of each link: name, description, and how to read it.
+const OF_LINKS: [(&str, &str, fn(&LinkBridged) -> u64); 5] = [
+    ("frames_received_total", "Frames received from a link.", |link| {
+        link.received
     }),
-    count("frames_sent_total", "Frames sent to a link.", |link| {
-        sample(link.sent)
-    }),
-    count(
+    ("frames_sent_total", "Frames sent to a link.", |link| link.sent),
+    (
         "frames_receive_dropped_total",
         "Frames that found a link's receive ring full.",
-        |link| sample(link.receive_dropped),
+        |link| link.receive_dropped,
     ),
-    count("link_up", "Whether a link is up.", |link| {
-        sample(u64::from(link.up))
-    }),
-    count("link_lost_total", "Number of times a link was lost.", |link| {
-        sample(link.lost)
+    ("link_up", "Whether a link is up.", |link| u64::from(link.up)),
+    ("link_lost_total", "Number of times a link was lost.", |link| {
+        link.lost
     }),
 ];
-static NOT_SENT: Metric<u64> = named(
-    "frames_not_sent_total",
-    "Frames that passed and were not sent to a link.",
-);
-static FAULTED: Metric<u64> = named(
-    "frames_faulted_total",
-    "Frames affected by a fault configured on a link.",
-);
-static DROPPED: Metric<u64> = named("frames_dropped_total", "Frames dropped.");
-static ENTRIES: Metric<TableBridged> = count("table_entries", "Entries of a table.", |table| {
-    sample(table.entries)
-});
-static LOADS: Metric<u64> = named(
-    "table_loads_total",
-    "Number of times a table's file was loaded or rejected.",
-);
-static MATCHED: Metric<u64> = named(
-    "table_matched_total",
-    "Frames that matched an entry of this value.",
-);
 
 /// The metrics in Prometheus's text format, version 0.0.4.
 #[must_use]
 pub fn exposition(bridged: &Bridged) -> String {
-    const PREFIX: &str = "corelane_bridge";
     let mut text = String::new();
+    let mut add = |name, about, samples: Samples| {
+        let read = |number: &u64| Some(Sample::Number(*number as f64));
+        let metric = Metric::new(name, name, Show::Count, Better::Neither, about, read);
+        let samples = samples.iter().map(|(labels, number)| (labels.clone(), number));
+        expose(&mut text, "corelane_bridge", &metric, samples);
+    };
     let links = || bridged.links.iter();
     let link = |link: &LinkBridged| ("link", link.link.clone());
-    for metric in &OF_LINKS {
-        let each = links().map(|of| (vec![link(of)], of));
-        expose(&mut text, PREFIX, metric, each);
+    for (name, about, read) in OF_LINKS {
+        let samples = links().map(|of| (vec![link(of)], read(of)));
+        add(name, about, samples.collect());
     }
     let not_sent = links().flat_map(|of| by_name(link(of), "reason", &of.not_sent));
-    expose(&mut text, PREFIX, &NOT_SENT, not_sent);
+    let about = "Frames that passed and were not sent to a link.";
+    add("frames_not_sent_total", about, not_sent.collect());
     let faults = links().flat_map(|of| {
-        let faults = of
-            .faults
+        of.faults
             .iter()
-            .flat_map(|faults| by_name(link(of), "fault", faults));
-        // Not a counter: the number of frames currently held back.
-        faults.filter(|(labels, _)| labels.iter().all(|(_, name)| name != "held"))
+            .flat_map(|faults| by_name(link(of), "fault", faults))
     });
-    expose(&mut text, PREFIX, &FAULTED, faults);
+    // Not a counter: the number of frames currently held back.
+    let faults = faults.filter(|(labels, _)| labels.iter().all(|(_, name)| name != "held"));
+    let about = "Frames affected by a fault configured on a link.";
+    add("frames_faulted_total", about, faults.collect());
     let dropped = bridged.dropped.iter();
-    let dropped = dropped.map(|(reason, count)| (vec![("reason", reason.clone())], count));
-    expose(&mut text, PREFIX, &DROPPED, dropped);
+    let dropped = dropped.map(|(reason, count)| (vec![("reason", reason.clone())], *count));
+    add("frames_dropped_total", "Frames dropped.", dropped.collect());
 
     let tables = || bridged.tables.iter();
     let file = |table: &TableBridged| ("table", table.file.display().to_string());
-    let entries = tables().map(|table| (vec![file(table)], table));
-    expose(&mut text, PREFIX, &ENTRIES, entries);
+    let entries = tables().map(|table| (vec![file(table)], table.entries));
+    add("table_entries", "Entries of a table.", entries.collect());
     let loads = tables().flat_map(|table| {
-        [("taken", &table.loads), ("refused", &table.refused)]
+        [("taken", table.loads), ("refused", table.refused)]
             .map(|(outcome, count)| (vec![file(table), ("outcome", outcome.to_owned())], count))
     });
-    expose(&mut text, PREFIX, &LOADS, loads);
+    let about = "Number of times a table's file was loaded or rejected.";
+    add("table_loads_total", about, loads.collect());
     let matched = tables().flat_map(|table| by_name(file(table), "rule", &table.rules));
-    expose(&mut text, PREFIX, &MATCHED, matched);
+    let about = "Frames that matched an entry of this value.";
+    add("table_matched_total", about, matched.collect());
     text
 }
 
 /// Counters of one metric by name, with the name as a second label.
-fn by_name<'a, N: fmt::Display>(
+fn by_name<N: fmt::Display>(
     of: (&'static str, String),
     label: &'static str,
-    counts: &'a BTreeMap<N, u64>,
-) -> impl Iterator<Item = (Labels, &'a u64)> {
+    counts: &BTreeMap<N, u64>,
+) -> impl Iterator<Item = (Labels, u64)> {
     let labels = move |name: &N| vec![of.clone(), (label, name.to_string())];
-    counts.iter().map(move |(name, count)| (labels(name), count))
+    counts.iter().map(move |(name, count)| (labels(name), *count))
 }

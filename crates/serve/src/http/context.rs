@@ -128,26 +128,23 @@ pub(super) struct ConnectionContext<'a> {
 impl ConnectionContext<'_> {
     /// A request head was parsed: starts its access log line.
     pub(super) fn begin_line(&mut self, head: &Head<'_>) {
-        let slot = self.out.slot();
         if let Some(log) = &mut self.parts.log {
-            log.begin(slot, head, self.now);
+            log.begin(self.out.slot(), head, self.now);
         }
     }
 
     /// Adds queued body bytes of the response to the access log line.
     pub(super) fn add_to_line(&mut self) {
-        let slot = self.out.slot();
         if let Some(log) = &mut self.parts.log {
-            log.add(slot, self.out.take_body_bytes());
+            log.add(self.out.slot(), self.out.take_body_bytes());
         }
     }
 
     /// The response or the connection has ended: writes the access log line.
     pub(super) fn end_line(&mut self) {
         self.add_to_line();
-        let slot = self.out.slot();
         if let Some(log) = &mut self.parts.log {
-            log.end(slot, self.now);
+            log.end(self.out.slot(), self.now);
         }
     }
 

@@ -7,7 +7,7 @@ use super::output::QUEUE_BYTES;
 use super::plan::HttpPlan;
 use super::tls;
 use crate::server::ServeError;
-use crate::shared::{lock, named};
+use crate::shared::{lock, named, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose_batching};
@@ -63,9 +63,7 @@ pub struct BucketHttp {
 impl BucketHttp {
     /// All errors by cause: `errors`, `accept_failed` and `broken`.
     pub fn all_errors(&self) -> impl Iterator<Item = (&String, &u64)> {
-        let connections = &self.connections;
-        let failed = connections.accept_failed.iter().chain(&connections.broken);
-        self.errors.iter().chain(failed)
+        self.errors.iter().chain(self.connections.errors())
     }
 }
 
@@ -73,11 +71,7 @@ impl HttpServed {
     /// Errors of all buckets: `errors`, `accept_failed` and `broken`.
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
-        let mut sum = BTreeMap::new();
-        for (cause, count) in self.buckets.iter().flat_map(BucketHttp::all_errors) {
-            *sum.entry(cause.clone()).or_default() += count;
-        }
-        sum
+        summed(self.buckets.iter().flat_map(BucketHttp::all_errors))
     }
 }
 

@@ -97,19 +97,15 @@ impl Bucket {
     /// Queues the next write of a source, which exceeds a connection's send buffer unless configured small.
     fn feed(&mut self, ops: &mut Ops, id: Id) {
         let block = self.block;
-        if let Some(connection) = self.at(id) {
+        if let Some(connection) = at(&mut self.connections, id) {
             connection.progress += block.len() as u64;
         }
         ops.write_static(id, block);
         ops.notify_drained(id);
     }
 
-    fn at(&mut self, id: Id) -> Option<&mut Connection> {
-        self.connections.get_mut(id.slot())?.as_mut()
-    }
-
     fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
-        if let Some(connection) = self.at(id) {
+        if let Some(connection) = at(&mut self.connections, id) {
             connection.progress += bytes.len() as u64;
         }
         if self.mode == TcpMode::Echo {
@@ -125,7 +121,7 @@ impl Bucket {
     /// Checks the progress of a connection, and reads its `TCP_INFO`.
     fn look(&mut self, ops: &mut Ops, now: Time, id: Id) {
         self.sample(ops, id);
-        let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
+        let Some(connection) = at(&mut self.connections, id) else {
             return;
         };
         connection.timer = self.wheel.insert(now + self.stall, id);
@@ -143,7 +139,7 @@ impl Bucket {
 
     /// Adds the changes of `TCP_INFO` since the last check.
     fn sample(&mut self, ops: &Ops, id: Id) {
-        let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
+        let Some(connection) = at(&mut self.connections, id) else {
             return;
         };
         let Some(now) = ops.information(id) else { return };
@@ -176,6 +172,10 @@ impl Bucket {
         self.wheel.cancel(connection.timer);
         self.counters.set_stalled(connection.stalled, false);
     }
+}
+
+fn at(connections: &mut [Option<Connection>], id: Id) -> Option<&mut Connection> {
+    connections.get_mut(id.slot())?.as_mut()
 }
 
 impl Handler for Bucket {

@@ -3,11 +3,12 @@
 use super::bucket::{Bucket, TcpCounters};
 use super::plan::{TcpMode, TcpPlan};
 use crate::server::ServeError;
-use crate::shared::lock;
+use crate::shared::{lock, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -39,6 +40,14 @@ pub struct BucketTcp {
     pub stalls: u64,
     /// Connections stalled now.
     pub stalled: u64,
+}
+
+impl TcpServed {
+    /// Errors of all buckets: `accept_failed` and `broken`.
+    #[must_use]
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        summed(self.buckets.iter().flat_map(|bucket| bucket.connections.errors()))
+    }
 }
 
 /// Bytes without an application protocol.

@@ -37,15 +37,8 @@ struct Departure {
     queue: u16,
 }
 
-/// Of one worker's answers, the number seen leaving, and the number that left on the correct CPU and queue.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Departed {
-    pub(super) samples: u64,
-    pub(super) on_cpu: u64,
-    pub(super) on_queue: u64,
-    /// On both the bucket's CPU and its queue.
-    pub(super) right: u64,
-}
+/// Of one worker's answers: seen leaving, and left on its CPU, on its bucket's queue, and on both.
+pub(super) type Departed = [u64; 4];
 
 /// The samples.
 pub(super) struct Flows {
@@ -93,48 +86,46 @@ impl Flows {
     }
 
     /// For each worker of these CPUs: tapped datagrams of its flows, and those received on its CPU.
-    pub(super) fn locality(&self, cpus: &[u32]) -> Vec<(u64, u64)> {
-        let count =
-            |counts: &dyn Fn(usize, &u32) -> bool| self.joined(&self.receiving_cpus, cpus.len(), counts);
-        let all = count(&|_, _| true);
-        let local = count(&|worker, cpu| *cpu == cpus[worker]);
-        all.into_iter().zip(local).collect()
+    pub(super) fn locality(&self, cpus: &[u32]) -> Vec<[u64; 2]> {
+        self.joined(&self.receiving_cpus, cpus.len(), |worker, cpu| {
+            [true, *cpu == cpus[worker]]
+        })
     }
 
     /// For each worker of these CPUs: where its answers left. The bucket's queue is its number modulo `queues`.
     pub(super) fn departed(&self, cpus: &[u32], queues: u32) -> Vec<Departed> {
-        let on_cpu = |worker: usize, left: &Departure| left.cpu == cpus[worker];
-        let on_queue =
-            |worker: usize, left: &Departure| u32::from(left.queue) == worker as u32 % queues.max(1);
-        let count =
-            |counts: &dyn Fn(usize, &Departure) -> bool| self.joined(&self.departures, cpus.len(), counts);
-        let samples = count(&|_, _| true);
-        let (cpu, queue) = (count(&on_cpu), count(&on_queue));
-        let right = count(&|worker, left| on_cpu(worker, left) && on_queue(worker, left));
-        let departed = |worker| Departed {
-            samples: samples[worker],
-            on_cpu: cpu[worker],
-            on_queue: queue[worker],
-            right: right[worker],
-        };
-        (0..cpus.len()).map(departed).collect()
+        self.joined(&self.departures, cpus.len(), |worker, left| {
+            let on_cpu = left.cpu == cpus[worker];
+            let on_queue = u32::from(left.queue) == worker as u32 % queues.max(1);
+            [true, on_cpu, on_queue, on_cpu && on_queue]
+        })
     }
 
-    /// For each worker: tapped datagrams of its flows for which `counts`, given worker and value, is true.
-    fn joined<K>(&self, tapped: &ByFlow<K>, workers: usize, counts: &dyn Fn(usize, &K) -> bool) -> Vec<u64> {
-        let mut sums = vec![0.0; workers];
-        for (source, tapped) in tapped {
+    /// For each worker, per test: tapped datagrams of its flows for which the test of worker and value holds.
+    fn joined<K, const TESTS: usize>(
+        &self,
+        tapped: &ByFlow<K>,
+        workers: usize,
+        tests: impl Fn(usize, &K) -> [bool; TESTS],
+    ) -> Vec<[u64; TESTS]> {
+        let mut sums = vec![[0.0; TESTS]; workers];
+        for (source, Tally(tapped)) in tapped {
             let Some(Tally(seen)) = self.workers.get(source) else {
                 continue;
             };
             let all: u64 = seen.iter().map(|(_, count)| count).sum();
             for (worker, count) in seen {
-                let counted = tapped.0.iter().filter(|(value, _)| counts(*worker, value));
-                let counted: u64 = counted.map(|(_, count)| count).sum();
-                sums[*worker] += counted as f64 * *count as f64 / all as f64;
+                let share = *count as f64 / all as f64;
+                for (value, tapped) in tapped {
+                    for (sum, holds) in sums[*worker].iter_mut().zip(tests(*worker, value)) {
+                        *sum += f64::from(u8::from(holds)) * *tapped as f64 * share;
+                    }
+                }
             }
         }
-        sums.into_iter().map(|sum| sum.round() as u64).collect()
+        sums.into_iter()
+            .map(|sums| sums.map(|sum: f64| sum.round() as u64))
+            .collect()
     }
 }
 
@@ -167,7 +158,7 @@ mod tests {
         }
         // Not sampled by a worker: assigned to none.
         note(&mut flows.receiving_cpus, "10.0.0.3:1".parse().unwrap(), 4);
-        assert_eq!(flows.locality(&[4, 5]), [(75, 75), (125, 0)]);
+        assert_eq!(flows.locality(&[4, 5]), [[75, 75], [125, 0]]);
     }
 
     #[test]
@@ -178,14 +169,8 @@ mod tests {
         for (cpu, queue) in [(5, 1), (5, 1), (5, 0), (4, 1), (4, 0)] {
             note(&mut flows.departures, peer, Departure { cpu, queue });
         }
-        let expected = Departed {
-            samples: 5,
-            on_cpu: 3,
-            on_queue: 3,
-            right: 2,
-        };
-        assert_eq!(flows.departed(&[4, 5], 2), [Departed::default(), expected]);
+        assert_eq!(flows.departed(&[4, 5], 2), [[0; 4], [5, 3, 3, 2]]);
         // A device with one queue serves every bucket.
-        assert_eq!(flows.departed(&[4, 5], 1)[1].on_queue, 2);
+        assert_eq!(flows.departed(&[4, 5], 1)[1][2], 2);
     }
 }

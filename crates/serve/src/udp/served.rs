@@ -1,6 +1,7 @@
 //! Results of a UDP server per bucket: the final document of `serve udp`.
 
 use super::describe::FlowCount;
+use crate::shared::summed;
 use crate::udp::{Answers, Model};
 use corelane_rss::Steering;
 use corelane_worker::worker_memory::WorkerMemory;
@@ -143,11 +144,8 @@ impl UdpServed {
     /// Datagrams lost, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].
     #[must_use]
     pub fn dropped(&self) -> BTreeMap<String, u64> {
-        let mut sum = self.shared_dropped.clone();
-        for (cause, count) in self.buckets.iter().flat_map(|bucket| &bucket.dropped) {
-            *sum.entry(cause.clone()).or_default() += count;
-        }
-        sum
+        let buckets = self.buckets.iter().flat_map(|bucket| &bucket.dropped);
+        summed(buckets.chain(&self.shared_dropped))
     }
 
     fn sum(&self, count: impl Fn(&BucketServed) -> u64) -> u64 {

@@ -171,8 +171,8 @@ impl UdpServer {
     fn bucket_served(
         &self,
         index: usize,
-        (locality_samples, locality_right): (u64, u64),
-        departed: Departed,
+        [locality_samples, locality_right]: [u64; 2],
+        [tx_samples, tx_on_cpu, tx_on_queue, tx_right]: Departed,
     ) -> BucketServed {
         let counters = &self.counters[index];
         let engine = *lock(&counters.engine);
@@ -196,10 +196,10 @@ impl UdpServer {
             steering_right: counters.steering_right.get(),
             locality_samples,
             locality_right,
-            tx_samples: departed.samples,
-            tx_on_cpu: departed.on_cpu,
-            tx_on_queue: departed.on_queue,
-            tx_right: departed.right,
+            tx_samples,
+            tx_on_cpu,
+            tx_on_queue,
+            tx_right,
             answered_unconnected: counters.answered_unconnected.get(),
             memory: (self.ready[index].get()).map(|ready| {
                 ready

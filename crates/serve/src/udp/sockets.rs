@@ -3,6 +3,7 @@
 
 use super::plan::UdpPlan;
 use crate::server::ServeError;
+use crate::service;
 use crate::udp::{Answers, Model};
 use corelane_rss::steer;
 use corelane_worker::group;
@@ -24,39 +25,23 @@ impl Opened {
     pub(super) fn of(plan: &UdpPlan) -> Result<Self, ServeError> {
         let (workers, settings) = (plan.workers(), plan.socket_settings());
         let group = |sockets, program: Option<&_>| group::udp(plan.address, sockets, program, &settings);
-        Ok(match plan.model {
-            Model::Exact => {
-                let program = steer::program(&plan.steering, crate::service::families(plan.address))?;
-                Self {
-                    workers: group(workers, Some(&program))?,
-                    shared: None,
-                }
+        let program = match plan.model {
+            Model::Exact => Some(steer::program(&plan.steering, service::families(plan.address))?),
+            _ => None,
+        };
+        if !matches!(plan.model, Model::Shared | Model::Farm) {
+            let workers = group(workers, program.as_ref())?;
+            if plan.model == Model::IncomingCpu {
+                set_cpus(&workers, &plan.steering.cpus)?;
             }
-            Model::Single | Model::Reuseport | Model::IncomingCpu => {
-                let sockets = group(workers, None)?;
-                for (socket, cpu) in sockets.iter().zip(&plan.steering.cpus) {
-                    if plan.model != Model::IncomingCpu {
-                        break;
-                    }
-                    // A member is selected if its CPU runs the receive path; otherwise the kernel's hash selects. Linux
-                    // 4.6 to 6.1 ignored this in a group ("soreuseport: Fix socket selection for SO_INCOMING_CPU").
-                    SockRef::from(socket)
-                        .set_cpu_affinity(*cpu as usize)
-                        .map_err(socket_error("set SO_INCOMING_CPU"))?;
-                }
-                Self {
-                    workers: sockets,
-                    shared: None,
-                }
-            }
-            Model::Shared | Model::Farm => {
-                // A group of one is a plain socket.
-                let one = group(1, None)?.remove(0);
-                Self {
-                    workers: (0..workers).map(|_| duplicate(&one)).collect::<Result<_, _>>()?,
-                    shared: Some(one),
-                }
-            }
+            let shared = None;
+            return Ok(Self { workers, shared });
+        }
+        // A group of one is a plain socket.
+        let one = group(1, None)?.remove(0);
+        Ok(Self {
+            workers: (0..workers).map(|_| duplicate(&one)).collect::<Result<_, _>>()?,
+            shared: Some(one),
         })
     }
 
@@ -88,6 +73,15 @@ impl Opened {
         }
         Ok(drops)
     }
+}
+
+/// A member of the group is selected if its CPU runs the receive path; otherwise the kernel's hash selects. Linux 4.6 to
+/// 6.1 ignored this in a group ("soreuseport: Fix socket selection for SO_INCOMING_CPU").
+fn set_cpus(sockets: &[UdpSocket], cpus: &[u32]) -> Result<(), ServeError> {
+    let mut pairs = sockets.iter().zip(cpus);
+    pairs
+        .try_for_each(|(socket, cpu)| SockRef::from(socket).set_cpu_affinity(*cpu as usize))
+        .map_err(socket_error("set SO_INCOMING_CPU"))
 }
 
 fn socket_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {

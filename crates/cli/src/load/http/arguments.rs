@@ -5,8 +5,8 @@ use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
 use crate::outcome::usage;
-use crate::values::{byte_rate, count, duration, rate, share, size};
-use clap::{Args, ValueEnum};
+use crate::values::{Choices, byte_rate, count, duration, one_of, rate, share, size};
+use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
@@ -23,13 +23,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:808
 /// Used without `--duration` and `--requests`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// Enabled
-    On,
-    /// Disabled
-    Off,
-}
+const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
@@ -65,8 +59,8 @@ pub struct LoadHttpArguments {
     #[arg(long, value_name = "METHOD")]
     pub method: Option<String>,
     /// Header field, as 'Name: value'; may be repeated. Host overrides the URL's host
-    #[arg(short = 'H', long = "header", value_name = "HEADER")]
-    pub headers: Vec<String>,
+    #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = header)]
+    pub headers: Vec<(String, String)>,
     /// Request body; the default method becomes POST
     #[arg(long, value_name = "TEXT", group = "sends")]
     pub body: Option<String>,
@@ -104,8 +98,8 @@ pub struct LoadHttpArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
     /// https: resume TLS sessions on new connections
-    #[arg(long, value_enum, default_value = "on")]
-    pub resumption: Switch,
+    #[arg(long, default_value = "on", value_parser = one_of(SWITCH), action = clap::ArgAction::Set)]
+    pub resumption: bool,
     #[command(flatten)]
     pub sources: SourceArguments,
     /// Timeout for opening a connection, including the TLS handshake
@@ -193,11 +187,10 @@ const MOST_CONNECTIONS: u64 = 100_000_000;
 
 /// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
 fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario> {
-    let resumption = (arguments.resumption == Switch::Off).then_some(false);
     let given = [
         ("--insecure", arguments.insecure),
         ("--ca", arguments.ca.is_some()),
-        ("--resumption", resumption.is_some()),
+        ("--resumption", !arguments.resumption),
     ];
     if let Some((flag, _)) = given
         .iter()
@@ -215,16 +208,16 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         write_rate: arguments.write_rate,
         abort: Some(arguments.abort),
         sources: arguments.sources.sources.clone(),
-        align: arguments.sources.align(),
+        align: arguments.sources.align,
         status: Some(statuses(&arguments.status)?),
         insecure: arguments.insecure.then_some(true),
         ca: arguments.ca.clone(),
-        resumption,
+        resumption: (!arguments.resumption).then_some(false),
         ..ClientPool::default()
     };
     let entry = UrlEntry {
         method: arguments.method.clone(),
-        headers: fields(&arguments.headers)?,
+        headers: arguments.headers.clone(),
         body: arguments.body.clone(),
         body_file: arguments.body_file.clone(),
         body_size: arguments.body_size,
@@ -236,15 +229,11 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
     Ok(Scenario::of_url(url, client, entry))
 }
 
-fn fields(headers: &[String]) -> anyhow::Result<Vec<(String, String)>> {
-    let split = |header: &String| match header.split_once(':') {
-        Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
-        None => Err(usage(
-            "--header",
-            format!("'{header}' has no colon: write 'Name: value'"),
-        )),
-    };
-    headers.iter().map(split).collect()
+fn header(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("there is no colon: write 'Name: value'")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
 }
 
 fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {

@@ -1,6 +1,6 @@
 //! Why a request is invalid, and the matching status.
 
-use crate::http::field::FieldError;
+use crate::http::HeadError;
 use thiserror::Error;
 
 /// Why a request is rejected. The connection cannot be reused after any of these, because the end of the request is
@@ -25,30 +25,15 @@ pub enum RequestError {
     /// A version other than 1.x.
     #[error("the version is not HTTP/1.x")]
     Version,
-    /// An invalid field line.
+    /// Invalid fields.
     #[error(transparent)]
-    Field(#[from] FieldError),
+    Head(#[from] HeadError),
     /// The head exceeds the limit.
     #[error("the head is longer than {0} bytes")]
     HeadTooLong(u32),
-    /// More fields than the limit.
-    #[error("the head has more than {0} fields")]
-    TooManyFields(u16),
     /// `Host` is missing, repeated or invalid (RFC 9112 3.2).
     #[error("HTTP/1.1 requires exactly one valid Host field")]
     Host,
-    /// `Content-Length` that is not a number, or is repeated, equal or not (RFC 9112 6.3).
-    #[error("Content-Length is not one number")]
-    ContentLength,
-    /// `Content-Length` together with `Transfer-Encoding` (RFC 9112 6.1, request smuggling).
-    #[error("Content-Length and Transfer-Encoding are both given")]
-    TwoFramings,
-    /// `Transfer-Encoding` whose last coding is not chunked, that has chunked twice, or in HTTP/1.0 (RFC 9112 6.1).
-    #[error("the transfer coding leaves the end of the body unknown")]
-    TransferEncoding,
-    /// An unsupported transfer coding.
-    #[error("no transfer coding but chunked is implemented")]
-    UnknownCoding,
     /// An expectation other than 100-continue (RFC 9110 10.1.1).
     #[error("no expectation but 100-continue is known")]
     Expectation,
@@ -60,9 +45,9 @@ impl RequestError {
     pub fn status(self) -> u16 {
         match self {
             Self::LineTooLong(_) => 414,
-            Self::HeadTooLong(_) | Self::TooManyFields(_) => 431,
+            Self::HeadTooLong(_) | Self::Head(HeadError::TooManyFields(_)) => 431,
             Self::Expectation => 417,
-            Self::MethodTooLong | Self::UnknownCoding => 501,
+            Self::MethodTooLong | Self::Head(HeadError::UnknownCoding) => 501,
             Self::Version => 505,
             _ => 400,
         }
@@ -78,14 +63,9 @@ impl RequestError {
             Self::LineTooLong(_) => "line_too_long",
             Self::MethodTooLong => "method_too_long",
             Self::Version => "version",
-            Self::Field(_) => "field",
+            Self::Head(error) => error.name(),
             Self::HeadTooLong(_) => "head_too_long",
-            Self::TooManyFields(_) => "too_many_fields",
             Self::Host => "host",
-            Self::ContentLength => "content_length",
-            Self::TwoFramings => "two_framings",
-            Self::TransferEncoding => "transfer_encoding",
-            Self::UnknownCoding => "unknown_coding",
             Self::Expectation => "expectation",
         }
     }

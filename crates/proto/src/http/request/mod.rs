@@ -9,13 +9,11 @@
 
 mod error;
 
-use crate::http::chunked::Decoder;
-
 pub use crate::http::chunked::BodyReader;
-pub use crate::http::response::{Fields, Version};
+pub use crate::http::head::{Fields, Framing, Version};
 pub use error::RequestError;
 
-use crate::http::field;
+use crate::http::{field, head};
 use memchr::memchr;
 
 /// The longest method of the IANA registry (UPDATEREDIRECTREF); longer ones get 501 (RFC 9112 3).
@@ -39,29 +37,6 @@ impl Default for Limits {
             line_bytes: 8_192,
             head_bytes: 16_384,
             fields: 100,
-        }
-    }
-}
-
-/// Framing of a request's body (RFC 9112 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// No body.
-    None,
-    /// Content-Length in bytes.
-    Length(u64),
-    /// Chunked coding.
-    Chunked,
-}
-
-impl Framing {
-    /// A reader for the body; `None` without a body.
-    #[must_use]
-    pub fn reader(self) -> Option<BodyReader> {
-        match self {
-            Self::None => None,
-            Self::Length(length) => Some(BodyReader::Length(length)),
-            Self::Chunked => Some(BodyReader::Chunked(Decoder::new())),
         }
     }
 }
@@ -145,11 +120,7 @@ pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Re
             let fields = &input[first_field..at - 2];
             return draft.finish(start, fields, at).map(Some);
         }
-        draft.fields += 1;
-        if draft.fields > limits.fields {
-            return Err(RequestError::TooManyFields(limits.fields));
-        }
-        let (name, value) = field::split(line)?;
+        let (name, value) = draft.fields.split(line, limits.fields)?;
         draft.take(name, value)?;
     }
 }
@@ -254,18 +225,13 @@ fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
 /// State derived from the fields parsed so far.
 #[derive(Default)]
 struct Draft {
-    fields: u16,
-    length: Option<u64>,
-    chunked: bool,
+    fields: head::Draft,
     host: bool,
-    close: bool,
-    stay: bool,
     expects_continue: bool,
 }
 
 impl Draft {
     fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
-        // By length first: this excludes almost every field.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 // An empty one is valid if the target has no authority (RFC 9112 3.2).
@@ -280,34 +246,7 @@ impl Draft {
                 }
                 self.expects_continue = true;
             }
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                self.close |= field::lists(value, b"close");
-                self.stay |= field::lists(value, b"keep-alive");
-            }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                if self.length.is_some() {
-                    return Err(RequestError::ContentLength);
-                }
-                self.length = Some(field::length(value).ok_or(RequestError::ContentLength)?);
-            }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.coding(value)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Only a single `chunked` is accepted: with a coding after it, the end is unknown, and one before it would have to
-    /// be decoded.
-    fn coding(&mut self, value: &[u8]) -> Result<(), RequestError> {
-        for member in value.split(|byte| *byte == b',') {
-            let member = field::trim(member);
-            if self.chunked || member.is_empty() {
-                return Err(RequestError::TransferEncoding);
-            }
-            if !member.eq_ignore_ascii_case(b"chunked") {
-                return Err(RequestError::UnknownCoding);
-            }
-            self.chunked = true;
+            _ => self.fields.take(name, value)?,
         }
         Ok(())
     }
@@ -322,19 +261,13 @@ impl Draft {
         if !self.host && new {
             return Err(RequestError::Host);
         }
-        let framing = match (self.chunked, self.length) {
-            (true, Some(_)) => return Err(RequestError::TwoFramings),
-            (true, None) if !new => return Err(RequestError::TransferEncoding),
-            (true, None) => Framing::Chunked,
-            (false, None | Some(0)) => Framing::None,
-            (false, Some(length)) => Framing::Length(length),
-        };
+        let framing = self.fields.framing(version)?;
         Ok(Head {
             method,
             target,
             version,
             framing,
-            keep_alive: (new || self.stay) && !self.close,
+            keep_alive: self.fields.keep_alive(version),
             // Ignored in HTTP/1.0 (RFC 9110 10.1.1) and without a body.
             expects_continue: self.expects_continue && new && framing != Framing::None,
             bytes,

@@ -1,6 +1,7 @@
 //! Requests from specifications and published attacks, against [`read`](super::read).
 
 use super::*;
+use crate::http::HeadError;
 use crate::http::chunked;
 use proptest::prelude::*;
 
@@ -51,12 +52,16 @@ fn what_could_be_framed_in_two_ways_is_refused() {
         "Content-Length: 99999999999999999999",
         "Content-Length: 9223372036854775808",
     ] {
-        assert_eq!(post(fields), RequestError::ContentLength, "{fields}");
+        assert_eq!(
+            post(fields),
+            RequestError::Head(HeadError::ContentLength),
+            "{fields}"
+        );
     }
     let both = "Content-Length: 5\r\nTransfer-Encoding: chunked";
-    assert_eq!(post(both), RequestError::TwoFramings);
+    assert_eq!(post(both), RequestError::Head(HeadError::TwoFramings));
     let both = "Transfer-Encoding: chunked\r\nContent-Length: 0";
-    assert_eq!(post(both), RequestError::TwoFramings);
+    assert_eq!(post(both), RequestError::Head(HeadError::TwoFramings));
     for fields in [
         "Transfer-Encoding: chunked, chunked",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
@@ -64,15 +69,22 @@ fn what_could_be_framed_in_two_ways_is_refused() {
         "Transfer-Encoding: ,chunked",
         "Transfer-Encoding:",
     ] {
-        assert_eq!(post(fields), RequestError::TransferEncoding, "{fields}");
+        assert_eq!(
+            post(fields),
+            RequestError::Head(HeadError::TransferEncoding),
+            "{fields}"
+        );
     }
     assert_eq!(
         post("Transfer-Encoding: gzip, chunked"),
-        RequestError::UnknownCoding
+        RequestError::Head(HeadError::UnknownCoding)
     );
-    assert_eq!(post("Transfer-Encoding: xchunked"), RequestError::UnknownCoding);
+    assert_eq!(
+        post("Transfer-Encoding: xchunked"),
+        RequestError::Head(HeadError::UnknownCoding)
+    );
     let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
-    assert_eq!(refusal(old), RequestError::TransferEncoding);
+    assert_eq!(refusal(old), RequestError::Head(HeadError::TransferEncoding));
 }
 
 #[test]
@@ -86,14 +98,26 @@ fn lines_that_others_end_elsewhere_are_refused() {
         assert_eq!(refusal(request), RequestError::LineEnd, "{request:?}");
     }
     let field = |line: &str| refusal(&format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n"));
-    assert_eq!(field("A: b\rc"), RequestError::Field(field::FieldError::Value));
-    assert_eq!(field("A: b\0c"), RequestError::Field(field::FieldError::Value));
-    assert_eq!(field("A : b"), RequestError::Field(field::FieldError::Name));
+    assert_eq!(
+        field("A: b\rc"),
+        RequestError::Head(HeadError::Field(field::FieldError::Value))
+    );
+    assert_eq!(
+        field("A: b\0c"),
+        RequestError::Head(HeadError::Field(field::FieldError::Value))
+    );
+    assert_eq!(
+        field("A : b"),
+        RequestError::Head(HeadError::Field(field::FieldError::Name))
+    );
     assert_eq!(
         field("A: b\r\n c"),
-        RequestError::Field(field::FieldError::Folded)
+        RequestError::Head(HeadError::Field(field::FieldError::Folded))
     );
-    assert_eq!(field("no colon"), RequestError::Field(field::FieldError::Name));
+    assert_eq!(
+        field("no colon"),
+        RequestError::Head(HeadError::Field(field::FieldError::Name))
+    );
 }
 
 #[test]

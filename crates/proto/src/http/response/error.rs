@@ -1,7 +1,7 @@
 //! Why a response is invalid.
 
+use crate::http::HeadError;
 use crate::http::chunked::ChunkedError;
-use crate::http::field::FieldError;
 use thiserror::Error;
 
 /// Why the server's output is not a valid HTTP/1.1 response.
@@ -19,30 +19,15 @@ pub enum ResponseError {
     /// A line ends with LF only.
     #[error("a line of the head ends with LF alone")]
     BareLineFeed,
-    /// An invalid field line.
+    /// Invalid fields.
     #[error("{0}")]
-    Field(#[from] FieldError),
+    Head(#[from] HeadError),
     /// The head exceeds the limit.
     #[error("the head is longer than the limit")]
     HeadTooLarge,
-    /// More field lines than the limit.
-    #[error("the head has more fields than the limit")]
-    TooManyFields,
     /// More informational responses than the limit.
     #[error("more informational answers (1xx) than the limit")]
     TooManyInformational,
-    /// A content length that is not a decimal number of 64 bits.
-    #[error("Content-Length is no number")]
-    ContentLength,
-    /// Two content lengths.
-    #[error("Content-Length is given twice")]
-    ContentLengthTwice,
-    /// A content length together with a transfer coding (RFC 9112 6.3: possible response splitting).
-    #[error("Content-Length beside Transfer-Encoding")]
-    LengthAndCoding,
-    /// A transfer coding other than a single chunked, or in HTTP/1.0 (RFC 9112 6.1).
-    #[error("a transfer coding other than chunked")]
-    TransferCoding,
     /// 101 Switching Protocols without a request to upgrade.
     #[error("the server switches protocols unasked (101)")]
     Upgrade,

@@ -3,17 +3,8 @@
 
 use super::{Framing, Limits, ResponseError};
 use crate::http::field;
+use crate::http::head::{self, Fields, Version};
 use memchr::memchr;
-
-/// HTTP version of a response.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Version {
-    /// HTTP/1.0: connections close by default.
-    Http10,
-    /// HTTP/1.1: connections stay open by default.
-    #[default]
-    Http11,
-}
 
 /// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,35 +34,16 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The fields of a head: names and values.
-#[derive(Debug, Clone)]
-pub struct Fields<'a>(pub(in crate::http) &'a [u8]);
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let end = memchr(b'\n', self.0)?;
-        let line = self.0[..end].strip_suffix(b"\r")?;
-        self.0 = &self.0[end + 1..];
-        field::split(line).ok()
-    }
-}
-
 /// State derived from the lines parsed so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
-    content_length: Option<u64>,
+    fields: head::Draft,
     /// Bytes of complete lines parsed.
     length: u32,
     /// Bytes of the status line including its end; 0 before it was parsed.
     status_line: u32,
-    fields: u16,
     status: u16,
     version: Version,
-    chunked: bool,
-    close: bool,
-    keep_alive: bool,
 }
 
 impl Draft {
@@ -113,7 +85,8 @@ impl Draft {
             } else if line.is_empty() {
                 return Ok(true);
             } else {
-                self.read_field(line, limits)?;
+                let (name, value) = self.fields.split(line, limits.fields)?;
+                self.fields.take(name, value)?;
             }
         }
         if bytes.len() >= limit {
@@ -147,61 +120,27 @@ impl Draft {
         Ok(())
     }
 
-    fn read_field(&mut self, line: &[u8], limits: Limits) -> Result<(), ResponseError> {
-        let (name, value) = field::split(line)?;
-        self.fields += 1;
-        if self.fields > limits.fields {
-            return Err(ResponseError::TooManyFields);
-        }
-        // Three names determine the framing; their lengths exclude almost every other.
-        match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                self.close |= field::lists(value, b"close");
-                self.keep_alive |= field::lists(value, b"keep-alive");
-            }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                if self.content_length.is_some() {
-                    return Err(ResponseError::ContentLengthTwice);
-                }
-                self.content_length = Some(field::length(value).ok_or(ResponseError::ContentLength)?);
-            }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                if self.chunked || self.version == Version::Http10 || !value.eq_ignore_ascii_case(b"chunked")
-                {
-                    return Err(ResponseError::TransferCoding);
-                }
-                self.chunked = true;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// RFC 9112 6.3, in the same order.
     pub(super) fn framing(&self, to_head: bool) -> Result<Framing, ResponseError> {
-        if self.chunked && self.content_length.is_some() {
-            return Err(ResponseError::LengthAndCoding);
-        }
-        Ok(match self.content_length {
+        Ok(match self.fields.framing(self.version)? {
             _ if to_head || matches!(self.status, 204 | 304) => Framing::Nothing,
-            _ if self.chunked => Framing::Chunked,
-            Some(0) => Framing::Nothing,
-            Some(length) => Framing::Length(length),
-            None => Framing::UntilClose,
+            head::Framing::Chunked => Framing::Chunked,
+            head::Framing::Length(length) => Framing::Length(length),
+            head::Framing::None if self.fields.content_length.is_some() => Framing::Nothing,
+            head::Framing::None => Framing::UntilClose,
         })
     }
 
     /// The head in `bytes`, which end with it.
     pub(super) fn head<'a>(&self, bytes: &'a [u8], framing: Framing) -> Head<'a> {
         let line = &bytes[..self.status_line as usize - 2];
-        let persistent = self.version == Version::Http11 || self.keep_alive;
         Head {
             version: self.version,
             status: self.status,
             reason: line.get(13..).unwrap_or_default(),
             framing,
-            content_length: self.content_length,
-            keep_alive: persistent && !self.close && framing != Framing::UntilClose,
+            content_length: self.fields.content_length,
+            keep_alive: self.fields.keep_alive(self.version) && framing != Framing::UntilClose,
             bytes: bytes.len(),
             fields: &bytes[self.status_line as usize..],
         }

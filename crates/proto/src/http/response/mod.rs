@@ -11,8 +11,9 @@
 mod error;
 mod head;
 
+pub use super::head::{Fields, Version};
 pub use error::ResponseError;
-pub use head::{Fields, Head, Version};
+pub use head::Head;
 
 use super::chunked::{self, BodyReader, Decoder};
 use head::Draft;

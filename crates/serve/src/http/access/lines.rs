@@ -34,7 +34,7 @@ pub(in crate::http) struct Lines {
     line: Vec<u8>,
     /// Offset in nanoseconds from the worker's clock to the Unix epoch.
     offset: u64,
-    /// By connection slot.
+    /// By connection slot; each was opened before its other events.
     clients: Vec<Client>,
 }
 
@@ -147,22 +147,17 @@ impl Lines {
 
     /// The head of a request was parsed.
     pub(in crate::http) fn begin(&mut self, slot: usize, head: &Head<'_>, now: Time) {
-        let Some(client) = self.clients.get_mut(slot) else {
-            return;
-        };
         let version: &[u8] = match head.version {
             Version::Http10 => b"HTTP/1.0",
             Version::Http11 => b"HTTP/1.1",
         };
         let fields = [head.field("Referer"), head.field("User-Agent")];
-        client.begin(now, &[head.method, head.target, version], fields);
+        self.clients[slot].begin(now, &[head.method, head.target, version], fields);
     }
 
     /// The response has this status; without a parsed head, the line has `"-"`.
     pub(in crate::http) fn status(&mut self, slot: usize, status: u16, now: Time) {
-        let Some(client) = self.clients.get_mut(slot) else {
-            return;
-        };
+        let client = &mut self.clients[slot];
         if !client.asking {
             client.begin(now, &[], [None, None]);
         }
@@ -171,16 +166,12 @@ impl Lines {
 
     /// This many body bytes of the response were queued.
     pub(in crate::http) fn add(&mut self, slot: usize, body_bytes: u64) {
-        if let Some(client) = self.clients.get_mut(slot) {
-            client.body_bytes += body_bytes;
-        }
+        self.clients[slot].body_bytes += body_bytes;
     }
 
     /// The response or the connection has ended: the current request, if any, gets its line.
     pub(in crate::http) fn end(&mut self, slot: usize, now: Time) {
-        let Some(client) = self.clients.get_mut(slot) else {
-            return;
-        };
+        let client = &mut self.clients[slot];
         if !std::mem::take(&mut client.asking) {
             return;
         }
