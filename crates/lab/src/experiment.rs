@@ -6,7 +6,9 @@
 use crate::document::{Document, TrialStatus};
 use corelane_host::counters::CpuTimes;
 use corelane_measure::quantity;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest number of repeats of a trial that another machine spoilt.
@@ -16,20 +18,18 @@ const MOST_REPEATS: usize = 3;
 pub trait Experiment {
     /// The document.
     type Document: Document;
-    /// The error of a failed run.
-    type Error: std::error::Error + Send + Sync + 'static;
 
     /// The plan, as `--dry-run` prints it.
     ///
     /// # Errors
     /// If the request cannot be carried out.
-    fn plan(&self) -> Result<Value, Self::Error>;
+    fn plan(&self) -> anyhow::Result<Value>;
 
     /// Creates the document before the first measurement, and prepares expensive data such as large tables.
     ///
     /// # Errors
     /// If the request cannot be carried out.
-    fn begin(&mut self) -> Result<Self::Document, Self::Error>;
+    fn begin(&mut self) -> anyhow::Result<Self::Document>;
 
     /// The number of steps. Each is measured once per round.
     fn steps(&self) -> usize;
@@ -45,7 +45,7 @@ pub trait Experiment {
         &mut self,
         trying: &mut Trying<'_>,
         document: &mut Self::Document,
-    ) -> Result<TrialStatus, Self::Error>;
+    ) -> anyhow::Result<TrialStatus>;
 
     /// Records a failed trial. An error that cannot be recorded ends the run; so does any failure of the first trial.
     ///
@@ -54,9 +54,9 @@ pub trait Experiment {
     fn failed(
         &self,
         _turn: Turn,
-        error: Self::Error,
+        error: anyhow::Error,
         _document: &mut Self::Document,
-    ) -> Result<(), Self::Error> {
+    ) -> anyhow::Result<()> {
         Err(error)
     }
 
@@ -174,7 +174,7 @@ pub fn run<E: Experiment>(
     schedule: Schedule,
     interrupt: &AtomicBool,
     mut on_progress: impl FnMut(&Progress<'_, E::Document>),
-) -> Result<E::Document, E::Error> {
+) -> anyhow::Result<E::Document> {
     experiment.conclude(&mut document);
     let mut done = 0;
     let interrupted = in_order(schedule, experiment.steps(), interrupt, |turn, of| {
@@ -240,6 +240,62 @@ fn in_order<E>(
         }
     }
     Ok(interrupt.load(Ordering::Relaxed))
+}
+
+/// What every trial says of itself, flattened into its document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Index of the step in the document.
+    pub step: usize,
+    /// The round, from 0: trials of one round ran next to each other.
+    pub round: usize,
+    /// Seconds that were measured.
+    pub duration_s: f64,
+    /// Whether the numbers may be used.
+    pub status: TrialStatus,
+    /// Why not.
+    pub why: Option<String>,
+    /// Why a field is null: field name to reason.
+    #[serde(default)]
+    pub unknown: BTreeMap<String, String>,
+}
+
+impl Default for Tried {
+    fn default() -> Self {
+        Self::new(0, 0, 0.0)
+    }
+}
+
+impl Tried {
+    /// A valid trial of so many seconds.
+    #[must_use]
+    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
+        Self {
+            step,
+            round,
+            duration_s,
+            status: TrialStatus::Valid,
+            why: None,
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Marks how it ended, and why.
+    pub fn end(&mut self, status: TrialStatus, why: impl Into<String>) {
+        (self.status, self.why) = (status, Some(why.into()));
+    }
+
+    /// Whether the numbers may be used.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.status == TrialStatus::Valid && self.duration_s > 0.0
+    }
+
+    /// A count as a rate a second.
+    #[must_use]
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.duration_s
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 /// Buckets up to which every number of active ones is a step of its own.
 const MOST_STEPS_OF_ONE: usize = 8;
@@ -37,26 +36,9 @@ impl Placement {
     }
 }
 
-impl FromStr for Placement {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "aligned" => Ok(Self::Aligned),
-            "crossed" => Ok(Self::Crossed),
-            other => Err(format!(
-                "there is no placement '{other}': give aligned or crossed"
-            )),
-        }
-    }
-}
-
 impl fmt::Display for Placement {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Aligned => "aligned",
-            Self::Crossed => "crossed",
-        })
+        self.serialize(formatter)
     }
 }
 
@@ -97,6 +79,7 @@ pub(crate) fn sorted(cpus: Vec<u32>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_serve::read_word;
 
     #[test]
     fn steps_grow_by_one_on_small_machines_and_double_on_large_ones() {
@@ -117,9 +100,9 @@ mod tests {
     #[test]
     fn placements_are_read_as_they_are_written() {
         for placement in [Placement::Aligned, Placement::Crossed] {
-            assert_eq!(placement.to_string().parse(), Ok(placement));
+            assert_eq!(read_word(&placement.to_string()), Ok(placement));
         }
-        let unknown = "inverted".parse::<Placement>().unwrap_err();
+        let unknown = read_word::<Placement>("inverted").unwrap_err().to_string();
         assert!(unknown.contains("aligned or crossed"), "{unknown}");
     }
 }

@@ -4,10 +4,9 @@
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
 use crate::document::{CpuShare, Head, TrialStatus};
-use crate::law::Scaling;
-use crate::limit::Limit;
+use crate::experiment::Tried;
+use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
-use crate::tried::Tried;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;

@@ -1,12 +1,9 @@
 //! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
 use crate::document::{Document, Head, TrialStatus, as_json};
-use crate::error::LabError;
-use crate::experiment::{Experiment, Trying, Turn};
-use crate::law::Scaling;
-use crate::limit::Limit;
+use crate::experiment::{Experiment, Tried, Trying, Turn};
+use crate::limit::{Limit, Scaling};
 use crate::steps::{Kind, Report, Shape, Step, Trial};
-use crate::tried::Tried;
 use corelane_rss::Steering;
 use serde_json::Value;
 
@@ -36,7 +33,7 @@ pub trait Trials {
     ///
     /// # Errors
     /// Why they cannot.
-    fn check(&self, shape: &<Self::Kind as Kind>::Shape) -> Result<(), LabError>;
+    fn check(&self, shape: &<Self::Kind as Kind>::Shape) -> anyhow::Result<()>;
 
     /// Measures one step.
     ///
@@ -46,7 +43,7 @@ pub trait Trials {
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut Report<Self::Kind>,
-    ) -> Result<<Self::Kind as Kind>::Trial, LabError>;
+    ) -> anyhow::Result<<Self::Kind as Kind>::Trial>;
 
     /// Determines the limit of each step and of the report.
     fn judge(&self, report: &mut Report<Self::Kind>);
@@ -57,13 +54,12 @@ where
     Report<T::Kind>: Document,
 {
     type Document = Report<T::Kind>;
-    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, LabError> {
+    fn plan(&self) -> anyhow::Result<Value> {
         Ok(self.outline().plan)
     }
 
-    fn begin(&mut self) -> Result<Self::Document, LabError> {
+    fn begin(&mut self) -> anyhow::Result<Self::Document> {
         let outline = self.outline();
         outline.steps.iter().try_for_each(|shape| self.check(shape))?;
         let steering = outline.steering;
@@ -92,18 +88,14 @@ where
         format!("{} x{}", shape.title(), shape.active())
     }
 
-    fn trial(
-        &mut self,
-        trying: &mut Trying<'_>,
-        report: &mut Self::Document,
-    ) -> Result<TrialStatus, LabError> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<TrialStatus> {
         let trial = self.measure(trying, report)?;
         let status = trial.tried().status;
         report.trials.push(trial);
         Ok(status)
     }
 
-    fn failed(&self, turn: Turn, error: LabError, report: &mut Self::Document) -> Result<(), LabError> {
+    fn failed(&self, turn: Turn, error: anyhow::Error, report: &mut Self::Document) -> anyhow::Result<()> {
         let mut tried = Tried::new(turn.step, turn.round, 0.0);
         tried.end(TrialStatus::Failed, error.to_string());
         report.trials.push(Trial::new(tried));

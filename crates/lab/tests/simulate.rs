@@ -1,9 +1,8 @@
 //! The simulation: held to the kernel where both can run, and to what is known of RSS where only it can.
 
 use corelane_lab::document::{Document, RunFacts};
-use corelane_lab::error::Refusal;
 use corelane_lab::experiment::{self, Experiment, Schedule};
-use corelane_lab::simulate::metrics::{
+use corelane_lab::simulate::document::{
     IMBALANCE, LARGEST_FLOW, MOVES, RANDOM_IMBALANCE, REBALANCED_IMBALANCE,
 };
 use corelane_lab::simulate::{Flow, Request, SimulateReport, Simulation, Sizes, Step, flows};
@@ -35,7 +34,7 @@ fn request() -> Request {
 }
 
 /// Simulates, and is interrupted after so many trials.
-fn run(request: &Request, trials: usize) -> Result<SimulateReport, Refusal> {
+fn run(request: &Request, trials: usize) -> anyhow::Result<SimulateReport> {
     let mut simulation = Simulation::new(request.clone(), RunFacts::default());
     let document = simulation.begin()?;
     let schedule = Schedule::unguarded(request.rounds, request.seed);

@@ -2,12 +2,12 @@
 
 use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
 use crate::lab::shell::{self, RunArguments};
-use crate::outcome::{Outcome, cannot_run};
+use crate::outcome::{Outcome, cannot_run, usage};
 use crate::steering;
 use crate::values::duration;
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::engines::{Comparison, PAYLOAD_BYTES, Request, WayName};
+use corelane_lab::engines::{Comparison, OUTSTANDING, PAYLOAD_BYTES, Plan};
 use corelane_lab::experiment::Schedule;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab engines --ways toeplitz\n 
 pub struct EnginesArguments {
     /// Methods to compare: toeplitz, udp, or names such as gfni,batch,gro_gso_64; references are added [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub ways: Vec<WayName>,
+    pub ways: Vec<String>,
     /// Duration of one datagram measurement
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub duration: Duration,
@@ -43,34 +43,38 @@ pub struct EnginesArguments {
 /// `corelane lab engines`.
 pub fn run(arguments: &EnginesArguments) -> Outcome {
     let (server_cpu, client_cpu) = cpus(arguments.cpus.as_deref())?;
-    let (hashes, udp) = Request::ways(&arguments.ways);
+    let (toeplitz, udp) = Plan::ways(&arguments.ways).map_err(|refusal| usage(refusal.flags, &refusal))?;
     if !udp.is_empty() {
         bed::enter(arguments.bed);
     }
     let bed = build_bed(arguments.bed, 1, PAYLOAD_BYTES as u32, None)?;
     let snapshot = snapshot(&bed);
     let duration_s = arguments.duration.as_secs_f64();
-    let mut comparison = Comparison::new(
-        Request {
-            hashes,
-            udp,
-            rounds: arguments.rounds,
-            duration_s,
-            server_cpu,
-            client_cpu,
-            seed: arguments.seed,
-        },
-        (bed, PORT),
-        shell::program()?,
-        shell::facts(&snapshot),
-        limits::open_descriptors()?,
-    );
+    let mut plan = Plan {
+        toeplitz,
+        udp,
+        rounds: arguments.rounds,
+        duration_s,
+        payload_bytes: PAYLOAD_BYTES,
+        outstanding: OUTSTANDING,
+        server_cpu,
+        client_cpu,
+        seed: arguments.seed,
+    };
+    let mut comparison = Comparison {
+        left_out: plan.leave_out(),
+        plan,
+        bed,
+        port: PORT,
+        program: shell::program()?,
+        facts: shell::facts(&snapshot),
+        descriptor_limit: limits::open_descriptors()?,
+    };
     shell::run(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut comparison,
         (Some(&snapshot), duration_s + 0.5),
-        Into::into,
     )
 }
 

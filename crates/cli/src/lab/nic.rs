@@ -5,7 +5,6 @@ use crate::outcome::{Outcome, cannot_run};
 use clap::Args;
 use corelane_guest::{GuestError, kernel_directories};
 use corelane_host::bed::BedError;
-use corelane_lab::error::LabError;
 use corelane_lab::experiment::Schedule;
 use corelane_lab::nic::{NicPlan, NicProof};
 use std::path::PathBuf;
@@ -44,13 +43,11 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         &arguments.run,
         &mut proof,
         (None, GUEST_SECONDS),
-        |error| match error {
-            LabError::Guest(GuestError::Missing { .. }) | LabError::Bed(BedError::Namespace { .. }) => {
-                cannot_run(error)
-            }
-            error => error.into(),
-        },
     )
+    .map_err(|error| match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(GuestError::Missing { .. }), _) | (_, Some(BedError::Namespace { .. })) => cannot_run(error),
+        _ => error,
+    })
 }
 
 /// The user's cache directory.

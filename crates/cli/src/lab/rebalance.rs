@@ -72,7 +72,6 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         &arguments.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        shell::name_flags,
     )
 }
 

@@ -13,6 +13,7 @@ use corelane_lab::streams::{
     Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest, Traffic,
 };
 use corelane_rss::{HashFields, Key};
+use corelane_serve::read_word;
 use corelane_worker::engine::EngineKind;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub struct StreamsArguments {
     pub models: Vec<Server>,
     /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Placement>)]
     pub placements: Option<Vec<Placement>>,
     /// Total number of connections, such as 1k,10k,100k,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = positive)]
@@ -106,7 +107,6 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
         &arguments.shell.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        Into::into,
     )
 }
 

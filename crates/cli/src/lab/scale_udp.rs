@@ -46,7 +46,7 @@ pub struct ScaleUdpArguments {
     pub models: Choice<Model>,
     /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Placement>)]
     pub placements: Option<Vec<Placement>>,
     /// Server modes for every model: echo, sink or both [default: echo, and exact as a sink too]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Mode>)]
@@ -137,7 +137,6 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         &arguments.shell.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        shell::name_flags,
     )
 }
 

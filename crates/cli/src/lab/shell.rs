@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Document, RunFacts};
-use corelane_lab::error::LabError;
+use corelane_lab::error::Refusal;
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_report::page::Rendered;
 use std::path::PathBuf;
@@ -69,18 +69,17 @@ impl ShellArguments {
 }
 
 /// Runs an experiment. `trial_seconds` is the approximate duration of a trial, `snapshot` the conditions of the machine
-/// if they matter; `name_flag` converts an error to one that names the flag at fault.
+/// if they matter.
 pub fn run<E: Experiment>(
     schedule: Schedule,
     arguments: &RunArguments,
     experiment: &mut E,
     (snapshot, trial_seconds): (Option<&Snapshot>, f64),
-    name_flag: impl Fn(E::Error) -> anyhow::Error,
 ) -> Outcome {
     if arguments.dry_run {
-        return print_json(&experiment.plan().map_err(name_flag)?);
+        return print_json(&experiment.plan().map_err(name_flags)?);
     }
-    let document = experiment.begin().map_err(&name_flag)?;
+    let document = experiment.begin().map_err(name_flags)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.forms.gates(&figures)?;
     let interrupt = Interrupt::catch()?;
@@ -102,14 +101,14 @@ pub fn run<E: Experiment>(
         }
     });
     bar.finish_and_clear();
-    let document = outcome.map_err(name_flag)?;
+    let document = outcome.map_err(name_flags)?;
     arguments.outputs.finish(&document, &document.to_json()?, &gates)
 }
 
 /// Converts a refusal to a usage error that names the flags at fault.
-pub fn name_flags(error: LabError) -> anyhow::Error {
-    match &error {
-        LabError::Refused(refusal) => usage(refusal.flags, error),
-        _ => error.into(),
+fn name_flags(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<Refusal>() {
+        Some(refusal) => usage(refusal.flags, refusal),
+        None => error,
     }
 }

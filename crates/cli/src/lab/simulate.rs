@@ -1,7 +1,7 @@
 //! `corelane lab simulate`: simulates how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
 use crate::lab::shell::{self, RunArguments};
-use crate::outcome::{Outcome, usage};
+use crate::outcome::Outcome;
 use crate::values::count;
 use clap::Args;
 use corelane_lab::experiment::Schedule;
@@ -82,7 +82,6 @@ pub fn run(arguments: &SimulateArguments) -> Outcome {
         &arguments.run,
         &mut simulation,
         (None, trial_seconds),
-        |error| usage(error.flags, error),
     )
 }
 

@@ -3,13 +3,10 @@
 //! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the
 //! child's.
 
-mod generator;
 mod process;
-mod server;
 mod subject;
 
-pub use generator::LoadProcess;
-pub use server::ServerProcess;
+pub use process::{LoadProcess, ServerProcess};
 pub use subject::{Subject, SubjectError, SubjectPlan, SubjectReady};
 
 use corelane_load::http::HttpLoad;
@@ -26,11 +23,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::io::{self, BufRead, Write};
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use thiserror::Error;
 
 /// The argument that makes the program a child.
 pub const CHILD_ARGUMENT: &str = "attend-parent";
@@ -101,35 +96,6 @@ pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     }
 }
 
-/// An error of a child process.
-#[derive(Debug, Error)]
-pub enum ChildError {
-    /// The program could not be started.
-    #[error("{program}: {error}")]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// The system error.
-        error: io::Error,
-    },
-    /// The pipe broke: the child is gone.
-    #[error("the {what} ended without a report: {error}")]
-    Gone {
-        /// Which child.
-        what: &'static str,
-        /// The error of the pipe.
-        error: io::Error,
-    },
-    /// The child said why it failed.
-    #[error("{what}: {reason}")]
-    Failed {
-        /// Which child.
-        what: &'static str,
-        /// The child's message.
-        reason: String,
-    },
-}
-
 /// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input` ends.
 ///
 /// # Errors
@@ -161,13 +127,13 @@ fn be(
     output: &mut impl Write,
 ) -> Result<(), String> {
     match kind {
-        UdpServer::KIND => server::attend::<UdpServer>(plan, orders, output),
-        <UdpLoad>::KIND => generator::attend::<UdpLoad>(plan, orders, output),
-        HttpServer::KIND => server::attend::<HttpServer>(plan, orders, output),
-        HttpLoad::KIND => generator::attend::<HttpLoad>(plan, orders, output),
-        TcpServer::KIND => server::attend::<TcpServer>(plan, orders, output),
-        TcpLoad::KIND => generator::attend::<TcpLoad>(plan, orders, output),
-        Subject::KIND => server::attend::<Subject>(plan, orders, output),
+        UdpServer::KIND => process::serve::<UdpServer>(plan, orders, output),
+        <UdpLoad>::KIND => process::generate::<UdpLoad>(plan, orders, output),
+        HttpServer::KIND => process::serve::<HttpServer>(plan, orders, output),
+        HttpLoad::KIND => process::generate::<HttpLoad>(plan, orders, output),
+        TcpServer::KIND => process::serve::<TcpServer>(plan, orders, output),
+        TcpLoad::KIND => process::generate::<TcpLoad>(plan, orders, output),
+        Subject::KIND => process::serve::<Subject>(plan, orders, output),
         PROBE => answer(output, &Answer::report(&crate::nic::probe(&read_plan(plan)?)?)),
         unknown => Err(format!(
             "nobody here is a {unknown}: parent and child are of different versions"

@@ -1,18 +1,25 @@
-//! The parent's end of the pipe to one child.
+//! A server or a generator as a child process: both ends of the pipe.
 
-use super::{Answer, CHILD_ARGUMENT, ChildError, LOOK_INTERVAL, Order, write_line};
+use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, answer, read_plan, words, write_line};
+use anyhow::anyhow;
 use corelane_host::bed::Side;
+use corelane_load::{Generator, Moment};
+use corelane_rss::IndirectionTable;
+use corelane_serve::Server;
+use corelane_serve::udp::FlowCounts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::to_raw_value;
-use std::io::{self, BufRead, BufReader};
+use serde_json::value::{RawValue, to_raw_value};
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 /// A child process. Dropping it closes its input, which ends it, and waits for it.
 pub(super) struct Child {
@@ -30,7 +37,7 @@ impl Child {
         side: &Side,
         what: &'static str,
         first: bool,
-    ) -> Result<Self, ChildError> {
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
         // A terminal's interrupt is for the parent alone, which ends its children in order.
         command
@@ -42,10 +49,7 @@ impl Child {
             true => side.start_first(command),
             false => side.run(move || command.spawn()),
         };
-        let mut process = started.map_err(|error| ChildError::Start {
-            program: program.to_owned(),
-            error,
-        })?;
+        let mut process = started.map_err(|error| anyhow!("{}: {error}", program.display()))?;
         let (input, output) = (
             process.stdin.take(),
             process.stdout.take().expect("standard output is piped"),
@@ -64,14 +68,14 @@ impl Child {
     }
 
     /// Sends the child's kind and plan.
-    pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize) -> Result<(), ChildError> {
-        let plan = to_raw_value(plan).map_err(|error| self.failed(error.to_string()))?;
+    pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize) -> anyhow::Result<()> {
+        let plan = to_raw_value(plan).map_err(|error| self.failed(error))?;
         let kind = kind.to_owned();
         self.give(&Order::Be { kind, plan })
     }
 
     /// Sends an order.
-    pub(super) fn give(&mut self, order: &Order) -> Result<(), ChildError> {
+    pub(super) fn give(&mut self, order: &Order) -> anyhow::Result<()> {
         let written = match &mut self.input {
             Some(input) => write_line(input, order),
             None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -80,14 +84,14 @@ impl Child {
     }
 
     /// Waits for the next reply; orders the child to end when `interrupt` is set.
-    pub(super) fn answer(&mut self, interrupt: &AtomicBool) -> Result<Answer, ChildError> {
+    pub(super) fn answer(&mut self, interrupt: &AtomicBool) -> anyhow::Result<Answer> {
         let mut stopping = false;
         loop {
             match self.answers.recv_timeout(LOOK_INTERVAL) {
                 Ok(Ok(Answer::Failed(reason))) => return Err(self.failed(reason)),
                 Ok(answer) => return answer.map_err(|error| self.gone(error)),
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(self.gone(io::ErrorKind::UnexpectedEof.into()));
+                    return Err(self.gone(io::ErrorKind::UnexpectedEof));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
@@ -99,26 +103,24 @@ impl Child {
     }
 
     /// Waits for a report.
-    pub(super) fn report<T: DeserializeOwned>(&mut self) -> Result<T, ChildError> {
+    pub(super) fn report<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.answer(&AtomicBool::new(false))? {
             Answer::Report(report) => self.read(report),
-            _ => Err(self.failed("answered out of turn".to_owned())),
+            _ => Err(self.failed("answered out of turn")),
         }
     }
 
     /// Reads a report out of an answer.
-    pub(super) fn read<T: DeserializeOwned>(&self, report: Value) -> Result<T, ChildError> {
+    pub(super) fn read<T: DeserializeOwned>(&self, report: Value) -> anyhow::Result<T> {
         serde_json::from_value(report).map_err(|error| self.failed(format!("its report: {error}")))
     }
 
-    pub(super) fn failed(&self, reason: String) -> ChildError {
-        let what = self.what;
-        ChildError::Failed { what, reason }
+    fn failed(&self, reason: impl Display) -> anyhow::Error {
+        anyhow!("{}: {reason}", self.what)
     }
 
-    fn gone(&self, error: io::Error) -> ChildError {
-        let what = self.what;
-        ChildError::Gone { what, error }
+    fn gone(&self, error: impl Display) -> anyhow::Error {
+        anyhow!("the {} ended without a report: {error}", self.what)
     }
 }
 
@@ -142,4 +144,180 @@ impl Drop for Child {
         // It ends by itself because its input is closed; its status is ignored.
         let _ = self.process.wait();
     }
+}
+
+/// Poll interval of a generator: idle time after its last datagram counts as part of the trial, and 2 ms are 1 % of the shortest trials in tests.
+const SENDING_LOOK: Duration = Duration::from_millis(2);
+
+/// A generator in a process of its own.
+pub struct LoadProcess<G: Generator> {
+    child: Child,
+    kind: std::marker::PhantomData<G>,
+}
+
+impl<G: Generator> LoadProcess<G> {
+    /// Starts `program` as a generator on `side`, which waits for its plan.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(program: &Path, side: &Side) -> anyhow::Result<Self> {
+        Ok(Self {
+            child: Child::start(program, side, "generator", false)?,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Sends as planned and waits for the report; ends it early when `interrupt` is set. `reached` is called at each
+    /// [`Moment`] of the run, in their order.
+    ///
+    /// # Errors
+    /// If it is gone, or its own error.
+    pub fn run(
+        mut self,
+        plan: &G::Plan,
+        interrupt: &AtomicBool,
+        mut reached: impl FnMut(Moment),
+    ) -> anyhow::Result<G::Loaded> {
+        self.child.be(G::KIND, plan)?;
+        loop {
+            match self.child.answer(interrupt)? {
+                Answer::Reached(moment) => reached(moment),
+                Answer::Report(loaded) => return self.child.read(loaded),
+                Answer::Failed(reason) => return Err(self.child.failed(reason)),
+            }
+        }
+    }
+}
+
+/// The child's side.
+pub(super) fn generate<G: Generator>(
+    plan: Box<RawValue>,
+    orders: &mpsc::Receiver<Order>,
+    output: &mut impl Write,
+) -> Result<(), String> {
+    let mut load = G::start(read_plan(plan)?).map_err(words)?;
+    let mut reported = None;
+    loop {
+        let done = load.wait(SENDING_LOOK);
+        let reached = load.reached();
+        if let Some(moment) = reached.filter(|_| reached != reported) {
+            answer(output, &Answer::Reached(moment))?;
+            reported = reached;
+        }
+        if done {
+            break;
+        }
+        match orders.try_recv() {
+            Err(mpsc::TryRecvError::Empty) => {}
+            Ok(_) => load.stop(),
+            Err(mpsc::TryRecvError::Disconnected) => {
+                // No one reads its report: the process ends without waiting for the last responses.
+                std::mem::forget(load);
+                return Ok(());
+            }
+        }
+    }
+    let loaded = Answer::report(&load.finish().map_err(words)?);
+    if reported != Some(Moment::Sent) {
+        answer(output, &Answer::Reached(Moment::Sent))?;
+    }
+    answer(output, &loaded)
+}
+
+/// A server in a process of its own.
+pub struct ServerProcess<S: Server> {
+    child: Child,
+    ready: S::Served,
+}
+
+impl<S: Server> ServerProcess<S> {
+    /// Starts `program` as a server on `side`; returns when it is ready to receive.
+    ///
+    /// # Errors
+    /// If it cannot be started, or its own error if it could not serve.
+    pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> anyhow::Result<Self> {
+        let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
+        child.be(S::KIND, plan)?;
+        let ready = child.report()?;
+        Ok(Self { child, ready })
+    }
+
+    /// Its first report: its address, engine and steering document.
+    #[must_use]
+    pub fn ready(&self) -> &S::Served {
+        &self.ready
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Its counts so far.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn served(&mut self) -> anyhow::Result<S::Served> {
+        self.ask(&Order::Counts)
+    }
+
+    /// Sets another steering table; returns the number of entries moved.
+    ///
+    /// # Errors
+    /// If it is gone, or its own error.
+    pub fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
+        self.ask(&Order::ChangeTable(table))
+    }
+
+    /// Its packets by flow so far.
+    ///
+    /// # Errors
+    /// If it is gone, or its own error.
+    pub fn flows(&mut self) -> anyhow::Result<FlowCounts> {
+        self.ask(&Order::Flows)
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> anyhow::Result<T> {
+        self.child.give(order)?;
+        self.child.report()
+    }
+}
+
+/// The child's side.
+pub(super) fn serve<S: Server>(
+    plan: Box<RawValue>,
+    orders: &mpsc::Receiver<Order>,
+    output: &mut impl Write,
+) -> Result<(), String> {
+    let mut server = S::start(read_plan(plan)?).map_err(words)?;
+    answer(output, &Answer::report(&server.served()))?;
+    while !server.is_finished() {
+        let report = match orders.recv_timeout(LOOK_INTERVAL) {
+            Ok(Order::Counts) => Answer::report(&server.served()),
+            Ok(Order::Flows) => {
+                Answer::report(&server.flows().ok_or("its plan does not have it count flows")?)
+            }
+            Ok(Order::ChangeTable(table)) => {
+                let moved = server.change_table(table).map_err(words)?;
+                answer(output, &Answer::report(&moved))?;
+                // Changes may come faster than anything else is waited for.
+                server.poll().map_err(words)?;
+                continue;
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                server.poll().map_err(words)?;
+                continue;
+            }
+            Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        };
+        answer(output, &report)?;
+    }
+    server.stop().map(drop).map_err(words)
 }

@@ -10,13 +10,10 @@
 
 pub mod document;
 mod frames;
-mod headers;
-pub mod metrics;
 mod page;
 mod pipeline;
 mod plan;
 mod run;
-mod tables;
 
 pub use document::ClassifyReport;
 pub use plan::{Lists, Request, settings};

@@ -4,7 +4,6 @@ use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
 use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
 use crate::error::{Refusal, within};
-use crate::named::Named;
 
 /// The request.
 #[derive(Debug, Clone)]
@@ -60,16 +59,16 @@ impl Lists {
         let mut threads: Vec<usize> = doubling.take_while(|threads| *threads < cpus).collect();
         threads.push(cpus.max(1));
         Lists {
-            tables: TableKind::all(),
+            tables: TableKind::ALL.to_vec(),
             buckets: BUCKETS.to_vec(),
             filled: vec![false, true],
             batches: vec![1, 2, 4, 8, 16, 32, 64],
-            prefetch: PrefetchKind::all(),
+            prefetch: PrefetchKind::ALL.to_vec(),
             distances: vec![8, 16, 32, 64],
             // The post's, an odd number of lines on either side, and strides that share more factors with the sets.
             strides: vec![STRIDES[0], STRIDES[1], 1984, 2112, 1536, 4096],
             threads,
-            locks: LockKind::all(),
+            locks: LockKind::ALL.to_vec(),
         }
     }
 }

@@ -1,27 +1,27 @@
 //! The runner: rounds, the seeded order within each, and a report after every trial, so that an interrupt loses
 //! nothing.
 
-use super::frames::{FRAME_BYTES, Traffic};
-use super::headers;
-use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
-use super::plan::{Request, settings};
-use super::tables::Tables;
-use crate::classify::document::{
+use super::document::{
     ClassifyReport, HeaderTrial, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step, Stride,
     TableKind, ThreadTrial, Trial, Unknowns,
 };
+use super::frames::{self, FRAME_BYTES, Traffic};
+use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
+use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
 use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
+use corelane_host::pages::HugeBytes;
 use corelane_host::{HostError, pin};
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
-use corelane_table::Prefetch;
-use corelane_table::post::PostLock;
+use corelane_table::limit::RandomLines;
+use corelane_table::post::{PostLock, PostTable};
+use corelane_table::{ExactMap, MemoryError, Placement, Prefetch, Seed};
 use fastrand::Rng;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Barrier, RwLock};
 use std::thread;
@@ -85,7 +85,7 @@ impl Classification {
     }
 
     /// The report before any measurement, with the predictions from the caches' geometry.
-    fn planned(&self) -> Result<ClassifyReport, LabError> {
+    fn planned(&self) -> anyhow::Result<ClassifyReport> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
         let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
@@ -129,7 +129,7 @@ impl Classification {
     }
 
     /// Reads random lines on the first CPU.
-    fn read_lines(&self, way: usize, round: u32, bench: &Bench) -> Result<LimitTrial, LabError> {
+    fn read_lines(&self, way: usize, round: u32, bench: &Bench) -> anyhow::Result<LimitTrial> {
         let (name, prefetch) = LIMIT_WAYS[way];
         let limit = &bench.tables.limit.table;
         let lines_per_s = self.on_first_cpu(|| {
@@ -160,11 +160,11 @@ impl Classification {
     }
 
     /// Fetches headers one after the other on the first CPU.
-    fn fetch_headers(&self, stride: usize, round: u32, bench: &Bench) -> Result<HeaderTrial, LabError> {
+    fn fetch_headers(&self, stride: usize, round: u32, bench: &Bench) -> anyhow::Result<HeaderTrial> {
         let (request, duration) = (&self.request, self.duration());
         let ns_per_header = self.on_first_cpu(|| {
             let mut order = Rng::with_seed(request.seed ^ u64::from(round));
-            headers::nanoseconds(
+            frames::nanoseconds(
                 stride,
                 self.ring(),
                 request.burst,
@@ -198,7 +198,7 @@ impl Classification {
         round: u32,
         bench: &Bench,
         first: usize,
-    ) -> Result<Trial, LabError> {
+    ) -> anyhow::Result<Trial> {
         let (lock, start) = (RwLock::new(()), Barrier::new(setting.threads));
         let (mut traffic_counters, begun) = (MemoryTraffic::start().ok(), Instant::now());
         let work = |thread: usize| -> Result<(ThreadTrial, Option<u64>), HostError> {
@@ -237,13 +237,12 @@ impl Classification {
 
 impl Experiment for Classification {
     type Document = ClassifyReport;
-    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, LabError> {
+    fn plan(&self) -> anyhow::Result<Value> {
         Ok(as_json(&self.planned()?))
     }
 
-    fn begin(&mut self) -> Result<ClassifyReport, LabError> {
+    fn begin(&mut self) -> anyhow::Result<ClassifyReport> {
         let mut report = self.planned()?;
         let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting).collect();
         let tables = Tables::new(&self.request, &settings)?;
@@ -275,11 +274,7 @@ impl Experiment for Classification {
         }
     }
 
-    fn trial(
-        &mut self,
-        trying: &mut Trying<'_>,
-        report: &mut ClassifyReport,
-    ) -> Result<TrialStatus, LabError> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut ClassifyReport) -> anyhow::Result<TrialStatus> {
         const BEGUN: &str = "trials follow the beginning";
         let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
         let (bench, round) = (self.bench.as_ref().expect(BEGUN), trying.turn.round as u32);
@@ -357,4 +352,90 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Everything that threads read.
+pub struct Tables {
+    /// The addresses in the full tables.
+    pub entries: Vec<Ipv4Addr>,
+    posts: BTreeMap<(u64, bool), Made<PostTable>>,
+    pub exact: Made<ExactMap<Ipv4Addr>>,
+    /// Memory of the exact table's size, for reading random lines.
+    pub limit: Made<RandomLines>,
+}
+
+/// A table and facts about its memory.
+pub struct Made<T> {
+    pub table: T,
+    pub memory: Memory,
+}
+
+#[derive(Clone, Copy)]
+pub struct Memory {
+    pub bytes: u64,
+    /// Bytes of the pages that most of it is in.
+    pub page_size: Option<u64>,
+}
+
+impl<T> Made<T> {
+    /// Builds a table and determines its page size.
+    fn make<E>(make: impl FnOnce() -> Result<T, E>, bytes: impl FnOnce(&T) -> usize) -> Result<Made<T>, E> {
+        let before = HugeBytes::read();
+        let table = make()?;
+        let bytes = bytes(&table) as u64;
+        let page_size = before.ok().and_then(|before| before.page_size_of(bytes));
+        let memory = Memory { bytes, page_size };
+        Ok(Made { table, memory })
+    }
+}
+
+impl Tables {
+    /// The tables that these settings take.
+    pub fn new(request: &Request, settings: &[Setting]) -> Result<Tables, MemoryError> {
+        let mut random = Rng::with_seed(request.seed);
+        let entries: Vec<Ipv4Addr> = (0..request.entries)
+            .map(|_| Ipv4Addr::from_bits(random.u32(..)))
+            .collect();
+        let exact = Made::make(|| exact_map(&entries, request.seed), |map| map.memory_bytes())?;
+        let limit = Made::make(
+            || RandomLines::new(exact.table.memory_bytes(), Placement::default()),
+            |lines| lines.memory_bytes(),
+        )?;
+        let mut posts = BTreeMap::new();
+        for setting in settings.iter().filter(|setting| setting.table == TableKind::Post) {
+            let (buckets, full) = key(setting);
+            posts.entry((buckets, full)).or_insert_with(|| {
+                let members = if full { entries.as_slice() } else { &[] };
+                let make = || Ok::<_, std::convert::Infallible>(PostTable::new(buckets as usize, members));
+                let Ok(made) = Made::make(make, PostTable::memory_bytes);
+                made
+            });
+        }
+        Ok(Tables {
+            entries,
+            posts,
+            exact,
+            limit,
+        })
+    }
+
+    /// The post's table of a setting that looks up in it, and that the tables were made for.
+    pub fn post(&self, setting: &Setting) -> &Made<PostTable> {
+        &self.posts[&key(setting)]
+    }
+}
+
+/// Buckets, and whether there are entries.
+fn key(setting: &Setting) -> (u64, bool) {
+    (setting.table_buckets.unwrap_or(1), setting.entries > 0)
+}
+
+fn exact_map(entries: &[Ipv4Addr], seed: u64) -> Result<ExactMap<Ipv4Addr>, MemoryError> {
+    let mut map = ExactMap::with_capacity(entries.len(), Seed(seed), Placement::default())?;
+    let members: Vec<_> = entries
+        .iter()
+        .map(|entry| (*entry, corelane_table::Value::MEMBER))
+        .collect();
+    map.insert_all(&members)?;
+    Ok(map)
 }

@@ -3,24 +3,17 @@
 //! Medians and ratios follow from the raw trials alone ([`EnginesReport::summarise`]). A ratio is taken within a round,
 //! where both were measured next to each other, and the document has the median of the rounds.
 
-use super::metrics::{
-    HASH_METRICS, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, UDP_METRICS,
-};
-use super::ways;
+#![allow(missing_docs, reason = "each declaration says what it is")]
+
+use super::ways::{BASIC, LeftOut, ORACLE, Plan, UdpWay as Way};
 use crate::document::{Head, document};
-use crate::named::Named;
-use corelane_measure::metric::{Measured, Metric, Values};
+use crate::steps::number;
+use corelane_measure::metric::{Better, Measured, Metric, Show, Values};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/engines/1";
-
-/// The reference for hashes: the sliding-window oracle.
-pub const ORACLE: &str = "oracle";
-
-/// The reference for datagrams: one `recvfrom` and one `sendto` per datagram.
-pub const BASIC: &str = "basic";
 
 /// The whole document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -43,29 +36,6 @@ pub struct EnginesReport {
 }
 
 document!(EnginesReport, [SCHEMA]);
-
-/// The plan.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// Ways to hash, by name.
-    pub toeplitz: Vec<String>,
-    /// Ways to move datagrams, by name.
-    pub udp: Vec<String>,
-    /// Rounds; every way is measured once in each.
-    pub rounds: u32,
-    /// Seconds of one measurement of datagrams.
-    pub duration_s: f64,
-    /// Bytes of payload of a datagram.
-    pub payload_bytes: usize,
-    /// Datagrams on the way at once.
-    pub outstanding: u32,
-    /// The CPU that hashes, and on which the server runs.
-    pub server_cpu: u32,
-    /// The CPU on which the client runs.
-    pub client_cpu: u32,
-    /// Seed of the order within each round.
-    pub seed: u64,
-}
 
 /// One way to hash one kind of tuple.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,15 +75,6 @@ impl Measured for UdpWay {
     fn values(&self) -> &Values {
         &self.values
     }
-}
-
-/// A way that could not be measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Its name.
-    pub name: String,
-    /// The missing requirement.
-    pub because: String,
 }
 
 /// One measurement of a hash.
@@ -170,7 +131,7 @@ impl EnginesReport {
     pub fn summarise(&mut self) {
         self.toeplitz = toeplitz_ways(&self.toeplitz_trials);
         let ways = self.plan.udp.iter();
-        self.udp = ways.map(|name| udp_way(name, &self.udp_trials)).collect();
+        self.udp = ways.map(|way| udp_way(*way, &self.udp_trials)).collect();
     }
 
     /// The fastest way to hash the usual tuple of TCP over IPv4.
@@ -260,7 +221,8 @@ fn toeplitz_ways(trials: &[ToeplitzTrial]) -> Vec<ToeplitzWay> {
     kinds.into_iter().map(way).collect()
 }
 
-fn udp_way(name: &str, trials: &[UdpTrial]) -> UdpWay {
+fn udp_way(way: Way, trials: &[UdpTrial]) -> UdpWay {
+    let name = way.to_string();
     let own: Vec<&UdpTrial> = trials.iter().filter(|trial| trial.name == name).collect();
     let basic = |of: &UdpTrial| {
         let mut all = trials.iter();
@@ -276,14 +238,58 @@ fn udp_way(name: &str, trials: &[UdpTrial]) -> UdpWay {
         None => Some("no trial was complete".to_owned()),
     };
     UdpWay {
-        name: name.to_owned(),
-        describe: ways::UdpWay::named(name)
-            .map_or("", ways::UdpWay::describe)
-            .to_owned(),
+        name,
+        describe: way.describe().to_owned(),
         unknown_because,
         values,
     }
 }
+
+/// Of a way to hash.
+pub static HASH_METRICS: [&Metric<ToeplitzTrial>; 2] = [&NS_PER_HASH, &RATIO_TO_ORACLE];
+
+/// Of a way to move datagrams.
+pub static UDP_METRICS: [&Metric<UdpTrial>; 2] = [&PER_CPU_SECOND, &RATIO_TO_BASIC];
+
+pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::<ToeplitzTrial>::lower(
+    "ns_per_hash",
+    "one at a time",
+    Show::Fixed(2),
+    "Nanoseconds per hash, as throughput: many independent inputs.",
+    |trial| number(Some(trial.ns_per_hash)),
+)
+.unit("ns/hash")
+.spread("ns_per_hash_spread");
+
+pub static RATIO_TO_ORACLE: Metric<ToeplitzTrial> = Metric::concluded(
+    "ratio_to_oracle",
+    "time",
+    Show::Ratio,
+    Better::Lower,
+    "Nanoseconds per hash, divided by the oracle's for the same tuple.",
+)
+.unit("of oracle")
+.spread("ratio_to_oracle_spread");
+
+pub static PER_CPU_SECOND: Metric<UdpTrial> = Metric::<UdpTrial>::higher(
+    "datagrams_per_cpu_second",
+    "datagrams",
+    Show::Prefixed,
+    "Datagrams answered per second of the server's CPU time.",
+    |trial| number(trial.datagrams_per_cpu_second()),
+)
+.unit("/CPU s")
+.spread("datagrams_per_cpu_second_spread");
+
+pub static RATIO_TO_BASIC: Metric<UdpTrial> = Metric::concluded(
+    "ratio_to_basic",
+    "rate",
+    Show::Ratio,
+    Better::Higher,
+    "Datagrams answered per second of CPU time, divided by those of one at a time.",
+)
+.unit("x basic")
+.spread("ratio_to_basic_spread");
 
 #[cfg(test)]
 mod tests {
@@ -321,7 +327,7 @@ mod tests {
             },
             plan: Plan {
                 toeplitz: vec!["oracle".to_owned(), "tables".to_owned()],
-                udp: vec!["basic".to_owned(), "batch".to_owned(), "uring".to_owned()],
+                udp: vec![Way::Basic, Way::Batch, Way::Uring],
                 rounds: 3,
                 duration_s: 1.0,
                 payload_bytes: 510,

@@ -3,7 +3,7 @@
 //! Measured is throughput: many inputs one after the other, none waiting for the hash before. Ways alternate, and the result is the median of a way's turns, so other load affects all ways equally.
 
 use super::document::ToeplitzTrial;
-use super::ways::HashWay;
+use super::ways::{self, ORACLE};
 use corelane_measure::statistics;
 use corelane_rss::{Key, Toeplitz, oracle};
 use std::hint::black_box;
@@ -23,7 +23,7 @@ const PASSES: usize = 40;
 const TURNS: usize = 11;
 
 /// Measures `ways`, which this CPU has, once.
-pub(super) fn round(ways: &[HashWay], round: u32, seed: u64) -> Vec<ToeplitzTrial> {
+pub(super) fn round(ways: &[String], round: u32, seed: u64) -> Vec<ToeplitzTrial> {
     let mut cases = Vec::new();
     add_cases::<8>(&mut cases, ways, "ipv4-2tuple", seed);
     add_cases::<12>(&mut cases, ways, "ipv4-4tuple", seed);
@@ -39,7 +39,7 @@ pub(super) fn round(ways: &[HashWay], round: u32, seed: u64) -> Vec<ToeplitzTria
     }
     let trial = |case: Case| {
         Some(ToeplitzTrial {
-            name: case.way.name().to_owned(),
+            name: case.way,
             tuple: case.tuple.to_owned(),
             batch: case.batch,
             round,
@@ -51,7 +51,7 @@ pub(super) fn round(ways: &[HashWay], round: u32, seed: u64) -> Vec<ToeplitzTria
 
 /// One way of hashing one kind of tuple.
 struct Case {
-    way: HashWay,
+    way: String,
     tuple: &'static str,
     batch: usize,
     /// Hashes all inputs once.
@@ -61,7 +61,7 @@ struct Case {
 }
 
 /// Every way over tuples whose input is `N` bytes long.
-fn add_cases<const N: usize>(cases: &mut Vec<Case>, ways: &[HashWay], tuple: &'static str, seed: u64) {
+fn add_cases<const N: usize>(cases: &mut Vec<Case>, ways: &[String], tuple: &'static str, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let inputs: Vec<[u8; N]> = (0..INPUTS)
         .map(|_| std::array::from_fn(|_| random.u8(..)))
@@ -70,27 +70,21 @@ fn add_cases<const N: usize>(cases: &mut Vec<Case>, ways: &[HashWay], tuple: &'s
     for way in ways {
         let mut add = |batch, pass| {
             cases.push(Case {
-                way: *way,
+                way: way.clone(),
                 tuple,
                 batch,
                 pass,
                 turns: Vec::with_capacity(TURNS),
             });
         };
-        match way {
-            HashWay::Oracle => {
-                let (key, inputs) = (key.clone(), inputs.clone());
-                add(1, single(inputs, move |input| oracle::toeplitz(&key, input)));
-            }
-            HashWay::Fast(fast) => {
-                // A way that this CPU lacks was left out before.
-                let Ok(toeplitz) = Toeplitz::with_way(&key, *fast) else {
-                    continue;
-                };
-                let alone = toeplitz.clone();
-                add(1, single(inputs.clone(), move |input| alone.hash_input(input)));
-                add(BATCH, batched(inputs.clone(), toeplitz));
-            }
+        if way == ORACLE {
+            let (key, inputs) = (key.clone(), inputs.clone());
+            add(1, single(inputs, move |input| oracle::toeplitz(&key, input)));
+        } else if let Some(fast) = ways::fast(way).and_then(|way| Toeplitz::with_way(&key, way).ok()) {
+            // A way that this CPU lacks was left out before.
+            let alone = fast.clone();
+            add(1, single(inputs.clone(), move |input| alone.hash_input(input)));
+            add(BATCH, batched(inputs.clone(), fast));
         }
     }
 }
@@ -119,9 +113,8 @@ mod tests {
 
     #[test]
     fn every_way_is_measured_for_every_kind_of_tuple() {
-        let ways: Vec<HashWay> = std::iter::once(HashWay::Oracle)
-            .chain(Way::available().into_iter().map(HashWay::Fast))
-            .collect();
+        let fast = Way::available().into_iter().map(Way::name);
+        let ways: Vec<String> = [ORACLE].into_iter().chain(fast).map(str::to_owned).collect();
         let trials = round(&ways, 3, 1);
         assert_eq!(trials.len(), 4 * (1 + 2 * Way::available().len()));
         assert!(

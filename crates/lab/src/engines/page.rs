@@ -1,7 +1,9 @@
 //! The comparison for people: hashes by tuple, ways to move datagrams, what was left out, the best ways last.
 
-use super::document::{EnginesReport, ORACLE, ToeplitzWay, UdpWay};
-use super::metrics::{NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE};
+use super::document::{
+    EnginesReport, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, ToeplitzWay, UdpWay,
+};
+use super::ways::ORACLE;
 use crate::columns::{half_range, number, words};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity;

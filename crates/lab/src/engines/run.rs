@@ -1,26 +1,30 @@
 //! The comparison, for the runner: each way to move datagrams is a step, and all hashes together are one.
 
-use super::document::{EnginesReport, LeftOut, Plan, SCHEMA, ToeplitzTrial, UdpTrial};
-use super::udp::{OUTSTANDING, PAYLOAD_BYTES};
-use super::ways::{HashWay, Request, UdpWay};
-use super::{hashes, udp};
+use super::document::{EnginesReport, SCHEMA, ToeplitzTrial, UdpTrial};
+use super::hashes;
+use super::ways::{LeftOut, Plan, UdpWay};
+use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
-use crate::named::Named;
 use corelane_host::bed::Bed;
-use corelane_rss::{Key, Toeplitz};
-use corelane_worker::engine::choose;
+use corelane_host::counters::ProcessCpu;
+use corelane_load::pace::Pace;
+use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan, Until};
+use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
 use corelane_worker::{WorkerSettings, spawn};
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 /// A comparison, ready to run.
 pub struct Comparison {
-    /// What is compared: of what was asked for, what this machine has.
-    pub request: Request,
-    /// Why it lacks the rest.
-    left_out: Vec<LeftOut>,
+    /// What is compared.
+    pub plan: Plan,
+    /// The ways that this machine lacks, see [`Plan::leave_out`].
+    pub left_out: Vec<LeftOut>,
     /// Where datagrams are moved.
     pub bed: Bed,
     /// The server's port.
@@ -34,95 +38,55 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// A comparison that has not begun.
-    #[must_use]
-    pub fn new(
-        mut request: Request,
-        (bed, port): (Bed, u16),
-        program: PathBuf,
-        facts: RunFacts,
-        descriptor_limit: usize,
-    ) -> Self {
-        let left_out = leave_out(&mut request);
-        Self {
-            request,
-            left_out,
-            bed,
-            port,
-            program,
-            facts,
-            descriptor_limit,
-        }
-    }
-
     /// The way to move datagrams that a step tries; `None` for the hashes.
     fn way(&self, step: usize) -> Option<UdpWay> {
-        self.request.udp.get(step).copied()
+        self.plan.udp.get(step).copied()
     }
 
     /// Hashes on a thread of the server's CPU.
-    fn hash(&self, round: u32) -> Result<Vec<ToeplitzTrial>, LabError> {
-        let settings = WorkerSettings::new("toeplitz", self.request.server_cpu);
-        let (ways, seed) = (self.request.hashes.clone(), self.request.seed);
+    fn hash(&self, round: u32) -> anyhow::Result<Vec<ToeplitzTrial>> {
+        let settings = WorkerSettings::new("toeplitz", self.plan.server_cpu);
+        let (ways, seed) = (self.plan.toeplitz.clone(), self.plan.seed);
         let worker = spawn(settings, move || hashes::round(&ways, round, seed))?;
         Ok(worker
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
-
-    fn resolved(&self) -> Plan {
-        let request = &self.request;
-        Plan {
-            toeplitz: request.hashes.iter().map(|way| way.name().to_owned()).collect(),
-            udp: request.udp.iter().map(|way| way.name().to_owned()).collect(),
-            rounds: request.rounds,
-            duration_s: request.duration_s,
-            payload_bytes: PAYLOAD_BYTES,
-            outstanding: OUTSTANDING,
-            server_cpu: request.server_cpu,
-            client_cpu: request.client_cpu,
-            seed: request.seed,
-        }
-    }
 }
 
 impl Experiment for Comparison {
     type Document = EnginesReport;
-    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, LabError> {
-        Ok(as_json(&self.resolved()))
+    fn plan(&self) -> anyhow::Result<Value> {
+        Ok(as_json(&self.plan))
     }
 
-    fn begin(&mut self) -> Result<EnginesReport, LabError> {
-        let bed = (!self.request.udp.is_empty()).then_some(&self.bed);
+    fn begin(&mut self) -> anyhow::Result<EnginesReport> {
+        let bed = (!self.plan.udp.is_empty()).then_some(&self.bed);
         Ok(EnginesReport {
             head: Head::new(SCHEMA, &self.facts, bed),
-            plan: self.resolved(),
+            plan: self.plan.clone(),
             left_out: self.left_out.clone(),
             ..EnginesReport::default()
         })
     }
 
     fn steps(&self) -> usize {
-        self.request.udp.len() + usize::from(!self.request.hashes.is_empty())
+        self.plan.udp.len() + usize::from(!self.plan.toeplitz.is_empty())
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        self.way(step).map_or("toeplitz", UdpWay::name).to_owned()
+        self.way(step)
+            .map_or("toeplitz".to_owned(), |way| way.to_string())
     }
 
-    fn trial(
-        &mut self,
-        trying: &mut Trying<'_>,
-        report: &mut EnginesReport,
-    ) -> Result<TrialStatus, LabError> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut EnginesReport) -> anyhow::Result<TrialStatus> {
         let round = trying.turn.round as u32;
         let Some(way) = self.way(trying.turn.step) else {
             report.toeplitz_trials.extend(self.hash(round)?);
             return Ok(TrialStatus::Valid);
         };
-        let mut trial = udp::trial(self, way, round, trying.interrupt)?;
+        let mut trial = trial(self, way, round, trying.interrupt)?;
         if trying.interrupted() {
             trial.why = Some("ended early".to_owned());
         }
@@ -131,12 +95,12 @@ impl Experiment for Comparison {
     }
 
     /// A failure is a result without a figure, unless it is the first: then no datagrams can be moved here.
-    fn failed(&self, turn: Turn, error: LabError, report: &mut EnginesReport) -> Result<(), LabError> {
+    fn failed(&self, turn: Turn, error: anyhow::Error, report: &mut EnginesReport) -> anyhow::Result<()> {
         let Some(way) = self.way(turn.step).filter(|_| !report.udp_trials.is_empty()) else {
             return Err(error);
         };
         report.udp_trials.push(UdpTrial {
-            name: way.name().to_owned(),
+            name: way.to_string(),
             round: turn.round as u32,
             why: Some(error.to_string()),
             ..UdpTrial::default()
@@ -149,23 +113,117 @@ impl Experiment for Comparison {
     }
 }
 
-/// Removes ways that this machine does not support from a request, with reasons.
-fn leave_out(request: &mut Request) -> Vec<LeftOut> {
-    let mut left_out = Vec::new();
-    let mut has = |name: &str, because: Option<String>| {
-        let has = because.is_none();
-        let name = name.to_owned();
-        left_out.extend(because.map(|because| LeftOut { name, because }));
-        has
+/// The posts' payload ("Receive side scaling: testing UDP throughput").
+pub const PAYLOAD_BYTES: usize = 510;
+
+/// Datagrams on the way at once, over all sockets of the client: several batches, so that the server rarely waits.
+pub const OUTSTANDING: u32 = 512;
+
+/// Receive buffer of the server: the window fits, whatever the kernel charges for a datagram.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// Length of the traffic before each measurement that is not counted: it faults memory in and fills the kernel's
+/// caches.
+const WARM_UP_S: f64 = 0.05;
+
+/// Answers under which a measurement gives no figure: ten windows, so that the start is a small part of it.
+const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
+
+/// Measures `way` in round `round`.
+pub(super) fn trial(
+    comparison: &Comparison,
+    way: UdpWay,
+    round: u32,
+    interrupt: &AtomicBool,
+) -> anyhow::Result<UdpTrial> {
+    let (bed, program) = (&comparison.bed, &comparison.program);
+    let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
+    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
+    let warm_up = UdpLoadPlan {
+        until: Until {
+            duration_s: Some(WARM_UP_S),
+            datagrams: None,
+        },
+        ..load.clone()
     };
-    request.hashes.retain(|way| match way {
-        HashWay::Oracle => true,
-        HashWay::Fast(fast) => {
-            let compiled = Toeplitz::with_way(&Key::VERIFICATION, *fast);
-            has(way.name(), compiled.err().map(|error| error.to_string()))
-        }
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
+    let (answered_before, cpu_before) = reading(&mut server)?;
+    let loaded = LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&load, interrupt, |_| ())?;
+    // The client ended once everything had come back, or nothing more came: the server is idle.
+    let (answered, cpu) = reading(&mut server)?;
+    let answered = answered.saturating_sub(answered_before);
+    let why = (answered < FEWEST_ANSWERS).then(|| {
+        format!("only {answered} datagrams were answered, too few for a figure: give a longer --duration")
     });
-    let udp = &mut request.udp;
-    udp.retain(|way| has(way.name(), choose(Some(way.engine())).reason));
-    left_out
+    Ok(UdpTrial {
+        name: way.to_string(),
+        round,
+        answered,
+        server_cpu_ns: cpu.since(&cpu_before).total_ns,
+        sending_s: loaded.sending_s,
+        lost: loaded.total.lost,
+        why,
+    })
+}
+
+fn reading(server: &mut ServerProcess<UdpServer>) -> anyhow::Result<(u64, ProcessCpu)> {
+    let served = server.served()?;
+    Ok((served.answered(), ProcessCpu::read(server.pid())?))
+}
+
+/// A server of one bucket.
+fn server(comparison: &Comparison, way: UdpWay) -> anyhow::Result<UdpServePlan> {
+    let steering = Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::TwoTuple,
+        table: IndirectionTable::round_robin(128, 1)?,
+        cpus: vec![comparison.plan.server_cpu],
+        generation: 0,
+    };
+    let moving = way.server();
+    Ok(UdpServePlan {
+        mode: Mode::Echo,
+        engine: Some(way.engine()),
+        batch: moving.datagram_batch,
+        coalesce: moving.coalesce,
+        gro: moving.gro,
+        receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
+        ..UdpServePlan::new(target(comparison), steering)
+    })
+}
+
+/// A client that keeps the window full.
+pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<UdpLoadPlan> {
+    let plan = &comparison.plan;
+    let sources = SourceRequest {
+        target: target(comparison),
+        pool: None,
+        align: Align::Kernel,
+        sockets: (plan.outstanding / way.window()) as usize,
+    };
+    let workers = WorkerRequest {
+        steering: None,
+        buckets: None,
+        cpus: vec![plan.client_cpu],
+        descriptor_limit: comparison.descriptor_limit,
+    };
+    let workers = sources.udp(&workers)?;
+    let (probes, moving) = (Probes::new(plan.payload_bytes)?, way.client());
+    Ok(UdpLoadPlan {
+        pace: Pace::Window {
+            datagrams: way.window(),
+        },
+        until: Until {
+            duration_s: Some(plan.duration_s),
+            datagrams: None,
+        },
+        batch: moving.datagram_batch,
+        coalesce: moving.coalesce,
+        gro: moving.gro,
+        ..UdpLoadPlan::new(sources.target, probes, workers)
+    })
+}
+
+fn target(comparison: &Comparison) -> SocketAddr {
+    SocketAddr::new(comparison.bed.server.address(), comparison.port)
 }

@@ -1,88 +1,109 @@
-//! The ways that can be compared. In: names. Out: the settings of server and client for each way.
+//! The ways that can be compared, and the plan. In: names. Out: the settings of server and client for each way.
 
-use super::document::{BASIC, ORACLE};
-use crate::named::Named;
-use corelane_rss::Way;
-use corelane_worker::engine::{EngineKind, EngineSettings};
-use std::str::FromStr;
-use thiserror::Error;
+use crate::error::Refusal;
+use corelane_rss::{Key, Toeplitz, Way};
+use corelane_worker::engine::{EngineKind, EngineSettings, choose};
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// The user's request.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// Ways to hash, in the order of the report; the oracle is among them unless there are none.
-    pub hashes: Vec<HashWay>,
-    /// Ways to move datagrams, in the order of the report; `basic` is among them unless there are none.
+/// The reference for hashes: the sliding-window oracle.
+pub const ORACLE: &str = "oracle";
+
+/// The reference for datagrams: one `recvfrom` and one `sendto` per datagram.
+pub const BASIC: &str = "basic";
+
+/// A way that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// The missing requirement.
+    pub because: String,
+}
+
+/// The plan: what the user requested, less what this machine lacks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Ways to hash, in the order of the report: [`ORACLE`] and names of [`Way`].
+    pub toeplitz: Vec<String>,
+    /// Ways to move datagrams, in the order of the report.
     pub udp: Vec<UdpWay>,
     /// Rounds; every way is measured once in each.
     pub rounds: u32,
     /// Seconds of one measurement of datagrams.
     pub duration_s: f64,
-    /// The CPU that hashes and serves.
+    /// Bytes of payload of a datagram.
+    pub payload_bytes: usize,
+    /// Datagrams on the way at once.
+    pub outstanding: u32,
+    /// The CPU that hashes, and on which the server runs.
     pub server_cpu: u32,
-    /// The CPU of the client.
+    /// The CPU on which the client runs.
     pub client_cpu: u32,
     /// Seed of the order within each round.
     pub seed: u64,
 }
 
-impl Request {
-    /// Sorts names into ways, each once, and adds the reference of every kind that is named. All ways when none is.
-    #[must_use]
-    pub fn ways(names: &[WayName]) -> (Vec<HashWay>, Vec<UdpWay>) {
-        (
-            chosen(HashWay::all(), (HASHES, ORACLE), names, HashWay::name),
-            chosen(UdpWay::all(), (DATAGRAMS, BASIC), names, UdpWay::name),
-        )
+impl Plan {
+    /// Sorts names into ways to hash and ways to move datagrams, each once, and adds the reference of every kind that
+    /// is named. All ways if none is named.
+    ///
+    /// # Errors
+    /// If there is no way of a name.
+    pub fn ways(names: &[String]) -> Result<(Vec<String>, Vec<UdpWay>), Refusal> {
+        let hashes = [ORACLE].into_iter().chain(Way::ALL.map(Way::name));
+        let hashes: Vec<String> = hashes.map(str::to_owned).collect();
+        let udp = UdpWay::ALL.iter().map(UdpWay::to_string);
+        let known: Vec<String> = hashes.iter().cloned().chain(udp).collect();
+        let is_known = |name: &String| [HASHES, DATAGRAMS].contains(&name.as_str()) || known.contains(name);
+        if let Some(name) = names.iter().find(|name| !is_known(name)) {
+            let known = known.join(", ");
+            let reason = format!("there is no way {name:?}: give {HASHES}, {DATAGRAMS}, or any of {known}");
+            return Err(Refusal::new("--ways", reason));
+        }
+        Ok((
+            chosen(hashes, (HASHES, ORACLE), names),
+            chosen(UdpWay::ALL.to_vec(), (DATAGRAMS, BASIC), names),
+        ))
     }
+
+    /// Removes the ways that this machine does not support; returns them with reasons.
+    pub fn leave_out(&mut self) -> Vec<LeftOut> {
+        let mut left_out = Vec::new();
+        let mut has = |name: String, because: Option<String>| {
+            let has = because.is_none();
+            left_out.extend(because.map(|because| LeftOut { name, because }));
+            has
+        };
+        self.toeplitz.retain(|name| {
+            let refused = fast(name).and_then(|way| Toeplitz::with_way(&Key::VERIFICATION, way).err());
+            has(name.clone(), refused.map(|error| error.to_string()))
+        });
+        self.udp
+            .retain(|way| has(way.to_string(), choose(Some(way.engine())).reason));
+        left_out
+    }
+}
+
+/// The fast hash of that name.
+pub(super) fn fast(name: &str) -> Option<Way> {
+    Way::ALL.into_iter().find(|way| way.name() == name)
 }
 
 /// The ways of one kind that are named, with the reference.
-fn chosen<Way: Copy>(
-    mut all: Vec<Way>,
-    (kind, reference): (&str, &str),
-    names: &[WayName],
-    name: fn(Way) -> &'static str,
-) -> Vec<Way> {
-    let is_named = |name: &str| names.iter().any(|WayName(named)| named == name);
+fn chosen<W: ToString>(mut all: Vec<W>, (kind, reference): (&str, &str), names: &[String]) -> Vec<W> {
+    let is_named = |name: &str| names.iter().any(|named| named == name);
     if names.is_empty() || is_named(kind) {
         return all;
     }
-    let some = all.iter().any(|way| is_named(name(*way)));
-    all.retain(|way| some && (name(*way) == reference || is_named(name(*way))));
+    let some = all.iter().any(|way| is_named(&way.to_string()));
+    all.retain(|way| some && (way.to_string() == reference || is_named(&way.to_string())));
     all
 }
 
-/// A way to compute the Toeplitz hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HashWay {
-    /// The reference: a window of key bits slides along the input.
-    Oracle,
-    /// A fast one.
-    Fast(Way),
-}
-
-impl HashWay {
-    /// The oracle, then every fast way.
-    #[must_use]
-    pub fn all() -> Vec<Self> {
-        std::iter::once(Self::Oracle)
-            .chain(Way::ALL.into_iter().map(Self::Fast))
-            .collect()
-    }
-
-    /// [`ORACLE`], or the way: `gfni`, `clmul`, `tables`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Oracle => ORACLE,
-            Self::Fast(way) => way.name(),
-        }
-    }
-}
-
 /// A way to move datagrams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UdpWay {
     /// One `recvfrom` and one `sendto` per datagram.
     Basic,
@@ -93,24 +114,30 @@ pub enum UdpWay {
     /// Answers to one peer as one `UDP_SEGMENT` send.
     Gso,
     /// Datagrams sent and received 16 merged.
+    #[serde(rename = "gro_gso_16")]
     GroGso16,
     /// Datagrams sent and received 64 merged.
+    #[serde(rename = "gro_gso_64")]
     GroGso64,
 }
 
-impl Named for UdpWay {
-    const WHAT: &'static str = "way to move datagrams";
-    const NAMES: &'static [(Self, &'static str)] = &[
-        (Self::Basic, BASIC),
-        (Self::Batch, "batch"),
-        (Self::Uring, "uring"),
-        (Self::Gso, "gso"),
-        (Self::GroGso16, "gro_gso_16"),
-        (Self::GroGso64, "gro_gso_64"),
-    ];
+impl fmt::Display for UdpWay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
+    }
 }
 
 impl UdpWay {
+    /// All ways, the reference first.
+    pub const ALL: [Self; 6] = [
+        Self::Basic,
+        Self::Batch,
+        Self::Uring,
+        Self::Gso,
+        Self::GroGso16,
+        Self::GroGso64,
+    ];
+
     /// What it does, in words.
     #[must_use]
     pub fn describe(self) -> &'static str {
@@ -134,20 +161,16 @@ impl UdpWay {
 
     /// How the server moves datagrams.
     pub(super) fn server(self) -> EngineSettings {
-        let client = self.client();
-        EngineSettings {
-            datagram_batch: if self == Self::Basic {
-                1
-            } else {
-                client.datagram_batch
-            },
-            coalesce: client.coalesce || self == Self::Gso,
-            ..client
+        let mut settings = self.client();
+        if self == Self::Basic {
+            settings.datagram_batch = 1;
         }
+        settings.coalesce |= self == Self::Gso;
+        settings
     }
 
-    /// How the client does: in batches, and merged where the server is to receive merged datagrams. All ways that
-    /// receive single datagrams meet the same client.
+    /// How the client does: in batches, and merged if the server is to receive merged datagrams. All ways that receive
+    /// single datagrams have the same client.
     pub(super) fn client(self) -> EngineSettings {
         let merged = matches!(self, Self::GroGso16 | Self::GroGso64);
         EngineSettings {
@@ -171,64 +194,3 @@ const HASHES: &str = "toeplitz";
 
 /// Every way to move datagrams, as a user names them.
 const DATAGRAMS: &str = "udp";
-
-/// A way, or all ways of a kind, as a user names them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WayName(String);
-
-/// An unknown name.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no way {name:?}: give {HASHES}, {DATAGRAMS}, or any of {}", known().join(", "))]
-pub struct UnknownWay {
-    name: String,
-}
-
-impl FromStr for WayName {
-    type Err = UnknownWay;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWay> {
-        let name = text.to_owned();
-        match [HASHES, DATAGRAMS].contains(&text) || known().contains(&text) {
-            true => Ok(Self(name)),
-            false => Err(UnknownWay { name }),
-        }
-    }
-}
-
-fn known() -> Vec<&'static str> {
-    let hashes = HashWay::all().into_iter().map(HashWay::name);
-    hashes
-        .chain(UdpWay::all().into_iter().map(UdpWay::name))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ways(names: &[&str]) -> String {
-        let names: Vec<WayName> = names.iter().map(|name| name.parse().unwrap()).collect();
-        let (hashes, udp) = Request::ways(&names);
-        let hashes: Vec<&str> = hashes.into_iter().map(HashWay::name).collect();
-        let udp: Vec<&str> = udp.into_iter().map(UdpWay::name).collect();
-        format!("{} | {}", hashes.join(" "), udp.join(" "))
-    }
-
-    #[test]
-    fn every_kind_that_is_named_comes_with_its_reference() {
-        assert_eq!(ways(&["tables"]), "oracle tables | ");
-        assert_eq!(ways(&["uring"]), " | basic uring");
-        assert_eq!(ways(&["gso", "gso", "clmul"]), "oracle clmul | basic gso");
-        assert_eq!(ways(&["udp"]), " | basic batch uring gso gro_gso_16 gro_gso_64");
-        assert_eq!(
-            ways(&[]),
-            "oracle gfni clmul tables | basic batch uring gso gro_gso_16 gro_gso_64"
-        );
-    }
-
-    #[test]
-    fn an_unknown_way_is_answered_with_those_there_are() {
-        let error = "avx".parse::<WayName>().unwrap_err().to_string();
-        assert!(error.contains("avx") && error.contains("gro_gso_64"), "{error}");
-    }
-}

@@ -4,12 +4,10 @@
 
 mod document;
 mod frames;
-mod guest;
 mod page;
 mod plan;
 mod probe;
 mod run;
-mod signal;
 mod traffic;
 
 pub use document::{

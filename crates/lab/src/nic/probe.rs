@@ -5,7 +5,7 @@
 
 use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
-use super::signal::{self, Signal};
+use super::traffic::{self, Signal};
 use corelane_host::bed::switch_on;
 use corelane_host::ethtool::{Field, FlowType, change};
 use corelane_host::explain::{Ends, Flow, explain};
@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
     let device = plan.device.as_str();
     switch_on(device).map_err(words)?;
-    let mut signals = signal::open(device).map_err(words)?;
+    let mut signals = traffic::open(device).map_err(words)?;
     let mut receiver = HeadReceiver::new(device).map_err(words)?;
     let started = Instant::now();
     let mut probed = None;

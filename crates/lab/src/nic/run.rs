@@ -1,20 +1,22 @@
 //! The experiment, for the runner: a bed, a guest in it for each model, and the traffic.
 
 use super::document::{ModelReport, NicProbed, NicReport, SCHEMA, Verdict};
-use super::guest::{MODELS, Model, TAP};
+use super::frames::GUEST;
 use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::error::LabError;
 use crate::experiment::{Experiment, Trying};
+use anyhow::anyhow;
 use corelane_guest::{GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
 use serde_json::Value;
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The experiment: each model of device is a step, tried once.
 pub struct NicProof {
@@ -30,13 +32,12 @@ pub struct NicProof {
 
 impl Experiment for NicProof {
     type Document = NicReport;
-    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, LabError> {
+    fn plan(&self) -> anyhow::Result<Value> {
         Ok(as_json(&self.plan))
     }
 
-    fn begin(&mut self) -> Result<NicReport, LabError> {
+    fn begin(&mut self) -> anyhow::Result<NicReport> {
         GuestParts::find(&self.kernel_directories)?;
         Ok(NicReport {
             head: Head::new(SCHEMA, &self.facts, None),
@@ -53,7 +54,7 @@ impl Experiment for NicProof {
         MODELS[step].name.to_owned()
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> Result<TrialStatus, LabError> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<TrialStatus> {
         let model = MODELS[trying.turn.step];
         let parts = GuestParts::find(&self.kernel_directories)?;
         report
@@ -81,7 +82,7 @@ fn probe_model(
     guest: &GuestPlan,
     parts: &GuestParts,
     plan: &NicPlan,
-) -> Result<ModelReport, LabError> {
+) -> anyhow::Result<ModelReport> {
     // Any addresses do: nothing of the bed is used but that its namespaces are its own and silent.
     let mut bed_plan = BedPlan::new(
         [198, 51, 100, 1].into(),
@@ -98,7 +99,7 @@ fn probe_model(
             booted
         };
         let started = bed.server.spawn(run);
-        started.map_err(|error| LabError::Failed(format!("{}: {error}", parts.qemu.display())))?
+        started.map_err(|error| anyhow!("{}: {error}", parts.qemu.display()))?
     };
     let sent = {
         let plan = plan.clone();
@@ -108,12 +109,7 @@ fn probe_model(
     let booted = booting.join().unwrap_or_else(|panic| resume_unwind(panic));
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
     let booted = booted?;
-    let failed = |reason: String| {
-        LabError::Failed(format!(
-            "the guest's probe failed: {reason}\n{}",
-            booted.output.trim()
-        ))
-    };
+    let failed = |reason: String| anyhow!("the guest's probe failed: {reason}\n{}", booted.output.trim());
     let report = child::last_report(&booted.output).map_err(failed)?;
     let probed = serde_json::from_value(report).map_err(|error| failed(error.to_string()));
     let mut probed: NicProbed = probed?;
@@ -126,4 +122,92 @@ fn probe_model(
         took_seconds: Some(booted.took.as_secs_f64()),
         ..ModelReport::default()
     })
+}
+
+/// The tap that the emulator makes.
+pub(super) const TAP: &str = "guest0";
+
+/// Queues of the device, and CPUs of the guest: each queue's interrupt on a CPU of its own.
+const QUEUES: u32 = 4;
+
+/// When a guest must have ended, boot included: under a minute alone, more when others use all CPUs.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// A model of device that really does RSS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Model {
+    /// Its name in the report.
+    pub(super) name: &'static str,
+    /// Its name in the emulator, and its options besides its link address, each after a comma.
+    device: &'static str,
+    options: &'static str,
+    /// The modules of its driver.
+    modules: &'static [&'static str],
+    /// The first emulator that has it.
+    since: &'static str,
+}
+
+/// All of them.
+pub(super) const MODELS: [Model; 2] = [
+    Model {
+        name: "virtio-net",
+        device: "virtio-net-pci",
+        options: ",mq=on,rss=on,hash=on,vectors=10",
+        modules: &["virtio_pci", "virtio_net"],
+        since: "5.2",
+    },
+    Model {
+        name: "igb",
+        device: "igb",
+        options: "",
+        modules: &["igb"],
+        since: "8.0",
+    },
+];
+
+impl Model {
+    /// The guest that probes the device by `plan`, or why there can be none of this model.
+    pub(super) fn guest(
+        &self,
+        parts: &GuestParts,
+        program: &Path,
+        plan: &NicPlan,
+    ) -> anyhow::Result<Result<GuestPlan, String>> {
+        let known = Command::new(&parts.qemu).args(["-device", "help"]).output();
+        let known = known.map_err(|error| anyhow!("{}: {error}", parts.qemu.display()))?;
+        let name = format!("\"{}\"", self.device);
+        if !String::from_utf8_lossy(&known.stdout).contains(&name) {
+            let (device, since) = (self.device, self.since);
+            let lacks = format!("this QEMU has no device {device}");
+            return Ok(Err(format!("{lacks}: {since} is the first with it")));
+        }
+        let modules = match parts.modules(self.modules) {
+            Ok(modules) => modules,
+            Err(error) if self.name == MODELS[0].name => return Err(error.into()),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let address: Vec<String> = GUEST.iter().map(|byte| format!("{byte:02x}")).collect();
+        let order = child::order(child::PROBE, plan);
+        let order = order.map_err(|error| anyhow!("the plan cannot be written: {error}"))?;
+        let program_name = program.file_name().unwrap_or_default().to_string_lossy();
+        let child = child::CHILD_ARGUMENT;
+        Ok(Ok(GuestPlan {
+            cpus: QUEUES,
+            modules,
+            programs: vec![program.to_owned()],
+            devices: vec![
+                "-netdev".to_owned(),
+                format!("tap,id=n0,ifname={TAP},queues={QUEUES},script=no,downscript=no,vhost=off"),
+                "-device".to_owned(),
+                format!(
+                    "{},netdev=n0,mac={}{}",
+                    self.device,
+                    address.join(":"),
+                    self.options
+                ),
+            ],
+            limit: LIMIT,
+            ..GuestPlan::new(format!("{program_name} {child} <<'ORDER'\n{order}\nORDER\n"))
+        }))
+    }
 }

@@ -1,13 +1,13 @@
 //! The host's side of the traffic: sends each round's frames into the guest's tap, a batch at a time, and waits for the
 //! guest to say that it has seen them.
 
-use super::frames;
+use super::frames::{self, GUEST, HOST};
 use super::plan::NicPlan;
-use super::signal::{self, Signal};
-use crate::error::LabError;
+use anyhow::anyhow;
 use corelane_host::bed::switch_on;
-use corelane_link::Link;
-use corelane_link::packet_socket::PacketLink;
+use corelane_link::packet_socket::{self, Fanout, PacketLink, PacketOptions};
+use corelane_link::{FrameLayout, Link, LinkError};
+use corelane_worker::received::LEAST_FRAME_BYTES;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// round that counts.
 ///
 /// `over` returns whether the guest has ended.
-pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, LabError> {
-    let mut link = open(tap, over)?;
+pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> anyhow::Result<Vec<u64>> {
+    let mut link = open_tap(tap, over)?;
     let mut sent = Vec::new();
     let stages = plan.stages();
     for (number, stage) in stages.iter().enumerate() {
@@ -58,19 +58,15 @@ pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result
     Ok(sent)
 }
 
-fn silent() -> LabError {
-    LabError::Failed("the guest ended before all frames were sent".to_owned())
-}
-
 /// Opens the tap once the emulator has made it.
-fn open(tap: &str, over: &dyn Fn() -> bool) -> Result<PacketLink, LabError> {
+fn open_tap(tap: &str, over: &dyn Fn() -> bool) -> anyhow::Result<PacketLink> {
     while let Err(error) = switch_on(tap) {
         if over() {
             return Err(error.into());
         }
         thread::sleep(LOOK * 5);
     }
-    Ok(signal::open(tap)?)
+    Ok(open(tap)?)
 }
 
 /// Waits for a signal of the guest; asks for a round again and again where one is named. Without a limit it waits until
@@ -81,7 +77,7 @@ fn await_signal(
     limit: Option<Duration>,
     wanted: &dyn Fn(&Signal) -> bool,
     over: &dyn Fn() -> bool,
-) -> Result<(), LabError> {
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut asked = None;
     loop {
@@ -94,7 +90,7 @@ fn await_signal(
             return Ok(());
         }
         if over() {
-            return Err(silent());
+            return Err(anyhow!("the guest ended before all frames were sent"));
         }
         let due = asked.is_none_or(|at: Instant| at.elapsed() > LOOK * 25);
         if let Some(round) = ask.filter(|_| due) {
@@ -105,9 +101,78 @@ fn await_signal(
     }
 }
 
-fn send_signal(link: &mut PacketLink, round: u32) -> Result<(), LabError> {
+fn send_signal(link: &mut PacketLink, round: u32) -> anyhow::Result<()> {
     let signal = Signal { round, seen: 0 };
     link.send([&signal.frame(true)[..]].into_iter())?;
     link.check()?;
     Ok(())
+}
+
+/// Local Experimental Ethertype 1 (IEEE 802-2014, section 9.2.3).
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+/// Begins what is ours.
+const MAGIC: &[u8; 8] = b"corelane";
+
+/// What one side signals to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signal {
+    /// From the guest: the round that its device is set for. From the host: the round to set it for; one past the last
+    /// ends.
+    pub(super) round: u32,
+    /// From the guest: frames seen in this round.
+    pub(super) seen: u32,
+}
+
+/// Opens the socket by which a side sends frames and signals, and hears signals.
+pub(super) fn open(device: &str) -> Result<PacketLink, LinkError> {
+    let one = PacketOptions {
+        queues: 1,
+        fanout: Fanout::default(),
+        layout: FrameLayout::default(),
+        promiscuous: false,
+    };
+    Ok(packet_socket::open(device, &one)?.swap_remove(0))
+}
+
+impl Signal {
+    /// The frame to the guest, or from it.
+    pub(super) fn frame(self, to_guest: bool) -> Vec<u8> {
+        let ends = if to_guest { [GUEST, HOST] } else { [HOST, GUEST] };
+        let mut frame = ends.concat();
+        frame.extend(ETHERTYPE);
+        frame.extend(MAGIC);
+        frame.extend(self.round.to_be_bytes());
+        frame.extend(self.seen.to_be_bytes());
+        // As long as all others, so that the receiver does not count it as too short.
+        frame.resize(LEAST_FRAME_BYTES + 16, 0);
+        frame
+    }
+
+    /// Reads a frame; `None` if it is none of these.
+    pub(super) fn read(frame: &[u8]) -> Option<Self> {
+        if frame.get(12..14)? != ETHERTYPE || frame.get(14..22)? != MAGIC {
+            return None;
+        }
+        let number = |at: usize| Some(u32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?));
+        Some(Self {
+            round: number(22)?,
+            seen: number(26)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_reads_back_and_nothing_else_does() {
+        let signal = Signal { round: 3, seen: 77 };
+        for to_guest in [true, false] {
+            assert_eq!(Signal::read(&signal.frame(to_guest)), Some(signal));
+        }
+        assert_eq!(Signal::read(&[0; 64]), None);
+        assert_eq!(Signal::read(&signal.frame(true)[..28]), None);
+    }
 }

@@ -2,11 +2,11 @@
 
 use super::Request;
 use crate::document::{Head, document};
-use crate::named::Named;
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Name and version of the document.
 pub const SCHEMA: &str = "corelane/rebalance/1";
@@ -43,14 +43,10 @@ pub enum PhaseName {
     After,
 }
 
-impl Named for PhaseName {
-    const WHAT: &'static str = "phase";
-    const NAMES: &'static [(Self, &'static str)] = &[
-        (Self::Static, "static"),
-        (Self::Before, "before"),
-        (Self::During, "during"),
-        (Self::After, "after"),
-    ];
+impl fmt::Display for PhaseName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
+    }
 }
 
 /// The measurements of one phase. Counts are datagrams unless stated otherwise.

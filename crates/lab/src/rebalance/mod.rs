@@ -7,15 +7,14 @@
 //! both can carry, so any loss is caused by the table changes.
 
 mod document;
-mod flows;
 mod page;
 mod phase;
 
 pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
-pub use flows::PAYLOAD_BYTES;
+pub use phase::PAYLOAD_BYTES;
 
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::error::{LabError, Refusal};
+use crate::error::Refusal;
 use crate::experiment::{Experiment, Trying};
 use corelane_host::bed::Bed;
 use corelane_rss::Steering;
@@ -73,7 +72,7 @@ impl Rebalance {
         round: u32,
         interrupt: &AtomicBool,
         rebalancing: &mut Rebalancing,
-    ) -> Result<(), LabError> {
+    ) -> anyhow::Result<()> {
         let request = &self.request;
         let table = &request.steering.table;
         let mut bench = Bench::start(self, round)?;
@@ -109,9 +108,8 @@ const STEPS: usize = 2;
 
 impl Experiment for Rebalance {
     type Document = Rebalancing;
-    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, LabError> {
+    fn plan(&self) -> anyhow::Result<Value> {
         match self.request.steering.table.buckets() {
             0 | 1 => Err(Refusal::new(
                 "--buckets",
@@ -122,7 +120,7 @@ impl Experiment for Rebalance {
         }
     }
 
-    fn begin(&mut self) -> Result<Rebalancing, LabError> {
+    fn begin(&mut self) -> anyhow::Result<Rebalancing> {
         self.plan()?;
         Ok(Rebalancing {
             head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
@@ -145,7 +143,7 @@ impl Experiment for Rebalance {
         &mut self,
         trying: &mut Trying<'_>,
         rebalancing: &mut Rebalancing,
-    ) -> Result<TrialStatus, LabError> {
+    ) -> anyhow::Result<TrialStatus> {
         let round = trying.turn.round as u32;
         if trying.turn.step == CONTROL {
             let control = Bench::start(self, round)?.phase(PhaseName::Static, None, trying.interrupt)?;

@@ -2,7 +2,6 @@
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
-use crate::named::Named;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
@@ -57,7 +56,7 @@ impl Rendered for Rebalancing {
         let readings = [
             count("round", "round", |phase: &Phase| u64::from(phase.round) + 1),
             Reading::new(Column::left("phase").key("name"), |phase: &Phase| {
-                phase.name.name()
+                phase.name.to_string()
             }),
             count("sent", "sent", |phase: &Phase| phase.sent),
             count("returned", "returned", |phase: &Phase| phase.returned).wide(),

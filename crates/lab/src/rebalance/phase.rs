@@ -1,13 +1,15 @@
 //! One phase. In: a running server and a load. Out: the counts of each bucket, the losses and the table changes.
 
 use super::document::{Phase, PhaseName};
-use super::{Rebalance, flows};
+use super::{Rebalance, Request};
 use crate::child::{LoadProcess, ServerProcess};
-use crate::error::LabError;
-use corelane_load::udp::UdpLoad;
+use crate::error::Refusal;
+use corelane_load::pace::Pace;
+use corelane_load::sources::{Lease, PlannedWorker, Ports};
+use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan, Until};
 use corelane_measure::statistics::ratio;
-use corelane_rss::IndirectionTable;
-use corelane_serve::udp::{BucketServed, UdpPlan, UdpServed, UdpServer};
+use corelane_rss::{IndirectionTable, Steering, plan};
+use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,12 +40,12 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> Result<Bench<'a>, LabError> {
+    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> anyhow::Result<Bench<'a>> {
         let side = &experiment.bed.server;
-        let plan = UdpPlan {
+        let plan = UdpServePlan {
             flows: true,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
-            ..UdpPlan::new(
+            ..UdpServePlan::new(
                 SocketAddr::new(side.address(), 0),
                 experiment.request.steering.clone(),
             )
@@ -60,9 +62,9 @@ impl<'a> Bench<'a> {
         name: PhaseName,
         changes: Option<Changes>,
         interrupt: &AtomicBool,
-    ) -> Result<Phase, LabError> {
+    ) -> anyhow::Result<Phase> {
         let experiment = self.experiment;
-        let load = flows::load(&experiment.request, self.server.ready().address, self.round)?;
+        let load = load(&experiment.request, self.server.ready().address, self.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
@@ -75,7 +77,7 @@ impl<'a> Bench<'a> {
             });
             let moved = self.attend(&sent, changes.as_ref());
             let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
-            Ok::<_, LabError>((loaded?, moved?))
+            anyhow::Ok((loaded?, moved?))
         })?;
         let seconds = started.elapsed().as_secs_f64();
         let after = self.settled(&before, loaded.total.returned)?;
@@ -108,7 +110,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Changes the table on schedule until the last datagram is sent; returns the number of entries moved.
-    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> Result<u64, LabError> {
+    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> anyhow::Result<u64> {
         let Some(Changes { tables, a_minute }) = changes else {
             return Ok(0);
         };
@@ -128,7 +130,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the server's counts once they cover all answers: workers publish their counts periodically.
-    fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, LabError> {
+    fn settled(&mut self, before: &UdpServed, answered: u64) -> anyhow::Result<UdpServed> {
         let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
         let waited = Instant::now();
         loop {
@@ -139,4 +141,69 @@ impl<'a> Bench<'a> {
             thread::sleep(LOOK);
         }
     }
+}
+
+/// Source ports below the kernel's ephemeral range (`net.ipv4.ip_local_port_range` begins at 32,768).
+const PORTS: std::ops::RangeInclusive<u16> = 10_000..=32_767;
+
+/// Payload bytes: the smallest that holds a probe, because only the path of datagrams is measured.
+pub const PAYLOAD_BYTES: u32 = 64;
+
+/// Datagrams per batch.
+const BATCH: usize = 64;
+
+/// An answer that takes longer counts as lost. A busy machine may delay a thread by some time slices, which is not a
+/// loss.
+const LOSS_TIMEOUT_S: f64 = 2.0;
+
+/// The generator's plan for round `round`.
+pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> anyhow::Result<UdpPlan> {
+    let entries = request.steering.table.size();
+    // One bucket per entry: the planner then returns one port per entry.
+    let by_entry = Steering {
+        table: IndirectionTable::round_robin(entries, entries)?,
+        cpus: vec![0; entries],
+        ..request.steering.clone()
+    };
+    let planned = plan::ports(&by_entry, request.client.into(), server, PORTS, Some(1))?;
+    if let Some(entry) = planned.unreached.first() {
+        let (client, entry) = (request.client, entry.index());
+        let reason = format!(
+            "no source port of {client} lands on entry {entry}: the key does not reach the whole table (corelane key \
+             audit)"
+        );
+        return Err(Refusal::new("--key", reason).into());
+    }
+    let mut weights: Vec<f64> = (1..=entries)
+        .map(|rank| (rank as f64).powf(-request.exponent))
+        .collect();
+    fastrand::Rng::with_seed(request.seed.wrapping_add(u64::from(round))).shuffle(&mut weights);
+    let sum: f64 = weights.iter().sum();
+    let worker = PlannedWorker {
+        cpu: request.client_cpu,
+        bucket: None,
+        own_descriptors: false,
+        leases: vec![Lease {
+            address: request.client.into(),
+            ports: Ports::Listed(planned.buckets.concat()),
+            connections: entries,
+        }],
+        weights: weights.iter().map(|weight| weight / sum).collect(),
+    };
+    let probes = Probes::new(PAYLOAD_BYTES as usize).expect("64 bytes hold a probe");
+    Ok(UdpPlan {
+        pace: Pace::Rate {
+            per_second: request.rate,
+        },
+        until: Until {
+            duration_s: Some(request.duration_s),
+            datagrams: None,
+        },
+        loss_timeout_s: LOSS_TIMEOUT_S,
+        batch: BATCH,
+        skew: Skew::Zipf {
+            exponent: request.exponent,
+        },
+        ..UdpPlan::new(server, probes, vec![worker])
+    })
 }

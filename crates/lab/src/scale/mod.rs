@@ -3,10 +3,10 @@
 //! In: a [`ScalePlan`]. Out: a `corelane/scale/1` report. The server's configuration is fixed while 1, 2, … N of its buckets are loaded. Steps are repeated and interleaved. Controls: the models that exact steering replaces, and every client on the wrong CPU.
 
 mod account;
-mod collect;
 pub mod document;
 pub mod metrics;
 mod observe;
+pub mod observed;
 mod page;
 mod places;
 mod plan;

@@ -4,10 +4,10 @@
 //! [`Observed`] for the document. An unavailable
 //! observation is omitted with its reason, which names the missing permission; it never fails a trial.
 
+use super::Placement;
 use super::document::{Shape, Step};
+use super::observed::{LockComparison, Observed};
 use super::plan::ScalePlan;
-use crate::documents::observed::{LockComparison, Observed};
-use crate::scale::Placement;
 use crate::steps::Shape as _;
 use corelane_observe::ObserveError;
 use corelane_observe::locks::{LockSite, LockWatch, compare};

@@ -10,8 +10,7 @@
 //! there beyond those counted one by one. With several such causes their shares are unknown: each is reported in
 //! frames, and the rest stays unexplained, with the reason under `unknown`.
 
-use super::account::Evidence;
-use super::collect::SideReading;
+use super::account::{Evidence, SideReading};
 use super::document::Trial;
 use super::plan::ScalePlan;
 use corelane_host::counters::UdpCounters;
@@ -279,9 +278,9 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Tried;
     use crate::scale::document::unexplained;
     use crate::steps::Trial as _;
-    use crate::tried::Tried;
 
     fn trial() -> Trial {
         Trial {

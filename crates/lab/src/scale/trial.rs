@@ -1,16 +1,15 @@
 //! One trial of one step: a server and its clients as fresh processes in the bed, a warm-up that is not counted, and
 //! readings before and after; between them, what was asked to be observed.
 
-use super::account::{self, Evidence};
-use super::collect::{self, SideReading, Sides, Spent};
+use super::account::{self, Evidence, SideReading, Sides, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
 use super::observe::{self, Observation};
+use super::observed::Observed;
 use super::plan::ScalePlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::documents::observed::Observed;
-use crate::error::{LabError, Refusal};
+use crate::error::Refusal;
 use crate::experiment::Trying;
 use crate::trials::{Outline, Trials};
 use corelane_host::HostError;
@@ -59,7 +58,7 @@ impl Trials for Scale {
         }
     }
 
-    fn check(&self, shape: &Shape) -> Result<(), LabError> {
+    fn check(&self, shape: &Shape) -> anyhow::Result<()> {
         match self.plan.load(shape, self.descriptor_limit) {
             Err(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
                 Err(Refusal::new("--buckets", error).into())
@@ -68,7 +67,7 @@ impl Trials for Scale {
         }
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> Result<Trial, LabError> {
+    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> anyhow::Result<Trial> {
         let (trial, seen) = run(self, trying)?;
         if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
             report.steps[trying.turn.step].found.observed = Some(seen);
@@ -83,7 +82,7 @@ impl Trials for Scale {
 }
 
 /// Runs one trial.
-fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Observed>), LabError> {
+fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
     let (turn, interrupt) = (trying.turn, trying.interrupt);
     let step = &plan.steps[turn.step];
@@ -110,7 +109,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Obs
     })?;
     // CPU time spent on lost answers and on settling is excluded from the trial.
     let spent = spent?;
-    let clock = collect::clock(plan.request.steering.cpus[0]);
+    let clock = account::clock(plan.request.steering.cpus[0]);
     let seen = observation.finish(turn.round);
     let served = settle(bed, &mut server)?;
     let evidence = Evidence {
@@ -133,7 +132,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Obs
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.
-fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, LabError> {
+fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> anyhow::Result<UdpServed> {
     let started = Instant::now();
     let mut changed = started;
     let mut served = server.served()?;

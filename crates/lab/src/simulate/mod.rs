@@ -6,9 +6,7 @@
 //!
 //! It simulates the path of flows: tuples are drawn, hashed as in a network interface, and looked up. Costs are assumed equal: a bucket's throughput is limited by its CPU, and every datagram costs the same. The flows of [`flows`] can be sent for real, and then reach the very buckets that the document names.
 
-mod document;
-mod draw;
-pub mod metrics;
+pub mod document;
 mod page;
 mod round;
 mod run;
@@ -16,7 +14,7 @@ mod sizes;
 mod verdict;
 
 pub use document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
-pub use draw::{Flow, flows};
+pub use round::{Flow, flows};
 pub use run::Simulation;
 pub use sizes::Sizes;
 

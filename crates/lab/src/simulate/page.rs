@@ -1,7 +1,6 @@
 //! A simulation for people: what was drawn, one table for each table size, and the conclusions.
 
-use super::document::{SimulateReport, Step, Trial};
-use super::metrics::METRICS;
+use super::document::{METRICS, SimulateReport, Step, Trial};
 use crate::columns::count;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;

@@ -40,13 +40,12 @@ impl Simulation {
 
 impl Experiment for Simulation {
     type Document = SimulateReport;
-    type Error = Refusal;
 
-    fn plan(&self) -> Result<Value, Refusal> {
+    fn plan(&self) -> anyhow::Result<Value> {
         Ok(as_json(&planned(&self.request)?.1))
     }
 
-    fn begin(&mut self) -> Result<SimulateReport, Refusal> {
+    fn begin(&mut self) -> anyhow::Result<SimulateReport> {
         let (tables, plan) = planned(&self.request)?;
         self.outcomes = tables.iter().map(|_| Vec::new()).collect();
         self.tables = tables;
@@ -73,11 +72,7 @@ impl Experiment for Simulation {
         format!("{} entries, {} buckets", table.size(), table.buckets())
     }
 
-    fn trial(
-        &mut self,
-        trying: &mut Trying<'_>,
-        report: &mut SimulateReport,
-    ) -> Result<TrialStatus, Refusal> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut SimulateReport) -> anyhow::Result<TrialStatus> {
         let (step, number) = (trying.turn.step, trying.turn.round as u32);
         let round = match self.round.take().filter(|round| round.number == number) {
             Some(round) => round,

@@ -1,8 +1,7 @@
 //! The conclusions: how many buckets a table keeps busy, as it is and rebalanced, and what no table can spread. A pure
 //! function of the steps, so that it can be read and tested.
 
-use super::document::{Step, Trial};
-use super::metrics::{LARGEST_FLOW, REBALANCED_SHARE, THROUGHPUT_SHARE};
+use super::document::{LARGEST_FLOW, REBALANCED_SHARE, Step, THROUGHPUT_SHARE, Trial};
 use corelane_measure::metric::Metric;
 
 /// Buckets keep each other busy when this share of what they could carry together is carried.

@@ -1,9 +1,9 @@
 //! Computes a trial from readings before and after.
 
-use super::client::ClientCounts;
 use super::document::{BucketBytes, Memory, Protocol, Segments, Server, Shape, Trial};
+use super::ends::{ClientCounts, ServerCounts};
+use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
-use super::server::{ServerCounts, ServerProcesses};
 use crate::document::{CpuShare, TrialStatus};
 use crate::experiment::Turn;
 use crate::limit::BUSY_IDLE_SHARE;

@@ -4,29 +4,16 @@
 //! namespaces, a fresh server, and fresh clients, so no connection of an earlier trial is left. Steps are repeated and interleaved. Controls: the kernel's own hash, and every client on the wrong CPU. Any other server can be measured instead of ours.
 
 mod account;
-mod client;
 pub mod document;
+mod ends;
 mod memory;
 pub mod metrics;
 mod page;
 mod peers;
 mod plan;
-mod server;
 mod trial;
 mod verdict;
 
 pub use document::{Protocol, Server, StreamsReport, Traffic};
 pub use plan::{StreamsPlan, StreamsRequest, SubjectRequest};
 pub use trial::Streams;
-
-use serde_json::Value;
-
-/// The document less some of its fields.
-fn without(mut document: Value, fields: &[&str]) -> Value {
-    if let Some(document) = document.as_object_mut() {
-        for field in fields {
-            document.remove(*field);
-        }
-    }
-    document
-}

@@ -1,19 +1,16 @@
 //! Derives the server (ours or a subject) and the clients of a step.
 
-use super::client::{ClientPlan, of_http, of_tcp, planned};
 use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
-use crate::error::LabError;
 use crate::placing::sorted;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
-    GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange,
-    Timeouts, Until,
+    GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -45,6 +42,18 @@ const STALL_S: f64 = 1.0;
 /// Connections polled per second: each poll is a system call of the server (`TCP_INFO`).
 const LOOKS_A_SECOND: f64 = 20_000.0;
 
+impl Traffic {
+    /// What client and server of a byte stream do; `None` for requests.
+    pub(super) fn of_bytes(self) -> Option<(Direction, TcpMode)> {
+        match self {
+            Self::Requests => None,
+            Self::Sink => Some((Direction::Write, TcpMode::Sink)),
+            Self::Source => Some((Direction::Read, TcpMode::Source)),
+            Self::Echo => Some((Direction::Both, TcpMode::Echo)),
+        }
+    }
+}
+
 impl StreamsPlan {
     /// The subject of a step.
     #[must_use]
@@ -55,21 +64,6 @@ impl StreamsPlan {
             cpus: sorted(self.server_cpus(shape)),
             ready_within_ms: SUBJECT_READY_MS,
         })
-    }
-
-    /// The clients of a step.
-    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, LabError> {
-        let direction = match shape.traffic {
-            Traffic::Requests => return Ok(planned::<HttpLoad>(self.http_load(shape)?, of_http)),
-            Traffic::Sink => Direction::Write,
-            Traffic::Source => Direction::Read,
-            Traffic::Echo => Direction::Both,
-        };
-        let steering = (shape.server == Server::Exact).then(|| self.request.steering.clone());
-        let plan = self.tcp_load(shape, direction)?;
-        Ok(planned::<TcpLoad>(plan, move |loaded| {
-            of_tcp(loaded, steering.as_ref())
-        }))
     }
 
     /// Whether the connections of a step are more than one descriptor table holds.

@@ -2,19 +2,24 @@
 //! middle, and when the last request has been made.
 
 use super::account::{self, Evidence, Readings};
+use super::document::Server as Kind;
 use super::document::{ByteStreams, FEWEST_TO_SHARE, Shape, StreamsReport, Trial};
-use super::memory::{self, KernelMemory};
+use super::ends::{ClientCounts, ServerCounts, of_http, of_tcp, served_by_subject, served_http, served_tcp};
+use super::memory::{self, KernelMemory, ServerProcesses};
 use super::plan::StreamsPlan;
-use super::server::{ServerCounts, ServerOfTrial};
 use super::verdict;
-use crate::child::ChildError;
+use crate::child::{LoadProcess, ServerProcess, Subject};
 use crate::document::{self, Head, RunFacts, TrialStatus, as_json};
-use crate::error::LabError;
 use crate::experiment::Trying;
 use crate::trials::{Outline, Trials};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
-use corelane_load::Moment;
+use corelane_load::http::HttpLoad;
+use corelane_load::tcp::TcpLoad;
+use corelane_load::{Generator, Moment};
+use corelane_serve::Server;
+use corelane_serve::http::HttpServer;
+use corelane_serve::tcp::TcpServer;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -62,11 +67,15 @@ impl Trials for Streams {
         }
     }
 
-    fn check(&self, shape: &Shape) -> Result<(), LabError> {
-        self.plan.clients(shape).map(drop)
+    fn check(&self, shape: &Shape) -> anyhow::Result<()> {
+        match shape.traffic.of_bytes() {
+            None => drop(self.plan.http_load(shape)?),
+            Some((direction, _)) => drop(self.plan.tcp_load(shape, direction)?),
+        }
+        Ok(())
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>, _report: &mut StreamsReport) -> Result<Trial, LabError> {
+    fn measure(&mut self, trying: &mut Trying<'_>, _report: &mut StreamsReport) -> anyhow::Result<Trial> {
         run(self, trying)
     }
 
@@ -78,27 +87,64 @@ impl Trials for Streams {
     }
 }
 
-/// Runs one trial.
-fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, LabError> {
+/// Runs one trial with the server and the clients of its step.
+fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<Trial> {
     let plan = &experiment.plan;
     let shape = &plan.steps[trying.turn.step];
-    let load = plan.clients(shape)?;
+    let subject = plan
+        .subject(shape)
+        .map(|subject| (subject, served_by_subject as fn(&_) -> _));
+    let Some((direction, mode)) = shape.traffic.of_bytes() else {
+        let clients = (plan.http_load(shape)?, of_http);
+        return match subject {
+            Some(subject) => measure::<Subject, HttpLoad>(experiment, trying, subject, clients),
+            None => {
+                let server = (plan.http_server(shape), served_http as fn(&_) -> _);
+                measure::<HttpServer, HttpLoad>(experiment, trying, server, clients)
+            }
+        };
+    };
+    let steering = (shape.server == Kind::Exact).then_some(&plan.request.steering);
+    let clients = (plan.tcp_load(shape, direction)?, |loaded: &_| {
+        of_tcp(loaded, steering)
+    });
+    match subject {
+        Some(subject) => measure::<Subject, TcpLoad>(experiment, trying, subject, clients),
+        None => {
+            let server = (plan.tcp_server(shape, mode), served_tcp as fn(&_) -> _);
+            measure::<TcpServer, TcpLoad>(experiment, trying, server, clients)
+        }
+    }
+}
+
+/// Runs one trial: plans of server and clients, and what their reports count.
+fn measure<S: Server, G: Generator>(
+    experiment: &Streams,
+    trying: &mut Trying<'_>,
+    (serve, served): (S::Plan, fn(&S::Served) -> ServerCounts),
+    (load, loaded): (G::Plan, impl FnOnce(&G::Loaded) -> ClientCounts),
+) -> anyhow::Result<Trial> {
+    let (plan, program) = (&experiment.plan, &experiment.program);
+    let shape = &plan.steps[trying.turn.step];
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
-    let mut server = ServerOfTrial::start(plan, shape, &experiment.program, &bed.server)?;
-    let processes = server.processes;
+    let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
+    let processes = ServerProcesses {
+        first: server.pid(),
+        keeps: S::STARTS_PROCESSES,
+    };
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes)?;
-    let generator = load(&experiment.program, &bed.client)?;
-    let pid = generator.pid;
+    let generator = LoadProcess::<G>::start(program, &bed.client)?;
+    let pid = generator.pid();
     let (mut opened, mut sent) = (None, None);
     let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
-    let (loaded, memory) = thread::scope(|scope| {
+    let (report, memory) = thread::scope(|scope| {
         let (ended, has_ended) = mpsc::channel::<()>();
         let mut has_ended = Some(has_ended);
         let mut reading = None;
         let (bed, kernel_before) = (&bed, &kernel_before);
-        let loaded = (generator.run)(trying.interrupt, &mut |moment| match moment {
+        let report = generator.run(&load, trying.interrupt, |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(bed, processes));
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
@@ -116,15 +162,14 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, LabError>
         drop(ended);
         let joined = reading.map(|reading: thread::ScopedJoinHandle<'_, _>| reading.join());
         let memory = joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        (loaded, memory.flatten())
+        (report, memory.flatten())
     });
-    let loaded = loaded?;
     let evidence = Evidence {
         begun,
         opened: reading(opened)?,
         sent: reading(sent)?,
-        served: settle(&mut server)?,
-        loaded,
+        served: settle(&mut server, served)?,
+        loaded: loaded(&report?),
         memory,
     };
     trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
@@ -136,18 +181,24 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, LabError>
 }
 
 /// Waits until the server's counts are stable, and returns them.
-fn settle(server: &mut ServerOfTrial) -> Result<ServerCounts, ChildError> {
+fn settle<S: Server>(
+    server: &mut ServerProcess<S>,
+    counts: fn(&S::Served) -> ServerCounts,
+) -> anyhow::Result<ServerCounts> {
     let started = Instant::now();
-    let (mut counts, mut changed) = ((server.counts)()?, started);
-    while counts.is_told() && changed.elapsed() < SETTLED_AFTER && started.elapsed() < LONGEST_SETTLING {
+    let (mut earlier, mut changed) = (counts(&server.served()?), started);
+    while earlier.counts_connections()
+        && changed.elapsed() < SETTLED_AFTER
+        && started.elapsed() < LONGEST_SETTLING
+    {
         thread::sleep(SETTLING_LOOK);
-        let now = (server.counts)()?;
-        if !now.stands_at(&counts) {
+        let now = counts(&server.served()?);
+        if !now.stands_at(&earlier) {
             changed = Instant::now();
         }
-        counts = now;
+        earlier = now;
     }
-    Ok(counts)
+    Ok(earlier)
 }
 
 fn reading(taken: Option<Result<Readings, HostError>>) -> Result<Readings, HostError> {

@@ -1,11 +1,11 @@
 //! `lab classify`'s document: what follows from its trials, and how it reads.
 
 use corelane_host::cpus::{CacheInfo, CacheKind};
+use corelane_lab::classify::document::{CPU, FRAMES, LOOKUPS, MATCHED, MEMORY_READ, SHARE_OF_LIMIT};
 use corelane_lab::classify::document::{
     ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, ThreadTrial, Trial,
     Unknowns, published,
 };
-use corelane_lab::classify::metrics::{CPU, FRAMES, LOOKUPS, MATCHED, MEMORY_READ, SHARE_OF_LIMIT};
 use corelane_lab::document::{Document, Head};
 use corelane_report::page::Rendered;
 

@@ -1,7 +1,7 @@
 //! What was observed, in the document, the text and the page.
 
 use corelane_lab::document::Document;
-use corelane_lab::documents::observed::{LockComparison, Observed};
+use corelane_lab::scale::observed::{LockComparison, Observed};
 use corelane_lab::scale::{Placement, ScaleReport};
 use corelane_observe::locks::{LockReport, LockSite};
 use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile, SampledEvent};

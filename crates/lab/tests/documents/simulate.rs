@@ -1,7 +1,7 @@
 //! The document of `lab simulate` and its text.
 
 use corelane_lab::document::{Document, Head, Tool};
-use corelane_lab::simulate::metrics::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
+use corelane_lab::simulate::document::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
 use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Sizes, Step, Trial};
 use corelane_report::page::Rendered;
 use corelane_rss::HashFields;

@@ -1,7 +1,8 @@
 //! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
 
 use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
-use corelane_lab::law::Scaling;
+use corelane_lab::experiment::Tried;
+use corelane_lab::limit::Scaling;
 use corelane_lab::limit::{Limit, LimitCause, Suspect, SuspectName};
 use corelane_lab::scale::Placement;
 use corelane_lab::steps::Trial as _;
@@ -13,7 +14,6 @@ use corelane_lab::streams::metrics::{
     SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
 use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
-use corelane_lab::tried::Tried;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use corelane_report::diff;

@@ -1,9 +1,7 @@
 //! Which choices mattered here: pairs of steps that differ in one thing, compared within each round.
 
 use super::setting::{LockKind, PrefetchKind, Setting, TableKind};
-use super::step::Trial;
-use super::{ClassifyReport, published};
-use crate::classify::metrics::FRAMES;
+use super::{ClassifyReport, FRAMES, Trial, published};
 use corelane_measure::quantity::count;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};

@@ -5,24 +5,27 @@
 //! that a person reads ([`render`]). Medians, shares, choices and what stands beside the post's rows follow from the
 //! plan and the raw trials alone ([`ClassifyReport::conclude`]).
 
+#![allow(missing_docs, reason = "each declaration says what it is")]
+
 mod choices;
-mod conclude;
 pub mod published;
 mod setting;
-mod step;
 mod strides;
 
 pub use choices::Choice;
 pub use published::PublishedRow;
 pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
-pub use step::{Step, ThreadTrial, Trial, Unknowns};
 pub use strides::{HeaderTrial, Held, Stride};
 
-use super::metrics::FRAMES;
 use crate::document::{Head, document};
+use crate::steps::{number, share};
 use corelane_host::cpus::CacheInfo;
-use corelane_measure::statistics::Spread;
+use corelane_measure::metric::{Better, Measured, Metric, Show, Values};
+use corelane_measure::quantity::{self, or_missing};
+use corelane_measure::share::Share;
+use corelane_measure::statistics::{Spread, ratio};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/classify/1";
@@ -175,7 +178,7 @@ impl ClassifyReport {
         strides::measure(&mut self.strides, &self.steps, &self.header_trials);
         self.published.rows = published::beside(&self.steps, self.plan.cpus.len());
         self.choices = choices::choices(self);
-        self.conclusions = conclude::conclusions(self);
+        self.conclusions = conclusions(self);
     }
 
     /// The step with the most frames per second among those wanted.
@@ -189,3 +192,302 @@ impl ClassifyReport {
         measured.max_by(|one, other| rate(one).total_cmp(&rate(other)))
     }
 }
+
+/// One measurement of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The step, by its place in `steps`.
+    pub step: usize,
+    /// The round, from 0.
+    pub round: u32,
+    /// The counts of each thread.
+    pub threads: Vec<ThreadTrial>,
+    /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
+    pub cache_misses: Option<u64>,
+    /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would
+    /// be; `None` if the memory controllers do not report it.
+    pub mem_read_bytes: Option<u64>,
+    /// Bytes written to memory, counted alike.
+    pub mem_write_bytes: Option<u64>,
+    /// Nanoseconds of the whole trial.
+    pub elapsed_ns: u64,
+    /// Why the trial has no result; `None` if it has one.
+    pub why: Option<String>,
+}
+
+/// The counts of one thread in a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTrial {
+    /// Frames pulled, classified and forwarded.
+    pub frames: u64,
+    /// Addresses looked up: two per frame, if there is a table.
+    pub lookups: u64,
+    /// Addresses found.
+    pub matched: u64,
+    /// Frames that are no IPv4 and were forwarded without lookups.
+    pub refused: u64,
+    /// Time from each burst's being pulled to its being forwarded, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the thread within that time.
+    pub cpu_ns: u64,
+    /// Part of that time in which the thread was ready but not running; 0 if the kernel does not report it
+    /// (`/proc/thread-self/schedstat`).
+    pub waited_ns: u64,
+}
+
+impl Trial {
+    fn sum(&self, of: impl Fn(&ThreadTrial) -> u64) -> u64 {
+        self.threads.iter().map(of).sum()
+    }
+
+    /// Frames per second of all threads together; time that others had a thread's CPU does not count.
+    #[must_use]
+    pub fn frames_per_s(&self) -> Option<f64> {
+        self.rate(|thread| thread.frames)
+    }
+
+    /// Lookups per second, counted alike; `None` if nothing was looked up.
+    #[must_use]
+    pub fn lookups_per_s(&self) -> Option<f64> {
+        self.rate(|thread| thread.lookups)
+    }
+
+    fn rate(&self, of: impl Fn(&ThreadTrial) -> u64) -> Option<f64> {
+        let rate = |thread: &ThreadTrial| {
+            let own = thread.wall_ns.saturating_sub(thread.waited_ns);
+            (own > 0).then(|| of(thread) as f64 * 1e9 / own as f64)
+        };
+        let sum = self.threads.iter().map(rate).sum::<Option<f64>>()?;
+        (self.why.is_none() && sum > 0.0).then_some(sum)
+    }
+
+    /// CPU time over time: below 1, the threads waited for a lock or for their CPU.
+    pub(crate) fn cpu_share(&self) -> Option<f64> {
+        let (cpu_ns, wall_ns) = (
+            self.sum(|thread| thread.cpu_ns),
+            self.sum(|thread| thread.wall_ns),
+        );
+        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.why.is_none())
+    }
+
+    /// Millions of bytes per second of the whole trial.
+    pub(crate) fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
+        ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
+    }
+
+    pub(crate) fn misses_per_lookup(&self) -> Option<f64> {
+        ratio(
+            self.cache_misses? as f64,
+            self.sum(|thread| thread.lookups) as f64,
+        )
+    }
+
+    /// How many of the addresses were found; `None` if nothing was looked up.
+    pub(crate) fn matched(&self) -> Option<Share> {
+        let (hits, samples) = (
+            self.sum(|thread| thread.matched),
+            self.sum(|thread| thread.lookups),
+        );
+        (samples > 0).then_some(Share { hits, samples })
+    }
+}
+
+/// One step: its setting and its results. Values are medians of the rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its setting.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// Bytes of the pages that hold the table.
+    pub page_size: Option<u64>,
+    /// Bytes of the table.
+    pub table_bytes: Option<u64>,
+    /// Why a figure is null, by its name.
+    pub unknown: BTreeMap<String, String>,
+    /// Its metrics.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+impl Measured for Step {
+    fn values(&self) -> &Values {
+        &self.values
+    }
+}
+
+/// Reasons for values that are unavailable in all steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unknowns {
+    /// Why memory traffic is unknown; `None` if it is known.
+    pub memory_traffic: Option<String>,
+    /// Why cache misses are unknown; `None` if they are known.
+    pub cache_misses: Option<String>,
+}
+
+impl Step {
+    /// A step that has no trials yet.
+    #[must_use]
+    pub fn planned(setting: Setting) -> Self {
+        Self {
+            setting,
+            page_size: None,
+            table_bytes: None,
+            unknown: BTreeMap::new(),
+            values: Values::default(),
+        }
+    }
+}
+
+impl Step {
+    /// Draws the figures from this step's trials.
+    pub(super) fn conclude(&mut self, trials: &[&Trial], limit: &Limit, unknowns: &Unknowns) {
+        self.values.fill(METRICS, trials);
+        let threads = self.setting.threads as f64;
+        let share = |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.round)?);
+        let shares: Vec<f64> = trials.iter().filter_map(share).collect();
+        self.values.set_spread(&SHARE_OF_LIMIT, Spread::of(&shares));
+        self.explain(trials, unknowns);
+    }
+
+    /// Says why each figure that is missing is.
+    fn explain(&mut self, trials: &[&Trial], unknowns: &Unknowns) {
+        self.unknown.clear();
+        let failed = trials.iter().find_map(|trial| trial.why.as_deref());
+        let none = failed.unwrap_or("no trial was complete");
+        let (looked_up, page) = match self.setting.table {
+            TableKind::None => ("nothing is looked up", "there is no table"),
+            _ => (none, "the kernel does not say which pages hold the table"),
+        };
+        let traffic = unknowns.memory_traffic.as_deref().unwrap_or(none);
+        let misses = unknowns.cache_misses.as_deref().unwrap_or(looked_up);
+        if self.page_size.is_none() {
+            self.unknown.insert("page_size".to_owned(), page.to_owned());
+        }
+        for metric in METRICS.iter().filter(|metric| metric.of(&self.values).is_none()) {
+            let why = match metric.name {
+                "frames_per_s" | "cpu_share" => none,
+                "mem_read_mb_s" | "mem_write_mb_s" => traffic,
+                "cache_misses_per_lookup" => misses,
+                _ => looked_up,
+            };
+            self.unknown.insert(metric.name.to_owned(), why.to_owned());
+        }
+    }
+}
+
+/// The conclusion, a sentence each: what mattered and what did not, the fastest table and its share of the limit.
+pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
+    let (mattered, not): (Vec<&Choice>, Vec<&Choice>) =
+        report.choices.iter().partition(|choice| choice.mattered);
+    let times = |choice: &Choice| choice.ratio.display(2);
+    let sentence = |choice: &Choice| format!("{} times: {}.", times(choice), choice.words);
+    let mut sentences: Vec<String> = mattered.into_iter().map(sentence).collect();
+    if !not.is_empty() {
+        let words = not
+            .into_iter()
+            .map(|choice| format!("{} ({}x)", choice.words, times(choice)));
+        let words: Vec<String> = words.collect();
+        sentences.push(format!("Made no clear difference here: {}.", words.join("; ")));
+    }
+    if let Some(step) = report.fastest(|setting| setting.entries > 0) {
+        let share = or_missing(SHARE_OF_LIMIT.of(step), quantity::percent);
+        sentences.push(format!(
+            "Fastest with a full table: {} frames/s ({}), {share} of this machine\u{2019}s random lines/s \
+             per thread.",
+            or_missing(FRAMES.of(step), quantity::metric),
+            step.setting
+        ));
+    }
+    if report.head.interrupted {
+        sentences
+            .push("The run was ended early: what it says rests on the trials that were complete.".to_owned());
+    }
+    sentences
+}
+
+type M = Metric<Trial>;
+
+/// Every metric, in the order of columns.
+pub static METRICS: &[&M] = &[
+    &FRAMES,
+    &LOOKUPS,
+    &SHARE_OF_LIMIT,
+    &CPU,
+    &MEMORY_READ,
+    &MEMORY_WRITTEN,
+    &MISSES,
+    &MATCHED,
+];
+
+pub static FRAMES: M = M::higher(
+    "frames_per_s",
+    "frames",
+    Show::PerSecond,
+    "Frames classified and forwarded per second, all threads together.",
+    |trial| number(trial.frames_per_s()),
+)
+.spread("frames_per_s_spread")
+.compared();
+
+pub static LOOKUPS: M = M::higher(
+    "lookups_per_s",
+    "lookups",
+    Show::PerSecond,
+    "Addresses looked up per second, two for each frame, all threads together.",
+    |trial| number(trial.lookups_per_s()),
+)
+.spread("lookups_per_s_spread");
+
+pub static SHARE_OF_LIMIT: M = M::concluded(
+    "share_of_limit",
+    "limit",
+    Show::Share,
+    Better::Higher,
+    "Lookups per second and thread, divided by the random lines per second of one thread, of the same round.",
+)
+.spread("share_of_limit_spread");
+
+pub static CPU: M = M::new(
+    "cpu_share",
+    "CPU",
+    Show::Share,
+    Better::Neither,
+    "CPU time over time, of all threads.",
+    |trial| number(trial.cpu_share()),
+);
+
+pub static MEMORY_READ: M = M::lower(
+    "mem_read_mb_s",
+    "read",
+    Show::Fixed(0),
+    "Memory read, in millions of bytes per second.",
+    |trial| number(trial.mb_s(trial.mem_read_bytes)),
+)
+.unit("MB/s");
+
+pub static MEMORY_WRITTEN: M = M::lower(
+    "mem_write_mb_s",
+    "written",
+    Show::Fixed(0),
+    "Memory written, in millions of bytes per second.",
+    |trial| number(trial.mb_s(trial.mem_write_bytes)),
+)
+.unit("MB/s");
+
+pub static MISSES: M = M::lower(
+    "cache_misses_per_lookup",
+    "misses",
+    Show::Fixed(2),
+    "Misses of the last-level cache for each lookup.",
+    |trial| number(trial.misses_per_lookup()),
+)
+.unit("/lookup");
+
+pub static MATCHED: M = M::new(
+    "matched_share",
+    "matched",
+    Show::Share,
+    Better::Neither,
+    "Share of the addresses that were found.",
+    |trial| share(trial.matched()),
+);

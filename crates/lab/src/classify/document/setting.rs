@@ -1,6 +1,5 @@
 //! The setting of a step: table, batch, prefetching, stride, threads and lock, with the names used in flags and JSON.
 
-use crate::named::Named;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -97,30 +96,43 @@ pub enum LockKind {
     ReadPerBatch,
 }
 
-impl Named for TableKind {
-    const WHAT: &'static str = "table";
-    const NAMES: &'static [(Self, &'static str)] =
-        &[(Self::None, "none"), (Self::Post, "post"), (Self::Exact, "exact")];
+impl TableKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::None, Self::Post, Self::Exact];
 }
 
-impl Named for PrefetchKind {
-    const WHAT: &'static str = "kind of prefetching";
-    const NAMES: &'static [(Self, &'static str)] = &[
-        (Self::None, "none"),
-        (Self::Header, "header"),
-        (Self::Bucket, "bucket"),
-        (Self::Both, "both"),
-        (Self::BucketAndArray, "bucket-and-array"),
+impl PrefetchKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::Header,
+        Self::Bucket,
+        Self::Both,
+        Self::BucketAndArray,
     ];
 }
 
-impl Named for LockKind {
-    const WHAT: &'static str = "lock";
-    const NAMES: &'static [(Self, &'static str)] = &[
-        (Self::None, "none"),
-        (Self::Read, "read"),
-        (Self::ReadPerBatch, "read-per-batch"),
-    ];
+impl LockKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::None, Self::Read, Self::ReadPerBatch];
+}
+
+impl fmt::Display for TableKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
+    }
+}
+
+impl fmt::Display for PrefetchKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
+    }
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
+    }
 }
 
 impl Setting {
@@ -173,19 +185,19 @@ impl Setting {
             (table, Some(buckets)) => {
                 let empty = if self.entries == 0 { ", empty" } else { "" };
                 let buckets = quantity::metric_brief(buckets as f64);
-                format!("{} {buckets}{empty}", table.name())
+                format!("{table} {buckets}{empty}")
             }
-            (table, None) => table.name().to_owned(),
+            (table, None) => table.to_string(),
         }
     }
 
     /// The prefetching in words: `bucket`, or `bucket, 32 ahead`.
     #[must_use]
     pub fn prefetch_words(&self) -> String {
-        let prefetch = self.prefetch.name();
+        let prefetch = self.prefetch;
         match self.prefetch_distance {
             Some(distance) => format!("{prefetch}, {distance} ahead"),
-            None => prefetch.to_owned(),
+            None => prefetch.to_string(),
         }
     }
 }
@@ -201,7 +213,7 @@ impl fmt::Display for Setting {
             self.prefetch_words(),
             self.stride,
             self.threads,
-            self.lock.name()
+            self.lock
         )
     }
 }
@@ -212,16 +224,19 @@ mod tests {
 
     #[test]
     fn names_in_flags_and_in_json_are_the_same() {
-        fn check<Kind: Named + Serialize>() {
-            for (kind, name) in Kind::NAMES {
-                assert_eq!(serde_json::to_value(kind).unwrap(), *name);
-                assert!(Kind::named(name) == Ok(*kind));
+        use corelane_serve::read_word;
+        use serde::de::DeserializeOwned;
+        use std::fmt::{Debug, Display};
+        fn check<Kind: Serialize + DeserializeOwned + Display + Debug + PartialEq>(all: &[Kind]) {
+            for kind in all {
+                assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
+                assert_eq!(read_word::<Kind>(&kind.to_string()).as_ref(), Ok(kind));
             }
         }
-        check::<TableKind>();
-        check::<PrefetchKind>();
-        check::<LockKind>();
-        let refusal = TableKind::named("hash").unwrap_err().to_string();
+        check(&TableKind::ALL);
+        check(&PrefetchKind::ALL);
+        check(&LockKind::ALL);
+        let refusal = read_word::<TableKind>("hash").unwrap_err().to_string();
         assert!(refusal.contains("none, post or exact"), "{refusal}");
     }
 }

@@ -6,8 +6,7 @@
 //! the last level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
 
 use super::setting::Setting;
-use super::step::Step;
-use crate::classify::metrics::FRAMES;
+use super::{FRAMES, Step};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,8 @@
 //! Plots of frames per second: against the batch size by table and by prefetching, and against threads by lock.
 
 use crate::classify::document::{
-    ClassifyReport, LockKind, PrefetchKind, Setting, Step, TableKind, published,
+    ClassifyReport, FRAMES, LockKind, PrefetchKind, Setting, Step, TableKind, published,
 };
-use crate::classify::metrics::FRAMES;
 use corelane_measure::quantity;
 use corelane_report::html::axis::Linear;
 use corelane_report::html::figure::{figure, legend, y_ticks};

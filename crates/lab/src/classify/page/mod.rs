@@ -3,11 +3,10 @@
 mod figures;
 
 use super::document::{
-    Choice, ClassifyReport, Held, LockKind, PrefetchKind, PublishedRow, Setting, Step, Stride, TableKind,
+    CPU, Choice, ClassifyReport, FRAMES, Held, LOOKUPS, LockKind, MEMORY_READ, MEMORY_WRITTEN, METRICS,
+    MISSES, PrefetchKind, PublishedRow, SHARE_OF_LIMIT, Setting, Step, Stride, TableKind,
 };
-use super::metrics::{CPU, FRAMES, LOOKUPS, MEMORY_READ, MEMORY_WRITTEN, METRICS, MISSES, SHARE_OF_LIMIT};
 use crate::columns::{half_range, number, plain, words};
-use crate::named::Named;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
@@ -115,15 +114,15 @@ impl ClassifyReport {
             }),
             plain("batch", |step: &Step| step.setting.batch),
             words("prefetch", |step: &Step| match step.setting.prefetch {
-                PrefetchKind::BucketAndArray => "array too",
-                kind => kind.name(),
+                PrefetchKind::BucketAndArray => "array too".to_owned(),
+                kind => kind.to_string(),
             }),
             Reading::new(Column::right("ahead"), ahead),
             plain("stride", |step: &Step| step.setting.stride),
             plain("threads", |step: &Step| step.setting.threads),
             words("lock", |step: &Step| match step.setting.lock {
-                LockKind::ReadPerBatch => "a batch",
-                kind => kind.name(),
+                LockKind::ReadPerBatch => "a batch".to_owned(),
+                kind => kind.to_string(),
             }),
             metric(&FRAMES),
             half_range(&FRAMES),
@@ -269,7 +268,7 @@ fn setting_readings<Row: 'static>(of: fn(&Row) -> &Setting) -> Vec<Reading<'stat
         words("prefetch", move |row| of(row).prefetch_words()),
         plain("stride", move |row| of(row).stride),
         plain("threads", move |row| of(row).threads),
-        words("lock", move |row| of(row).lock.name()),
+        words("lock", move |row| of(row).lock.to_string()),
     ]
 }
 

@@ -1,14 +1,17 @@
 //! The figures of growth with buckets, and of the models side by side.
 
-use crate::growth::{Growth, MEDIANS};
+use crate::document::CpuShare;
+use crate::growth::{Growth, MEDIANS, MOST_X_LABELS, Y_STEPS};
 use crate::scale::Placement;
-use crate::scale::document::{ScaleReport, Series};
-use crate::scale::metrics::{CPU, LOCALITY, RATE};
+use crate::scale::document::{PerBucket, ScaleReport, Series, Step};
+use crate::scale::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
 use crate::steps::Shape as _;
 use corelane_measure::quantity::{self, or_missing};
+use corelane_report::html::axis::{Decades, Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};
-use corelane_report::html::figure::figure;
+use corelane_report::html::figure::{figure, legend, y_ticks};
 use corelane_report::html::markup::Markup;
+use corelane_report::html::plot::{Column, Line, Plot, Point, Tick};
 use corelane_serve::udp::{Mode, Model};
 
 /// Rate and CPU time a frame against active buckets, of the growing series of a mode.
@@ -90,4 +93,182 @@ fn growing(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
     let all_crossed = !series.iter().any(is_aligned);
     series.retain(|series| all_crossed || series.shape().model == Model::Exact || is_aligned(series));
     series
+}
+
+/// Lines of round trips: more would hide each other.
+const MOST_ROUND_TRIPS: usize = 4;
+
+/// CPUs whose time is drawn: more bars than this are no longer compared by eye.
+const MOST_CPUS: usize = 16;
+
+/// The shares of answers of which a round trip is drawn, evenly spaced: each but the last is ten times rarer.
+const PERCENTILES: [&str; 5] = ["50 %", "90 %", "99 %", "99.9 %", "longest"];
+
+/// Frames per second of each bucket, seen and dropped.
+pub(super) fn buckets(step: &Step) -> Markup {
+    let buckets = &step.found.per_bucket;
+    let count = buckets.len();
+    let tallest = buckets.iter().map(|bucket| seen_and_dropped(bucket).iter().sum());
+    let scale = Linear::to(tallest.fold(0.0, f64::max), Y_STEPS);
+    let place = |index: usize| (index as f64 + 0.5) / count as f64;
+    let column = |(index, bucket): (usize, &PerBucket)| {
+        let [seen, dropped] = seen_and_dropped(bucket);
+        let part = |class, rate, what: &str| {
+            let (number, cpu, rate_words) = (bucket.bucket, bucket.cpu, quantity::rate(rate));
+            (
+                class,
+                scale.place(rate),
+                format!("bucket {number} on CPU {cpu}: {rate_words} {what}"),
+            )
+        };
+        Column {
+            x: place(index),
+            width: (0.7 / count as f64).min(0.2),
+            parts: vec![
+                part("fill exact", seen, "seen"),
+                part("fill dropped", dropped, "dropped"),
+            ],
+        }
+    };
+    let tick = |number: usize| Tick {
+        place: place(number - 1),
+        label: buckets[number - 1].bucket.to_string(),
+    };
+    let plot = Plot {
+        description: format!("frames per second of each of {count} buckets; the table has the figures"),
+        x_title: "bucket".to_owned(),
+        y_title: "frames per second".to_owned(),
+        x_ticks: whole_ticks(count, 2 * MOST_X_LABELS)
+            .into_iter()
+            .map(tick)
+            .collect(),
+        y_ticks: y_ticks(&scale, quantity::metric_brief),
+        columns: buckets.iter().enumerate().map(column).collect(),
+        lines: Vec::new(),
+    };
+    let kinds = [("exact", "seen"), ("dropped", "dropped at its socket")];
+    of_step(step, "Each bucket", plot.draw(), &kinds)
+}
+
+/// How each active CPU spent a step.
+pub(super) fn cpus(step: &Step) -> Markup {
+    let active = step
+        .cpu_shares
+        .iter()
+        .filter(|share| step.cpus.contains(&share.cpu));
+    let bars: Vec<Bar> = active.filter_map(cpu_bar).collect();
+    if bars.is_empty() || bars.len() > MOST_CPUS {
+        return Markup::default();
+    }
+    let kinds = [
+        ("softirq", "softirq: the receive path"),
+        ("exact", "workers, clients and the rest"),
+        ("track", "idle"),
+    ];
+    of_step(step, "Where CPU time went", bars::draw(&bars), &kinds)
+}
+
+/// A figure of the largest step of the main series, with a legend of filled areas: class and words.
+fn of_step(step: &Step, title: &str, drawn: Markup, kinds: &[(&str, &str)]) -> Markup {
+    let entry = |(class, words): &(&str, &str)| (format!("fill {class}"), (*words).to_owned());
+    figure(
+        &format!("{title}, {}", step.shape.mode),
+        &format!("Exact steering, aligned, {} active.", step.shape.buckets_active),
+        drawn.with(legend(kinds.iter().map(entry))),
+    )
+}
+
+/// Percentiles of round trips of the main series.
+pub(super) fn round_trips(report: &ScaleReport) -> Markup {
+    let steps = report.main_series().map_or_else(Vec::new, |series| series.0);
+    let measured: Vec<(&Step, [f64; 5])> = (steps.into_iter())
+        .filter_map(|step| Some((step, percentiles(step)?)))
+        .collect();
+    let shown = whole_ticks(measured.len(), MOST_ROUND_TRIPS);
+    let shown: Vec<_> = shown.into_iter().map(|number| measured[number - 1]).collect();
+    let every = || shown.iter().flat_map(|(_, nanoseconds)| nanoseconds).copied();
+    let Some(smallest) = every().reduce(f64::min) else {
+        return Markup::default();
+    };
+    let scale = Decades::over(smallest, every().fold(0.0, f64::max));
+    let mut plot = Plot {
+        description: "percentiles of round trips by number of active buckets; the table has the figures"
+            .to_owned(),
+        x_title: "share of answers that came back within".to_owned(),
+        y_title: "round trip".to_owned(),
+        ..Plot::default()
+    };
+    let tick = |place, label: String| Tick { place, label };
+    let ticks = PERCENTILES.iter().enumerate();
+    plot.x_ticks = ticks
+        .map(|(index, name)| tick(percentile_place(index), (*name).to_owned()))
+        .collect();
+    let ticks = scale.ticks().into_iter();
+    plot.y_ticks = ticks
+        .map(|time| tick(scale.place(time), quantity::duration(time)))
+        .collect();
+    let mut entries = Vec::new();
+    for (index, (step, nanoseconds)) in shown.iter().enumerate() {
+        // The darkest shade is the last step's.
+        let class = format!("shade{}", index + MOST_ROUND_TRIPS - shown.len());
+        let active = step.shape.buckets_active;
+        let point = |(index, nanoseconds): (usize, &f64)| Point {
+            x: percentile_place(index),
+            y: scale.place(*nanoseconds),
+            range: None,
+            tip: format!(
+                "{active} active, {}: {}",
+                PERCENTILES[index],
+                quantity::duration(*nanoseconds)
+            ),
+        };
+        entries.push((class.clone(), format!("{active} active")));
+        plot.lines.push(Line {
+            class,
+            points: nanoseconds.iter().enumerate().map(point).collect(),
+            marked: true,
+        });
+    }
+    figure(
+        "Round trips, echo",
+        "Exact steering, aligned. From the intended send time, so that waiting to be sent counts.",
+        plot.draw().with(legend(entries.into_iter())),
+    )
+}
+
+/// Frames per second. Drops are counted in frames: they are as many times the rate as they are times the frames seen.
+fn seen_and_dropped(bucket: &PerBucket) -> [f64; 2] {
+    let seen = bucket.seen_pps.unwrap_or(0.0);
+    let times = bucket.dropped as f64 / bucket.seen as f64;
+    [seen, if times.is_finite() { seen * times } else { 0.0 }]
+}
+
+/// The round trips that are drawn, in the order of [`PERCENTILES`], in nanoseconds.
+fn percentiles(step: &Step) -> Option<[f64; 5]> {
+    let trip = ROUND_TRIP.durations(step)?;
+    let nanoseconds = [trip.p50_ns, trip.p90_ns, trip.p99_ns, trip.p999_ns, trip.max_ns];
+    Some(nanoseconds.map(|nanoseconds| nanoseconds as f64))
+}
+
+/// A little inside the edges, so that the outer labels stay on the drawing.
+fn percentile_place(index: usize) -> f64 {
+    0.06 + 0.88 * index as f64 / (PERCENTILES.len() - 1) as f64
+}
+
+fn cpu_bar(share: &CpuShare) -> Option<Bar> {
+    let (idle, softirq) = (share.idle_share?, share.softirq_share?);
+    let rest = (1.0 - idle - softirq).max(0.0);
+    let [idle, softirq_words, rest_words] = [idle, softirq, rest].map(quantity::percent);
+    Some(Bar {
+        label: format!("CPU {}", share.cpu),
+        value: format!("softirq {softirq_words} \u{b7} idle {idle}"),
+        parts: vec![
+            (
+                "fill softirq".to_owned(),
+                softirq,
+                format!("softirq {softirq_words}"),
+            ),
+            ("fill exact".to_owned(), rest, format!("all else {rest_words}")),
+        ],
+    })
 }

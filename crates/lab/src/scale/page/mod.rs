@@ -1,8 +1,6 @@
 //! A run for people: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate.
 
 mod figures;
-mod inside;
-mod observed;
 mod published;
 
 use super::document::{Datagrams, PerBucket, ScaleReport, Series, Step};
@@ -22,6 +20,7 @@ use corelane_report::reading::{Reading, metric, named, percentiles, relative_ran
 use corelane_report::table::{Cell, Column};
 use corelane_serve::udp::{Mode, Model};
 use corelane_worker::worker_memory;
+use std::collections::BTreeSet;
 
 /// Rows of the table of buckets that a page shows without being asked for.
 const MOST_BUCKETS_UNFOLDED: usize = 16;
@@ -98,7 +97,7 @@ impl Shown for Datagrams {
         page.section(controls_section(report));
         page.section(variations_section(report));
         page.section(drops_section(report));
-        observed::sections(report, page);
+        observed_sections(report, page);
     }
 
     fn closing(report: &ScaleReport, page: &mut Page) {
@@ -135,7 +134,7 @@ fn costs_section(report: &ScaleReport, series: &Series<'_>) -> Section {
     readings.extend(trip.into_iter().enumerate().map(narrowed));
     readings.extend([&CONTEXT_SWITCHES, &CLOCK, &STEERING].map(metric));
     readings.extend([relative_range(&RATE, "spread of rate"), trials()]);
-    let figure = (series.shape().mode == Mode::Echo).then(|| inside::round_trips(report));
+    let figure = (series.shape().mode == Mode::Echo).then(|| figures::round_trips(report));
     Section::new("")
         .figures(figure)
         .table(table(readings, series.0.iter().copied()).without_silent_columns())
@@ -182,7 +181,7 @@ fn buckets_section(report: &ScaleReport) -> Section {
         "each bucket, {}, {} active",
         step.shape.mode, step.shape.buckets_active
     );
-    let section = Section::new(title).figures([inside::buckets(step), inside::cpus(step)]);
+    let section = Section::new(title).figures([figures::buckets(step), figures::cpus(step)]);
     let section = match all.len() {
         count if count > MOST_BUCKETS_UNFOLDED => section.folded(format!("All {count} buckets"), buckets),
         _ => section.table(buckets),
@@ -304,4 +303,46 @@ fn unexplained_frames(report: &ScaleReport) -> u64 {
         .flat_map(|step| step.found.unexplained.values());
     gaps.flatten()
         .fold(0, |sum: u64, frames| sum.saturating_add(frames.unsigned_abs()))
+}
+
+/// Adds what was observed in the steps that a reader compares; nothing if nothing was requested.
+fn observed_sections(report: &ScaleReport, page: &mut Page) {
+    // Steps that a reader compares: exact steering, as many buckets active as there are.
+    let is_shown = |step: &&Step| {
+        step.shape.model == Model::Exact && step.shape.buckets_active == step.buckets_configured
+    };
+    let mut notes = BTreeSet::new();
+    for step in report.steps.iter().filter(is_shown) {
+        let Some(observed) = &step.found.observed else {
+            continue;
+        };
+        let (shape, round) = (&step.shape, observed.round + 1);
+        let active = shape.buckets_active;
+        let title = format!(
+            "where the time went: {}, {active} active (round {round})",
+            shape.title()
+        );
+        observed.sections(&title, page);
+        notes.extend(observed.notes());
+    }
+    let mut words = Section::new("");
+    for comparison in &report.kind.lock_comparisons {
+        words = words.labelled("locks    ", comparison.words());
+    }
+    for line in notes {
+        words = words.labelled("observed ", line);
+    }
+    // What was asked for and could not be observed, each reason once: `profile: not permitted …`.
+    let all = report
+        .steps
+        .iter()
+        .filter_map(|step| step.found.observed.as_ref());
+    let unknown = all.flat_map(|observed| &observed.unknown);
+    let lines: BTreeSet<String> = unknown
+        .map(|(part, reason)| format!("{part}: {reason}"))
+        .collect();
+    for line in lines {
+        words = words.labelled("not observed  ", line);
+    }
+    page.section(words);
 }

@@ -63,11 +63,7 @@ impl Server {
 
 impl fmt::Display for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Exact => "exact",
-            Self::Reuseport => "reuseport",
-            Self::Subject => "subject",
-        })
+        self.serialize(formatter)
     }
 }
 
@@ -108,12 +104,7 @@ impl FromStr for Traffic {
 
 impl fmt::Display for Traffic {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Requests => "requests",
-            Self::Sink => "sink",
-            Self::Source => "source",
-            Self::Echo => "echo",
-        })
+        self.serialize(formatter)
     }
 }
 

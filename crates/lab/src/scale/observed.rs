@@ -6,11 +6,13 @@
 //! microseconds in the lock table, as in the post.
 
 use crate::columns::{number, plain, words};
+use crate::growth::buckets;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_observe::locks::{LockReport, LockSite, SpinCoverage};
 use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile};
 use corelane_observe::softnet::{SoftnetReport, SoftnetRow};
+use corelane_report::page::{Page, Section};
 use corelane_report::reading::{Reading, table};
 use corelane_report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
@@ -163,6 +165,73 @@ pub(crate) fn receive_paths(softnet: &SoftnetReport) -> Table {
         plain("FlowLimit", |row: &Row| row.flow_limit as usize),
     ];
     table(columns, &softnet.rows)
+}
+
+/// As many functions as the post shows of its server (ten) and of its receive threads (thirteen), at most; the document
+/// has more.
+const FUNCTIONS_SHOWN: usize = 10;
+
+/// Places of waiting that are shown: the post shows nine, of which one matters.
+const LOCKS_SHOWN: usize = 6;
+
+/// `avg_ns, max_ns: why they are null`, a line a reason.
+fn reasons(unknown: &BTreeMap<String, String>) -> Vec<String> {
+    let mut fields_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (field, reason) in unknown {
+        fields_by_reason.entry(reason).or_default().push(field);
+    }
+    let line = |(reason, fields): (&str, Vec<&str>)| format!("{}: {reason}", fields.join(", "));
+    fields_by_reason.into_iter().map(line).collect()
+}
+
+impl Observed {
+    /// What a reader of the tables should know: why columns are empty, and what was lost.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        lines.extend(self.profile.iter().flat_map(|profile| profile.notes.clone()));
+        if let Some(locks) = &self.locks {
+            lines.extend(locks.notes.clone());
+            lines.extend(reasons(&locks.unknown));
+        }
+        lines.extend(self.softnet.iter().flat_map(|softnet| reasons(&softnet.unknown)));
+        lines
+    }
+
+    /// The tables of one step.
+    pub(super) fn sections(&self, title: &str, page: &mut Page) {
+        if self.profile.is_some() || self.locks.is_some() || self.softnet.is_some() {
+            page.section(Section::heading(title));
+        }
+        if let Some(profile) = &self.profile {
+            for (whose, functions) in function_tables(profile) {
+                let headline = functions_headline(profile, functions);
+                let section = Section::new(format!("{whose} {headline}"));
+                let table = self::functions(functions, FUNCTIONS_SHOWN);
+                // The generator's own functions stand on the page alone: the posts look at the server.
+                page.section(match whose {
+                    "clients" => section.page_table(table),
+                    _ => section.table(table),
+                });
+            }
+        }
+        if let Some(locks) = &self.locks {
+            let section = Section::new("").labelled("kernel locks: ", locks_headline(locks));
+            page.section(section.table(self::locks(locks, LOCKS_SHOWN)));
+        }
+        if let Some(softnet) = &self.softnet {
+            let table = receive_paths(softnet);
+            page.section(Section::new("receive path of each CPU").table(table));
+        }
+    }
+}
+
+impl LockComparison {
+    /// `aligned, 2 buckets: …`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (active, buckets) = (self.buckets_active, buckets(self.buckets_active));
+        format!("{}, {active} {buckets}: {}", self.placement, self.sentence)
+    }
 }
 
 #[cfg(test)]

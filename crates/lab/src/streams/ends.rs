@@ -1,52 +1,22 @@
-//! The clients of a trial: a generator of requests or of bytes, with counts in a common form.
+//! What server and clients of a trial counted, in a common form.
 
 use super::document::{Connections, CpuUse, Segments, Trial};
-use crate::child::{ChildError, LoadProcess};
+use crate::child::SubjectReady;
 use crate::document::as_json;
+use crate::experiment::Tried;
 use crate::steps::Trial as _;
-use crate::tried::Tried;
-use corelane_host::bed::Side;
+use corelane_load::Failure;
 use corelane_load::http::{Histograms, HttpLoaded};
 use corelane_load::sources::Ports;
 use corelane_load::tcp::TcpLoaded;
-use corelane_load::{Failure, Generator, Moment};
 use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
+use corelane_serve::http::HttpServed;
+use corelane_serve::tcp::TcpServed;
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-/// The clients of a step, planned: starts their generator.
-pub(super) type ClientPlan = Box<dyn FnOnce(&Path, &Side) -> Result<Client, ChildError>>;
-
-/// A generator that waits to run.
-pub(super) struct Client {
-    /// Its process.
-    pub(super) pid: u32,
-    /// Runs the plan, see [`LoadProcess::run`].
-    pub(super) run: Run,
-}
-
-type Run = Box<dyn FnOnce(&AtomicBool, &mut dyn FnMut(Moment)) -> Result<ClientCounts, ChildError>>;
-
-/// Plans clients; `counts` reads their report.
-pub(super) fn planned<G>(
-    plan: G::Plan,
-    counts: impl FnOnce(&G::Loaded) -> ClientCounts + 'static,
-) -> ClientPlan
-where
-    G: Generator + 'static,
-    G::Plan: 'static,
-{
-    Box::new(move |program, side| {
-        let process = LoadProcess::<G>::start(program, side)?;
-        Ok(Client {
-            pid: process.pid(),
-            run: Box::new(move |interrupt, reached| Ok(counts(&process.run(&plan, interrupt, reached)?))),
-        })
-    })
-}
 
 /// The clients' counts.
 pub(super) struct ClientCounts {
@@ -107,7 +77,7 @@ pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
         },
         cpu: spent(loaded.client.cpu_s),
         limited_by: loaded.limited_by.clone(),
-        raw: super::without(as_json(loaded), &["plan", "pools", "phases"]),
+        raw: without(loaded, &["plan", "pools", "phases"]),
         ..Trial::new(Tried::new(0, 0, loaded.running_s))
     };
     ClientCounts {
@@ -152,10 +122,7 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
             out_of_order: total.out_of_order,
             stalls: total.stalls,
         }),
-        raw: super::without(
-            as_json(loaded),
-            &["plan", "connect_histogram", "schedule_lag_histogram"],
-        ),
+        raw: without(loaded, &["plan", "connect_histogram", "schedule_lag_histogram"]),
         ..Trial::new(Tried::new(0, 0, loaded.running_s))
     };
     ClientCounts {
@@ -206,4 +173,77 @@ fn merged(loaded: &HttpLoaded, of: impl Fn(&Histograms) -> &Histogram) -> Option
     let pools = loaded.pools.iter();
     pools.for_each(|pool| all.merge(of(&pool.tally.histograms)));
     (all.count() > 0).then_some(all)
+}
+
+/// The server's own counts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ServerCounts {
+    /// Requests received; `None` if bytes are counted.
+    pub(super) requests: Option<u64>,
+    /// Connections accepted by each bucket, in bucket order; empty if the server does not report them.
+    pub(super) accepted: Vec<u64>,
+    /// Bytes that each bucket received and sent, in bucket order; empty where requests are counted, or nothing.
+    pub(super) bytes: Vec<(u64, u64)>,
+    /// Retransmissions, reordering and stalls of TCP, if they were polled.
+    pub(super) segments: Option<Segments>,
+    /// Its raw report.
+    pub(super) raw: Value,
+}
+
+impl ServerCounts {
+    /// Whether the server counts at all; a subject does not.
+    pub(super) fn counts_connections(&self) -> bool {
+        !self.accepted.is_empty()
+    }
+
+    /// Whether the counts are unchanged, and thus complete.
+    pub(super) fn stands_at(&self, earlier: &Self) -> bool {
+        (self.requests, &self.accepted, &self.bytes) == (earlier.requests, &earlier.accepted, &earlier.bytes)
+    }
+}
+
+/// A subject does not count; its report shows that it still runs.
+pub(super) fn served_by_subject(served: &SubjectReady) -> ServerCounts {
+    ServerCounts {
+        raw: as_json(served),
+        ..ServerCounts::default()
+    }
+}
+
+pub(super) fn served_http(served: &HttpServed) -> ServerCounts {
+    ServerCounts {
+        requests: Some(served.sum(|bucket| bucket.requests)),
+        accepted: (served.buckets.iter())
+            .map(|bucket| bucket.connections.accepted)
+            .collect(),
+        // The report has it once for all trials.
+        raw: without(served, &["steering"]),
+        ..ServerCounts::default()
+    }
+}
+
+pub(super) fn served_tcp(served: &TcpServed) -> ServerCounts {
+    let buckets = || served.buckets.iter().map(|bucket| &bucket.connections);
+    ServerCounts {
+        requests: None,
+        accepted: buckets().map(|bucket| bucket.accepted).collect(),
+        bytes: buckets()
+            .map(|bucket| (bucket.bytes_received, bucket.bytes_sent))
+            .collect(),
+        segments: Some(Segments {
+            sent_again: served.sum(|bucket| bucket.retransmitted_segments),
+            out_of_order: served.sum(|bucket| bucket.out_of_order_segments),
+            stalls: served.sum(|bucket| bucket.stalls),
+        }),
+        raw: without(served, &["steering"]),
+    }
+}
+
+/// The document without some of its fields.
+fn without(document: &impl Serialize, fields: &[&str]) -> Value {
+    let mut document = as_json(document);
+    if let Some(document) = document.as_object_mut() {
+        document.retain(|name, _| !fields.contains(&name.as_str()));
+    }
+    document
 }
