@@ -1,12 +1,22 @@
 //! Columns of the tables of all experiments.
 
 use corelane_measure::metric::{Measured, Metric, Show};
+use corelane_report::gate::Figure;
 use corelane_report::reading::Reading;
 use corelane_report::table::{Cell, Column};
 
 /// A column of words.
 pub(crate) fn words<'a, Row, C: Into<Cell>>(header: &str, read: impl Fn(&Row) -> C + 'a) -> Reading<'a, Row> {
     Reading::new(Column::left(header), read)
+}
+
+/// Each metric as a figure for gates, with its value in a row.
+pub(crate) fn figures<T, Row: Measured>(
+    metrics: &[&'static Metric<T>],
+    row: Option<&Row>,
+) -> Vec<(Figure, Option<f64>)> {
+    let figure = |of: &&'static Metric<T>| (Figure::of(of), row.and_then(|row| of.of(row)));
+    metrics.iter().map(figure).collect()
 }
 
 /// A column of whole numbers that are sizes or names: without separators.

@@ -160,10 +160,11 @@ impl From<&TestBed> for Bed {
 }
 
 /// The status of a trial: only the numbers of a valid trial are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialStatus {
     /// The trial is a result.
+    #[default]
     Valid,
     /// The generator was the limit; kept, but excluded from medians.
     GeneratorLimited,

@@ -243,7 +243,7 @@ fn in_order<E>(
 }
 
 /// What every trial says of itself, flattened into its document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// Index of the step in the document.
     pub step: usize,
@@ -260,12 +260,6 @@ pub struct Tried {
     pub unknown: BTreeMap<String, String>,
 }
 
-impl Default for Tried {
-    fn default() -> Self {
-        Self::new(0, 0, 0.0)
-    }
-}
-
 impl Tried {
     /// A valid trial of so many seconds.
     #[must_use]
@@ -274,15 +268,18 @@ impl Tried {
             step,
             round,
             duration_s,
-            status: TrialStatus::Valid,
-            why: None,
-            unknown: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
     /// Marks how it ended, and why.
     pub fn end(&mut self, status: TrialStatus, why: impl Into<String>) {
         (self.status, self.why) = (status, Some(why.into()));
+    }
+
+    /// Records why a field is null.
+    pub(crate) fn explain(&mut self, field: &str, reason: impl Into<String>) {
+        self.unknown.insert(field.to_owned(), reason.into());
     }
 
     /// Whether the numbers may be used.

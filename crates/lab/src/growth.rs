@@ -1,5 +1,6 @@
 //! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
+use crate::columns;
 use crate::document::TrialStatus;
 use crate::steps::{Kind, Report, SPOILT, Series, Shape, Step, Trial};
 use corelane_measure::metric::{Metric, Show};
@@ -98,9 +99,7 @@ impl<K: Shown> Rendered for Report<K> {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let last = self.last_step();
-        let figure = |of: &&'static Metric<K::Trial>| (Figure::of(of), last.and_then(|step| of.of(step)));
-        self.kind.metrics().iter().map(figure).collect()
+        columns::figures(self.kind.metrics(), self.last_step())
     }
 }
 

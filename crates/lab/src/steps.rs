@@ -3,7 +3,7 @@
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
-use crate::document::{CpuShare, Head, TrialStatus};
+use crate::document::{CpuShare, Head, TrialStatus, as_json};
 use crate::experiment::Tried;
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
@@ -12,6 +12,7 @@ use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
+use corelane_rss::Steering;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -254,6 +255,30 @@ impl<'a, K: Kind> Series<'a, K> {
 }
 
 impl<K: Kind> Report<K> {
+    /// The document before the first trial.
+    pub(crate) fn planned(
+        head: Head,
+        kind: K,
+        plan: &impl Serialize,
+        steering: &Steering,
+        shapes: &[K::Shape],
+    ) -> Self {
+        let step = |shape: &K::Shape| {
+            let cpus = steering.cpus[..shape.active()].to_vec();
+            Step::new(shape.clone(), steering.cpus.len(), cpus)
+        };
+        Self {
+            head,
+            plan: as_json(plan),
+            steering: as_json(steering),
+            kind,
+            steps: shapes.iter().map(step).collect(),
+            trials: Vec::new(),
+            scaling: Scaling::default(),
+            limit: Limit::unknown(),
+        }
+    }
+
     /// The metric that steps are judged by.
     #[must_use]
     pub fn rate(&self) -> &'static Metric<K::Trial> {

@@ -1,33 +1,17 @@
 //! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
-use crate::document::{Document, Head, TrialStatus, as_json};
+use crate::document::{Document, TrialStatus};
 use crate::experiment::{Experiment, Tried, Trying, Turn};
-use crate::limit::{Limit, Scaling};
-use crate::steps::{Kind, Report, Shape, Step, Trial};
-use corelane_rss::Steering;
+use crate::steps::{Kind, Report, Shape, Trial};
 use serde_json::Value;
-
-/// The plan of a scaling experiment.
-pub struct Outline<'a, K: Kind> {
-    /// The head of its document.
-    pub head: Head,
-    /// The fields specific to its document.
-    pub kind: K,
-    /// The resolved plan.
-    pub plan: Value,
-    /// The steering document of server and clients.
-    pub steering: &'a Steering,
-    /// Every step.
-    pub steps: &'a [K::Shape],
-}
 
 /// A scaling experiment.
 pub trait Trials {
     /// The kind of experiment.
     type Kind: Kind;
 
-    /// The plan.
-    fn outline(&self) -> Outline<'_, Self::Kind>;
+    /// The document before the first trial; see [`Report::planned`].
+    fn planned(&self) -> Report<Self::Kind>;
 
     /// Checks whether a step's clients can be planned.
     ///
@@ -56,31 +40,17 @@ where
     type Document = Report<T::Kind>;
 
     fn plan(&self) -> anyhow::Result<Value> {
-        Ok(self.outline().plan)
+        Ok(self.planned().plan)
     }
 
     fn begin(&mut self) -> anyhow::Result<Self::Document> {
-        let outline = self.outline();
-        outline.steps.iter().try_for_each(|shape| self.check(shape))?;
-        let steering = outline.steering;
-        let step = |shape: &<T::Kind as Kind>::Shape| {
-            let cpus = steering.cpus[..shape.active()].to_vec();
-            Step::new(shape.clone(), steering.cpus.len(), cpus)
-        };
-        Ok(Report {
-            head: outline.head,
-            plan: outline.plan,
-            steering: as_json(steering),
-            kind: outline.kind,
-            steps: outline.steps.iter().map(step).collect(),
-            trials: Vec::new(),
-            scaling: Scaling::default(),
-            limit: Limit::unknown(),
-        })
+        let report = self.planned();
+        report.steps.iter().try_for_each(|step| self.check(&step.shape))?;
+        Ok(report)
     }
 
     fn steps(&self) -> usize {
-        self.outline().steps.len()
+        self.planned().steps.len()
     }
 
     fn title(&self, step: usize, report: &Self::Document) -> String {

@@ -134,7 +134,10 @@ fn be(
         TcpServer::KIND => process::serve::<TcpServer>(plan, orders, output),
         TcpLoad::KIND => process::generate::<TcpLoad>(plan, orders, output),
         Subject::KIND => process::serve::<Subject>(plan, orders, output),
-        PROBE => answer(output, &Answer::report(&crate::nic::probe(&read_plan(plan)?)?)),
+        PROBE => {
+            let probed = crate::nic::probe(&read_plan(plan)?).map_err(|error| error.to_string())?;
+            answer(output, &Answer::report(&probed))
+        }
         unknown => Err(format!(
             "nobody here is a {unknown}: parent and child are of different versions"
         )),

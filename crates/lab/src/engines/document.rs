@@ -183,12 +183,13 @@ impl EnginesReport {
 
 /// The medians of a metric, and of its quotient to the reference of the same round.
 fn values<'a, T>(
-    [metric, ratio]: [&'static Metric<T>; 2],
+    metrics: &[&'static Metric<T>],
     own: &[&'a T],
     reference: impl Fn(&'a T) -> Option<&'a T>,
 ) -> Values {
+    let (metric, ratio) = (metrics[0], metrics[1]);
     let mut values = Values::default();
-    values.fill(&[metric, ratio], own);
+    values.fill(metrics, own);
     let number = |trial: &'a T| metric.numbers([trial]).first().copied();
     let quotient = |trial: &&'a T| Some(number(trial)? / number(reference(trial)?)?);
     let quotients: Vec<f64> = own.iter().filter_map(quotient).collect();
@@ -246,10 +247,10 @@ fn udp_way(way: Way, trials: &[UdpTrial]) -> UdpWay {
 }
 
 /// Of a way to hash.
-pub static HASH_METRICS: [&Metric<ToeplitzTrial>; 2] = [&NS_PER_HASH, &RATIO_TO_ORACLE];
+pub static HASH_METRICS: &[&Metric<ToeplitzTrial>] = &[&NS_PER_HASH, &RATIO_TO_ORACLE];
 
 /// Of a way to move datagrams.
-pub static UDP_METRICS: [&Metric<UdpTrial>; 2] = [&PER_CPU_SECOND, &RATIO_TO_BASIC];
+pub static UDP_METRICS: &[&Metric<UdpTrial>] = &[&PER_CPU_SECOND, &RATIO_TO_BASIC];
 
 pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::<ToeplitzTrial>::lower(
     "ns_per_hash",

@@ -1,11 +1,12 @@
 //! The comparison for people: hashes by tuple, ways to move datagrams, what was left out, the best ways last.
 
 use super::document::{
-    EnginesReport, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, ToeplitzWay, UdpWay,
+    EnginesReport, HASH_METRICS, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, ToeplitzWay,
+    UDP_METRICS, UdpWay,
 };
 use super::ways::ORACLE;
-use crate::columns::{half_range, number, words};
-use corelane_measure::metric::{Measured, Metric, Show, Values};
+use crate::columns::{self, half_range, number, words};
+use corelane_measure::metric::{Measured, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
@@ -53,18 +54,10 @@ impl Rendered for EnginesReport {
 
     /// Those of the best way of each kind.
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let (hash, udp) = (self.fastest_hash(), self.cheapest_udp());
-        vec![
-            figure(&NS_PER_HASH, hash),
-            figure(&RATIO_TO_ORACLE, hash),
-            figure(&PER_CPU_SECOND, udp),
-            figure(&RATIO_TO_BASIC, udp),
-        ]
+        let mut figures = columns::figures(HASH_METRICS, self.fastest_hash());
+        figures.extend(columns::figures(UDP_METRICS, self.cheapest_udp()));
+        figures
     }
-}
-
-fn figure<T>(metric: &'static Metric<T>, way: Option<&impl Measured>) -> (Figure, Option<f64>) {
-    (Figure::of(metric), way.and_then(|way| metric.of(way)))
 }
 
 /// A way of either kind.

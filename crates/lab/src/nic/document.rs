@@ -145,33 +145,27 @@ impl NicReport {
             let types = rounds.iter().flat_map(|round| round.types.values());
             types.map(count).sum()
         };
-        let mut verdict = Verdict {
-            sent: sum(|round| round.sent),
-            frames: sum(|round| round.frames),
-            right_hash: of_types(|of_type| of_type.right_hash),
-            right_queue: of_types(|of_type| of_type.right_queue),
-            right_cpu: sum(|round| round.right_cpu),
-            wrong_rules_caught: rounds.iter().all(|round| round.catches_wrong_rules()),
-            passed: false,
-        };
-        let Verdict {
-            frames: all,
-            sent,
-            right_hash,
-            right_queue,
-            right_cpu,
-            wrong_rules_caught,
-            ..
-        } = verdict;
+        let (sent, frames, right_cpu) = (
+            sum(|round| round.sent),
+            sum(|round| round.frames),
+            sum(|round| round.right_cpu),
+        );
+        let (right_hash, right_queue) = (of_types(|of| of.right_hash), of_types(|of| of.right_queue));
         let is_sound = |round: &&RoundReport| {
             let every_queue = round.frames_by_queue.len() == round.entries_by_queue.len();
             round.reads_back && round.without_hash == 0 && every_queue
         };
-        verdict.passed = all >= LEAST_FRAMES
-            && [sent, right_hash, right_queue, right_cpu] == [all; 4]
-            && rounds.iter().all(is_sound)
-            && wrong_rules_caught;
-        verdict
+        let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
+        let all_right = [sent, right_hash, right_queue, right_cpu] == [frames; 4];
+        Verdict {
+            sent,
+            frames,
+            right_hash,
+            right_queue,
+            right_cpu,
+            wrong_rules_caught,
+            passed: frames >= LEAST_FRAMES && all_right && rounds.iter().all(is_sound) && wrong_rules_caught,
+        }
     }
 }
 

@@ -37,36 +37,29 @@ impl Rendered for NicReport {
             }
         }
         let readings = [
-            words("model", |row: &Row<'_>| row.model.to_owned()),
-            count("round", "round", |row: &Row<'_>| row.round),
+            words("model", |row: &Row<'_>| row.0.to_owned()),
+            count("round", "round", |row: &Row<'_>| row.1),
         ];
         table(readings.into_iter().chain(type_columns()), &rows)
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
         let verdict = &self.verdict;
-        let show = Show::Count;
-        [
+        let figures = [
             ("sent", "Frames sent.", verdict.sent),
             ("frames", "Frames received.", verdict.frames),
-            (
-                "right_hash",
-                "Frames with the hash that was computed.",
-                verdict.right_hash,
-            ),
+            ("right_hash", "Frames with the computed hash.", verdict.right_hash),
             (
                 "right_queue",
-                "Frames by the queue that was computed.",
+                "Frames on the computed queue.",
                 verdict.right_queue,
             ),
-            (
-                "right_cpu",
-                "Frames on the CPU that was computed.",
-                verdict.right_cpu,
-            ),
-        ]
-        .map(|(name, about, value)| (Figure { name, show, about }, Some(value as f64)))
-        .into()
+            ("right_cpu", "Frames on the computed CPU.", verdict.right_cpu),
+        ];
+        let show = Show::Count;
+        figures
+            .map(|(name, about, value)| (Figure { name, show, about }, Some(value as f64)))
+            .into()
     }
 
     fn proved(&self) -> Result<(), String> {
@@ -116,33 +109,20 @@ fn round_section(number: usize, round: &RoundReport) -> Section {
         ))
 }
 
-/// The frames of one hash type in one round of one model.
-struct Row<'a> {
-    model: &'a str,
-    round: u64,
-    name: &'a str,
-    of_type: TypeReport,
-}
+/// The frames of one hash type in one round of one model: model, round, hash type, counts.
+type Row<'a> = (&'a str, u64, &'a str, TypeReport);
 
 fn type_rows<'a>(model: &'a str, number: usize, round: &'a RoundReport) -> impl Iterator<Item = Row<'a>> {
-    let row = move |(name, of_type): (&'a String, &TypeReport)| Row {
-        model,
-        round: number as u64,
-        name,
-        of_type: *of_type,
-    };
-    round.types.iter().map(row)
+    let types = round.types.iter();
+    types.map(move |(name, of_type)| (model, number as u64, name.as_str(), *of_type))
 }
 
 fn type_columns<'a>() -> [Reading<'static, Row<'a>>; 4] {
+    let name = Column::left("hash type").key("hash_type");
     [
-        Reading::new(Column::left("hash type").key("hash_type"), |row: &Row<'a>| {
-            row.name.to_owned()
-        }),
-        count("frames", "frames", |row: &Row<'a>| row.of_type.frames),
-        count("right hash", "right_hash", |row: &Row<'a>| row.of_type.right_hash),
-        count("right queue", "right_queue", |row: &Row<'a>| {
-            row.of_type.right_queue
-        }),
+        Reading::new(name, |row: &Row<'a>| row.2.to_owned()),
+        count("frames", "frames", |row: &Row<'a>| row.3.frames),
+        count("right hash", "right_hash", |row: &Row<'a>| row.3.right_hash),
+        count("right queue", "right_queue", |row: &Row<'a>| row.3.right_queue),
     ]
 }

@@ -6,6 +6,7 @@
 use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
 use super::traffic::{self, Signal};
+use anyhow::{Context, bail};
 use corelane_host::bed::switch_on;
 use corelane_host::ethtool::{Field, FlowType, change};
 use corelane_host::explain::{Ends, Flow, explain};
@@ -17,7 +18,6 @@ use corelane_packet::{Dissection, Transport};
 use corelane_rss::{HashFields, Protocol, Toeplitz};
 use corelane_worker::received::{HEAD_BYTES, HeadReceiver, ReceivedHead};
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,11 @@ const LIMIT: Duration = Duration::from_secs(90);
 ///
 /// # Errors
 /// In words: what the device refused, or that the host went silent.
-pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
+pub fn probe(plan: &NicPlan) -> anyhow::Result<NicProbed> {
     let device = plan.device.as_str();
-    switch_on(device).map_err(words)?;
-    let mut signals = traffic::open(device).map_err(words)?;
-    let mut receiver = HeadReceiver::new(device).map_err(words)?;
+    switch_on(device)?;
+    let mut signals = traffic::open(device)?;
+    let mut receiver = HeadReceiver::new(device)?;
     let started = Instant::now();
     let mut probed = None;
     let mut rounds = Vec::new();
@@ -46,7 +46,7 @@ pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
         let round = stage.round;
         set(device, round)?;
         let inventory = inventory();
-        let own = inventory.device(device).ok_or("the device has gone")?;
+        let own = inventory.device(device).context("the device has gone")?;
         let mut heard = Heard::new(round, own, &inventory, &receiver);
         listen(
             number as u32,
@@ -66,21 +66,17 @@ pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
             rounds: Vec::new(),
         });
     }
-    let probed = probed.ok_or("the plan has no round")?;
+    let probed = probed.context("the plan has no round")?;
     Ok(NicProbed { rounds, ..probed })
 }
 
-fn words(error: impl Display) -> String {
-    error.to_string()
-}
-
 /// Sets key, table and fields, and has hashes handed up.
-fn set(device: &str, round: &NicRound) -> Result<(), String> {
-    change::set_rss(device, Some(&round.key), Some(&round.table)).map_err(words)?;
+fn set(device: &str, round: &NicRound) -> anyhow::Result<()> {
+    change::set_rss(device, Some(&round.key), Some(&round.table))?;
     for (flow_type, fields) in fields(round) {
-        change::set_fields(device, flow_type, fields).map_err(words)?;
+        change::set_fields(device, flow_type, fields)?;
     }
-    change::set_receive_hashing(device).map_err(words)
+    Ok(change::set_receive_hashing(device)?)
 }
 
 /// What is hashed of each type of flow.
@@ -104,13 +100,13 @@ fn listen(
     receiver: &mut HeadReceiver,
     signals: &mut PacketLink,
     deadline: Instant,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let (mut changed, mut signalled) = (Instant::now(), None);
     loop {
         let now = Instant::now();
         let before = heard.report.frames;
         let drained = receiver.drain(|head, received| heard.hear(head, received));
-        drained.map_err(words)?;
+        drained?;
         let seen = heard.report.frames;
         if seen != before {
             changed = now;
@@ -123,10 +119,10 @@ fn listen(
                 seen: seen as u32,
             };
             let frame = signal.frame(false);
-            signals.send([&frame[..]].into_iter()).map_err(words)?;
+            signals.send([&frame[..]].into_iter())?;
             signalled = Some((seen, now));
         }
-        let asked = signals.receive(1024).map_err(words)?;
+        let asked = signals.receive(1024)?;
         if asked
             .iter()
             .filter_map(Signal::read)
@@ -135,9 +131,7 @@ fn listen(
             return Ok(());
         }
         if now > deadline {
-            return Err(format!(
-                "the host went silent in round {number}, after {seen} frames"
-            ));
+            bail!("the host went silent in round {number}, after {seen} frames");
         }
         thread::sleep(Duration::from_millis(1));
     }

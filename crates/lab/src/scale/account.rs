@@ -98,7 +98,7 @@ fn give_reasons(trial: &mut Trial, evidence: &Evidence<'_>) {
     ];
     for (field, reason, missing) in reasons {
         if let Some(reason) = reason.clone().filter(|_| missing) {
-            trial.tried.unknown.insert(field.to_owned(), reason);
+            trial.tried.explain(field, reason);
         }
     }
 }

@@ -13,8 +13,7 @@
 use super::account::{Evidence, SideReading};
 use super::document::Trial;
 use super::plan::ScalePlan;
-use corelane_host::counters::UdpCounters;
-use corelane_measure::drops::{Cause, Gap, LinuxUdpCounters, Side};
+use corelane_measure::drops::{Cause, Gap, Side};
 
 /// Bytes of an Ethernet header, which device counters include, and of UDP's (RFC 768).
 const ETHERNET_AND_UDP_BYTES: u64 = 14 + 8;
@@ -64,7 +63,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
         match framing.received(&server) {
             Ok(received) => trial.received = Some(received),
             Err(reason) => {
-                trial.tried.unknown.insert("received_pps".to_owned(), reason);
+                trial.tried.explain("received_pps", reason);
             }
         }
         let refused = evidence
@@ -80,10 +79,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
         }
     } else {
         let reason = "client and server share the loopback device and its counters";
-        trial
-            .tried
-            .unknown
-            .insert("received_pps".to_owned(), reason.to_owned());
+        trial.tried.explain("received_pps", reason);
     }
     attribute(trial, dropped);
 }
@@ -134,10 +130,13 @@ fn way_drops(
     refused: u64,
     framing: &Framing,
 ) -> Vec<Dropped> {
-    let counters = linux(&receiver.udp.total());
+    let udp = receiver.udp.total();
+    // Linux charges each of the three to InErrors as well (net/ipv4/udp.c). The counters are read one after the other
+    // while traffic runs, so the sum may be a little ahead of InErrors.
+    let specific = udp.rcvbuf_errors + udp.in_csum_errors + udp.mem_errors;
     let ip = receiver.udp.ip_total();
     let device = receiver.device.rx_dropped;
-    let mut counts = vec![
+    let counts = [
         (
             Cause::TransmitQueue,
             sender.device.tx_dropped.saturating_sub(device),
@@ -146,8 +145,13 @@ fn way_drops(
         (Cause::Backlog, refused),
         (Cause::Ip, ip.in_header_errors + ip.in_discards),
         (Cause::StillQueued, framing.queued(receiver)),
+        (Cause::BadChecksum, udp.in_csum_errors),
+        (Cause::NoSocket, udp.no_ports),
+        (Cause::Broadcast, udp.ignored_multi),
+        (Cause::FullBuffers, udp.rcvbuf_errors),
+        (Cause::Memory, udp.mem_errors),
+        (Cause::OtherErrors, udp.in_errors.saturating_sub(specific)),
     ];
-    counts.extend(counters.drops());
     let dropped = |(cause, count)| Dropped {
         cause,
         side,
@@ -160,19 +164,6 @@ fn way_drops(
         },
     };
     counts.into_iter().map(dropped).collect()
-}
-
-fn linux(udp: &UdpCounters) -> LinuxUdpCounters {
-    LinuxUdpCounters {
-        in_datagrams: udp.in_datagrams,
-        no_ports: udp.no_ports,
-        in_errors: udp.in_errors,
-        rcvbuf_errors: udp.rcvbuf_errors,
-        in_csum_errors: udp.in_csum_errors,
-        mem_errors: udp.mem_errors,
-        ignored_multi: udp.ignored_multi,
-        out_datagrams: udp.out_datagrams,
-    }
 }
 
 /// Datagrams that the server's workers read and did not answer, that its mailboxes dropped, and that its sockets
@@ -242,7 +233,7 @@ fn attribute(trial: &mut Trial, dropped: Vec<Dropped>) {
         if missing.is_some() && !dropped.is_empty() {
             let reason = "the kernel counts merged frames, and several causes dropped some: the datagrams of each \
                           are unknown";
-            trial.tried.unknown.insert("drops".to_owned(), reason.to_owned());
+            trial.tried.explain("drops", reason);
         }
         for dropped in dropped {
             add(trial, dropped, dropped.count);

@@ -8,10 +8,10 @@ use super::observed::Observed;
 use super::plan::ScalePlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
-use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::document::{Head, RunFacts, TrialStatus};
 use crate::error::Refusal;
 use crate::experiment::Trying;
-use crate::trials::{Outline, Trials};
+use crate::trials::Trials;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_load::sources::SourceError;
@@ -48,14 +48,10 @@ pub struct Scale {
 impl Trials for Scale {
     type Kind = Datagrams;
 
-    fn outline(&self) -> Outline<'_, Datagrams> {
-        Outline {
-            head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
-            kind: Datagrams::default(),
-            plan: as_json(&self.plan),
-            steering: &self.plan.request.steering,
-            steps: &self.plan.steps,
-        }
+    fn planned(&self) -> ScaleReport {
+        let head = Head::new(SCHEMA, &self.facts, Some(&self.bed));
+        let (plan, steering) = (&self.plan, &self.plan.request.steering);
+        ScaleReport::planned(head, Datagrams::default(), plan, steering, &plan.steps)
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! A simulation for people: what was drawn, one table for each table size, and the conclusions.
 
 use super::document::{METRICS, SimulateReport, Step, Trial};
-use crate::columns::count;
+use crate::columns::{self, count};
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -48,9 +48,7 @@ impl Rendered for SimulateReport {
 
     /// Those of the last step: the largest table, the most buckets.
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let median = |metric: &Metric<Trial>| self.steps.last().and_then(|step| metric.of(step));
-        let figure = |metric: &&'static Metric<Trial>| (Figure::of(metric), median(metric));
-        METRICS.iter().map(figure).collect()
+        columns::figures(METRICS, self.steps.last())
     }
 }
 

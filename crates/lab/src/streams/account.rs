@@ -137,9 +137,9 @@ fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
         ("steering_ok", unsteered, trial.steering.is_none()),
         ("schedule_lag", on_demand, unscheduled),
     ];
-    let missing = reasons.into_iter().filter(|(_, _, missing)| *missing);
-    let named = missing.map(|(field, reason, _)| (field.to_owned(), reason.to_owned()));
-    trial.tried.unknown.extend(named);
+    for (field, reason, _) in reasons.into_iter().filter(|(_, _, missing)| *missing) {
+        trial.tried.explain(field, reason);
+    }
 }
 
 /// Adds an error for counts that differ between the sides.

@@ -9,9 +9,9 @@ use super::memory::{self, KernelMemory, ServerProcesses};
 use super::plan::StreamsPlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess, Subject};
-use crate::document::{self, Head, RunFacts, TrialStatus, as_json};
+use crate::document::{self, Head, RunFacts, TrialStatus};
 use crate::experiment::Trying;
-use crate::trials::{Outline, Trials};
+use crate::trials::Trials;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
@@ -49,22 +49,18 @@ pub struct Streams {
 impl Trials for Streams {
     type Kind = ByteStreams;
 
-    fn outline(&self) -> Outline<'_, ByteStreams> {
-        let request = &self.plan.request;
-        Outline {
-            head: Head {
-                bed: Some(self.bed.clone()),
-                ..Head::new(request.protocol.schema(), &self.facts, None)
-            },
-            kind: ByteStreams {
-                protocol: request.protocol,
-                subject: request.subject.as_ref().map(|subject| subject.command.clone()),
-                left_out: self.plan.left_out.clone(),
-            },
-            plan: as_json(&self.plan),
-            steering: &request.steering,
-            steps: &self.plan.steps,
-        }
+    fn planned(&self) -> StreamsReport {
+        let (plan, request) = (&self.plan, &self.plan.request);
+        let head = Head {
+            bed: Some(self.bed.clone()),
+            ..Head::new(request.protocol.schema(), &self.facts, None)
+        };
+        let kind = ByteStreams {
+            protocol: request.protocol,
+            subject: request.subject.as_ref().map(|subject| subject.command.clone()),
+            left_out: plan.left_out.clone(),
+        };
+        StreamsReport::planned(head, kind, plan, &request.steering, &plan.steps)
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {

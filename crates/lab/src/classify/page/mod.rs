@@ -6,7 +6,7 @@ use super::document::{
     CPU, Choice, ClassifyReport, FRAMES, Held, LOOKUPS, LockKind, MEMORY_READ, MEMORY_WRITTEN, METRICS,
     MISSES, PrefetchKind, PublishedRow, SHARE_OF_LIMIT, Setting, Step, Stride, TableKind,
 };
-use crate::columns::{half_range, number, plain, words};
+use crate::columns::{self, half_range, number, plain, words};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
@@ -46,9 +46,7 @@ impl Rendered for ClassifyReport {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let step = self.fastest(|setting| setting.entries > 0);
-        let figure = |of: &&'static Metric<_>| (Figure::of(of), step.and_then(|step| of.of(step)));
-        METRICS.iter().map(figure).collect()
+        columns::figures(METRICS, self.fastest(|setting| setting.entries > 0))
     }
 }
 
