@@ -1,5 +1,5 @@
-//! The document of scaling experiments: computes medians, linearity, reasons and the scaling law from raw trials, using
-//! the experiment's declared metrics. `growth.rs` renders it.
+//! The document of scaling experiments: medians, linearity, reasons and the scaling law, from raw trials and the declared
+//! metrics of the experiment. `growth.rs` renders it.
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
@@ -74,8 +74,7 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
         true
     }
 
-    /// The rank of a judged series: the verdict is about the series with the highest. `first` is the first judged
-    /// series.
+    /// The rank of a judged series: the verdict is about the highest. `first` is the first judged series.
     fn weight(&self, first: &Self) -> u64;
 }
 

@@ -125,10 +125,8 @@ fn measure<S: Server, G: Generator>(
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
-    let processes = ServerProcesses {
-        first: server.pid(),
-        keeps: S::STARTS_PROCESSES,
-    };
+    let (first, keeps) = (server.pid(), S::STARTS_PROCESSES);
+    let processes = ServerProcesses { first, keeps };
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes)?;
     let generator = LoadProcess::<G>::start(program, &bed.client)?;

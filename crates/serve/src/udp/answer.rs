@@ -3,7 +3,7 @@
 //!
 //! The four ways to answer differ in this choice, and in how the transmit queue is selected (see [`Answers`]).
 
-use super::bucket::BucketCounters;
+use super::counters::BucketCounters;
 use super::plan::Common;
 use crate::udp::Answers;
 use corelane_worker::CachePadded;

@@ -4,14 +4,15 @@
 //! worker's own block, sampled flows in a ring that the control thread drains.
 
 use super::answer::Answering;
+use super::counters::BucketCounters;
 use super::describe::Describing;
 use super::plan::Common;
 use crate::udp::Mode;
 use corelane_rss::Bucket;
-use corelane_worker::engine::{Datagram, EngineCounters, Event, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Counter, Time};
+use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
+use corelane_worker::{CachePadded, Time};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Datagrams per sample. A prime, so that flows in rotation are all sampled.
 const SAMPLE_INTERVAL: u32 = 251;
@@ -22,23 +23,6 @@ const SAMPLED_AT_START: u32 = 64;
 /// Ports that are never answered: 0 is invalid, and echo (7), quotd (17) and chargen (19) answer answers (RFC 862, 865,
 /// 864), which would loop forever.
 const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
-
-/// The counters of one worker: written by it alone, readable by any thread.
-#[derive(Debug, Default)]
-pub(super) struct BucketCounters {
-    pub(super) seen: Counter,
-    pub(super) seen_bytes: Counter,
-    /// Answers of flows without a socket of their own although they should have one.
-    pub(super) answered_unconnected: Counter,
-    pub(super) queue_full: Counter,
-    pub(super) refused_port: Counter,
-    pub(super) refused_peer: Counter,
-    pub(super) truncated: Counter,
-    /// As last published by the engine: answers sent, and refused by the kernel.
-    pub(super) engine: Mutex<EngineCounters>,
-    pub(super) steering_samples: Counter,
-    pub(super) steering_right: Counter,
-}
 
 /// Event handler of a worker's engine.
 pub(super) struct BucketHandler {

@@ -2,9 +2,9 @@
 //! counts to the control thread on request.
 
 use super::plan::Common;
+use super::served::{FlowCount, FlowCounts};
 use crate::shared::lock;
 use corelane_rss::{FlowMetadata, Protocol, Tuple};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
@@ -12,30 +12,6 @@ use std::sync::{Arc, Mutex};
 
 /// Maximum number of distinct hashes counted per worker; the datagrams of further hashes are counted together.
 const MOST_HASHES: usize = 65_536;
-
-/// Count of one flow, as far as its hash identifies it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowCount {
-    /// The hash: `0x` and eight hexadecimal digits.
-    pub hash: String,
-    /// Hash type, as named by NDIS: `UDP_IPV4`, or `IPV4` for a 2-tuple.
-    pub hash_type: String,
-    /// The bucket that the hash selects.
-    pub bucket: u16,
-    /// The worker that received it.
-    pub worker: u16,
-    /// Datagrams.
-    pub count: u64,
-}
-
-/// The counts of all flows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowCounts {
-    /// One entry per hash, hash type, bucket and worker; by worker, in descending order of counts.
-    pub flows: Vec<FlowCount>,
-    /// Datagrams of further flows, after 65,536 per worker.
-    pub uncounted: u64,
-}
 
 /// The counts of one worker.
 #[derive(Debug, Clone, Default)]

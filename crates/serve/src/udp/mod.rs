@@ -5,6 +5,7 @@
 
 mod answer;
 mod bucket;
+mod counters;
 mod describe;
 mod flows;
 mod mailbox;
@@ -15,8 +16,7 @@ mod server;
 mod sockets;
 mod worker;
 
-pub use describe::{FlowCount, FlowCounts};
 pub use model::{Answers, Mode, Model};
 pub use plan::UdpPlan;
-pub use served::{BucketServed, UdpServed};
+pub use served::{BucketServed, FlowCount, FlowCounts, UdpServed};
 pub use server::UdpServer;

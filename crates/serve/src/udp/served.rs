@@ -1,6 +1,5 @@
 //! Results of a UDP server per bucket: the final document of `serve udp`.
 
-use super::describe::FlowCount;
 use crate::shared::summed;
 use crate::udp::{Answers, Model};
 use corelane_rss::Steering;
@@ -8,6 +7,30 @@ use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+
+/// Count of one flow, as far as its hash identifies it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCount {
+    /// The hash: `0x` and eight hexadecimal digits.
+    pub hash: String,
+    /// Hash type, as named by NDIS: `UDP_IPV4`, or `IPV4` for a 2-tuple.
+    pub hash_type: String,
+    /// The bucket that the hash selects.
+    pub bucket: u16,
+    /// The worker that received it.
+    pub worker: u16,
+    /// Datagrams.
+    pub count: u64,
+}
+
+/// The counts of all flows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCounts {
+    /// One entry per hash, hash type, bucket and worker; by worker, in descending order of counts.
+    pub flows: Vec<FlowCount>,
+    /// Datagrams of further flows, after 65,536 per worker.
+    pub uncounted: u64,
+}
 
 /// The counters of a UDP server.
 #[derive(Debug, Clone, Serialize, Deserialize)]

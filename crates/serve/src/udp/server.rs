@@ -1,12 +1,13 @@
 //! The running UDP server: starts the threads of its model, sums their counters, stops them.
 
 use super::answer::{Answering, Connected};
-use super::bucket::{BucketCounters, BucketHandler};
-use super::describe::{Describing, FlowCounts, SharedCounts};
+use super::bucket::BucketHandler;
+use super::counters::BucketCounters;
+use super::describe::{Describing, SharedCounts};
 use super::flows::{Departed, Flows};
 use super::mailbox;
 use super::plan::{Common, UdpPlan};
-use super::served::{BucketServed, UdpServed};
+use super::served::{BucketServed, FlowCounts, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
 use crate::server::{ServeError, Server};

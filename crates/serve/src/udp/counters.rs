@@ -1,0 +1,22 @@
+//! Live counters of one worker.
+
+use corelane_worker::Counter;
+use corelane_worker::engine::EngineCounters;
+use std::sync::Mutex;
+
+/// The counters of one worker: written by it alone, readable by any thread.
+#[derive(Debug, Default)]
+pub(super) struct BucketCounters {
+    pub(super) seen: Counter,
+    pub(super) seen_bytes: Counter,
+    /// Answers of flows without a socket of their own although they should have one.
+    pub(super) answered_unconnected: Counter,
+    pub(super) queue_full: Counter,
+    pub(super) refused_port: Counter,
+    pub(super) refused_peer: Counter,
+    pub(super) truncated: Counter,
+    /// As last published by the engine: answers sent, and refused by the kernel.
+    pub(super) engine: Mutex<EngineCounters>,
+    pub(super) steering_samples: Counter,
+    pub(super) steering_right: Counter,
+}
