@@ -132,67 +132,69 @@ fn a_scenario_becomes_pools_and_phases() {
     assert_eq!((timeouts.request, timeouts.r#continue), (Some(3.0), Some(0.5)));
 }
 
+/// A replacement in the file with everything, and part of the error that it causes.
+const SPOILT: &[(&str, &str, &str)] = &[
+    (
+        "rate = \"5k\"",
+        "rate = \"5k\"\nthink = \"1ms\"",
+        "'quick': rate (open loop) and think",
+    ),
+    (
+        "urls = \"objects\"",
+        "urls = \"none\"",
+        "names the urls pool 'none'",
+    ),
+    (
+        "server = \"origin\"",
+        "server = \"none\"",
+        "names the server pool 'none'",
+    ),
+    (
+        "/size/{size}",
+        "/size/1",
+        "sizes and {size} in the path go together",
+    ),
+    (
+        "/status/204",
+        "/{size}",
+        "sizes and {size} in the path go together",
+    ),
+    (
+        "addresses = [\"127.0.0.1:8080\", \"127.0.0.2:8080\"]",
+        "addresses = []",
+        "server pool 'origin': it has no address",
+    ),
+    ("weight = 9", "weight = 0", "a weight must be more than 0"),
+    ("chunked = false", "chunked = true", "chunked and write_rate"),
+    (
+        "body = \"hello\"",
+        "body = \"hello\"\nbody_size = 5",
+        "body, body_file and body_size",
+    ),
+    ("host = \"example.org\"", "host = \"a b\"", "server pool 'origin'"),
+    ("duration = \"10s\"", "", "only the last phase"),
+    ("abort = \"1%\"", "abort = \"101%\"", "not a share such as"),
+    ("connections = 64", "connections = 0", "not a number such as 10k"),
+    ("think = \"10ms\"", "think = 10", "not a time such as 10ms"),
+    ("status = \"200,", "status = \"42,", "not a list of statuses"),
+    (
+        "connections = 64",
+        "connections = 64\nspeed = 3",
+        "unknown field `speed`",
+    ),
+    ("/status/204", "/a b", "%20"),
+    ("tls = true", "", "need tls = true of server pool 'origin'"),
+    (
+        "insecure = true",
+        "insecure = true\nca = \"a\"",
+        "insecure and ca",
+    ),
+    ("body_size = \"1MiB\"", "", "expect_continue needs a body"),
+];
+
 #[test]
 fn what_does_not_fit_together_is_refused_by_name() {
-    let spoilt = [
-        (
-            "rate = \"5k\"",
-            "rate = \"5k\"\nthink = \"1ms\"",
-            "'quick': rate (open loop) and think",
-        ),
-        (
-            "urls = \"objects\"",
-            "urls = \"none\"",
-            "names the urls pool 'none'",
-        ),
-        (
-            "server = \"origin\"",
-            "server = \"none\"",
-            "names the server pool 'none'",
-        ),
-        (
-            "/size/{size}",
-            "/size/1",
-            "sizes and {size} in the path go together",
-        ),
-        (
-            "/status/204",
-            "/{size}",
-            "sizes and {size} in the path go together",
-        ),
-        (
-            "addresses = [\"127.0.0.1:8080\", \"127.0.0.2:8080\"]",
-            "addresses = []",
-            "server pool 'origin': it has no address",
-        ),
-        ("weight = 9", "weight = 0", "a weight must be more than 0"),
-        ("chunked = false", "chunked = true", "chunked and write_rate"),
-        (
-            "body = \"hello\"",
-            "body = \"hello\"\nbody_size = 5",
-            "body, body_file and body_size",
-        ),
-        ("host = \"example.org\"", "host = \"a b\"", "server pool 'origin'"),
-        ("duration = \"10s\"", "", "only the last phase"),
-        ("abort = \"1%\"", "abort = \"101%\"", "not a share such as"),
-        ("connections = 64", "connections = 0", "not a number such as 10k"),
-        ("think = \"10ms\"", "think = 10", "not a time such as 10ms"),
-        ("status = \"200,", "status = \"42,", "not a list of statuses"),
-        (
-            "connections = 64",
-            "connections = 64\nspeed = 3",
-            "unknown field `speed`",
-        ),
-        ("/status/204", "/a b", "%20"),
-        ("tls = true", "", "need tls = true of server pool 'origin'"),
-        (
-            "insecure = true",
-            "insecure = true\nca = \"a\"",
-            "insecure and ca",
-        ),
-        ("body_size = \"1MiB\"", "", "expect_continue needs a body"),
-    ];
-    for (good, bad, reason) in spoilt {
+    for (good, bad, reason) in SPOILT {
         let text = EVERYTHING.replacen(good, bad, 1);
         assert_ne!(text, EVERYTHING, "{good}");
         let pools = Scenario::parse(&text).and_then(|scenario| {
