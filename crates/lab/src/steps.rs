@@ -1,5 +1,4 @@
-//! The document of scaling experiments: medians, linearity, reasons and the scaling law, from raw trials and the declared
-//! metrics of the experiment. `growth.rs` renders it.
+//! The document of scaling experiments: medians, linearity and the scaling law of raw trials. `growth.rs` renders it.
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 

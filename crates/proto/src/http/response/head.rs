@@ -40,8 +40,7 @@ pub(super) struct Draft {
     fields: head::Draft,
     /// Bytes of complete lines parsed.
     length: u32,
-    /// Bytes of the status line including its end; 0 before it was parsed.
-    status_line: u32,
+    /// 0 before the status line was parsed.
     status: u16,
     version: Version,
 }
@@ -80,7 +79,7 @@ impl Draft {
             let line = line.ok_or(ResponseError::BareLineFeed)?;
             self.length = end as u32 + 1;
             search_from = end + 1;
-            if self.status_line == 0 {
+            if self.status == 0 {
                 self.read_status(line)?;
             } else if line.is_empty() {
                 return Ok(true);
@@ -116,7 +115,6 @@ impl Draft {
             _ => return Err(ResponseError::Reason),
         }
         self.status = status;
-        self.status_line = self.length;
         Ok(())
     }
 
@@ -133,16 +131,17 @@ impl Draft {
 
     /// The head in `bytes`, which end with it.
     pub(super) fn head<'a>(&self, bytes: &'a [u8], framing: Framing) -> Head<'a> {
-        let line = &bytes[..self.status_line as usize - 2];
+        let end = memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+        let (line, fields) = bytes.split_at(end);
         Head {
             version: self.version,
             status: self.status,
-            reason: line.get(13..).unwrap_or_default(),
+            reason: line.get(13..end.saturating_sub(2)).unwrap_or_default(),
             framing,
             content_length: self.fields.content_length,
             keep_alive: self.fields.keep_alive(self.version) && framing != Framing::UntilClose,
             bytes: bytes.len(),
-            fields: &bytes[self.status_line as usize..],
+            fields,
         }
     }
 }

@@ -411,7 +411,7 @@ impl State {
         match (&event, end.other) {
             // The sender to a closed end is notified.
             (EndEvent::Bytes(_), Some(other)) if end.gone => {
-                self.depart(Travel::Event(other, EndEvent::Reset))
+                self.depart(Travel::Event(other, EndEvent::Reset));
             }
             _ if end.gone => {}
             _ => {

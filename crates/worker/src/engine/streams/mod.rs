@@ -12,8 +12,10 @@ mod options;
 mod queue;
 
 pub(crate) use drive::{
-    StreamDriver, accept_failed, accepted, connected, end, fail, flushed, opened, perform, serve, unblocked,
+    StreamDriver, accept_failed, accepted, end, flushed, opened, perform, serve, unblocked,
 };
+#[cfg(feature = "simulated")]
+pub(crate) use drive::{connected, fail};
 #[cfg(feature = "simulated")]
 pub(crate) use flush::flush_with;
 pub(crate) use flush::{FlushedStream, flush, refused, taken};
