@@ -1,4 +1,4 @@
-//! Refused requests. All other errors of experiments are `anyhow` errors: nobody distinguishes them.
+//! Refused requests. All other errors of experiments are `anyhow` errors, because callers treat them alike.
 
 use std::ops::RangeInclusive;
 use thiserror::Error;

@@ -1,4 +1,5 @@
-//! Servers and generators as child processes. In: a plan. Out: replies and a report. Both are JSON documents, one per line, over the child's standard input and output. End of input ends the child, so no child outlives its parent.
+//! Servers and generators as child processes. In: a plan. Out: replies and a report. Both are JSON documents, one per
+//! line, over the child's standard input and output. End of input ends the child, so no child outlives its parent.
 //!
 //! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the
 //! child's.
@@ -61,7 +62,8 @@ enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// The requested report. A server's first report, its counts, means that it is ready. A generator or probe sends one report at its end.
+    /// The requested report. A server's first report, its counts, means that it is ready. A generator or probe sends
+    /// one report at its end.
     Report(Value),
     /// A generator reached a point of its run.
     Reached(Moment),
@@ -92,11 +94,12 @@ pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     match answers.next_back() {
         Some(Answer::Report(found)) => Ok(found),
         Some(Answer::Failed(reason)) => Err(reason),
-        _ => Err("it ended without a word".to_owned()),
+        _ => Err("it ended without a report".to_owned()),
     }
 }
 
-/// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input` ends.
+/// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input`
+/// ends.
 ///
 /// # Errors
 /// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
@@ -139,7 +142,7 @@ fn be(
             answer(output, &Answer::report(&probed))
         }
         unknown => Err(format!(
-            "nobody here is a {unknown}: parent and child are of different versions"
+            "unknown kind of child `{unknown}`: parent and child are of different versions"
         )),
     }
 }

@@ -106,7 +106,7 @@ impl Child {
     pub(super) fn report<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.answer(&AtomicBool::new(false))? {
             Answer::Report(report) => self.read(report),
-            _ => Err(self.failed("answered out of turn")),
+            _ => Err(self.failed("unexpected answer")),
         }
     }
 
@@ -146,7 +146,8 @@ impl Drop for Child {
     }
 }
 
-/// Poll interval of a generator: idle time after its last datagram counts as part of the trial, and 2 ms are 1 % of the shortest trials in tests.
+/// Poll interval of a generator: idle time after its last datagram counts as part of the trial, and 2 ms are 1 % of the
+/// shortest trials in tests.
 const SENDING_LOOK: Duration = Duration::from_millis(2);
 
 /// A generator in a process of its own.

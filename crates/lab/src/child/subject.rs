@@ -1,4 +1,5 @@
-//! Runs any server under test in a child of the lab: starts it, waits until it accepts connections, and ends it with all its processes.
+//! Runs any server under test in a child of the lab: starts it, waits until it accepts connections, and ends it with
+//! all its processes.
 //!
 //! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that
 //! happens: where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server

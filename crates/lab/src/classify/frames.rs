@@ -90,7 +90,7 @@ impl Rings {
         rings
     }
 
-    /// Receives a burst of frames with the pairs from number `first` on, and gives its slots: as many as asked for,
+    /// Receives a burst of frames with the pairs from number `first` on, and returns its slots: as many as requested,
     /// fewer at the end of the ring.
     pub fn receive(&mut self, frames: usize, traffic: &Traffic, first: usize) -> Range<usize> {
         let slots = self.next..self.receive.len().min(self.next + frames);

@@ -109,7 +109,7 @@ pub fn settings(request: &Request) -> Result<Vec<Setting>, Refusal> {
         false => Ok(settings),
         true => Err(Refusal::new(
             "--tables, --batches, --strides and the other lists",
-            "no step has all that was asked for: leave out a list, or ask for every combination",
+            "no step has all the requested settings: leave out a list, or give --every-combination",
         )),
     }
 }

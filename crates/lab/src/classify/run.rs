@@ -56,7 +56,7 @@ enum Unit {
     Step(usize),
 }
 
-/// The ways of reading random lines: a batch that is asked for and then read, or rolling so far ahead. Whichever is
+/// The ways of reading random lines: a batch that is prefetched and then read, or rolling so far ahead. Whichever is
 /// fastest is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
 const LIMIT_WAYS: [(&str, Option<Prefetch>); 3] = [
     ("batches of 32", None),

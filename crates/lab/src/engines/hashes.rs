@@ -1,6 +1,7 @@
 //! Measures the time per hash of every way, for each kind of tuple, one at a time and in batches.
 //!
-//! Measured is throughput: many inputs one after the other, none waiting for the hash before. Ways alternate, and the result is the median of a way's turns, so other load affects all ways equally.
+//! Measured is throughput: many inputs one after the other, none waiting for the hash before. Ways alternate, and the
+//! result is the median of a way's turns, so other load affects all ways equally.
 
 use super::document::ToeplitzTrial;
 use super::ways::{self, ORACLE};

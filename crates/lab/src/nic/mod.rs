@@ -1,6 +1,8 @@
-//! Verifies RSS on a NIC that implements it: a guest's device receives planned frames of every hash type, and each frame's hash, queue and CPU are compared with the results of `rss` and `explain`.
+//! Verifies RSS on a NIC that implements it: a guest's device receives planned frames of every hash type, and each
+//! frame's hash, queue and CPU are compared with the results of `rss` and `explain`.
 //!
-//! In: a [`NicPlan`] and the parts of a guest. Out: a [`NicReport`]. The host sends the frames into the guest's tap ([`NicProof`]); the guest configures the device and reads the frames' metadata ([`probe`]).
+//! In: a [`NicPlan`] and the parts of a guest. Out: a [`NicReport`]. The host sends the frames into the guest's tap
+//! ([`NicProof`]); the guest configures the device and reads the frames' metadata ([`probe`]).
 
 mod document;
 mod frames;

@@ -33,7 +33,7 @@ pub(super) struct Stage<'a> {
     /// Flows of each class.
     pub(super) flows: usize,
     /// Whether it counts. The first does not: interrupts move to the CPUs that they are set for only when they fire, so
-    /// each queue has to receive before its CPU is asked for (`irq_move_masked_irq` in `kernel/irq/migration.c`).
+    /// each queue has to receive before its CPU is checked (`irq_move_masked_irq` in `kernel/irq/migration.c`).
     pub(super) counts: bool,
 }
 

@@ -250,8 +250,8 @@ pub struct Found {
     pub observed: Option<Observed>,
 }
 
-/// Reads what has a map by numbers, as the pages of each node are. Its keys are strings in JSON, whose own reader turns them
-/// back; that of a flattened struct, which [`Found`] is, does not.
+/// Reads what has a map by numbers, as the pages of each node are. Its keys are strings in JSON, whose own reader turns
+/// them back; that of a flattened struct, which [`Found`] is, does not.
 fn through_json<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let value = Value::deserialize(deserializer)?;
     serde_json::from_value(value).map_err(D::Error::custom)

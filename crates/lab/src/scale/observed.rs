@@ -34,7 +34,7 @@ pub struct Observed {
     pub locks: Option<LockReport>,
     /// What the receive paths did.
     pub softnet: Option<SoftnetReport>,
-    /// Why a part that was asked for is null: `profile`, `locks` or `softnet` to the reason, which says what to allow.
+    /// Why a requested part is null: `profile`, `locks` or `softnet` to the reason, which says what to allow.
     pub unknown: BTreeMap<String, String>,
 }
 

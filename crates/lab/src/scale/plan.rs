@@ -73,7 +73,8 @@ pub struct ScaleRequest {
     pub buffer_memory: Option<MemoryPolicy>,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is spoilt. A tenth exceeds the differences between models that the lab measures.
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
+    /// spoilt. A tenth exceeds the differences between models that the lab measures.
     pub max_steal: f64,
     /// The observations during each trial.
     #[serde(default)]
@@ -102,7 +103,8 @@ pub struct ScalePlan {
 }
 
 impl ScaleRequest {
-    /// The series of steps, each from one bucket to all. The defaults follow the posts: echo, sink, and the controls for exact steering.
+    /// The series of steps, each from one bucket to all. The defaults follow the posts: echo, sink, and the controls
+    /// for exact steering.
     fn series(&self) -> Vec<(Mode, Model, Placement)> {
         let (echo, both) = ([Mode::Echo], [Mode::Echo, Mode::Sink]);
         let (aligned, control) = ([Placement::Aligned], [Placement::Aligned, Placement::Crossed]);

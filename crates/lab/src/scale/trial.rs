@@ -127,7 +127,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
     Ok((trial, seen))
 }
 
-/// Waits until the server has read what its host received and its counts stand still; tells them.
+/// Waits until the server has read what its host received and its counts are stable; returns them.
 fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> anyhow::Result<UdpServed> {
     let started = Instant::now();
     let mut changed = started;

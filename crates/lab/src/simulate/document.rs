@@ -27,7 +27,7 @@ pub struct SimulateReport {
     pub steps: Vec<Step>,
     /// Every trial as it was counted.
     pub trials: Vec<Trial>,
-    /// The flows of the first round, where they were asked for: what a real run has to send for the same buckets.
+    /// The flows of the first round, if requested: what a real run has to send for the same buckets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Flow>,
     /// Sentences, the last line of the text last.
@@ -39,7 +39,7 @@ document!(SimulateReport, [SCHEMA]);
 /// What was simulated: with the version of the program, all that it takes to repeat it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What was asked for.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
     /// Table sizes and numbers of buckets that make no step, because buckets would have no entry.

@@ -4,7 +4,9 @@
 //! document of `lab simulate`: how full the fullest bucket is, what that leaves of the ideal throughput, and what
 //! rebalancing the table would gain. Pure: no clock, no socket, and the same request gives the same document.
 //!
-//! It simulates the path of flows: tuples are drawn, hashed as in a network interface, and looked up. Costs are assumed equal: a bucket's throughput is limited by its CPU, and every datagram costs the same. The flows of [`flows`] can be sent for real, and then reach the very buckets that the document names.
+//! It simulates the path of flows: tuples are drawn, hashed as in a network interface, and looked up. Costs are assumed
+//! equal: a bucket's throughput is limited by its CPU, and every datagram costs the same. The flows of [`flows`] can be
+//! sent for real, and then reach the very buckets that the document names.
 
 pub mod document;
 mod page;

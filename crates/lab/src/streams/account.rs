@@ -84,7 +84,8 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial.kernel = kernel(&evidence);
     trial.raw = json!({ "client": trial.raw, "server": served.raw });
     compare(&mut trial, &evidence);
-    // If the generator was the limit, the trial is no result for the server: the generator missed its schedule by itself, or its own CPUs were busy while the server's were not.
+    // If the generator was the limit, the trial is no result for the server: the generator missed its schedule by
+    // itself, or its own CPUs were busy while the server's were not.
     let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
     let limited = loaded.behind_schedule.clone().or_else(clients);
     if let Some(why) = failure(&trial, plan.request.protocol) {

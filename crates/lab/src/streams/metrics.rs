@@ -1,5 +1,5 @@
-//! The raw counts of a trial of `lab scale http` and `tcp`, and its metrics, each declared once. Both documents have all of them; what they are judged
-//! by and compared by differs.
+//! The raw counts of a trial of `lab scale http` and `tcp`, and its metrics, each declared once. Both documents have
+//! all of them; what they are judged by and compared by differs.
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 

@@ -23,7 +23,8 @@ const LONGEST_BACKLOG: u16 = u16::MAX;
 /// Timeout until a subject accepts connections.
 const SUBJECT_READY_MS: u64 = 30_000;
 
-/// Timeout of opening a connection, of a response, and of the last responses. A million connections opened at full speed on one CPU delay each other by seconds, and so does a response of a gigabyte.
+/// Timeout of opening a connection, of a response, and of the last responses. A million connections opened at full
+/// speed on one CPU delay each other by seconds, and so does a response of a gigabyte.
 const TIMEOUTS: Timeouts = Timeouts {
     connect_s: 60.0,
     continue_s: 1.0,
@@ -32,7 +33,8 @@ const TIMEOUTS: Timeouts = Timeouts {
     drain_s: 30.0,
 };
 
-/// Timeout until the last bytes arrive and the server closes all connections: buffered data arrives within a second, and a subject that closes nothing must not delay the run for long.
+/// Timeout until the last bytes arrive and the server closes all connections: buffered data arrives within a second,
+/// and a subject that closes nothing must not delay the run for long.
 const DRAIN_S: f64 = 5.0;
 const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 
@@ -211,7 +213,8 @@ fn write_bytes(shape: &Shape, most: u32) -> u32 {
     asked.unwrap_or(most).min(most)
 }
 
-/// The stall timeout: longer for many connections, because polling each of them every second would disturb the measurement.
+/// The stall timeout: longer for many connections, because polling each of them every second would disturb the
+/// measurement.
 fn stall_s(shape: &Shape) -> f64 {
     STALL_S.max(shape.connections as f64 / LOOKS_A_SECOND)
 }

@@ -17,7 +17,8 @@ use std::net::SocketAddr;
 /// Descriptors of a worker's table that are not connections: engine, waker, listener, standard streams, and a margin.
 pub(super) const OTHER_DESCRIPTORS: usize = 64;
 
-/// Margin over the even share of connections per listener: if the kernel selects source ports, connections spread evenly only on average. Planned ports need no margin.
+/// Margin over the even share of connections per listener: if the kernel selects source ports, connections spread
+/// evenly only on average. Planned ports need no margin.
 const UNEVEN_SHARE: f64 = 1.08;
 
 /// The user's request.
@@ -56,7 +57,8 @@ pub struct StreamsRequest {
     pub engine: Option<EngineKind>,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is spoilt.
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
+    /// spoilt.
     pub max_steal: f64,
 }
 
@@ -241,7 +243,8 @@ impl StreamsPlan {
         })
     }
 
-    /// The number of buckets, each with its own descriptor table, that hold this many connections: the number of CPUs or a multiple.
+    /// The number of buckets, each with its own descriptor table, that hold this many connections: the number of CPUs
+    /// or a multiple.
     #[must_use]
     pub fn buckets_for(connections: u64, cpus: usize, descriptor_limit: usize) -> usize {
         let room = descriptor_limit.saturating_sub(OTHER_DESCRIPTORS).max(1) as f64;
@@ -282,7 +285,8 @@ impl StreamsPlan {
         }
     }
 
-    /// The CPUs of server and clients of a step, if they are disjoint: only then can one side be busy while the other is idle.
+    /// The CPUs of server and clients of a step, if they are disjoint: only then can one side be busy while the other
+    /// is idle.
     pub(super) fn sides_apart(&self, shape: &Shape) -> Option<Sides> {
         let sides = Sides {
             server: self.serving_cpus(shape),

@@ -2,7 +2,7 @@
 //! middle, and when the last request has been made.
 
 use super::account::{self, Evidence, Readings};
-use super::document::Server as Kind;
+use super::document::Server as ServerKind;
 use super::document::{ByteStreams, FEWEST_TO_SHARE, Shape, StreamsReport, Trial};
 use super::ends::{ClientCounts, ServerCounts, of_http, of_tcp, served_by_subject, served_http, served_tcp};
 use super::memory::{self, KernelMemory, ServerProcesses};
@@ -100,7 +100,7 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<Trial> {
             }
         };
     };
-    let steering = (shape.server == Kind::Exact).then_some(&plan.request.steering);
+    let steering = (shape.server == ServerKind::Exact).then_some(&plan.request.steering);
     let clients = (plan.tcp_load(shape, direction)?, |loaded: &_| {
         of_tcp(loaded, steering)
     });
@@ -113,11 +113,14 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<Trial> {
     }
 }
 
+/// Reads the counts out of a server's report.
+type Counted<S> = fn(&<S as Server>::Served) -> ServerCounts;
+
 /// Runs one trial: plans of server and clients, and what their reports count.
 fn measure<S: Server, G: Generator>(
     experiment: &Streams,
     trying: &mut Trying<'_>,
-    (serve, served): (S::Plan, fn(&S::Served) -> ServerCounts),
+    (serve, served): (S::Plan, Counted<S>),
     (load, loaded): (G::Plan, impl FnOnce(&G::Loaded) -> ClientCounts),
 ) -> anyhow::Result<Trial> {
     let (plan, program) = (&experiment.plan, &experiment.program);
@@ -175,10 +178,7 @@ fn measure<S: Server, G: Generator>(
 }
 
 /// Waits until the server's counts are stable, and returns them.
-fn settle<S: Server>(
-    server: &mut ServerProcess<S>,
-    counts: fn(&S::Served) -> ServerCounts,
-) -> anyhow::Result<ServerCounts> {
+fn settle<S: Server>(server: &mut ServerProcess<S>, counts: Counted<S>) -> anyhow::Result<ServerCounts> {
     let started = Instant::now();
     let (mut earlier, mut changed) = (counts(&server.served()?), started);
     while earlier.counts_connections()

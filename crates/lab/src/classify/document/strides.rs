@@ -3,7 +3,7 @@
 //! A cache of S sets puts line L into set L mod S and holds as many lines there as it has ways. Headers of frame
 //! buffers that lie a stride apart reach only some of the sets when the stride shares factors with S lines: at 2,048
 //! bytes every 32nd. The post's remedy, 1,920, reaches every second. Counted here line by line, for the private levels:
-//! the last level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
+//! the last level spreads lines over its slices by a hash that no vendor documents, so nothing is predicted for it.
 
 use super::setting::Setting;
 use super::{FRAMES, Step};
@@ -76,7 +76,7 @@ const HEADER_BYTES: usize = 64;
 const HELD_AT_LEAST: f64 = 0.95;
 
 impl Stride {
-    /// What is foretold: `aliases in L1, L2` or `spreads`; `None` if nothing is known.
+    /// The prediction: `aliases in L1, L2` or `spreads`; `None` if nothing is known.
     #[must_use]
     pub fn foretold(&self) -> Option<String> {
         let short = self.levels.iter().filter(|held| held.aliases());
@@ -87,7 +87,7 @@ impl Stride {
         })
     }
 
-    /// What the caches are foretold to hold of the headers of `burst` frames.
+    /// Predicts what the caches hold of the headers of `burst` frames.
     #[must_use]
     pub fn predicted(stride: usize, burst: usize, caches: &[CacheInfo]) -> Self {
         let private = caches.iter().filter(|cache| cache.level <= 2);
@@ -132,7 +132,7 @@ fn held(stride: usize, burst: usize, cache: &CacheInfo) -> Option<Held> {
     })
 }
 
-/// Puts what was measured beside what was foretold.
+/// Adds the measurements to the predictions.
 pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTrial]) {
     let times = |stride: &Stride| -> Vec<&HeaderTrial> {
         let size = stride.stride;

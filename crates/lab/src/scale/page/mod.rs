@@ -22,7 +22,7 @@ use corelane_serve::udp::{Mode, Model};
 use corelane_worker::worker_memory;
 use std::collections::BTreeSet;
 
-/// Rows of the table of buckets that a page shows without being asked for.
+/// Rows of the table of buckets that a page shows unfolded.
 const MOST_BUCKETS_UNFOLDED: usize = 16;
 
 /// What locality can mean where no device chose the CPU.
@@ -332,7 +332,7 @@ fn observed_sections(report: &ScaleReport, page: &mut Page) {
     for line in notes {
         words = words.labelled("observed ", line);
     }
-    // What was asked for and could not be observed, each reason once: `profile: not permitted …`.
+    // What was requested and could not be observed, each reason once: `profile: not permitted …`.
     let all = report
         .steps
         .iter()
