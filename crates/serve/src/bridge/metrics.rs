@@ -143,8 +143,10 @@ fn reply(mut stream: Socket, body: impl FnOnce() -> String) -> io::Result<()> {
 /// Samples of one metric: labels, and the number.
 type Samples = Vec<(Labels, u64)>;
 
-/// The metrics of each link: name, description, and how to read it.
-const OF_LINKS: [(&str, &str, fn(&LinkBridged) -> u64); 5] = [
+/// A metric of each link: name, description, and how to read it.
+type LinkMetric = (&'static str, &'static str, fn(&LinkBridged) -> u64);
+
+const OF_LINKS: [LinkMetric; 5] = [
     ("frames_received_total", "Frames received from a link.", |link| {
         link.received
     }),
