@@ -326,7 +326,7 @@ fn what_is_no_group_is_refused_by_name() {
     let steer = nginx.steer(&[]);
     let arguments: Vec<&str> = steer.iter().map(String::as_str).collect();
     let error = refused(&arguments, 1);
-    assert!(error.contains("no group of sockets (1 there)"), "{error}");
+    assert!(error.contains("not a group of sockets (1 found)"), "{error}");
     let pid = std::process::id().to_string();
     let error = refused(&["steer", "--pid", &pid, "--port", "1"], 1);
     assert!(error.contains("ss -lntup"), "{error}");
