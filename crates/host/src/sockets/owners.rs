@@ -92,11 +92,11 @@ pub(super) fn holders(
     inodes: &[u32],
     processes: impl IntoIterator<Item = u32>,
 ) -> Vec<Vec<Holder>> {
-    let inodes = inodes.iter().enumerate();
-    let places: BTreeMap<String, usize> = inodes
+    let places: BTreeMap<String, usize> = (inodes.iter().enumerate())
         .map(|(place, inode)| (format!("socket:[{inode}]"), place))
         .collect();
-    let mut holders = vec![Vec::new(); places.len()];
+    // Sockets of the kernel itself all have inode 0.
+    let mut holders = vec![Vec::new(); inodes.len()];
     for process in processes {
         hold_by(tree, process, &places, &mut holders);
     }
