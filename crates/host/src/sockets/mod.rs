@@ -166,7 +166,7 @@ mod tests {
                 .find(|holder| holder.process == std::process::id());
             assert!(own.is_some(), "{:?}", found[0].holders);
             // Two sockets of the kernel itself, which no process holds, beside it.
-            let beside = super::holders(&[0, 0, found[0].inode], &[std::process::id()]);
+            let beside = holders(&[0, 0, found[0].inode], &[std::process::id()]);
             let held: Vec<usize> = beside.iter().map(Vec::len).collect();
             assert_eq!(held, [0, 0, 1]);
         }
