@@ -1,5 +1,5 @@
-//! Servers on any address of a prefix that is routed to them, and generators from addresses that they made their own:
-//! through the command, in network namespaces.
+//! Servers on any address of a prefix that is routed to them, and generators that add addresses of their own, run as
+//! commands in network namespaces.
 
 use crate::common;
 use crate::common::{Server, corelane};
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A family's server, clients, and a prefix that is the server's own, with two addresses of it and all addresses.
+/// One address family: the server, the clients, and a prefix routed to the server, with two of its addresses and the
+/// wildcard.
 struct Family {
     server: &'static str,
     clients: &'static str,
@@ -38,7 +39,7 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// Two namespaces; nothing where they are not permitted.
+/// Two namespaces, or `None` if they are not permitted.
 fn bed(family: &Family) -> Option<Bed> {
     let plan = BedPlan {
         loopback_ok: false,
@@ -51,13 +52,13 @@ fn bed(family: &Family) -> Option<Bed> {
     common::bed_of(&plan)
 }
 
-/// An address of the prefix with a port, as the command takes it.
+/// An address of the prefix with a port, in the command's syntax.
 fn with_port(address: &str, port: u16) -> String {
     let address = address.trim_matches(['[', ']']).parse::<IpAddr>().unwrap();
     std::net::SocketAddr::from((address, port)).to_string()
 }
 
-/// Starts a server on the server's side.
+/// Starts a server in the server's namespace.
 fn serve(bed: &Bed, what: &str, address: &str, more: &[&str]) -> Server {
     let all = [&["serve", what, address, "--buckets", "2", "--share-cpus"], more].concat();
     let mut command = corelane(&all);
@@ -68,7 +69,7 @@ fn serve(bed: &Bed, what: &str, address: &str, more: &[&str]) -> Server {
     )
 }
 
-/// Connects from the clients' side, sends, and returns the other end's address and what came back.
+/// Connects from the clients' namespace, sends the request, and returns the peer's address and the response.
 fn ask(bed: &Bed, address: &str, request: &'static [u8]) -> (IpAddr, String) {
     let address = address.to_owned();
     bed.client.run(move || {
@@ -117,7 +118,7 @@ fn a_server_takes_an_address_that_no_device_has_when_told_so() {
         let (_, answer) = ask(&bed, &with_port(address, 8080), b"GET / HTTP/1.0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert_eq!(ask(&bed, &with_port(address, 8081), b"hello").1, "hello");
-        // Datagrams: each address has its server, so that answers come from the address asked.
+        // Datagrams: one server per address, so that replies come from the requested address.
         let servers =
             [address, other].map(|address| serve(&bed, "udp", &with_port(address, 8082), &["--free-bind"]));
         for server in &servers {
@@ -129,7 +130,7 @@ fn a_server_takes_an_address_that_no_device_has_when_told_so() {
                     "0.0.0.0:0"
                 };
                 let socket = UdpSocket::bind(unspecified).unwrap();
-                // A connected socket takes nothing from any other address.
+                // A connected socket accepts nothing from any other address.
                 socket.connect(&target).unwrap();
                 socket.set_read_timeout(Some(PATIENCE)).unwrap();
                 let payload = [7; 64];
@@ -143,7 +144,7 @@ fn a_server_takes_an_address_that_no_device_has_when_told_so() {
     }
 }
 
-/// Whether an address is the server side's own, and the range of ports there.
+/// Whether the address is local to the server's namespace, and the port range there.
 fn state(bed: &Bed, address: &'static str) -> (bool, String) {
     bed.server.run(move || {
         let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
@@ -157,7 +158,7 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
     const SOURCE: &str = "10.40.0.1";
     let Some(bed) = bed(&FAMILIES[0]) else { return };
     let _server = serve(&bed, "http", "0.0.0.0:8080", &[]);
-    // Two ports an address, for five connections of each.
+    // Two ports per address, for five connections each.
     bed.server
         .run(|| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "2000 2001").unwrap());
     let before = (false, "2000 2001".to_owned());
@@ -179,13 +180,13 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         bed.server.run(move || command.spawn().unwrap())
     };
-    let told = |child: Child| -> Value {
+    let finished = |child: Child| -> Value {
         let output = child.wait_with_output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{error}");
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let loaded = told(start(&["--requests", "300"]));
+    let loaded = finished(start(&["--requests", "300"]));
     assert_eq!(loaded["requests"]["ok"], 300, "{}", loaded["requests"]);
     assert_eq!(loaded["connections"]["opened"], 30);
     let notes = loaded["notes"].to_string();
@@ -202,9 +203,9 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
     let endless = start(&["--duration", "1h"]);
     let deadline = Instant::now() + PATIENCE;
     while state(&bed, SOURCE) == before {
-        assert!(Instant::now() < deadline, "nothing is set up");
+        assert!(Instant::now() < deadline, "the addresses were not set up");
     }
-    // The set-up goes before the first connection: what is interrupted may have had no answer, and says so.
+    // The set-up precedes the first connection, so an interrupted run may report that it got no response.
     common::signal(endless.id(), "INT");
     endless.wait_with_output().unwrap();
     assert_eq!(state(&bed, SOURCE), before);

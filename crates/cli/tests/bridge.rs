@@ -1,4 +1,5 @@
-//! `corelane bridge` end to end: captures through tables, refusals, signals, counts for Prometheus; nothing left on a device.
+//! `corelane bridge` end to end: captures through tables, rejected arguments, signals, Prometheus metrics, and devices
+//! left as they were.
 
 use crate::common;
 use corelane_host::bed::Bed;
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A UDP datagram from an address, as a frame.
+/// A UDP datagram from `source`, as a frame.
 fn frame(source: Ipv4Addr) -> Vec<u8> {
     let mut frame = vec![0x02; 12];
     frame.extend([0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
@@ -89,10 +90,10 @@ fn faults_of_its_links_are_what_the_receiver_finds_and_what_the_report_counts() 
     let fault = |link: usize, name: &str| common::number(&bridged["links"][link]["faults"][name]);
     let dropped = fault(0, "dropped") + fault(1, "dropped");
     assert!((800..1200).contains(&dropped), "{bridged}");
-    // With these seeds the last frame is not dropped: the receiver counts up to the last that came.
+    // With these seeds the last frame is not dropped: the receiver counts up to the last frame that arrived.
     assert_eq!(came["total"]["lost"], dropped, "{bridged}\n{came}");
     assert_eq!(came["total"]["duplicated"], fault(1, "duplicated"));
-    // A frame that comes twice is overtaken once.
+    // A frame that arrives twice is overtaken once.
     assert_eq!(came["total"]["reordered"], fault(1, "reordered"));
     assert_eq!(bridged["received"], 5000 - fault(0, "dropped"));
     assert_eq!(fault(0, "delayed"), 5000 - fault(0, "dropped"));
@@ -159,7 +160,7 @@ fn what_is_wrong_is_refused_by_flag_file_and_line() {
 
 #[test]
 fn without_permission_a_device_is_refused_by_what_it_needs() {
-    /// The user that owns nothing (`nobody`).
+    /// The user `nobody`.
     const NOBODY: u32 = 65_534;
     let (_folder, program) = common::program_for_anyone();
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
@@ -170,24 +171,24 @@ fn without_permission_a_device_is_refused_by_what_it_needs() {
     ] {
         let mut bridge = Command::new(&program);
         bridge.args(["bridge", "--link", link, "--link", "ring:denied"]);
-        // Only root can become someone else; anyone else is without permission already.
+        // Only root can change its user; any other user already lacks the permission.
         if is_root {
             bridge.uid(NOBODY).gid(NOBODY);
         }
         let output = bridge.output().expect("the command starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(77), "{link}: {said}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(77), "{link}: {error}");
         for part in [link, "not permitted", needs, "run as root"] {
-            assert!(said.contains(part), "{link}, {part}: {said}");
+            assert!(error.contains(part), "{link}, {part}: {error}");
         }
     }
 }
 
-/// A bridge in the background; ended when dropped.
+/// A bridge in the background, stopped when dropped.
 struct Running(Child);
 
 impl Running {
-    /// Waits until it says where its counts are.
+    /// Starts a bridge and waits until it prints the address of its metrics.
     fn start(arguments: &[&str]) -> (Running, String) {
         let mut child = common::corelane(arguments)
             .stdout(Stdio::piped())
@@ -200,7 +201,7 @@ impl Running {
                 return (running, address.to_owned());
             }
         }
-        panic!("the bridge ended without saying where its counts are");
+        panic!("the bridge ended without printing the address of its metrics");
     }
 }
 
@@ -250,7 +251,7 @@ fn a_hangup_reads_tables_again_and_prometheus_is_told() {
     assert!(counts(&address).contains("outcome=\"taken\"} 2\n"));
 }
 
-/// Of each device of the server's namespace: its name, whether a program is on it, and who has it promiscuous.
+/// For each device in the server's namespace: its name, whether an XDP program is attached, and its promiscuity count.
 fn facts(bed: &Bed) -> Vec<(String, bool, u64)> {
     let shown = bed.server.run(|| {
         Command::new("ip")
@@ -276,7 +277,7 @@ fn killed_it_leaves_nothing_on_the_device() {
         return;
     };
     if Command::new("ip").arg("-V").output().is_err() {
-        eprintln!("skipped: there is no ip command");
+        eprintln!("skipped: the ip command is missing");
         return;
     }
     let before = facts(&bed);
@@ -303,7 +304,7 @@ fn killed_it_leaves_nothing_on_the_device() {
     assert!(during.iter().any(|(name, _, _)| name == "killed0"), "{during:?}");
     running.kill().unwrap();
     running.wait().unwrap();
-    // The kernel takes down what the process had in its own time.
+    // The kernel removes the resources of an ended process asynchronously.
     let deadline = Instant::now() + Duration::from_secs(10);
     while facts(&bed) != before {
         assert!(Instant::now() < deadline, "{:?}", facts(&bed));

@@ -1,4 +1,5 @@
-//! `lab classify` as a user runs it: the whole matrix small, what the document promises, and refusals.
+//! `lab classify` as a user runs it: the whole matrix at a small size, the document's guarantees, and rejected
+//! arguments.
 
 use crate::common;
 use crate::common::{Arguments, corelane, refused, run, run_json};
@@ -34,7 +35,7 @@ fn the_whole_matrix_has_every_row_of_the_post_and_a_figure_or_a_reason_everywher
         assert_eq!(step["burst"], 1024);
         let full = step["entries"] == 20_000;
         let found = step["matched_share"].as_f64().unwrap_or(0.0);
-        // Half the addresses are entries; two in 2^32 others are by chance.
+        // Half the addresses are entries; of the others, two in 2^32 match by chance.
         let wrong = if full {
             (found - 0.5).abs() > 0.03
         } else {
@@ -155,15 +156,15 @@ fn an_interrupted_run_reports_what_it_has() {
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
-    // Saved after every trial: once the file is there, something was measured.
+    // The document is saved after every trial, so its existence means that something was measured.
     while !path.exists() {
-        assert!(process.try_wait().unwrap().is_none(), "it ends only when told to");
+        assert!(process.try_wait().unwrap().is_none(), "it ended without a signal");
         std::thread::yield_now();
     }
     let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(
         saved["interrupted"], true,
-        "a document of a run that goes on says that it is not whole"
+        "the document of an unfinished run is marked as incomplete"
     );
     common::signal(process.id(), "INT");
     let text: Vec<String> = BufReader::new(process.stdout.take().unwrap())

@@ -1,18 +1,18 @@
-//! Every command that the documentation shows works as written.
+//! Runs every command that the documentation shows.
 //!
-//! Blocks fenced as `sh` are run line by line in one shell, in a folder of their own, with `corelane` on the path. A line
-//! that ends in ` &` runs in the background and is ended after its block. Lines of `make`, `cargo`, `git` and `sudo` are
-//! for a checkout and a person; what they run is tested elsewhere.
+//! Each block fenced as `sh` runs line by line in one shell, in its own folder, with `corelane` on the path. A line
+//! that ends in ` &` runs in the background and is stopped after its block. Lines that start with `make`, `cargo`,
+//! `git` or `sudo` need a checkout or privileges and are skipped; other tests cover what they run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Examples use the default port: one test at a time.
+/// Serializes the tests, because the examples use the default port.
 static PORT: Mutex<()> = Mutex::new(());
 
-/// Pages that users read.
+/// The pages for users.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
@@ -24,7 +24,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The command lines of each `sh` block of a page.
+/// The command lines of each `sh` block in a page.
 fn blocks(page: &str) -> Vec<Vec<String>> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
@@ -43,7 +43,7 @@ fn for_a_checkout(line: &str) -> bool {
         .any(|start| line.trim_start().starts_with(start))
 }
 
-/// One shell script of a block: stops at the first command that fails, and ends what it left in the background.
+/// A shell script for one block: it stops at the first command that fails and stops the background processes.
 fn script(block: &[String]) -> String {
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     for line in block.iter().filter(|line| !for_a_checkout(line)) {
@@ -87,7 +87,7 @@ fn every_command_in_the_documentation_works() {
             tried += 1;
         }
     }
-    assert!(tried > 0, "the documentation shows no command at all");
+    assert!(tried > 0, "the documentation shows no command");
 }
 
 #[test]

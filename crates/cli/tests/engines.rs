@@ -1,4 +1,4 @@
-//! `lab engines` as a user runs it: every way is in the document beside its reference, with figures that can be.
+//! `lab engines` as a user runs it: the document has every way with its reference and plausible figures.
 
 use crate::common::{refused, run, run_json};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn named<'a>(entries: &'a Value, name: &str) -> Vec<&'a Value> {
     all.filter(|entry| entry["name"] == name).collect()
 }
 
-/// Names of ways that this machine lacks, each with its reason.
+/// The ways that this machine does not support, each with its reason.
 fn left_out(report: &Value) -> Vec<&str> {
     let all = report["left_out"].as_array().unwrap().iter();
     all.map(|entry| {
@@ -65,7 +65,7 @@ fn every_way_stands_beside_its_reference() {
         let ratio = positive(&entries[0]["ratio_to_basic"]);
         positive(&entries[0]["datagrams_per_cpu_second"]);
         assert!(way != "basic" || ratio == 1.0, "{}", entries[0]);
-        // Not a target, but what can only be wrong: merged datagrams share calls that single ones do not.
+        // Not a target, only a lower bound: merged datagrams share system calls that single ones do not.
         assert!(!way.starts_with("gro_gso") || ratio > 2.0, "{}", entries[0]);
     }
 }

@@ -1,4 +1,5 @@
-//! `corelane explain` names the CPU that a packet is then seen on: a packet is sent, and observed where it is received.
+//! `corelane explain` predicts the CPU of a packet: the test sends packets and observes the CPU on which they are
+//! received.
 
 use crate::common;
 use crate::common::{refused, run_json};
@@ -10,18 +11,18 @@ use serde_json::Value;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
-/// Two CPUs to tell apart, or `None` after saying that there are not.
+/// Two CPUs, or `None` after printing that only one is usable.
 fn two_cpus() -> Option<(u32, u32)> {
     match cpus::allowed().unwrap().cpus[..] {
         [first, second, ..] => Some((first, second)),
         _ => {
-            eprintln!("skipped: two CPUs are needed to tell them apart");
+            eprintln!("skipped: two CPUs are needed to distinguish them");
             None
         }
     }
 }
 
-/// Runs a shell line in a side of the bed with a `/sys` of its own, and returns what it printed.
+/// Runs a shell line in a side of the bed with its own `/sys` mount, and returns its output.
 fn shell(side: &Side, line: String) -> String {
     let output = side.run(move || {
         let script = format!("mount -t sysfs sysfs /sys && {line}");
@@ -45,17 +46,17 @@ fn explained(side: &Side, source: SocketAddr, destination: SocketAddr, more: &st
     serde_json::from_str(&shell(side, line)).expect("one document")
 }
 
-/// Datagrams by which is seen where they are received.
+/// Number of datagrams to send and observe.
 const COUNT: usize = 20;
 
-/// A socket of the server's side, and an observer of what it receives.
+/// A socket in the server's namespace and an observer of the packets that it receives.
 struct Receiving {
     socket: UdpSocket,
     observer: Observer,
 }
 
 impl Receiving {
-    /// At `destination`, by a device; `None` after saying that nothing may be observed.
+    /// Binds to `destination` and observes `device`; `None` after printing that observation is not permitted.
     fn start(bed: &Bed, device: &str, destination: SocketAddr) -> Option<Receiving> {
         let settings = ObserverSettings {
             device: device.to_owned(),
@@ -76,9 +77,9 @@ impl Receiving {
         Some(Receiving { socket, observer })
     }
 
-    /// The CPUs that the datagrams were received on, as the observer saw them.
+    /// The CPUs on which the datagrams were received, as the observer recorded them.
     fn seen_on(mut self) -> Vec<u32> {
-        // What was received was observed before.
+        // A datagram is observed before the socket receives it.
         for _ in 0..COUNT {
             self.socket.recv_from(&mut [0; 64]).unwrap();
         }
@@ -98,7 +99,7 @@ fn send(socket: &UdpSocket, destination: SocketAddr) {
     }
 }
 
-/// Sends datagrams from `cpu` and returns the CPUs that they were received on.
+/// Sends datagrams from `cpu` and returns the CPUs on which they were received.
 fn seen_on(bed: &Bed, source: SocketAddr, destination: SocketAddr, cpu: u32) -> Option<Vec<u32>> {
     let receiving = Receiving::start(bed, bed.server.device(), destination)?;
     let sender = bed.client.spawn(move || {
@@ -172,7 +173,7 @@ fn on_veth_without_rps_the_packet_is_seen_on_the_sender_s_cpu_and_explain_says_s
 fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet_is_seen_there() {
     let Some((_, second)) = two_cpus() else { return };
     let Some(bed) = common::bed() else { return };
-    // A thread bound to one CPU, which waits to be told to send.
+    // A thread bound to one CPU, which waits for the signal to send.
     let (told, thread) = std::sync::mpsc::channel();
     let (source, destination): (SocketAddr, SocketAddr) = (
         "127.0.0.1:4009".parse().unwrap(),

@@ -69,13 +69,17 @@ fn lists_are_flows_a_line_and_pools_that_the_planner_reads_again() {
             assert!(again.status.success(), "{sources}");
         }
     }
-    // A list is what the audit of keys reads.
+    // The key audit reads this list.
     let list = lists.join("bucket-1.flows");
     let audit = run(&format!(
         "key audit --buckets 4 --hash 2tuple --flow-list {}",
         list.to_str().unwrap()
     ));
-    assert_eq!(audit.status.code(), Some(1), "all on one bucket is no chance");
+    assert_eq!(
+        audit.status.code(),
+        Some(1),
+        "all flows on one bucket cannot be chance"
+    );
 }
 
 #[test]
@@ -142,9 +146,9 @@ fn flows_are_planned_for_the_key_and_table_of_a_saved_device() {
         });
         assert_eq!(on_three.count(), 400);
     }
-    // Loopback has one queue, whose interrupt is nobody's: that is said, and flows are planned all the same.
-    let said = String::from_utf8(run(&plan).stderr).unwrap();
-    assert!(said.contains("queue 0 of lo"), "{said}");
+    // Loopback has one queue without an interrupt: the command reports that and still plans the flows.
+    let error = String::from_utf8(run(&plan).stderr).unwrap();
+    assert!(error.contains("queue 0 of lo"), "{error}");
     let error = refused(&[&plan[..], &["--dev", "none0"]].concat(), 2);
     assert!(
         error.contains("--dev") && error.contains("none0") && error.contains("lo"),

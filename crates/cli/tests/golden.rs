@@ -1,7 +1,7 @@
-//! Documents of an earlier version, and what it printed for them: they still read, and read the same.
+//! Documents of an earlier version and the expected output for them: they must still parse and print the same.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p corelane-cli --test all golden` writes what is printed now over what is expected; the
-//! documents themselves stay.
+//! `UPDATE_GOLDEN=1 cargo test -p corelane-cli --test all golden` replaces the expected output with the current output;
+//! the documents stay unchanged.
 
 use crate::common::{corelane, run};
 use std::collections::BTreeSet;
@@ -29,14 +29,14 @@ fn document(name: &str) -> String {
     golden(&format!("documents/{name}.json")).display().to_string()
 }
 
-/// What the command prints in 100 columns, failed or not.
+/// The command's output at 100 columns, whether it succeeded or not.
 fn printed(arguments: &[&str]) -> String {
     let output = corelane(arguments).env("COLUMNS", "100").output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     String::from_utf8(text).unwrap()
 }
 
-/// Adds to `wrong` the lines in which a file and what is printed now differ.
+/// Appends to `wrong` the lines that differ between a golden file and the current output.
 fn compare(name: &str, now: &str, wrong: &mut String) {
     let path = golden(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -71,7 +71,7 @@ fn documents_of_the_version_before_read_the_same_as_text() {
     assert_nothing_wrong(&wrong);
 }
 
-/// The numbers and the headings of a page, sorted, each once.
+/// The distinct numbers and headings of a page, sorted.
 fn facts(page: &str) -> BTreeSet<String> {
     let tags = page.split('<').skip(1);
     tags.filter_map(|tag| {
@@ -100,7 +100,7 @@ fn pages_of_documents_of_the_version_before_hold_every_number_and_heading() {
         let mut now = facts(&fs::read_to_string(&path).unwrap());
         let expected = format!("documents/{name}.page.txt");
         if std::env::var_os("UPDATE_GOLDEN").is_none() {
-            // A page may hold more than it did.
+            // A page may contain more than before.
             let before = fs::read_to_string(golden(&expected)).unwrap();
             let before: BTreeSet<&str> = before.lines().collect();
             now.retain(|fact| before.contains(fact.as_str()));
@@ -157,7 +157,7 @@ fn the_help_of_every_verb_is_as_it_was() {
     let kept: BTreeSet<String> = kept
         .map(|entry| entry.unwrap().file_name().display().to_string())
         .collect();
-    assert_eq!(seen, kept, "verbs that are there, and verbs that were there");
+    assert_eq!(seen, kept, "left: current verbs; right: verbs with a golden file");
     assert_nothing_wrong(&wrong);
 }
 
@@ -169,7 +169,7 @@ fn exit_codes_are_as_they_were() {
         let (_, command) = line.split_once(' ').unwrap();
         let arguments: Vec<&str> = command.split(' ').collect();
         let code = run(&arguments).status.code();
-        writeln!(now, "{} {command}", code.expect("it ends by itself")).unwrap();
+        writeln!(now, "{} {command}", code.expect("it exits without a signal")).unwrap();
     }
     let mut wrong = String::new();
     compare("exit-codes.txt", &now, &mut wrong);

@@ -3,7 +3,7 @@
 use crate::common::{refused, run_json};
 use std::collections::HashSet;
 
-/// Rows of a vector file: fields by tabs, comments left out.
+/// Rows of a vector file: fields separated by tabs, comments skipped.
 fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     text.lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -79,7 +79,7 @@ fn every_port_is_planned_once_and_lands_where_the_calculator_says() {
     assert_eq!(
         seen.len(),
         65_536 - 1024,
-        "every port from 1024 on is on some bucket"
+        "every port from 1024 on belongs to a bucket"
     );
 }
 

@@ -1,4 +1,5 @@
-//! `corelane host`: every device with its facts and their sources, partial where the machine does not tell, and the check.
+//! `corelane host`: lists every device with its facts and their sources, reports missing facts as unknown, and checks
+//! the host.
 
 use crate::common;
 use crate::common::{refused, run, run_json};
@@ -12,7 +13,7 @@ fn device<'a>(document: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no device {name}"))
 }
 
-/// Every fact of a document has a source, and a value or a reason.
+/// Collects the facts of a document that lack a source, or lack both a value and a reason.
 fn facts_without_reason(path: &str, value: &Value, found: &mut Vec<String>) {
     if let Some(fields) = value.as_object() {
         let is_fact = fields.contains_key("value") && fields.contains_key("source");
@@ -73,7 +74,7 @@ fn a_device_that_is_not_there_is_refused_with_those_that_are() {
     );
 }
 
-/// The inventory of the server's side, taken by a command that begins with `before`.
+/// The inventory of the server's namespace; `before` is the prefix of the command.
 fn inventory(bed: &Bed, before: &'static [&str]) -> Value {
     let output = bed.server.run(move || {
         let words = [before, &[env!("CARGO_BIN_EXE_corelane"), "host", "--json"]].concat();

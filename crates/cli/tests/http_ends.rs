@@ -1,5 +1,5 @@
-//! How HTTP runs end that do not go as planned: descriptors run out under way, or the user interrupts at any moment. What
-//! was measured is told, and the rest goes on.
+//! HTTP runs that end early: descriptors run out, or the user interrupts at any moment. The run reports what it
+//! measured, and unaffected connections continue.
 
 use crate::common;
 use crate::raw_http;
@@ -22,7 +22,7 @@ fn until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// `load http URL …` with `--json`, running.
+/// Starts `load http URL …` with `--json`.
 fn start(url: &str, arguments: &[&str]) -> Child {
     let all = [&["load", "http", url, "--json", "--workers", "1"], arguments].concat();
     corelane(&all)
@@ -37,7 +37,7 @@ fn command(program: &str, arguments: &[&str]) {
     assert!(done.success(), "{program} {arguments:?}");
 }
 
-/// As the terminal does on ^C; its document, and its exit code.
+/// Interrupts the run, as ^C in a terminal does; returns its document and exit code.
 fn interrupt(child: Child) -> (Value, Option<i32>) {
     common::signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
@@ -49,7 +49,7 @@ fn interrupt(child: Child) -> (Value, Option<i32>) {
     )
 }
 
-/// Descriptors that the process has from now on.
+/// Sets the descriptor limit of a running process.
 fn limit_descriptors(process: u32, descriptors: u32) {
     let limit = format!("--nofile={descriptors}:{descriptors}");
     command("prlimit", &["--pid", &process.to_string(), &limit]);
@@ -71,7 +71,7 @@ fn a_generator_whose_descriptors_run_out_goes_on_with_what_it_has() {
             engine,
         ];
         let load = start(&url, &arguments);
-        // Thirty of sixty connections have no descriptor when they are next opened.
+        // Thirty of the sixty connections find no descriptor when they are opened again.
         until("descriptors are in use", || descriptors(load.id()) >= 60);
         limit_descriptors(load.id(), 40);
         let process = load.id();
@@ -90,13 +90,16 @@ fn a_generator_whose_descriptors_run_out_goes_on_with_what_it_has() {
                 .unwrap()
                 .starts_with("descriptors ran out")
         );
-        let fates = ["ok", "failed", "aborted", "unfinished"];
-        let told: u64 = fates.iter().map(|fate| requests[*fate].as_u64().unwrap()).sum();
-        assert_eq!(requests["begun"], told, "{engine}: {requests}");
+        let outcomes = ["ok", "failed", "aborted", "unfinished"];
+        let reported: u64 = outcomes
+            .iter()
+            .map(|outcome| requests[*outcome].as_u64().unwrap())
+            .sum();
+        assert_eq!(requests["begun"], reported, "{engine}: {requests}");
     }
 }
 
-/// Descriptors that a process has open, in the table of whichever thread has most.
+/// Open descriptors of a process, in the largest descriptor table of its threads.
 fn descriptors(process: u32) -> usize {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let count =
@@ -108,7 +111,7 @@ fn descriptors(process: u32) -> usize {
 fn a_server_whose_descriptors_run_out_serves_those_it_has_and_takes_others_when_it_can() {
     const CLIENTS: usize = 40;
     for engine in ["epoll", "io_uring"] {
-        // Fewer than clients, and a handful are the server's own.
+        // Fewer descriptors than clients; the server itself needs a few of them.
         let limited = format!(
             "ulimit -n 24; exec {} serve http 127.0.0.1:0 --buckets 1 --engine {engine}",
             env!("CARGO_BIN_EXE_corelane")
@@ -131,20 +134,20 @@ fn a_server_whose_descriptors_run_out_serves_those_it_has_and_takes_others_when_
         let failed = |line: String| line.contains("errors ") && !line.trim_end().ends_with(" 0");
         assert!(
             server.lines().any(failed),
-            "{engine}: no line tells of connections that cannot be had"
+            "{engine}: no line reports the connections that were not accepted"
         );
-        // Each that is answered leaves, and makes room for one that waits.
+        // Each answered client disconnects and frees a descriptor for a waiting one.
         for mut client in clients {
             let mut answer = [0; 4096];
             let length = client.read(&mut answer).unwrap();
             assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{engine}");
         }
         server.signal("INT");
-        let told: Vec<String> = server.lines().collect();
+        let printed: Vec<String> = server.lines().collect();
         let answered = format!("answered 200: {CLIENTS}");
-        assert!(told.contains(&answered), "{engine}: {told:?}");
+        assert!(printed.contains(&answered), "{engine}: {printed:?}");
         let failed = |line: &String| line.starts_with("error, no descriptor: ");
-        assert!(told.iter().any(failed), "{engine}: {told:?}");
+        assert!(printed.iter().any(failed), "{engine}: {printed:?}");
     }
 }
 
@@ -153,7 +156,7 @@ fn serve(engine: &str) -> Server {
     Server::of(command.stdout(Stdio::piped()).spawn().unwrap())
 }
 
-/// Waits until a process catches SIGINT: before that it ends as any program does.
+/// Waits until a process has a handler for SIGINT; before that the signal would terminate it.
 fn until_it_catches(process: u32) {
     let caught = |status: String| {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -173,7 +176,7 @@ fn an_interrupt_while_connections_are_opened_reports_that_none_was_answered() {
     socket.bind(&anywhere.into()).unwrap();
     socket.listen(1).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
-    // Linux takes one more than the backlog; what comes then is dropped.
+    // Linux queues one more connection than the backlog and drops the rest.
     let _full: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
     let load = start(
         &format!("http://{address}/"),
@@ -203,7 +206,7 @@ fn an_interrupt_in_a_ramp_or_a_hold_reports_what_was_measured() {
             server.address
         );
         std::fs::write(&scenario, text).unwrap();
-        // The ramp's first connection is at work once a twentieth of it is over: three minutes. An hour is never over.
+        // The first connection of the ramp starts after a twentieth of the ramp: three minutes. The hour never ends.
         let load = corelane(&["load", "http", "--scenario", scenario.to_str().unwrap(), "--json"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -224,7 +227,7 @@ fn an_interrupt_in_a_ramp_or_a_hold_reports_what_was_measured() {
         assert_eq!(
             code,
             Some(i32::from(phase == "ramp")),
-            "a ramp that has not begun to ask has no success"
+            "a ramp without a request has no success"
         );
     }
 }

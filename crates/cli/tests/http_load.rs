@@ -1,4 +1,4 @@
-//! `load http` against servers of raw bytes that behave, and that do not, as processes on loopback.
+//! `load http` against raw-byte servers, correct and faulty, as processes on loopback.
 
 use crate::common;
 use crate::raw_http;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::process::Stdio;
 
-/// `load http URL …` with `--json`; the document, whatever the exit code.
+/// Runs `load http URL …` with `--json`; returns the document and the exit code, whatever it is.
 fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     let output = run(&[&["load", "http", url, "--json", "--drain", "5s"], arguments].concat());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -22,7 +22,7 @@ fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     )
 }
 
-/// The counts of a document that are not 0, but for those of success.
+/// The counts of a document that are not zero, except the counts of success.
 fn failures(document: &Value) -> Vec<(String, u64)> {
     let known = [
         "begun",
@@ -54,8 +54,8 @@ fn both_sides_count_the_same_requests_in_either_model() {
         );
         assert_eq!(code, Some(0));
         let requests = &loaded["requests"];
-        for fate in ["begun", "sent", "ok"] {
-            assert_eq!(requests[fate], 5_000, "{model:?}: {requests}");
+        for outcome in ["begun", "sent", "ok"] {
+            assert_eq!(requests[outcome], 5_000, "{model:?}: {requests}");
         }
         assert_eq!(server.count(), 5_000);
         assert_eq!(loaded["bytes"]["body"], 25_000);
@@ -71,7 +71,7 @@ fn memory_a_connection_is_told_of_many() {
     let mut server = corelane("serve http 127.0.0.1:0 --buckets 1");
     let server = Server::of(server.stdout(Stdio::piped()).spawn().unwrap());
     let url = format!("http://{}/", server.address);
-    for (connections, told) in [("999", false), ("1000", true)] {
+    for (connections, shown) in [("999", false), ("1000", true)] {
         let flags = [
             "--connections",
             connections,
@@ -83,7 +83,7 @@ fn memory_a_connection_is_told_of_many() {
         let output = run(&[&["load", "http", &url], &flags[..]].concat());
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && text.contains("\nclient: "), "{text}");
-        assert_eq!(text.contains("\nclient memory: "), told, "{text}");
+        assert_eq!(text.contains("\nclient memory: "), shown, "{text}");
     }
 }
 
@@ -161,7 +161,7 @@ fn a_terminal_sees_the_run_and_nothing_else_does() {
         arguments.join(" "),
         document.display()
     );
-    // `script` (util-linux) is the terminal: what is written to it comes out of its standard output.
+    // `script` (util-linux) provides the terminal: what is written to it appears on its standard output.
     let shown = std::process::Command::new("script")
         .args(["--quiet", "--return", "--command", &command, "/dev/null"])
         .env("TERM", "xterm")
@@ -178,7 +178,7 @@ fn a_terminal_sees_the_run_and_nothing_else_does() {
     let quiet = run(&arguments);
     assert!(
         quiet.status.success() && quiet.stderr.is_empty(),
-        "a pipe is no terminal"
+        "a pipe is not a terminal"
     );
 }
 
@@ -211,7 +211,7 @@ fn a_server_that_never_accepts_times_out_by_its_own_name() {
         .unwrap();
     socket.listen(1).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
-    // Linux takes one more than the backlog; what comes then is dropped.
+    // Linux queues one more connection than the backlog and drops the rest.
     let _full: Vec<_> = (0..2)
         .map(|_| std::net::TcpStream::connect(address).unwrap())
         .collect();
@@ -240,7 +240,7 @@ fn a_connection_is_closed_after_as_many_requests_as_asked() {
             Answer::BytesThenClose(answer)
         }
     });
-    let asked = [
+    let flags = [
         "--requests",
         "40",
         "--connections",
@@ -248,7 +248,7 @@ fn a_connection_is_closed_after_as_many_requests_as_asked() {
         "--requests-a-connection",
         "4",
     ];
-    let (loaded, _) = load(&server.url(), &asked);
+    let (loaded, _) = load(&server.url(), &flags);
     assert_eq!(
         (&loaded["requests"]["ok"], &loaded["connections"]["opened"]),
         (&40.into(), &10.into())
@@ -277,7 +277,7 @@ fn method_headers_and_host_arrive_as_asked() {
     );
 }
 
-/// Everything up to the end of the request's body, as the raw server hands it over: after the head, as it was read.
+/// The request's body as the raw server records it: it follows the head in the bytes read.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length as u64)
         .map(corelane_proto::http::pattern::byte)
@@ -302,7 +302,7 @@ fn a_body_that_breaks_its_promise_is_wrong() {
         let (loaded, _) = load(&url, &["--requests", "1", "--connections", "1"]);
         assert_eq!(
             loaded["requests"]["wrong_body"], 0,
-            "unchecked bodies are taken as they are"
+            "without --check any body is accepted"
         );
     }
 }
@@ -317,10 +317,11 @@ fn bodies_are_sent_as_text_file_or_pattern_whole_or_in_chunks() {
         ("--body-file", path, b"from a file".to_vec()),
         ("--body-size", "200", pattern(200)),
     ] {
-        // The raw server ends a request at its empty line: what follows the head stays with it, unanswered.
+        // The raw server ends a request at its empty line, so the body stays in the buffer with the head, without an
+        // answer.
         let server = RawServer::start(|_| Answer::BytesThenClose(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()));
-        let asked = ["--requests", "1", "--connections", "1", flag, value];
-        load(&server.url(), &asked);
+        let flags = ["--requests", "1", "--connections", "1", flag, value];
+        load(&server.url(), &flags);
         let head = String::from_utf8(server.last.lock().unwrap().clone()).unwrap();
         assert!(head.starts_with("POST / HTTP/1.1\r\n"), "{head}");
         assert!(
@@ -329,7 +330,7 @@ fn bodies_are_sent_as_text_file_or_pattern_whole_or_in_chunks() {
         );
         load(
             &server.url(),
-            &[&asked[..], &["--chunked", "--method", "PUT"]].concat(),
+            &[&flags[..], &["--chunked", "--method", "PUT"]].concat(),
         );
         let head = String::from_utf8(server.last.lock().unwrap().clone()).unwrap();
         assert!(
@@ -371,7 +372,7 @@ fn slow_clients_take_and_give_no_faster_than_they_say() {
 #[test]
 fn every_source_address_is_used() {
     let server = RawServer::with_body("x");
-    let asked = [
+    let flags = [
         "--connections",
         "12",
         "--requests",
@@ -379,7 +380,7 @@ fn every_source_address_is_used() {
         "--sources",
         "127.7.0.1-127.7.0.4",
     ];
-    let (loaded, _) = load(&server.url(), &asked);
+    let (loaded, _) = load(&server.url(), &flags);
     assert_eq!(loaded["requests"]["ok"], 12);
     let peers = server.peers.lock().unwrap();
     let addresses: HashSet<_> = peers.iter().map(|peer| peer.ip()).collect();
@@ -400,7 +401,7 @@ fn aligned_connections_come_from_ports_that_the_steering_names() {
     file.write_all(serde_json::to_string(&steering).unwrap().as_bytes())
         .unwrap();
     let path = file.path().to_str().unwrap();
-    let asked = [
+    let flags = [
         "--connections",
         "32",
         "--requests",
@@ -410,7 +411,7 @@ fn aligned_connections_come_from_ports_that_the_steering_names() {
         "--steering",
         path,
     ];
-    let (loaded, _) = load(&server.url(), &asked);
+    let (loaded, _) = load(&server.url(), &flags);
     assert_eq!(loaded["requests"]["ok"], 32);
     let mut buckets = [0; 4];
     for peer in server.peers.lock().unwrap().iter() {
@@ -445,13 +446,13 @@ fn more_connections_than_a_descriptor_table_holds_take_more_tables() {
 fn a_gate_that_is_not_met_ends_with_its_own_exit_code() {
     let server = RawServer::with_body("x");
     let url = server.url();
-    let asked = ["load", "http", &url, "--requests", "100", "--fail-if"];
-    let output = run(&[&asked[..], &["p50 > 1ns"]].concat());
+    let flags = ["load", "http", &url, "--requests", "100", "--fail-if"];
+    let output = run(&[&flags[..], &["p50 > 1ns"]].concat());
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("'p50 > 1ns': p50 is"));
-    let output = run(&[&asked[..], &["failed > 0", "--fail-if", "ok < 100"]].concat());
+    let output = run(&[&flags[..], &["failed > 0", "--fail-if", "ok < 100"]].concat());
     assert_eq!(output.status.code(), Some(0));
-    let error = refused(&[&asked[..], &["p98 > 1ns"]].concat(), 2);
+    let error = refused(&[&flags[..], &["p98 > 1ns"]].concat(), 2);
     assert!(error.contains("--fail-if: there is no figure 'p98'"), "{error}");
 }
 
@@ -483,7 +484,7 @@ fn an_interrupt_gives_the_report_of_what_was_measured() {
     .spawn()
     .unwrap();
     while server.count() < 100 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a signal");
         std::thread::yield_now();
     }
     common::signal(child.id(), "INT");

@@ -1,4 +1,4 @@
-//! `corelane infer` as a user runs it: samples of devices made up for the test.
+//! `corelane infer` as a user runs it, with generated samples of a device.
 
 use crate::common::{refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// Key given to the devices.
 const GIVEN: &str = "c135f2a96e0b47d8812e9f5c3a60d7b4e81f4c96a2d35b70f9168ae34dc25b07961fe8a3d54c720b";
 
-/// Samples of a device that hashes TCP/IPv4 4-tuples under `key` with an initial value, and names eight queues in turn.
+/// Samples of a device that hashes TCP/IPv4 4-tuples with `key` and an initial value, and whose table repeats eight
+/// queues.
 fn samples(key: &Key, initial: u32, count: u32, show_hash: bool) -> String {
     let toeplitz = Toeplitz::new(key);
     let mut random = fastrand::Rng::with_seed(3);
@@ -33,7 +34,7 @@ fn samples(key: &Key, initial: u32, count: u32, show_hash: bool) -> String {
     lines.collect()
 }
 
-/// The samples in a file that lives as long as the folder.
+/// Writes the samples to a file, which exists as long as the folder.
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("samples");
@@ -59,7 +60,7 @@ fn a_device_that_reverses_its_key_and_starts_from_ones_is_found_out() {
     assert_eq!(document["kinds"][0]["kind"], "IPv4 TCP");
     assert_eq!(document["kinds"][0]["hashed"].as_array().unwrap().len(), 4);
     assert_eq!(document["table"]["period"], 8);
-    // An IPv4 4-tuple is hashed with the first 127 bits: the key is that of the device as far.
+    // The hash of an IPv4 4-tuple uses the first 127 bits of the key, so only these are settled.
     assert_eq!(document["key_bits_settled"], serde_json::json!([[0, 126]]));
     assert_eq!(
         document["key"].as_str().unwrap()[..30],

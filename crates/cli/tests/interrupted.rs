@@ -1,4 +1,4 @@
-//! SIGINT ends a run early; it still reports what it measured.
+//! SIGINT ends a run early; the run still reports what it measured.
 
 use crate::common;
 use std::net::UdpSocket;
@@ -42,7 +42,7 @@ fn an_interrupted_generator_reports_what_it_sent() {
     let mut datagram = [0; 2048];
     let (length, client) = server.recv_from(&mut datagram).unwrap();
     server.send_to(&datagram[..length], client).unwrap();
-    // The answer went before the signal, and answers under way are waited for.
+    // The response was sent before the signal, and the run waits for responses under way.
     common::signal(load.id(), "INT");
     let output = load.wait_with_output().unwrap();
     assert!(output.status.success());

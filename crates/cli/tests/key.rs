@@ -8,7 +8,7 @@ fn repeated_6d5a() -> String {
     "6d5a".repeat(20)
 }
 
-/// Runs an audit that fails, and reads its document.
+/// Runs an audit, checks that it fails, and returns its document.
 fn failing(arguments: &[&str]) -> Value {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -83,7 +83,7 @@ fn generated_keys_differ_pass_and_are_as_long_and_symmetric_as_asked() {
             ];
             audit.extend(symmetric.map(|_| "--symmetric"));
             let document = run_json(&audit);
-            let expected = |family| symmetric.is_some_and(|asked| asked == "both" || asked == family);
+            let expected = |family| symmetric.is_some_and(|given| given == "both" || given == family);
             if expected("ipv4") || symmetric.is_none() {
                 assert_eq!(document["symmetric_ipv4"], expected("ipv4"), "{key}");
             }

@@ -1,4 +1,4 @@
-//! Killed at any moment, the lab leaves nothing: no process, no namespace, no device, no file.
+//! Killed at any moment, the lab leaves nothing behind: no process, namespace, device or file.
 
 use crate::common;
 use std::collections::BTreeSet;
@@ -7,17 +7,17 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Times killed, as the promise says.
+/// Number of kills, as the documentation promises.
 const KILLS: u64 = 20;
 
-/// Network namespaces that some process is in.
+/// Network namespaces with at least one process.
 fn namespaces() -> BTreeSet<String> {
     let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
     let links = processes.filter_map(|process| fs::read_link(process.path().join("ns/net")).ok());
     links.map(|link| link.display().to_string()).collect()
 }
 
-/// Network namespaces that the threads of these processes are in.
+/// Network namespaces of the threads of these processes.
 fn namespaces_of(processes: &[String]) -> BTreeSet<String> {
     let tasks = processes
         .iter()
@@ -27,7 +27,7 @@ fn namespaces_of(processes: &[String]) -> BTreeSet<String> {
     links.map(|link| link.display().to_string()).collect()
 }
 
-/// Network devices of this namespace.
+/// Network devices in this namespace.
 fn devices() -> BTreeSet<String> {
     let entries = fs::read_dir("/sys/class/net").unwrap().map_while(Result::ok);
     entries
@@ -35,7 +35,7 @@ fn devices() -> BTreeSet<String> {
         .collect()
 }
 
-/// Processes of the lab whose working directory is `folder`, which no other run shares.
+/// Processes of the lab whose working directory is `folder`, which is unique to one run.
 fn processes_in(folder: &std::path::Path) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
     let inside =
@@ -59,7 +59,8 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The moment itself, not a wait for something: spread over start, trials and the gaps between them.
+        // The time of the kill is fixed and waits for nothing: it is spread over start, trials and the gaps between
+        // them.
         let moment = Duration::from_millis(kill * 73 % 900);
         thread::sleep(moment);
         made.extend(namespaces_of(&processes_in(folder.path())));
@@ -85,7 +86,7 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
     }
     let made: BTreeSet<String> = made.difference(&here).cloned().collect();
     assert!(!made.is_empty(), "no moment fell into a run with a bed");
-    // Namespaces of a process that is gone are taken down by the kernel in its own time.
+    // The kernel removes the namespaces of an ended process asynchronously.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let left: Vec<String> = namespaces().intersection(&made).cloned().collect();

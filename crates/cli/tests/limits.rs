@@ -1,15 +1,15 @@
-//! More sockets than a descriptor table holds, and no privilege at all.
+//! More sockets than a descriptor table holds, and a run without privileges.
 
 use crate::common;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 
-/// The user that owns nothing (`nobody`).
+/// The user `nobody`.
 const NOBODY: u32 = 65_534;
 
 #[test]
 fn sockets_beyond_65_535_and_beyond_one_descriptor_table() {
-    // Where root may raise the limit, one table would hold them all: 20,000 is what many containers allow.
+    // If root may raise the limit, one table would hold them all: 20,000 is what many containers allow.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = silent.local_addr().unwrap().to_string();
     let command = format!(
@@ -53,7 +53,7 @@ fn without_privilege_the_lab_runs_in_a_user_namespace_or_says_why_not() {
         "1",
         "--json",
     ]);
-    // Only root can become someone else; anyone else is without privilege already.
+    // Only root can change its user; any other user already lacks privileges.
     if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
         lab.uid(NOBODY).gid(NOBODY);
     }
@@ -68,7 +68,7 @@ fn without_privilege_the_lab_runs_in_a_user_namespace_or_says_why_not() {
     assert!(["user_namespace", "loopback"].contains(&kind), "{kind}");
     assert!(
         report["bed"]["reason"].is_string(),
-        "it says why it has no better bed"
+        "it reports why it has no better bed"
     );
     assert!(
         report["steps"]

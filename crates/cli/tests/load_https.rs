@@ -1,5 +1,5 @@
-//! `load http` over TLS against `serve http --tls` and Debian's nginx, as processes on loopback: same counts on both sides,
-//! who is believed, what is resumed; and bodies that wait to be asked for.
+//! `load http` over TLS against `serve http --tls` and Debian's nginx, as processes on loopback: equal counts on both
+//! sides, certificate verification, session resumption, and bodies sent only after `100 Continue`.
 
 use crate::stream_server;
 
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stream_server::{Server, sum};
 
-/// `load http URL …` with `--json`; the document, whatever the exit code.
+/// Runs `load http URL …` with `--json`; returns the document and the exit code, whatever it is.
 fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     let all = [
         &["load", "http", url, "--json", "--workers", "1", "--drain", "10s"],
@@ -28,7 +28,7 @@ fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     )
 }
 
-/// A server over TLS, and its certificate.
+/// Starts a TLS server; returns its folder and the path of its certificate.
 fn tls_server(arguments: &[&str]) -> (Server, tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certificate.pem");
@@ -37,7 +37,7 @@ fn tls_server(arguments: &[&str]) -> (Server, tempfile::TempDir, String) {
     let server = Server::start("http", &all);
     let deadline = Instant::now() + Duration::from_secs(20);
     while !fs::read_to_string(&path).is_ok_and(|text| text.contains("-----END CERTIFICATE-----")) {
-        assert!(Instant::now() < deadline, "no certificate is written");
+        assert!(Instant::now() < deadline, "no certificate was written");
         std::thread::yield_now();
     }
     (server, folder, path)
@@ -51,7 +51,7 @@ fn https(server: &Server, path: &str) -> String {
 fn both_sides_count_the_same_requests_and_handshakes() {
     for (engine, resumption) in [("epoll", "on"), ("io_uring", "off")] {
         let (server, _folder, certificate) = tls_server(&["--engine", engine]);
-        let asked = [
+        let flags = [
             "--requests",
             "2000",
             "--connections",
@@ -68,10 +68,10 @@ fn both_sides_count_the_same_requests_and_handshakes() {
             engine,
         ];
         let url = https(&server, "/size/3000");
-        let (loaded, code) = load(&url, &[&asked[..], &tls, &["--check"]].concat());
+        let (loaded, code) = load(&url, &[&flags[..], &tls, &["--check"]].concat());
         assert_eq!(code, Some(0), "{}", loaded["requests"]);
-        for fate in ["begun", "sent", "ok"] {
-            assert_eq!(loaded["requests"][fate], 2_000, "{}", loaded["requests"]);
+        for outcome in ["begun", "sent", "ok"] {
+            assert_eq!(loaded["requests"][outcome], 2_000, "{}", loaded["requests"]);
         }
         let counts = &loaded["tls"];
         assert_eq!(counts["verified"], true);
@@ -85,7 +85,8 @@ fn both_sides_count_the_same_requests_and_handshakes() {
             counts["handshakes_full"].as_u64().unwrap(),
             counts["handshakes_resumed"].as_u64().unwrap(),
         );
-        // The first of each connection is full; each gets two tickets, and needs one for the next.
+        // The first handshake of each connection is full; each handshake yields two tickets, and the next one needs one
+        // of them.
         assert_eq!(full + resumed, loaded["connections"]["opened"].as_u64().unwrap());
         assert_eq!(
             (full, resumed),
@@ -134,7 +135,7 @@ fn a_certificate_that_is_not_believed_is_counted_on_both_sides_and_insecure_is_t
             "{limited}"
         );
     }
-    // A name apart from the address: the certificate is for it, too.
+    // A name that differs from the address: the certificate covers it, too.
     let (loaded, code) = load(
         &url,
         &[&few[..], &["--ca", &own, "-H", "Host: localhost:1"]].concat(),
@@ -163,7 +164,7 @@ fn a_certificate_that_is_not_believed_is_counted_on_both_sides_and_insecure_is_t
 
 #[test]
 fn a_handshake_that_gets_no_answer_times_out_by_its_own_name() {
-    // The kernel opens connections that nobody will ever accept.
+    // The kernel completes connections that no process accepts.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let (loaded, code) = load(
@@ -218,7 +219,7 @@ fn scenarios_gates_and_merged_documents_know_tls() {
     );
     let path = folder.path().join("scenario.toml");
     fs::write(&path, scenario).unwrap();
-    let asked = [
+    let flags = [
         "load",
         "http",
         "--scenario",
@@ -229,7 +230,7 @@ fn scenarios_gates_and_merged_documents_know_tls() {
     ];
     let loaded = run_json(
         &[
-            &asked[..],
+            &flags[..],
             &["--fail-if", "resumed > 0%", "--fail-if", "failed > 0"],
         ]
         .concat(),
@@ -276,7 +277,7 @@ fn scenarios_gates_and_merged_documents_know_tls() {
 #[test]
 fn a_body_waits_until_it_is_asked_for_and_is_not_sent_after_an_answer() {
     let server = Server::start("http", "--max-body 100");
-    let asked = [
+    let flags = [
         "--requests",
         "50",
         "--connections",
@@ -287,12 +288,12 @@ fn a_body_waits_until_it_is_asked_for_and_is_not_sent_after_an_answer() {
     ];
     let (loaded, code) = load(
         &server.url("/echo"),
-        &[&asked[..], &["--check", "--body-size", "100"]].concat(),
+        &[&flags[..], &["--check", "--body-size", "100"]].concat(),
     );
     assert_eq!((code, &loaded["requests"]["continued"]), (Some(0), &50.into()));
     let (loaded, code) = load(
         &server.url("/echo"),
-        &[&asked[..], &["--status", "413", "--body-size", "101"]].concat(),
+        &[&flags[..], &["--status", "413", "--body-size", "101"]].concat(),
     );
     assert_eq!(
         (code, &loaded["requests"]["body_refused"]),
@@ -312,7 +313,7 @@ fn a_body_waits_until_it_is_asked_for_and_is_not_sent_after_an_answer() {
     );
 }
 
-/// nginx in the foreground with a plain and an encrypted port, ended when dropped.
+/// nginx in the foreground with a plain and an encrypted port, stopped when dropped.
 struct Nginx {
     process: Child,
     plain: u16,
@@ -321,7 +322,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// `None` where it is not installed, after saying so.
+    /// Starts nginx; `None` after printing that it is not installed.
     fn start() -> Option<Self> {
         if !Path::new("/usr/sbin/nginx").exists() {
             eprintln!("skipped: nginx is not installed (tests/prepare.sh)");
@@ -379,7 +380,7 @@ impl Nginx {
         Some(nginx)
     }
 
-    /// Ends it; the requests that it logged.
+    /// Stops nginx and returns the number of requests in its log.
     fn stop(mut self) -> usize {
         self.end();
         let log = fs::read_to_string(self.folder.path().join("access")).unwrap();
@@ -392,7 +393,7 @@ impl Nginx {
         if self.process.try_wait().is_ok_and(|ended| ended.is_some()) {
             return;
         }
-        // SIGQUIT: nginx answers what is under way.
+        // On SIGQUIT nginx finishes the requests under way.
         let _ = Command::new("kill")
             .args(["-QUIT", &self.process.id().to_string()])
             .status();
@@ -438,7 +439,7 @@ fn nginx_counts_the_same_requests_plain_and_over_tls() {
             (&loaded["requests"]["sent"], loaded["bytes"]["body"].as_u64()),
             (&1_000.into(), Some(1_024_000))
         );
-        // keepalive_requests 100: at least ten connections, of which those opened again may resume.
+        // keepalive_requests is 100: at least ten connections, and those opened again may resume a session.
         let opened = loaded["connections"]["opened"].as_u64().unwrap();
         assert!(opened >= 10, "{}", loaded["connections"]);
         if encrypted {

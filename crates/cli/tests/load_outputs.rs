@@ -1,4 +1,4 @@
-//! The files and gates of the generators' results: a page, Markdown, CSV and exit code 3.
+//! The output files and gates of the generators: HTML, Markdown, CSV, and exit code 3.
 
 use crate::common::{Server, refused, run, run_json};
 use crate::raw_http::RawServer;
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::thread;
 
-/// The address of a listener that reads all that comes.
+/// The address of a listener that reads and discards everything.
 fn sink() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -22,7 +22,8 @@ fn sink() -> String {
     address
 }
 
-/// Runs a generator with every file, and a gate that is met and one that is not; holds each form to what the others say.
+/// Runs a generator with every output file, one gate that passes and one that fails, and compares the outputs with each
+/// other.
 fn has_every_form(load: &[&str], met: &str, failed: (&str, &str), first_line: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
@@ -48,7 +49,7 @@ fn has_every_form(load: &[&str], met: &str, failed: (&str, &str), first_line: &s
 
     let csv = fs::read_to_string(csv).unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(lines.len(), 2, "names, and the one run: {csv}");
+    assert_eq!(lines.len(), 2, "one header and one run: {csv}");
     let name = failed.0.split(' ').next().unwrap();
     let place = lines[0]
         .iter()
@@ -72,12 +73,11 @@ fn has_every_form(load: &[&str], met: &str, failed: (&str, &str), first_line: &s
     is_judged(load, failed, name);
 }
 
-/// Holds a gate that is not met to its exit code and words, and one that names nothing to a refusal.
+/// Checks the exit code and message of a gate that fails, and that a gate on an unknown figure is rejected.
 fn is_judged(load: &[&str], (gate, words): (&str, &str), name: &str) {
     let json = run(&[load, &["--json", "--fail-if", gate]].concat());
     assert_eq!(json.status.code(), Some(3));
-    serde_json::from_slice::<serde_json::Value>(&json.stdout)
-        .expect("a document all the same, and nothing else");
+    serde_json::from_slice::<serde_json::Value>(&json.stdout).expect("one JSON document and nothing else");
     let error = String::from_utf8_lossy(&json.stderr).into_owned();
     assert!(
         error.contains("a gate was not met") && error.contains(words),

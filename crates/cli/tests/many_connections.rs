@@ -1,14 +1,15 @@
-//! More connections than one descriptor table holds, opened, held, asked and closed: the million in small.
+//! More connections than one descriptor table holds, opened, held, queried and closed: the million-connection run,
+//! scaled down.
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
 const CONNECTIONS: u64 = 30_000;
 
-/// Descriptors of each table: four buckets on either side are needed for all connections.
+/// Descriptors per table: either side needs four buckets for all connections.
 const DESCRIPTORS: u64 = 8_192;
 
-/// The lab, where a table holds fewer descriptors than there are connections.
+/// Runs the lab with tables that hold fewer descriptors than there are connections; `None` if that is not possible.
 fn lab(arguments: &[&str]) -> Option<Value> {
     let program = env!("CARGO_BIN_EXE_corelane");
     let limited = format!(
@@ -80,7 +81,7 @@ fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered()
     );
     assert!(
         trial["requests_ok"].as_u64().unwrap() >= CONNECTIONS,
-        "each was answered"
+        "each got a response"
     );
     assert_eq!(step["steering_ok"], 1.0);
     let memory = &trial["memory"];
@@ -90,7 +91,8 @@ fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered()
     );
     for side in ["client_user_bytes", "server_user_bytes"] {
         let each = memory[side].as_f64().unwrap() / CONNECTIONS as f64;
-        // What does not grow with connections, such as histograms, weighs more here than with a million.
+        // Memory that does not grow with connections, such as histograms, weighs more here than in a run with a
+        // million.
         assert!(each < 4096.0, "{side}: {each} bytes a connection");
     }
 }

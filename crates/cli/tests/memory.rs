@@ -1,5 +1,5 @@
-//! `--memory` and `--buffer-memory`: refused where the node is not there; and in a guest with two nodes the buffers of
-//! every worker really lie where the policy says.
+//! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
+//! worker lie where the policy puts them.
 
 use crate::common::{refused, run_json};
 use corelane_guest::{GuestError, GuestParts, GuestPlan, boot, kernel_directories};
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Bucket 0 on node 0, bucket 1 on node 1; payloads of several pages, so that interleaving shows within one datagram.
-/// Huge pages are off, as one of them would hold all that a few datagrams touch.
+/// Bucket 0 is on node 0, bucket 1 on node 1; payloads span several pages, so that interleaving shows within one
+/// datagram. Huge pages are off, because one huge page would hold everything that a few datagrams touch.
 const SCRIPT: &str = r#"
 serve() {
   port=$1; shift
@@ -35,10 +35,10 @@ serve 8006 --buffer-memory interleave
 serve 8007 --memory node:1 --engine io_uring
 "#;
 
-/// Pages by node, one map a bucket, in bucket order.
+/// Page counts by node, one map per bucket, in bucket order.
 type Pages = Vec<BTreeMap<u32, u64>>;
 
-/// What a guest needs, or the reason to skip.
+/// What a guest needs, or the reason to skip the test.
 fn parts() -> Option<GuestParts> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -53,7 +53,7 @@ fn parts() -> Option<GuestParts> {
     }
 }
 
-/// The cases of the script's output, by the flags they were run with.
+/// The cases in the script's output, keyed by the flags of each.
 fn cases(output: &str) -> BTreeMap<&str, Pages> {
     let parts = output.split("case ").skip(1);
     parts
@@ -140,8 +140,8 @@ fn every_trial_and_step_tells_where_the_buffers_lay() {
             for bucket in one["per_bucket"].as_array().unwrap() {
                 let memory = &bucket["memory"];
                 assert_eq!(memory["policy"], "local", "{part}: {memory}");
-                let told = memory["buffer_pages_by_node"].is_object();
-                assert_ne!(told, memory["unknown"].is_string(), "{part}: {memory}");
+                let is_known = memory["buffer_pages_by_node"].is_object();
+                assert_ne!(is_known, memory["unknown"].is_string(), "{part}: {memory}");
             }
         }
     }

@@ -1,10 +1,10 @@
-//! `corelane lab nic`: on an emulated NIC that really does RSS every frame has the hash, the queue and the CPU that were
-//! computed, and wrong rules are caught. In the same guest, `host` and `explain` speak of the device as it is.
+//! `corelane lab nic` on an emulated NIC with real RSS: every frame has the computed hash, queue and CPU, and wrong
+//! rules are detected. In the same guest, `host` and `explain` describe the device.
 
 use crate::common::{run, run_json};
 use serde_json::Value;
 
-/// What the experiment found, or `None` after saying what this machine lacks.
+/// The document of the experiment, or `None` after printing what this machine lacks.
 fn report(arguments: &[&str]) -> Option<Value> {
     let output = run(arguments);
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! `lab scale udp --profile --locks --softnet`: what is observed with permission, and what is said without.
+//! `lab scale udp --profile --locks --softnet`: what is observed with permission, and what is reported without it.
 
 use crate::common;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The user that owns nothing (`nobody`).
+/// The user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Both tests load every CPU and watch it.
+/// Serializes the tests, because both load every CPU and watch it.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn is_root() -> bool {
@@ -39,11 +39,15 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     let folder = tempfile::tempdir().unwrap();
     let (json, html) = (folder.path().join("run.json"), folder.path().join("run.html"));
     let (json, html) = (json.to_str().unwrap(), html.to_str().unwrap());
-    let told = common::run(&format!(
+    let output = common::run(&format!(
         "lab scale udp --max-steal 100% --duration 300ms --rounds 1 --bed namespaces --profile \
 --locks --softnet --json {json} --html {html}"
     ));
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     for mode in ["echo", "sink"] {
         let observed = &step(&report, mode, "aligned")["observed"];
@@ -55,11 +59,11 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
         }
         assert!(
             observed["locks"]["unknown"]["max_ns"].is_string(),
-            "and the reason is given"
+            "the reason is reported"
         );
     }
     assert_receive_lock(&report);
-    let text = String::from_utf8(told.stdout).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
     assert_text(&text);
     assert!(
         fs::read_to_string(html)
@@ -74,7 +78,7 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     );
 }
 
-/// What is observed stands in the text, within its columns and before the verdict.
+/// The observations are in the text, within its columns and before the verdict.
 fn assert_text(text: &str) {
     for words in [
         "where the time went: sink, exact steering, aligned",
@@ -102,7 +106,7 @@ fn assert_profile(profile: &Value) {
     assert!(rows.iter().all(|row| row["image"] != ""), "{rows:?}");
 }
 
-/// The CPUs' receive paths handled at least every frame that the workers saw.
+/// The receive paths of the CPUs handled at least every frame that the workers received.
 fn assert_softnet(softnet: &Value, step: &Value) {
     let sum = |rows: &Value, field: &str| -> u64 {
         let rows = rows.as_array().unwrap();
@@ -115,8 +119,8 @@ fn assert_softnet(softnet: &Value, step: &Value) {
     assert!(handled >= seen, "{handled} handled, {seen} seen");
 }
 
-/// Where clients run on other CPUs than their workers, the receive lock is named as waited for, or the sentence says that
-/// nobody waited; where they share a CPU nobody can wait for it in softirq.
+/// If clients run on other CPUs than their workers, the report names the waits for the receive lock or states that
+/// there were none; if they share a CPU, there can be no wait for it in softirq.
 fn assert_receive_lock(report: &Value) {
     let comparisons = report["lock_comparisons"].as_array().unwrap();
     let crossable = step(report, "sink", "aligned")["buckets_configured"]
@@ -137,9 +141,9 @@ fn assert_receive_lock(report: &Value) {
             );
             continue;
         }
-        let told = format!("sink {} times", waits(&sink));
+        let sink_waits = format!("sink {} times", waits(&sink));
         assert!(
-            sentence.contains("for the socket's receive lock") && sentence.contains(&told),
+            sentence.contains("for the socket's receive lock") && sentence.contains(&sink_waits),
             "{sentence}"
         );
         for locks in [echo, sink] {
@@ -157,7 +161,7 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     if paranoid.trim().parse::<i32>().unwrap() < 1 {
         eprintln!(
-            "skipped: kernel.perf_event_paranoid is {}: everybody may observe",
+            "skipped: kernel.perf_event_paranoid is {}, so every user may observe",
             paranoid.trim()
         );
         return;
@@ -182,7 +186,7 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
             "--softnet",
         ]);
         lab.args(more).current_dir("/");
-        // Only root can become someone else; anyone else is without privilege already.
+        // Only root can change its user; any other user already lacks privileges.
         if is_root() {
             lab.uid(NOBODY).gid(NOBODY);
         }
@@ -208,7 +212,7 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
     );
     assert!(
         !observed["softnet"]["rows"].as_array().unwrap().is_empty(),
-        "what is not forbidden is still told"
+        "permitted observations are still reported"
     );
     let text = lab(&[]);
     assert_eq!(text.matches("not observed  profile: ").count(), 1, "{text}");

@@ -1,4 +1,5 @@
-//! `corelane load packets` and `corelane serve packets` end to end: what one sends, the other accounts for.
+//! `corelane load packets` and `corelane serve packets` end to end: the receiver accounts for every frame that the
+//! sender sent.
 
 use crate::common;
 use corelane_host::bed::{Bed, BedPlan};
@@ -24,7 +25,7 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// Seconds from the first frame of a capture to its last.
+/// Seconds between the first and the last frame of a capture.
 fn span_s(file: &str) -> f64 {
     let mut reader = CaptureReader::open(Path::new(file)).unwrap();
     let mut times = Vec::new();
@@ -131,7 +132,8 @@ fn faults_on_the_way_come_out_under_their_names() {
     let injected = faulty.injected().unwrap();
     let came = common::run_json(&["serve", "packets", &format!("pcap:{harmed}"), "--json"]);
     let number = |value: &Value| value.as_u64().unwrap();
-    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in what headers say of it, does not.
+    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in header fields that cover it,
+    // does not.
     let foreign = number(&came["changed_or_foreign"]) + number(&came["not_udp"]);
     assert!(
         foreign > 20 && foreign <= injected.corrupted + injected.duplicated,
@@ -214,8 +216,8 @@ fn the_same_seed_sends_the_same_flows_and_planned_ones_fill_all_buckets() {
                 .join(".");
             format!("{address}:{}", u16::from_be_bytes([flow[port], flow[port + 1]]))
         };
-        let told = common::run_json(&["hash", &end(0, 8), &end(4, 10), "--buckets", "4", "--json"]);
-        buckets[told["bucket_4tuple"].as_u64().unwrap() as usize] += 1;
+        let hashed = common::run_json(&["hash", &end(0, 8), &end(4, 10), "--buckets", "4", "--json"]);
+        buckets[hashed["bucket_4tuple"].as_u64().unwrap() as usize] += 1;
     }
     assert_eq!(buckets, [4; 4]);
 }
@@ -264,7 +266,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
             .spawn()
             .unwrap()
     });
-    // A receiver has a bound packet socket, or one that makes the device promiscuous for its AF_XDP sockets.
+    // An open receiver has a bound packet socket, or AF_XDP sockets and a promiscuous device.
     let bound = kind.starts_with("packet");
     let ready = || {
         let shown = bed
@@ -282,7 +284,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
             common::skip_without_permission(receiving);
             return None;
         }
-        assert!(Instant::now() < deadline, "the receiver does not open its link");
+        assert!(Instant::now() < deadline, "the receiver did not open its link");
         std::thread::yield_now();
     }
     let sent = bed.client.run(move || {
@@ -344,9 +346,9 @@ fn a_receiver_whose_device_goes_reports_and_says_so() {
                 .spawn()
                 .unwrap()
         });
-        let mut said = BufReader::new(receiving.stdout.take().unwrap());
+        let mut output = BufReader::new(receiving.stdout.take().unwrap());
         let mut line = String::new();
-        said.read_line(&mut line).unwrap();
+        output.read_line(&mut line).unwrap();
         if !line.starts_with("receiving on") {
             return common::skip_without_permission(receiving);
         }
@@ -359,7 +361,7 @@ fn a_receiver_whose_device_goes_reports_and_says_so() {
         }
         assert!(changed.unwrap().success(), "ip {change:?}");
         let mut report = String::new();
-        said.read_to_string(&mut report).unwrap();
+        output.read_to_string(&mut report).unwrap();
         let output = receiving.wait_with_output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{link}: {error}");
@@ -434,12 +436,12 @@ fn a_receiver_that_is_told_to_stop_stops_though_frames_keep_coming() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(receiving.stdout.take().unwrap()).lines();
-    said.find(|line| line.as_ref().unwrap().starts_with("received"));
+    let mut lines = BufReader::new(receiving.stdout.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().starts_with("received"));
     common::signal(receiving.id(), "INT");
-    let report: Vec<String> = said.map(Result::unwrap).collect();
+    let report: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(receiving.wait().unwrap().success(), "{report:?}");
-    // Had it not stopped by itself, the flood would have ended first.
+    // If the receiver had not stopped by itself, the flood would have ended first.
     let ended = sending.try_wait().unwrap();
     let flooded = ended.is_none_or(|status| !status.success());
     if ended.is_none() {
@@ -484,7 +486,7 @@ fn faults_of_either_end_are_counted_and_captures_have_what_the_link_had() {
         (fault(&came, "delayed"), fault(&came, "held")),
         (20_000 - before - after, 0)
     );
-    // The histogram tells the lower edge of what it cannot tell apart: 4,096 ns there.
+    // The histogram reports the lower edge of a bucket: 4,096 ns here.
     assert!(
         common::number(&came["latency"]["min_ns"]) >= 5_000_000 - 4_096,
         "{came}"

@@ -1,13 +1,13 @@
-//! Machines that tell little: no NIC, no privilege, a device that goes, a driver that nobody knows. Whatever is asked, what is
-//! known is told, what is missing is said, and nothing crashes or waits for ever.
+//! Hosts with little information: no NIC, no privilege, a device that disappears, an unknown driver. Every command
+//! reports what is known and what is missing, and none crashes or waits for ever.
 
 use crate::common::{refused, run, run_json};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a shell line as root of a namespace of its own without any device but loopback, which is down; `corelane` is this
-/// program. `None` after saying that no namespace is permitted.
+/// Runs a shell line as root in a namespace of its own whose only device is loopback, which is down; `corelane` is on
+/// the path. `None` after printing that no namespace is permitted.
 fn alone(line: &str) -> Option<Output> {
     let program = env!("CARGO_BIN_EXE_corelane");
     let script = format!("corelane() {{ {program} \"$@\"; }}\n{line}");
@@ -26,12 +26,12 @@ fn alone(line: &str) -> Option<Output> {
     Some(namespace(&script))
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_host_without_a_nic_tells_what_it_has_and_names_what_it_has_not() {
     let Some(host) = alone("corelane host --json") else {
         return;
     };
-    assert_eq!(host.status.code(), Some(0), "{}", said(&host));
+    assert_eq!(host.status.code(), Some(0), "{}", stderr(&host));
     let host = document(&host);
     let names: Vec<_> = host["devices"]
         .as_array()
@@ -76,7 +76,7 @@ fn a_host_without_a_nic_tells_what_it_has_and_names_what_it_has_not() {
         ),
     ] {
         let Some(output) = alone(line) else { return };
-        let error = said(&output);
+        let error = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{line}: {error}");
         assert!(error.contains(needed), "{line}: {error}");
     }
@@ -93,7 +93,7 @@ fn without_any_privilege_what_can_be_told_is_told() {
     let Some(host) = bare(&format!("{program} host --json")) else {
         return;
     };
-    assert_eq!(host.status.code(), Some(0), "{}", said(&host));
+    assert_eq!(host.status.code(), Some(0), "{}", stderr(&host));
     assert_eq!(document(&host)["devices"][0]["name"], "lo");
     for (words, code, needed) in [
         ("explain 127.0.0.1:1 127.0.0.1:2 --dev lo --json", 0, ""),
@@ -107,19 +107,19 @@ fn without_any_privilege_what_can_be_told_is_told() {
         let Some(output) = bare(&format!("{program} {words}")) else {
             return;
         };
-        let error = said(&output);
+        let error = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{words}: {error}");
         assert!(error.contains(needed), "{words}: {error}");
     }
 }
 
-/// A shell line that makes a link of two devices, v0 and v1.
+/// A shell line that creates a pair of devices, v0 and v1.
 const LINK: &str =
     "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up || exit 99";
 
 #[test]
 fn a_device_that_goes_while_it_is_watched_ends_the_watch_and_what_was_seen_is_told() {
-    // Its ten packet sockets are listed below a line of headings once they are bound; then the device goes.
+    // The ten packet sockets appear below a header line once they are bound; then the device is removed.
     let line = format!(
         "{LINK}
         corelane verify --dev v0 --queues 2 --duration 10m --ignore-hash --json & watch=$!
@@ -128,7 +128,7 @@ fn a_device_that_goes_while_it_is_watched_ends_the_watch_and_what_was_seen_is_to
         wait $watch"
     );
     let Some(output) = alone(&line) else { return };
-    let error = said(&output);
+    let error = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("v0 can no longer be read"), "{error}");
     let document = document(&output);
@@ -149,12 +149,12 @@ fn devices_that_come_and_go_never_keep_the_inventory_from_being_told() {
     let Some(output) = alone(&format!("cd {} || exit 97\n{line}", folder.path().display())) else {
         return;
     };
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(document(&output)["devices"].is_array());
 }
 
-/// This machine's `host --json` in a file, as it were if loopback were a device of two queues, odd0, whose driver nobody knows
-/// and which tells nothing.
+/// Writes this machine's `host --json` to a file, changed so that loopback is `odd0`: a device with two queues, an
+/// unknown driver and no further facts.
 fn host_of_an_odd_driver(folder: &Path) -> String {
     let mut host = run_json("host --json");
     let unknown = |what: &str| json!({ "value": null, "source": "ioctl", "unknown_because": what });

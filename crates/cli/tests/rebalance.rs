@@ -29,7 +29,7 @@ fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
             .map(|seen| seen.as_u64().unwrap())
             .sum();
         assert_eq!(phase["sent"], seen, "{phase}");
-        // Where the table stands still, every datagram is where it says.
+        // While the table does not change, every datagram arrives at the bucket that the table names.
         if phase["name"] != "during" {
             assert_eq!(phase["steering_samples"], phase["steering_right"], "{phase}");
         }

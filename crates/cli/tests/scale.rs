@@ -1,9 +1,9 @@
-//! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, under either engine.
+//! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, with either engine.
 
 use crate::common::{Arguments, refused, run, run_json};
 use serde_json::Value;
 
-/// What is held to here is true of every trial, whoever had the CPUs meanwhile.
+/// The assertions hold for every trial, however busy the CPUs are.
 const QUICK: &str = "lab scale udp --duration 200ms --rounds 1 --max-steal 100%";
 
 fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
@@ -14,7 +14,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// The shape of a report that does not depend on speed: (mode, model, placement, active buckets) of every step.
+/// The part of a report that does not depend on speed: (mode, model, placement, active buckets) of every step.
 fn shape(report: &Value) -> Vec<String> {
     let steps = report["steps"].as_array().unwrap();
     let fields = [
@@ -31,13 +31,13 @@ fn shape(report: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Frames of which the device tap, which takes one in 256 at random, certainly saw some.
+/// With this many frames the device tap, which samples one in 256 at random, certainly recorded some.
 const CERTAINLY_TAPPED: u64 = 8192;
 
-/// Datagrams in the largest frame that `--gso` sends.
+/// Datagrams in the largest frame sent with `--gso`.
 const SEGMENTS: u64 = 64;
 
-/// Locality is all or nothing where the model or the bed decides it.
+/// Locality is all or none if the model or the bed determines it.
 fn assert_locality(step: &Value, is_merged: bool, what: &str) {
     let buckets = step["per_bucket"].as_array().unwrap().iter();
     let seen: u64 = buckets.map(|bucket| bucket["seen"].as_u64().unwrap()).sum();
@@ -61,7 +61,7 @@ fn assert_locality(step: &Value, is_merged: bool, what: &str) {
     }
 }
 
-/// Trials that are no result, and why.
+/// The trials that are not results, with their reasons.
 fn how_they_ended(report: &Value) -> String {
     let trials = report["trials"].as_array().unwrap().iter();
     let marked = trials.filter(|trial| trial["status"] != "valid");
@@ -71,7 +71,7 @@ fn how_they_ended(report: &Value) -> String {
         .join("; ")
 }
 
-/// What must hold in a bed of two namespaces, whatever the speed.
+/// The assertions for a bed of two namespaces, independent of speed.
 fn assert_in_namespaces(report: &Value) {
     for step in report["steps"].as_array().unwrap() {
         let what = format!(
@@ -80,7 +80,7 @@ fn assert_in_namespaces(report: &Value) {
         );
         assert_eq!(step["trials"], 1, "{what}: {}", how_they_ended(report));
         let model = step["model"].as_str().unwrap();
-        // The worker is the bucket's, by the socket's program or by the reader's hash.
+        // The bucket determines the worker, by the socket's program or by the reader's hash.
         let by_bucket = ["exact", "farm"].contains(&model);
         if by_bucket {
             assert_eq!(step["steering_ok"], 1.0, "{what}");
@@ -194,7 +194,7 @@ fn skew_overloads_the_fullest_bucket_and_the_report_says_what_that_costs() {
         eprintln!("skipped: skew over buckets needs two CPUs");
         return;
     }
-    // 8 flows a bucket: the elephant and 7 of the others land on the first.
+    // 8 flows per bucket: the elephant and 7 of the others land on the first.
     let others = 0.4 / (all as f64 * 8.0 - 1.0);
     let expected = (0.6 + 7.0 * others) * all as f64;
     for step in skewed {
@@ -212,8 +212,8 @@ fn skew_overloads_the_fullest_bucket_and_the_report_says_what_that_costs() {
 
 #[test]
 fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_again() {
-    let asked = ["--answers", "all", "--metadata", "--placements", "aligned"];
-    let report = lab(&[&["--bed", "namespaces", "--models", "exact"], &asked[..]].concat());
+    let flags = ["--answers", "all", "--metadata", "--placements", "aligned"];
+    let report = lab(&[&["--bed", "namespaces", "--models", "exact"], &flags[..]].concat());
     assert_in_namespaces(&report);
     let steps = report["steps"].as_array().unwrap();
     let varied = |field: &str, value: Value| {
@@ -233,7 +233,7 @@ fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_
             }
         }
     }
-    // The worker's CPU sends in any case; its queue is the hash's choice.
+    // The worker's CPU sends in any case; the hash chooses the queue.
     for step in varied("answers", "connected".into()) {
         assert_eq!(step["tx_on_cpu"], 1.0);
         assert!(number(&step["rate_of_plain"]) > 0.0);

@@ -1,19 +1,19 @@
-//! `corelane lab scale http`, end to end, as briefly as it goes.
+//! `corelane lab scale http` end to end, with the shortest trials.
 
 use crate::common::{Arguments, namespaces_for, number, refused, run, run_json, told_again};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// What is held to here is true of every trial, whoever had the CPUs meanwhile.
+/// The assertions hold for every trial, however busy the CPUs are.
 const QUICK: &str = "lab scale http --duration 150ms --rounds 1 --connections 8 --max-steal 100%";
 
 fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
     run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
 }
 
-/// What must hold of every trial with nothing in its way: both sides counted the same, and nothing failed. With the generator
-/// alone on its CPUs it may be the limit, which is no fault.
+/// Checks every trial: both sides counted the same, and nothing failed. A generator alone on its CPUs may be the limit,
+/// which is not an error.
 fn assert_whole(report: &Value) {
     let steps = report["steps"].as_array().unwrap();
     assert!(!steps.is_empty());
@@ -136,11 +136,11 @@ fn a_subject_that_does_not_start_ends_the_run_with_its_own_words() {
     if !namespaces_for("http") {
         return;
     }
-    let told = refused(
+    let error = refused(
         &[QUICK.words(), vec!["--subject", "echo no port for me >&2; false"]].concat(),
         1,
     );
-    assert!(told.contains("no port for me"), "{told}");
+    assert!(error.contains("no port for me"), "{error}");
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn bad_input_is_refused_with_the_flag_named() {
         (&["--subject", "x", "--path", "y"], "--path"),
         (&["--path", "/y"], "--subject"),
     ] {
-        let told = refused(&[&["lab", "scale", "http"], flags].concat(), 2);
-        assert!(told.contains(named), "{told}");
+        let error = refused(&[&["lab", "scale", "http"], flags].concat(), 2);
+        assert!(error.contains(named), "{error}");
     }
     let few = refused("lab scale http --connections 1 --active 2", 2);
     assert!(few.contains("fewer than one a bucket"), "{few}");

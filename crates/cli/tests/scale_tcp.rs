@@ -1,9 +1,9 @@
-//! `corelane lab scale tcp`, end to end, as briefly as it goes.
+//! `corelane lab scale tcp` end to end, with the shortest trials.
 
 use crate::common::{Arguments, namespaces_for, number, refused, run_json, told_again};
 use serde_json::Value;
 
-/// What is held to here is true of every trial, whoever had the CPUs meanwhile.
+/// The assertions hold for every trial, however busy the CPUs are.
 const QUICK: &str = "lab scale tcp --duration 100ms --rounds 1 --connections 8 --max-steal 100%";
 
 fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
@@ -14,8 +14,8 @@ fn steps(report: &Value) -> &Vec<Value> {
     report["steps"].as_array().unwrap()
 }
 
-/// Of each trial: that both sides counted the same bytes, of every bucket, and the connections came where they were planned.
-/// With the generator alone on its CPUs it may be the limit, which is no fault.
+/// Checks each trial: both sides counted the same bytes for every bucket, and every connection came to its planned
+/// bucket. A generator alone on its CPUs may be the limit, which is not an error.
 fn assert_whole(report: &Value) {
     assert!(!steps(report).is_empty());
     for trial in report["trials"].as_array().unwrap() {
@@ -100,8 +100,8 @@ fn small_writes_and_a_rate_carry_no_more_than_was_asked_for() {
 
 #[test]
 fn a_saved_report_is_told_again_compared_and_made_a_page() {
-    let asked = ["--modes", "source", "--models", "exact", "--size", "64KiB,100"];
-    let (text, compared) = told_again(&[&QUICK.words()[..], &asked].concat());
+    let flags = ["--modes", "source", "--models", "exact", "--size", "64KiB,100"];
+    let (text, compared) = told_again(&[&QUICK.words()[..], &flags].concat());
     assert!(
         compared.contains("Nothing changed beyond the spread"),
         "{compared}"
@@ -127,7 +127,7 @@ fn any_server_of_bytes_can_take_the_place_of_ours() {
         return;
     }
     let corelane = env!("CARGO_BIN_EXE_corelane");
-    // Not started by the lab as its own, but by its command, as any other.
+    // The subject is started through its command, as any other server, and not by the lab as its own.
     let subject = format!(
         "exec {corelane} serve tcp $CORELANE_ADDRESS:$CORELANE_PORT --mode echo --cpus $CORELANE_CPU_LIST --duration 60s"
     );
@@ -164,7 +164,7 @@ fn bad_input_is_refused_with_the_flag_named() {
         (&["--rate", "1MB"], "--modes"),
         (&["--rate", "0", "--modes", "sink"], "--rate"),
     ] {
-        let told = refused(&[&["lab", "scale", "tcp"], flags].concat(), 2);
-        assert!(told.contains(named), "{told}");
+        let error = refused(&[&["lab", "scale", "tcp"], flags].concat(), 2);
+        assert!(error.contains(named), "{error}");
     }
 }

@@ -1,6 +1,6 @@
-//! `serve http|tcp --dev`, `plan --host` and `verify --dev` on a device that really does RSS: the virtio-net of an emulated
-//! machine. Its `host --json` is what connections are planned by; each has to reach the bucket of its queue, before and after
-//! ethtool changes the table under the servers.
+//! `serve http|tcp --dev`, `plan --host` and `verify --dev` on a device with real RSS: the virtio-net of an emulated
+//! machine. Connections are planned by the device's `host --json`, and each must reach the bucket of its queue, before
+//! and after ethtool changes the table while the servers run.
 
 use crate::common;
 use crate::common::run_json;
@@ -16,17 +16,18 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The guest's address, and this side's.
+/// The addresses of the guest and of this side.
 const GUEST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 
 /// Queues of the device, and CPUs of the guest.
 const QUEUES: usize = 4;
 
-/// When the guest must have ended: it takes half a minute alone, and more when others use all CPUs.
+/// The time limit for the guest: it needs half a minute alone, and more when other programs use all CPUs.
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// What the guest does. It waits for this side at two ports: by 7001 its inventory is fetched, by 7002 it is told to go on.
+/// The guest's script. It waits for this side at two ports: 7001 serves its inventory, a connection to 7002 lets it
+/// continue.
 const COMMAND: &str = "
 alive() { kill -0 $http && kill -0 $tcp || { cat /tmp/*.err; exit 12; }; }
 ip addr add 10.99.0.2/24 dev eth0 && ip link set eth0 up || exit 10
@@ -51,7 +52,7 @@ kill -INT $http $tcp; wait $http; wait $tcp
 for document in verify http tcp; do tr -d '\\n' < /tmp/$document.json; echo; done
 ";
 
-/// The guest and its bed, or `None` after saying what this machine lacks.
+/// The guest and its bed, or `None` after printing what this machine lacks.
 fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -89,13 +90,14 @@ fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
     Some((guest, parts, bed))
 }
 
-/// This side of the link to the guest, within the bed.
+/// This side of the link to the guest, inside the bed.
 struct Link {
     guest: JoinHandle<Result<GuestOutput, GuestError>>,
 }
 
 impl Link {
-    /// Gives the emulator's tap its address once it is there, and nothing by which the kernel would send of its own accord.
+    /// Adds the address to the emulator's tap once it exists, and disables packets that the kernel would send on its
+    /// own.
     fn up(guest: JoinHandle<Result<GuestOutput, GuestError>>) -> Link {
         let link = Link { guest };
         let ip = |words: &str| Command::new("ip").args(words.split(' ')).output().unwrap();
@@ -107,13 +109,13 @@ impl Link {
         link
     }
 
-    /// Lets some time pass for the guest, which must not have ended.
+    /// Sleeps briefly, and fails if the guest has ended.
     fn pause(&self) {
         assert!(!self.guest.is_finished(), "the guest ended early");
         thread::sleep(Duration::from_millis(20));
     }
 
-    /// A connection to the guest, from a port of this side where one is given; tried until the guest takes it.
+    /// Connects to the guest, from source port `from` unless it is 0; retries until the guest accepts.
     fn connect(&self, from: u16, to: u16) -> TcpStream {
         loop {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -128,7 +130,7 @@ impl Link {
         }
     }
 
-    /// What the guest says at a port, until it has said all.
+    /// Everything that the guest sends on a port until it closes the connection.
     fn hear(&self, port: u16) -> Vec<u8> {
         let mut heard = Vec::new();
         self.connect(0, port).read_to_end(&mut heard).unwrap();
@@ -136,8 +138,8 @@ impl Link {
     }
 }
 
-/// Connections planned to a server of the guest by the guest's own inventory: the source ports by bucket, and the CPUs of the
-/// buckets.
+/// Connections planned by the guest's inventory for a server of the guest: the source ports by bucket, and the CPUs of
+/// the buckets.
 fn planned(inventory: &Path, server: &str, ports: &str, shape: &str) -> (Vec<Vec<u16>>, Vec<u64>) {
     let document = run_json(&format!(
         "plan --host {} --server {server} --client 10.99.0.1 --ports {ports} --flows 60 \
@@ -151,7 +153,7 @@ fn planned(inventory: &Path, server: &str, ports: &str, shape: &str) -> (Vec<Vec
     (ports.collect(), cpus.filter_map(Value::as_u64).collect())
 }
 
-/// Carries out one round: plans by what the guest tells of its device, connects, and counts what each bucket is to see.
+/// One round: plans by the guest's inventory, connects, and adds the expected count of each bucket.
 fn round(link: &Link, number: u16, shape: &str, expected: &mut [Vec<u64>; 2]) -> Vec<u64> {
     let folder = tempfile::tempdir().unwrap();
     let inventory = folder.path().join("host.json");
@@ -230,7 +232,7 @@ fn connections_reach_the_bucket_of_their_queue_and_a_table_changed_by_ethtool_is
     let [verified, http, tcp] = &documents[..] else {
         panic!("{}", ended.output)
     };
-    // The device's own rule, and every frame by the queue that it names.
+    // The device's own rule, with every frame attributed to the queue it reports.
     let from = json!({ "key": "device", "hash_types": "device", "table": "device", "not_read": [] });
     assert_eq!(verified["rule_from"], from);
     assert_eq!(verified["misplaced"], 0, "{verified}");

@@ -1,4 +1,4 @@
-//! `serve http` and `serve tcp` under the clients that people use, as processes on loopback: same counts on both sides.
+//! `serve http` and `serve tcp` with common clients, as processes on loopback: both sides count the same.
 
 use crate::stream_server;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use stream_server::{Server, sum};
 
-/// What a client printed; none when it is not installed.
+/// The output of a client; `None` if it is not installed.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {
@@ -25,7 +25,7 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// The number before or after these words.
+/// The number between these two strings.
 fn number(text: &str, pattern: (&str, &str)) -> u64 {
     let (before, after) = pattern;
     let line = text
@@ -110,7 +110,7 @@ fn known_clients_and_the_server_count_alike_over_tls() {
             requests += 200;
         }
     }
-    // By its certificate, and as the name in it.
+    // With its certificate, and by the name in it.
     let named = url.replace("127.0.0.1", "localhost");
     if let Some(text) = output("curl", &["-s", "--cacert", certificate, &url, &named]) {
         assert_eq!(text.len(), 2_048);
@@ -120,10 +120,10 @@ fn known_clients_and_the_server_count_alike_over_tls() {
     let mut most = requests;
     if let Some(text) = output("wrk", &["-t", "1", "-c", "16", "-d", "1s", &url]) {
         let line = text.lines().find(|line| line.contains("requests in")).unwrap();
-        let asked: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        let by_wrk: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
         assert!(!text.contains("Non-2xx"), "{text}");
-        // Those on their way at the end wrk does not count: one a connection.
-        (least, most) = (requests + asked, requests + asked + 16);
+        // wrk does not count the requests under way at the end: at most one per connection.
+        (least, most) = (requests + by_wrk, requests + by_wrk + 16);
     }
     let served = server.stop();
     let counted = sum(&served, "requests");
@@ -138,14 +138,14 @@ fn wrk_counts_no_more_than_the_server() {
         return;
     };
     let line = text.lines().find(|line| line.contains("requests in")).unwrap();
-    let asked: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+    let by_wrk: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
     assert!(
         !text.contains("Socket errors") && !text.contains("Non-2xx"),
         "{text}"
     );
     let served = sum(&server.stop(), "requests");
-    // Those that were on their way when its time was over it does not count: one a connection.
-    assert!((asked..=asked + 16).contains(&served), "{asked} {served}");
+    // The client does not count the requests under way when its time is over: at most one per connection.
+    assert!((by_wrk..=by_wrk + 16).contains(&served), "{by_wrk} {served}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_sink_counts_every_byte_by_either_engine() {
     }
 }
 
-/// The lines of a log, once there are so many.
+/// The lines of a log, once it has at least `count`.
 fn lines(path: &std::path::Path, count: usize) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -229,9 +229,9 @@ fn each_answer_has_its_line_in_the_access_log_which_may_be_rotated() {
         assert!(stream.read(&mut answer).unwrap() > 0);
     }
     let written = lines(&log, 5);
-    let told: Vec<String> = written.iter().map(|line| without_times(line)).collect();
+    let logged: Vec<String> = written.iter().map(|line| without_times(line)).collect();
     assert_eq!(
-        told,
+        logged,
         [
             r#"127.0.0.1 - - "GET /size/10 HTTP/1.1" 200 10 "http://a/" "a \"b\"""#,
             r#"127.0.0.1 - - "HEAD /size/10 HTTP/1.1" 200 0 "-" "-""#,
@@ -268,7 +268,7 @@ fn each_answer_has_its_line_in_the_access_log_which_may_be_rotated() {
     );
 }
 
-/// A line of the log without its date and the time taken, which have to be of the right form.
+/// A log line without its date and duration, whose format is checked.
 fn without_times(line: &str) -> String {
     let (before, rest) = line.split_once(" [").expect(line);
     let (date, rest) = rest.split_once(']').expect(line);

@@ -1,4 +1,5 @@
-//! `corelane steer` on a server that knows nothing of it: Debian's nginx with two pinned workers, on loopback and over veth.
+//! `corelane steer` on a server without support for it: Debian's nginx with two pinned workers, on loopback and over
+//! veth.
 
 use crate::common;
 use crate::common::{corelane, refused, run_json};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// nginx in the foreground, ended when dropped.
+/// nginx in the foreground, stopped when dropped.
 struct Nginx {
     process: Child,
     address: SocketAddr,
@@ -25,14 +26,14 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts two workers, pinned to the first two CPUs that this process may use, that answer with their process number.
+    /// Starts two workers on these CPUs; each answers with its process id.
     fn start(cpus: [u32; 2], reuseport: &str) -> Nginx {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let answers = || ask(None, address).is_ok();
         Self::start_at(address, cpus, reuseport, |mut nginx| nginx.spawn(), answers)
     }
 
-    /// As [`start`](Self::start), on the server's side of a bed.
+    /// Like [`start`](Self::start), in the server's namespace of a bed.
     fn start_in(bed: &Bed, cpus: [u32; 2]) -> Nginx {
         let address = SocketAddr::new(bed.server.address(), 8080);
         let spawn = |mut nginx: Command| bed.server.run(move || nginx.spawn());
@@ -76,7 +77,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // SIGTERM, which the master hands on to its workers.
+        // The master forwards SIGTERM to its workers.
         let _ = Command::new("kill").arg(self.process.id().to_string()).status();
         let _ = self.process.wait();
     }
@@ -114,7 +115,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// One connection, from `source` where one is given: where it came from, and the process that answered.
+/// Opens one connection, from `source` if given; returns its source address and the process that answered.
 fn ask(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<(SocketAddr, u32)> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
     if let Some(source) = source {
@@ -135,7 +136,7 @@ fn ask(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<(SocketAddr
         .ok_or_else(|| io::Error::other(answer))
 }
 
-/// Two CPUs that this process may use, or why the test cannot run.
+/// Two CPUs that this process may use, or the reason to skip the test.
 fn needs() -> Result<[u32; 2], String> {
     let nginx = Command::new("nginx").arg("-v").stderr(Stdio::null()).status();
     nginx.map_err(|error| format!("nginx does not start ({error}): apt-get install nginx"))?;
@@ -168,7 +169,7 @@ fn json(arguments: &[String]) -> Value {
     run_json(&arguments)
 }
 
-/// The process of the worker that the hash of a connection names.
+/// The process id of the worker that the hash of a connection selects.
 fn named(document: &Value, source: SocketAddr, server: SocketAddr) -> u32 {
     let steering: Steering = serde_json::from_value(document["steering"].clone()).unwrap();
     let bucket = steering.steerer().bucket_of(&Tuple::new(source, server).unwrap());
@@ -178,7 +179,7 @@ fn named(document: &Value, source: SocketAddr, server: SocketAddr) -> u32 {
     member["workers"][0]["process"].as_u64().unwrap() as u32
 }
 
-/// Of so many connections, those that another worker answered than the hash names.
+/// The number of connections, out of `connections`, that reached another worker than the hash selects.
 fn misplaced(nginx: &Nginx, document: &Value, connections: u32) -> u32 {
     let mut misplaced = 0;
     for _ in 0..connections {
@@ -188,8 +189,8 @@ fn misplaced(nginx: &Nginx, document: &Value, connections: u32) -> u32 {
     misplaced
 }
 
-/// Steers and undoes it, several times, while two clients connect all the time; `start` starts such a client's thread. Panics
-/// when a connection of theirs is refused, reset, or not answered.
+/// Attaches and undoes the steering several times while two clients connect continuously; `start` starts the thread of
+/// a client. Panics if a connection is refused, reset, or not answered.
 fn attach_and_undo_under_load(nginx: &Nginx, start: impl Fn(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) {
     let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let address = nginx.address;
@@ -232,7 +233,7 @@ fn every_new_connection_reaches_the_worker_that_the_hash_names_and_none_is_lost_
     assert_eq!(unsteered["action"], "none");
     assert!(
         misplaced(&nginx, &unsteered, 64) > 0,
-        "undone, the kernel's hash is not ours"
+        "after undo, the kernel's hash decides"
     );
     let document = json(&nginx.steer(&[]));
     assert_eq!(document["order_is_certain"], true);
@@ -247,7 +248,7 @@ fn every_new_connection_reaches_the_worker_that_the_hash_names_and_none_is_lost_
     assert_eq!(misplaced(&nginx, &document, 300), 0);
 }
 
-/// Clients of a pool, as many for each bucket, planned for the steering that `steer` told.
+/// Client addresses from a pool, the same number for each bucket, planned by the document of `steer`.
 fn planned_clients(document: &Value, server: SocketAddr) -> Vec<SocketAddr> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("steering.json");
@@ -306,7 +307,7 @@ fn a_document_that_numbers_cpus_otherwise_is_met_socket_by_socket() {
         .collect();
     assert_eq!(buckets, [Value::from(1), Value::from(0)]);
     assert_eq!(misplaced(&nginx, &steered, 100), 0);
-    // CPUs that no worker is pinned to are refused, and nothing is changed.
+    // CPUs that no worker is pinned to are rejected, and nothing changes.
     document["cpus"] = serde_json::json!([cpus[0], 4000]);
     fs::write(&path, document.to_string()).unwrap();
     let output = corelane(&[])

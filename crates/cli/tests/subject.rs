@@ -1,4 +1,4 @@
-//! A server under test in the lab's keeping: Debian's nginx, and servers that do not start.
+//! A server under test, managed by the lab: Debian's nginx, and servers that do not start.
 
 use crate::common;
 use corelane_host::bed::Bed;
@@ -28,7 +28,7 @@ fn start(bed: &Bed, plan: &SubjectPlan) -> Result<ServerProcess<Subject>, String
     ServerProcess::<Subject>::start(program, &bed.server, plan).map_err(|error| error.to_string())
 }
 
-/// nginx with its files in `folder`; `None` after saying that there is none.
+/// The command for nginx with its files in `folder`; `None` after printing that it is not installed.
 fn nginx(folder: &Path, daemon: &str) -> Option<String> {
     if !Path::new("/usr/sbin/nginx").exists() {
         eprintln!("skipped: nginx is not installed (tests/prepare.sh)");
@@ -113,7 +113,7 @@ fn nginx_answers_on_the_cpus_it_was_given_and_ends_with_its_workers_in_front_or_
         assert!(!members.iter().any(|member| lives(*member)), "daemon {daemon}");
         assert!(
             !folder.path().join("pid").exists(),
-            "it was asked to end, and did so itself"
+            "the signal ended it, without a kill"
         );
     }
 }
@@ -135,8 +135,8 @@ fn a_keeper_that_is_killed_takes_the_subject_along() {
 #[test]
 fn a_subject_that_does_not_start_is_told_in_its_own_words() {
     let Some(bed) = common::bed() else { return };
-    let told = |command: &str| start(&bed, &plan(&bed, command)).err().unwrap();
-    let gone = told("echo cannot open the door >&2; exit 3");
+    let error_of = |command: &str| start(&bed, &plan(&bed, command)).err().unwrap();
+    let gone = error_of("echo cannot open the door >&2; exit 3");
     assert!(
         gone.contains("ended before it listened on 10.11.2.1:8080"),
         "{gone}"
@@ -145,12 +145,12 @@ fn a_subject_that_does_not_start_is_told_in_its_own_words() {
         gone.contains("exit code 3") && gone.contains("cannot open the door"),
         "{gone}"
     );
-    let missing = told("exec no-such-server-anywhere");
+    let missing = error_of("exec no-such-server-anywhere");
     assert!(
         missing.contains("exit code 127") && missing.contains("not found"),
         "{missing}"
     );
-    let killed = told("kill -9 $$");
+    let killed = error_of("kill -9 $$");
     assert!(killed.contains("signal SIGKILL"), "{killed}");
 }
 
@@ -164,10 +164,10 @@ fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
             "echo listening on $CORELANE_ADDRESS:1, $CORELANE_CPUS CPU; exec sleep 60",
         )
     };
-    let told = start(&bed, &plan).err().unwrap();
-    assert!(told.contains("accepts nothing on 10.11.2.1:8080"), "{told}");
+    let error = start(&bed, &plan).err().unwrap();
+    assert!(error.contains("accepts nothing on 10.11.2.1:8080"), "{error}");
     assert!(
-        told.contains("it said: listening on 10.11.2.1:1, 1 CPU"),
-        "{told}"
+        error.contains("it said: listening on 10.11.2.1:1, 1 CPU"),
+        "{error}"
     );
 }

@@ -1,4 +1,5 @@
-//! `table` as a user runs it: lists of every kind become snapshots, answer alike, and are refused by file and line.
+//! `table` as a user runs it: lists of every format become snapshots with equal results, and errors name the file and
+//! line.
 
 use crate::common::{corelane, refused, run, run_json};
 use serde_json::Value;
@@ -19,7 +20,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Runs with this on standard input.
+/// Runs the command with this standard input.
 fn fed(arguments: &[&str], input: &str) -> Output {
     let mut process = corelane(arguments)
         .stdin(Stdio::piped())
@@ -57,8 +58,8 @@ fn a_list_and_its_snapshot_answer_alike() {
     );
     for file in [&list, &snapshot] {
         let addresses = ["192.0.2.1", "198.51.100.9", "2001:db8::1", "192.0.2.2"];
-        let asked = [&["table", "lookup", text(file)], &addresses[..], &["--json"]].concat();
-        let answers = run_json(&asked);
+        let lookup = [&["table", "lookup", text(file)], &addresses[..], &["--json"]].concat();
+        let answers = run_json(&lookup);
         let values: Vec<&Value> = answers["answers"]
             .as_array()
             .unwrap()
@@ -191,7 +192,7 @@ fn the_examples_of_the_help_work_in_a_shell() {
             .lines()
             .map(str::trim)
             .filter(|line| line.contains("corelane table"));
-        // A set of nftables takes one that is loaded.
+        // The nftables example needs a set that is loaded.
         let runs = |line: &&str| !line.starts_with("nft") && !line.starts_with("Usage");
         for example in examples.filter(runs) {
             let ran = std::process::Command::new("sh")

@@ -1,4 +1,4 @@
-//! `load tcp` against sockets of the test, as a process on loopback.
+//! `load tcp` against sockets of the test, with the generator as a process on loopback.
 
 use crate::common::{refused, run};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Attends to each connection, with its number, in a thread of its own.
+/// Handles each connection, with its number, in its own thread.
 fn server(attend: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -51,7 +51,7 @@ fn a_sink_receives_what_was_written_on_every_connection() {
     );
     let sent = total["sent_bytes"].as_u64().unwrap();
     assert!(sent > 0 && loaded["sent_gbit_per_second"].as_f64().unwrap() > 0.0);
-    // What the kernel took may still be on its way when the process ends; the sink reads it all the same.
+    // Data that the kernel accepted may still be in transit when the process ends; the sink reads it all the same.
     assert!(received.load(Ordering::SeqCst) <= sent + (8 << 20));
     assert_eq!(loaded["rates"]["connections"], 8);
 }
@@ -86,7 +86,7 @@ fn everything_has_arrived_when_it_was_waited_for() {
 fn a_server_that_ends_no_connection_is_waited_for_no_longer_than_asked() {
     let address = server(|_, mut connection| {
         read_all(connection.try_clone().unwrap(), &AtomicU64::new(0));
-        // Until the generator has gone.
+        // Returns when the generator has closed the connection.
         while connection.write_all(b".").is_ok() {
             thread::yield_now();
         }
@@ -126,7 +126,7 @@ fn a_rate_holds_for_every_connection() {
     assert!(sent > 0.0 && sent <= allowed, "{sent} of {allowed}");
     assert_eq!(
         loaded["total"]["stalls"], 0,
-        "a writer that waits for its rate is not stalled"
+        "a writer that waits for its rate does not count as stalled"
     );
 }
 
@@ -172,7 +172,7 @@ fn connections_that_the_server_resets_are_counted_as_such() {
     });
     let loaded = load(address, &["--connections", "6", "--duration", "3s"]);
     let total = &loaded["total"];
-    // A reset that comes before the client has looked at its connection is one that was never opened.
+    // A reset that arrives before the client polls its connection counts as a connection that was never opened.
     let resets = |field: &str| total[field]["reset"].as_u64().unwrap();
     assert_eq!(resets("broken") + resets("not_opened"), 2, "{total}");
     assert_eq!(total["open_at_end"], 4, "{total}");

@@ -1,4 +1,4 @@
-//! `serve udp` and `load udp` against each other and against a bare socket, as processes on loopback.
+//! `serve udp` and `load udp` with each other and with a bare socket, as processes on loopback.
 
 use crate::common;
 use crate::common::{Server, refused, run, run_json};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const ENGINES: [&str; 2] = ["epoll", "io_uring"];
 
-/// A file with the steering document of `server`.
+/// Writes the steering document of `server` to a file.
 fn steering_file(server: &Server) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(server.steering.as_bytes()).unwrap();
@@ -27,8 +27,8 @@ fn every_datagram_of_a_window_comes_back_under_either_engine() {
         let total = &loaded["total"];
         assert_eq!(total["sent"], 20_000);
         assert_eq!(total["returned"], 20_000, "{engine}: {total}");
-        for fate in ["lost", "duplicated", "corrupted", "too_late", "unsent"] {
-            assert_eq!(total[fate], 0, "{engine}: {fate}");
+        for outcome in ["lost", "duplicated", "corrupted", "too_late", "unsent"] {
+            assert_eq!(total[outcome], 0, "{engine}: {outcome}");
         }
         assert_eq!(loaded["round_trip"]["count"], 20_000);
     }
@@ -65,11 +65,12 @@ fn every_datagram_of_a_window_comes_back_under_every_model_and_engine() {
                 engine,
             ];
             let server = Server::start(&[&["127.0.0.1:0"], &how[..]].concat());
-            let asked = ["--window", "16", "--sockets", "8", "--count", "8000", "--json"];
-            let loaded = run_json(&[&["load", "udp", &server.address], &asked[..]].concat());
+            let flags = ["--window", "16", "--sockets", "8", "--count", "8000", "--json"];
+            let loaded = run_json(&[&["load", "udp", &server.address], &flags[..]].concat());
             let total = &loaded["total"];
-            let count = |fate: &str| total[fate].as_u64().unwrap();
-            // Threads on one socket overtake each other, sometimes by more than a duplicate can be told from.
+            let count = |outcome: &str| total[outcome].as_u64().unwrap();
+            // Threads on one socket overtake each other, sometimes by more than the window in which duplicates are
+            // detected.
             let overtaken = if model == "shared" { count("too_late") } else { 0 };
             assert_eq!(count("returned") + overtaken, 8000, "{model}, {engine}: {total}");
         }
@@ -97,7 +98,7 @@ fn a_closed_port_is_told_as_what_it_is() {
 #[test]
 fn under_skew_each_source_sends_its_share() {
     let server = Server::start("127.0.0.1:0 --buckets 1");
-    let asked = [
+    let flags = [
         "--sources",
         "127.0.0.2-127.0.0.5",
         "--sockets",
@@ -112,7 +113,7 @@ fn under_skew_each_source_sends_its_share() {
     ];
     for pace in paces {
         let skew = ["load", "udp", &server.address, "--skew", "elephant:0.7"];
-        let loaded = run_json(&[&skew[..], &asked, pace].concat());
+        let loaded = run_json(&[&skew[..], &flags, pace].concat());
         let total = loaded["total"]["sent"].as_f64().unwrap();
         assert_eq!(loaded["total"]["returned"], loaded["total"]["sent"]);
         let mut shares: Vec<f64> = (loaded["sources"].as_array().unwrap().iter())
@@ -154,7 +155,7 @@ fn on_sigusr1_the_server_tells_every_flow_by_hash_type_and_bucket() {
             }
         }
         assert_eq!(counted[0] + counted[1], 4_000, "{answers}");
-        assert_eq!(flows, 4, "{answers}: one a socket");
+        assert_eq!(flows, 4, "{answers}: one per socket");
     }
 }
 
@@ -209,12 +210,12 @@ fn the_server_checks_its_own_steering() {
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let mut answer = [0; 16];
-    // Until the server is there, the kernel refuses what is sent to it.
+    // Until the server listens, the kernel refuses the datagrams.
     let up = (0..300).any(|_| {
         let _ = client.send_to(b"hello", "127.11.3.1:18471");
         client.recv_from(&mut answer).is_ok()
     });
-    assert!(up, "the server answers within half a minute");
+    assert!(up, "the server did not answer within half a minute");
     run_json("load udp 127.11.3.1:18471 --sockets 64 --window 4 --count 5000 --json");
     common::signal(serving.id(), "INT");
     let output = serving.wait_with_output().unwrap();
@@ -242,7 +243,7 @@ fn an_open_loop_keeps_its_schedule_and_counts_from_it() {
     let sent = total["sent"].as_u64().unwrap() + total["unsent"].as_u64().unwrap();
     assert!(
         (2_495..=2_505).contains(&sent),
-        "2,500 are on the schedule, {sent} were sent or told"
+        "2,500 are on the schedule, {sent} were sent or reported as unsent"
     );
     assert_eq!(loaded["schedule_lag"]["count"], total["sent"]);
 }

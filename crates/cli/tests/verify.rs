@@ -1,4 +1,4 @@
-//! `corelane verify` as a user runs it: logs, captures, and both.
+//! `corelane verify` as a user runs it: with logs, with captures, and with both.
 
 use crate::common;
 use crate::common::{host_with_rss, refused, run, run_json};
@@ -18,7 +18,7 @@ const POST: &str = concat!(
     "/../rss/tests/vectors/post-wrong-ring.tsv"
 );
 
-/// Runs a verification that finds something misplaced, and reads its document.
+/// Runs a verification, checks that it finds misplaced flows, and returns its document.
 fn misplaced(arguments: &[&str]) -> Value {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -77,7 +77,7 @@ fn the_text_names_queues_flows_and_causes_within_100_columns() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
-/// A UDP datagram of 10.11.2.`client`:4000 to 10.11.2.1:8080 in its frame.
+/// A UDP datagram from 10.11.2.`client`:4000 to 10.11.2.1:8080, as a frame.
 fn frame(client: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
     frame.extend([
@@ -104,7 +104,7 @@ fn write_pcap(path: &Path) {
     }
 }
 
-/// A capture in which the device says that it hashed `fields` and steered by that to four queues.
+/// Writes a capture whose metadata say that the device hashed `fields` and steered by the hash to four queues.
 fn write_pcapng(path: &Path, fields: HashFields) {
     let file = File::create(path).unwrap();
     let mut writer = PcapNgWriter::with_endianness(file, Endianness::Little).unwrap();
@@ -159,7 +159,7 @@ fn a_capture_that_says_hash_and_queue_is_verified_by_both() {
     let frames = CLIENTS.len() as u64;
     assert_eq!(good["misplaced"], 0);
     assert_eq!([sum("seen"), sum("right_hash"), sum("right_queue")], [frames; 3]);
-    // Taken for a device that hashes addresses, it is caught, and the cause named.
+    // If the rule hashes addresses only, the mismatch is detected and its cause named.
     let bad = misplaced(&[&verify[..], &["--hash", "2tuple"]].concat());
     assert!(bad["misplaced"].as_u64().unwrap() > frames / 2, "{bad}");
     assert_eq!(bad["causes"][0]["cause"], "fields", "{bad}");
@@ -254,7 +254,7 @@ fn a_device_is_read_as_it_receives() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // It ends by itself once it saw 20 frames, or says that it may not.
+    // It ends after 20 frames, or reports that it lacks the permission.
     while child.try_wait().unwrap().is_none() {
         from.send(&[0; 4]).unwrap();
         std::thread::yield_now();
@@ -271,7 +271,7 @@ fn a_device_is_read_as_it_receives() {
         (&json!(20), &json!(0))
     );
     assert!(document["incomplete"].is_u64(), "{document}");
-    // What loopback does not tell is said, and what stands for it.
+    // The document reports what loopback does not provide, and what is used instead.
     let rule = &document["rule_from"];
     assert_eq!(
         [&rule["key"], &rule["hash_types"], &rule["table"]],
@@ -286,7 +286,7 @@ fn a_device_is_read_as_it_receives() {
         error.contains("--queues") && error.contains("rss of lo"),
         "{error}"
     );
-    // Loopback has no queues: nothing can be wrong, and nothing is called right.
+    // Loopback has no queues: no queue can be wrong, and none is reported as right.
     assert_eq!(document["buckets"][0]["right_queue"], Value::Null);
     let error = refused("verify --dev none0 --queues 4", 2);
     assert!(error.contains("--dev") && error.contains("none0"), "{error}");
@@ -316,7 +316,7 @@ fn a_capture_is_held_to_the_rule_of_a_saved_device() {
         from,
         &json!({ "key": "device", "hash_types": "device", "table": "device", "not_read": [] })
     );
-    // What is given goes before what the device tells.
+    // Given options take precedence over facts of the device.
     let other = misplaced(&[&verify[..], &["--queues", "3"]].concat());
     assert_eq!(
         (&other["rule_from"]["table"], &other["rule_from"]["key"]),

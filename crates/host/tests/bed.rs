@@ -1,4 +1,4 @@
-//! Beds of the kind this process may build: who reaches whom, what crosses the link, and what remains.
+//! Beds of each kind that this process may build: reachability, the frames on the link, and what remains afterwards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ fn plan(server: &str, pools: &[&str]) -> BedPlan {
     }
 }
 
-/// A bed of namespaces, or `None` after saying why this machine permits none.
+/// A bed of namespaces, or `None` after printing why this machine permits none.
 fn namespaces(plan: &BedPlan) -> Option<Bed> {
     match Bed::build(plan) {
         Err(error @ BedError::Namespace { .. }) => {
@@ -39,14 +39,14 @@ fn bind(address: IpAddr, port: u16) -> UdpSocket {
     socket
 }
 
-/// Frames a side's device sent and received, read in its own namespace.
+/// Frames sent and received by the device of a side, read in the side's own namespace.
 fn frames(side: &Side) -> (u64, u64) {
     let device = side.device().to_owned();
     let statistics = side.run(move || DeviceStatistics::read(&device).unwrap());
     (statistics.tx_packets, statistics.rx_packets)
 }
 
-/// Sends one datagram from each source to the server, which echoes it; returns the sources the server saw.
+/// Sends one datagram from each source to the server, which echoes it; returns the sources that the server saw.
 fn echo(bed: &Bed, sources: &[IpAddr]) -> BTreeSet<IpAddr> {
     let server = bed.server.address();
     let listening = Arc::new(bed.server.run(move || bind(server, PORT)));
@@ -82,8 +82,8 @@ fn echo(bed: &Bed, sources: &[IpAddr]) -> BTreeSet<IpAddr> {
     echo.join().unwrap()
 }
 
-/// Every source reaches the server, and the counters of both ends are exactly the experiment's frames from the moment the
-/// devices were made.
+/// Checks that every source reaches the server, and that the counters of both ends, from the creation of the devices
+/// on, are exactly the frames of the experiment.
 fn every_source_arrives_and_no_other_frame_crosses(plan: &BedPlan, sources: &[&str]) {
     let Some(bed) = namespaces(plan) else { return };
     let sources: Vec<IpAddr> = sources.iter().map(|text| text.parse().unwrap()).collect();
@@ -124,7 +124,7 @@ fn ipv6_sources_of_a_pool_around_the_server_arrive_and_no_other_frame_crosses() 
 
 #[test]
 fn the_first_datagram_of_a_fresh_bed_arrives() {
-    // The kernel gets an IPv6 address ready on its own time, so one bed would prove little.
+    // The kernel prepares an IPv6 address asynchronously, so a single bed would prove little.
     for _ in 0..20 {
         for plan in [
             plan("10.11.2.1", &["10.11.2.0/24"]),
@@ -256,19 +256,19 @@ fn a_dropped_bed_leaves_no_thread_no_namespace_and_no_device() {
     }
 }
 
-/// A joined thread leaves its namespaces a moment after the join returns.
+/// Waits until a condition holds: a joined thread leaves its namespaces shortly after the join returns.
 fn eventually(claim: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(
             start.elapsed() < Duration::from_secs(60),
-            "not within a minute: {claim}"
+            "timed out after a minute: {claim}"
         );
         std::thread::yield_now();
     }
 }
 
-/// The network namespaces of every thread on the machine that can be asked.
+/// The network namespaces of every thread on the machine that this process may inspect.
 fn namespaces_in_use() -> BTreeSet<std::path::PathBuf> {
     let mut found = BTreeSet::new();
     for process in fs::read_dir("/proc").unwrap().flatten() {
@@ -299,7 +299,7 @@ fn a_setting_of_a_side_stays_in_its_namespace() {
     assert!(refusal.to_string().contains("net.core.rmem_max"), "{refusal}");
 }
 
-/// The one-line setting of the calling thread's namespace.
+/// The value of a one-line setting in the calling thread's namespace.
 fn setting(name: &str) -> String {
     fs::read_to_string(format!("/proc/sys/net/{name}"))
         .unwrap()
@@ -328,11 +328,12 @@ fn a_bed_for_many_connections_has_a_table_and_limits_of_its_own_and_leaves_the_m
         assert_eq!((queue.as_str(), handshakes.as_str()), ("65535", "65535"));
         assert_eq!(ports, "1024\t65535");
         assert_eq!(waiting, "100000");
-        // Its own table, the next power of two; a shared one would be told as a negative number.
+        // The namespace has its own table, sized to the next power of two; a shared table would show as a negative
+        // number.
         assert_eq!(side.run(|| setting("ipv4/tcp_ehash_entries")), "131072");
         assert_eq!(
             child, "0",
-            "what was set to make it belongs to the namespace before"
+            "the setting used to create it belongs to the previous namespace"
         );
     }
     assert_eq!(machine(), before);
@@ -376,15 +377,15 @@ fn any_address_of_a_server_network_accepts_from_any_of_a_client_pool() {
 #[test]
 fn loopback_tells_the_addresses_it_uses_and_carries_them() {
     let plan = plan("10.11.2.1", &["10.11.2.0/24"]);
-    let bed = Bed::loopback(&plan, "asked for".to_owned()).unwrap();
+    let bed = Bed::loopback(&plan, "requested".to_owned()).unwrap();
     assert_eq!(bed.kind(), BedKind::Loopback);
-    assert_eq!(bed.reason(), Some("asked for"));
+    assert_eq!(bed.reason(), Some("requested"));
     assert_eq!(bed.server.device(), "lo");
     assert_eq!(bed.server.address().to_string(), "127.11.2.1");
     assert_eq!(bed.clients(), ["127.11.2.0/24".parse::<IpNet>().unwrap()]);
     let describe = bed.describe();
     assert!(
-        describe.contains("loopback") && describe.contains("asked for"),
+        describe.contains("loopback") && describe.contains("requested"),
         "{describe}"
     );
 

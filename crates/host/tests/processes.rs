@@ -1,7 +1,8 @@
-//! What needs a process of its own: entering a user namespace, falling back without privilege, dying with a bed in hand.
+//! Tests that need a process of their own: enter a user namespace, fall back without privilege, be killed while a bed
+//! exists.
 //!
-//! Run plainly, this program is the test; run with a role as its argument, it is the process under test. It has no
-//! harness because a user namespace can be entered only by a process with one thread.
+//! Without arguments this program is the test; with a role as its argument it is the process under test. It has no
+//! harness because only a process with one thread can enter a user namespace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, enter_user_namespace};
 
-/// The user and group that own nothing.
+/// The user and group `nobody`.
 const NOBODY: u32 = 65534;
 
 type Test = (&'static str, fn() -> Result<(), String>);
@@ -80,17 +81,17 @@ fn main() -> ExitCode {
 }
 
 fn without_privilege_a_bed_stands_in_a_user_namespace() -> Result<(), String> {
-    let said = told_by(unprivileged("user-namespace"))?;
-    assert_eq!(said, ["entered", "10.11.2.77", "fd00:11:2::77"]);
+    let lines = output_of(unprivileged("user-namespace"))?;
+    assert_eq!(lines, ["entered", "10.11.2.77", "fd00:11:2::77"]);
     Ok(())
 }
 
 fn a_process_with_several_threads_is_told_to_enter_earlier() -> Result<(), String> {
-    let said = told_by(unprivileged("two-threads"))?;
-    if said[0].contains("not permitted") {
-        return Err(said.concat());
+    let lines = output_of(unprivileged("two-threads"))?;
+    if lines[0].contains("not permitted") {
+        return Err(lines.concat());
     }
-    assert!(said[0].contains("single thread"), "{said:?}");
+    assert!(lines[0].contains("single thread"), "{lines:?}");
     Ok(())
 }
 
@@ -99,31 +100,34 @@ fn root_stays_in_the_machines_own_user_namespace() -> Result<(), String> {
         return Err("needs root".to_owned());
     }
     permitted()?;
-    let said = told_by(myself("stay"))?;
-    assert_eq!(said, ["stayed", "Namespaces"]);
+    let lines = output_of(myself("stay"))?;
+    assert_eq!(lines, ["stayed", "Namespaces"]);
     Ok(())
 }
 
 fn without_privilege_or_user_namespace_the_bed_is_loopback_and_says_why() -> Result<(), String> {
-    let said = told_by(unprivileged("fall-back"))?;
+    let lines = output_of(unprivileged("fall-back"))?;
     assert!(
-        said[0].starts_with("the loopback device of this machine: server 127.11.2.1"),
-        "{said:?}"
+        lines[0].starts_with("the loopback device of this machine: server 127.11.2.1"),
+        "{lines:?}"
     );
-    assert!(said[0].contains("cannot make a network namespace"), "{said:?}");
-    assert!(said[1].starts_with("cannot make a network namespace"), "{said:?}");
+    assert!(lines[0].contains("cannot make a network namespace"), "{lines:?}");
+    assert!(
+        lines[1].starts_with("cannot make a network namespace"),
+        "{lines:?}"
+    );
     Ok(())
 }
 
 fn a_killed_process_leaves_no_namespace_and_no_device() -> Result<(), String> {
     let mut child = myself("hold").spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let told: Vec<String> = lines.take(2).map(Result::unwrap).collect();
-    if let Some(reason) = told[0].strip_prefix("cannot: ") {
+    let printed: Vec<String> = lines.take(2).map(Result::unwrap).collect();
+    if let Some(reason) = printed[0].strip_prefix("cannot: ") {
         child.wait().unwrap();
         return Err(reason.to_owned());
     }
-    let made: BTreeSet<PathBuf> = told.iter().map(PathBuf::from).collect();
+    let made: BTreeSet<PathBuf> = printed.iter().map(PathBuf::from).collect();
     assert_eq!(made.len(), 2);
     assert!(made.is_subset(&namespaces_in_use()));
     child.kill().unwrap();
@@ -139,8 +143,8 @@ fn a_killed_process_leaves_no_namespace_and_no_device() -> Result<(), String> {
     Ok(())
 }
 
-/// What the process under test does, by role. It tells what came of it on standard output, a line a fact, and exits with a
-/// line on standard error when it cannot.
+/// Runs the process under test in a role. It prints its results on standard output, one line per fact, and exits with a
+/// line on standard error if it cannot get one.
 fn play(role: &str) {
     match role {
         "user-namespace" => match enter_user_namespace() {
@@ -184,7 +188,7 @@ fn play(role: &str) {
             println!("{refusal}");
         }
         "hold" => {
-            // Where this fails, so does the bed, and says why.
+            // If this fails, so does the bed, which reports the reason.
             let _ = enter_user_namespace();
             let bed = match Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)) {
                 Err(error @ BedError::Namespace { .. }) => return println!("cannot: {error}"),
@@ -194,14 +198,14 @@ fn play(role: &str) {
                 let namespace = side.run(|| fs::read_link("/proc/thread-self/ns/net").unwrap());
                 println!("{}", namespace.display());
             }
-            // Standard input stays open until the test kills this process or ends itself.
+            // Standard input stays open until the test kills this process or exits.
             let _ = std::io::stdin().read(&mut [0]);
         }
         other => panic!("no role {other}"),
     }
 }
 
-/// Whether this process may make namespaces as it is; root of a container often may not.
+/// Whether this process may create namespaces as it is; root in a container often may not.
 fn permitted() -> Result<(), String> {
     match Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)) {
         Err(error @ BedError::Namespace { .. }) => Err(error.to_string()),
@@ -219,7 +223,7 @@ fn plan(server: &str, pool: &str, loopback_ok: bool) -> BedPlan {
     }
 }
 
-/// Sends a datagram from `source` and returns where the server says it came from.
+/// Sends a datagram from `source` and returns the source address that the server saw.
 fn seen_by_the_server(bed: &Bed, source: IpAddr) -> IpAddr {
     let server = SocketAddr::new(bed.server.address(), 5000);
     let listening = bed.server.run(move || UdpSocket::bind(server).unwrap());
@@ -232,7 +236,8 @@ fn seen_by_the_server(bed: &Bed, source: IpAddr) -> IpAddr {
     from.ip()
 }
 
-/// This program in a role. The link in `/proc` reaches the program even where an unprivileged user may not walk its path.
+/// This program in a role. The link in `/proc` reaches the program even if an unprivileged user may not traverse its
+/// path.
 fn myself(role: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -251,8 +256,8 @@ fn unprivileged(role: &str) -> Command {
     command
 }
 
-/// The lines a process tells; its reason where it cannot.
-fn told_by(mut command: Command) -> Result<Vec<String>, String> {
+/// The lines that a process prints, or its reason for failing.
+fn output_of(mut command: Command) -> Result<Vec<String>, String> {
     let child: Child = command.stderr(Stdio::piped()).spawn().unwrap();
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -260,11 +265,11 @@ fn told_by(mut command: Command) -> Result<Vec<String>, String> {
         return Err(reason.trim().to_owned());
     }
     assert!(output.status.success(), "{errors}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    Ok(told.lines().map(str::to_owned).collect())
+    let output = String::from_utf8(output.stdout).unwrap();
+    Ok(output.lines().map(str::to_owned).collect())
 }
 
-/// The network namespaces of every thread on the machine that can be asked.
+/// The network namespaces of every thread on the machine that this process may inspect.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
     let threads = fs::read_dir("/proc")
         .unwrap()

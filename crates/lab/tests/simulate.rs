@@ -1,4 +1,4 @@
-//! The simulation: held to the kernel where both can run, and to what is known of RSS where only it can.
+//! The simulation: compared with the kernel if both can run, otherwise with known properties of RSS.
 
 use corelane_lab::document::{Document, RunFacts};
 use corelane_lab::experiment::{self, Experiment, Schedule};
@@ -33,7 +33,7 @@ fn request() -> Request {
     }
 }
 
-/// Simulates, and is interrupted after so many trials.
+/// Simulates, and interrupts the simulation after that many trials.
 fn run(request: &Request, trials: usize) -> anyhow::Result<SimulateReport> {
     let mut simulation = Simulation::new(request.clone(), RunFacts::default());
     let document = simulation.begin()?;
@@ -55,11 +55,11 @@ fn step(request: &Request) -> Step {
     step.clone()
 }
 
-/// Longer than any datagram takes on loopback, shorter than anyone waits for a failing test.
+/// Longer than any datagram takes on loopback, yet short enough to wait for a failing test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends every datagram of the flows to a group of sockets that the kernel steers among, and asserts that each bucket
-/// sees exactly the datagrams and flows that the simulation puts there.
+/// Sends every datagram of the flows to a group of sockets steered by the kernel, and asserts that each bucket receives
+/// exactly the datagrams and flows of the simulation.
 fn the_kernel_agrees(hash_fields: HashFields, clients: &str, server: &str, families: Families) {
     const BUCKETS: usize = 8;
     let table = IndirectionTable::round_robin(128, BUCKETS).unwrap();
@@ -100,7 +100,7 @@ fn the_kernel_agrees(hash_fields: HashFields, clients: &str, server: &str, famil
                 datagrams[bucket] += flow.datagrams;
                 reached[bucket] += 1;
             }
-            // Someone else on this machine has the port.
+            // Another process uses the port.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 datagrams[bucket] += flow.datagrams;
                 flows_left_out[bucket] += 1;
@@ -124,7 +124,7 @@ fn the_kernel_agrees(hash_fields: HashFields, clients: &str, server: &str, famil
         socket.set_nonblocking(true).unwrap();
         assert!(
             socket.recv(&mut [0; 8]).is_err(),
-            "a bucket has seen more than was simulated"
+            "a bucket received more than was simulated"
         );
     }
 }
@@ -135,7 +135,7 @@ fn source(flow: &Flow) -> io::Result<UdpSocket> {
     Ok(source)
 }
 
-/// Sends the flow's datagrams and takes each from the socket that it was simulated to reach.
+/// Sends the flow's datagrams and receives each on the socket of the simulated bucket.
 fn send_and_receive(source: &UdpSocket, bucket: &UdpSocket, flow: &Flow) {
     bucket.set_read_timeout(Some(PATIENCE)).unwrap();
     for number in 0..flow.datagrams {
@@ -205,7 +205,7 @@ fn the_flows_listed_are_different_and_are_those_of_the_buckets() {
 
 #[test]
 fn with_very_many_flows_only_the_uneven_table_is_left() {
-    // 128 entries over 48 buckets: 32 of them have 3, the others 2, so that the fullest carries 3 / (128 / 48) = 1.125.
+    // 128 entries over 48 buckets: 32 of them have 3, the others 2, so the fullest carries 3 / (128 / 48) = 1.125.
     let step = step(&Request {
         buckets: vec![48],
         flows: 1_000_000,
@@ -280,7 +280,7 @@ fn addresses_alone_put_all_flows_of_a_client_on_one_bucket() {
     assert_eq!(
         MOVES.range(&by_address).unwrap().maximum,
         0.0,
-        "moving the one entry in use helps nobody"
+        "moving the only entry in use does not help"
     );
 }
 
@@ -321,7 +321,7 @@ fn tables_with_fewer_entries_than_buckets_are_left_out_by_name() {
     assert_eq!((left_out.table_size, left_out.buckets), (128, 256));
 }
 
-/// What is wrong with a request.
+/// A change that makes a request invalid.
 type Fault = fn(&mut Request);
 
 #[test]

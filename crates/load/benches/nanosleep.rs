@@ -1,6 +1,6 @@
-//! The lag that a bare loop of `clock_nanosleep(2)` has on this CPU: what the schedule of `load http` is compared with.
+//! The lag of a bare loop of `clock_nanosleep(2)` on this CPU, as a reference for the schedule of `load http`.
 //!
-//! In: sleeps a second, seconds. Out: one number, the 99th percentile of how late a sleep ended, in nanoseconds.
+//! Arguments: sleeps per second, seconds. Output: one number, the 99th percentile of the lag in nanoseconds.
 
 use corelane_measure::histogram::Histogram;
 use nix::sys::prctl;
@@ -13,11 +13,11 @@ fn main() {
         .filter_map(|argument| argument.parse().ok())
         .collect();
     let [per_second, seconds] = numbers[..] else {
-        // Cargo runs benchmarks without arguments, too: then there is nothing to compare with.
+        // Cargo also runs benchmarks without arguments: then there is nothing to measure.
         println!("usage: nanosleep SLEEPS_A_SECOND SECONDS");
         return;
     };
-    // As the workers have it: timers are not delayed to join others.
+    // As in the workers: the kernel must not delay timers to coalesce them.
     prctl::set_timerslack(1).expect("a thread may always lower its own timer slack");
     let mut lag = Histogram::new();
     let now = || Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock"));

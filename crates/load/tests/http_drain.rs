@@ -1,4 +1,4 @@
-//! A run that is stopped while it waits for its last answers ends at once, and says which never came.
+//! A run that is stopped while it waits for its last responses ends at once and reports the missing ones.
 
 use corelane_load::Generator;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
-    // The kernel takes the connection and the request; nobody answers.
+    // The kernel accepts the connection and the request, and no process answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hour = Duration::from_secs(3_600).as_secs_f64();
     let url = format!("http://{}/", silent.local_addr().unwrap());
@@ -46,7 +46,7 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
         assert!(Instant::now() < deadline, "the run does not end");
         assert!(
             !load.wait(Duration::from_millis(1)),
-            "it does not wait for its answers"
+            "it does not wait for its responses"
         );
     }
     load.stop();

@@ -1,4 +1,5 @@
-//! Plans of the UDP generator: what is asked for becomes leases that do what they say, or is refused by name.
+//! Plans of the UDP generator: a request becomes leases with the requested properties, or is rejected with a named
+//! cause.
 
 use corelane_load::sources::{Align, Ports, SourceError, SourceRequest, WorkerRequest};
 use corelane_load::udp::Skew;
@@ -48,13 +49,13 @@ fn request(sources: &str, sockets: usize) -> Asked {
 }
 
 fn bucket_request(sources: &str, sockets: usize, hash_fields: HashFields, buckets: usize) -> Asked {
-    let mut asked = request(sources, sockets);
-    asked.sources.align = Align::Bucket;
-    asked.workers.steering = Some(steering(hash_fields, buckets));
-    asked
+    let mut request = request(sources, sockets);
+    request.sources.align = Align::Bucket;
+    request.workers.steering = Some(steering(hash_fields, buckets));
+    request
 }
 
-/// Every leased (address, port) lands on its worker's bucket; 2-tuple leases hold for any port.
+/// Asserts that every leased (address, port) maps to its worker's bucket; 2-tuple leases hold for any port.
 fn assert_on_buckets(plan: &UdpPlan, steering: &Steering) {
     let steerer = steering.steerer();
     for worker in &plan.workers {
@@ -115,7 +116,7 @@ fn ports_land_on_the_bucket_they_are_leased_for_and_none_is_leased_twice() {
     let mut seen = HashSet::new();
     for lease in plan.workers.iter().flat_map(|worker| &worker.leases) {
         let Ports::Listed(ports) = &lease.ports else {
-            panic!("a 4-tuple plan names its ports")
+            panic!("a 4-tuple plan lists its ports")
         };
         assert!(ports.iter().all(|port| seen.insert((lease.address, *port))));
     }

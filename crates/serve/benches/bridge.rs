@@ -1,10 +1,10 @@
-//! The bridge on rings in memory, 64-byte frames, both addresses looked up among six million: beside the bare table asked
-//! for the same keys, and beside the same bridge one frame at a time on the table of the post "Intel DDIO, LLC cache, buffer
-//! alignment, prefetching, shared locks and packet rates". One CPU, one run, interleaved; medians of the
-//! rounds, and of the rounds' ratios.
+//! The bridge on rings in memory, 64-byte frames, both addresses looked up among six million entries. It is compared
+//! with the bare table and the same keys, and with the same bridge one frame at a time on the table of the post "Intel
+//! DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet rates". One CPU, one run, interleaved
+//! rounds; the result is the median of the rounds and of their ratios.
 //!
-//! Only moving is timed: frames are put into the ring before, and taken out of the other one after. A round's rate is that of
-//! the median of its bursts, so that one during which somebody else had the CPU does not count.
+//! Only the bridge is timed: frames are put into the ring before, and taken out of the other ring after. The rate of a
+//! round is that of the median burst, so that a burst during which another program had the CPU does not count.
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{Burst, FrameLayout, Link};
@@ -27,7 +27,7 @@ const ROUNDS: usize = 201;
 const BURSTS_A_ROUND: usize = 20;
 
 fn main() {
-    // `cargo test --benches` only asks whether it runs.
+    // `cargo test --benches` only checks that the benchmark runs.
     let quick = std::env::args().any(|argument| argument == "--test");
     let entries = if quick { 10_000 } else { ENTRIES };
     let (rounds, bursts) = if quick { (1, 2) } else { (ROUNDS, BURSTS_A_ROUND) };
@@ -90,7 +90,7 @@ fn main() {
     println!("bridge to the post's one by one   {to_post:8.2} times its frames (at least 3 is wanted)");
 }
 
-/// The post's table, asked for one frame at a time: no batch, no prefetching.
+/// The post's table, queried with one frame at a time: no batch, no prefetching.
 struct OneByOne<'table> {
     table: &'table PostTable,
 }
@@ -113,7 +113,7 @@ impl Classify for OneByOne<'_> {
     }
 }
 
-/// A bridge between two rings, and their other ends.
+/// A bridge between two rings, and the other ends of the rings.
 struct Bridged<C> {
     forwarder: Forwarder<MemoryLink, C>,
     from: MemoryLink,
@@ -143,7 +143,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Frames a second that a bridge moves.
+    /// Frames per second that a bridge forwards.
     fn bridge<C: Classify>(&mut self, bridged: &mut Bridged<C>) -> f64 {
         let mut took = Vec::with_capacity(self.bursts);
         for _ in 0..self.bursts {
@@ -157,7 +157,7 @@ impl Bench {
             while moved < BURST {
                 moved += bridged.forwarder.turn();
             }
-            // The last burst is given back to its ring with the next look at it.
+            // The last burst returns to its ring at the next poll.
             bridged.forwarder.turn();
             took.push(started.elapsed().as_secs_f64());
             assert_eq!(bridged.to.receive(BURST).expect("a ring").len(), BURST);
@@ -166,7 +166,7 @@ impl Bench {
         BURST as f64 / median(took)
     }
 
-    /// Frames a second whose two addresses the bare table looks up.
+    /// Frames per second at which the bare table looks up both addresses.
     fn bare(&mut self, map: &AddressMap) -> f64 {
         let mut reader = map.reader();
         let mut answers: Vec<Option<Value>> = vec![None; 2 * BURST];

@@ -1,4 +1,5 @@
-//! Servers whose table changes under their clients: no request is lost, and each worker gets what the table in force says.
+//! Servers whose table changes under load: no request is lost, and each worker receives what the current table directs
+//! to it.
 
 use crate::common::{Answer, anywhere, connect, engines, http_plan, steering};
 use corelane_rss::{Bucket, IndirectionTable, Tuple};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Changes of each test: more than in a tenth of a minute at 10,000 a minute.
+/// Changes per test: more than a tenth of a minute holds at 10,000 per minute.
 const CHANGES: u32 = 1500;
 
 fn turned(by: u32) -> IndirectionTable {
@@ -26,18 +27,18 @@ fn http_requests_are_all_answered_while_the_table_changes() {
         let mut server = HttpServer::start(http_plan(engine, 2)).unwrap();
         let address = server.address();
         let stop = AtomicBool::new(false);
-        let asked = thread::scope(|scope| {
+        let sent = thread::scope(|scope| {
             let client = || {
-                let mut asked = 0_u64;
-                while !stop.load(Ordering::Relaxed) || asked < 50 {
+                let mut sent = 0_u64;
+                while !stop.load(Ordering::Relaxed) || sent < 50 {
                     let mut stream = connect(address);
                     for _ in 0..3 {
                         write!(stream, "GET /size/100 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
                         assert_eq!(Answer::read(&mut stream, false).status, 200);
-                        asked += 1;
+                        sent += 1;
                     }
                 }
-                asked
+                sent
             };
             let clients = [scope.spawn(client), scope.spawn(client)];
             for change in 1..=CHANGES {
@@ -52,7 +53,7 @@ fn http_requests_are_all_answered_while_the_table_changes() {
         assert_eq!(server.steering().generation, u64::from(CHANGES));
         let served = server.stop().unwrap();
         let requests: u64 = served.buckets.iter().map(|bucket| bucket.requests).sum();
-        assert_eq!(requests, asked, "{engine:?}");
+        assert_eq!(requests, sent, "{engine:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plans and counts as other processes and other runs read them.
+//! Plans and counts in the form that other processes and later runs read.
 
 use crate::common::{anywhere, steering};
 use corelane_serve::Server;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The value as it is written, which it still is when it was read and written again.
+/// The serialized value; asserts that it is the same after it was parsed and serialized again.
 fn written<T: Serialize + DeserializeOwned>(value: &T) -> Value {
     let text = serde_json::to_string(value).unwrap();
     let again: T = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! `serve::http` as clients see it: objects, framing, limits, deadlines.
+//! `serve::http` from the clients' side: objects, framing, limits, timeouts.
 
 use crate::common::{Answer, connect, engines, exchange, http_plan};
 use corelane_proto::http::pattern;
@@ -17,7 +17,7 @@ fn start(engine: EngineKind, limits: HttpLimits) -> HttpServer {
     HttpServer::start(plan).unwrap()
 }
 
-/// Runs with a server of each engine.
+/// Runs the test with a server of each engine.
 fn on_each_engine(limits: HttpLimits, test: impl Fn(&mut HttpServer)) -> Vec<HttpServed> {
     let run = |engine| {
         let mut server = start(engine, limits);
@@ -139,7 +139,7 @@ fn an_echo_gives_back_any_body_and_knows_the_pattern() {
         let sum = |count: fn(&corelane_serve::http::BucketHttp) -> u64| {
             served.buckets.iter().map(count).sum::<u64>()
         };
-        assert_eq!(sum(|bucket| bucket.bodies), 4, "an empty one is none");
+        assert_eq!(sum(|bucket| bucket.bodies), 4, "an empty body does not count");
         assert_eq!(sum(|bucket| bucket.body_bytes), 10_100_006);
         assert_eq!(sum(|bucket| bucket.pattern_bodies), 3);
     }
@@ -195,7 +195,7 @@ fn connections_stay_as_the_version_and_the_client_say() {
             let answer = Answer::read(&mut stream, false);
             assert_eq!(answer.field("Connection"), Some("keep-alive"));
         }
-        // The end of the client's side does not take the answers away that it waits for.
+        // A client that shuts down its side still gets the responses that it waits for.
         let mut stream = connect(server.address());
         let request = "GET /size/3000000 HTTP/1.1\r\nHost: a\r\n\r\n";
         stream.write_all(request.repeat(3).as_bytes()).unwrap();
@@ -206,7 +206,7 @@ fn connections_stay_as_the_version_and_the_client_say() {
     });
 }
 
-/// Requests that RFC 9112 calls wrong, or that exceed a limit, and the status of each.
+/// Requests that are invalid under RFC 9112 or exceed a limit, each with its status.
 fn wrong_requests() -> Vec<(String, u16, &'static str)> {
     let post = |fields: &str, body: &str| format!("POST /echo HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}");
     let plain = |text: &str| text.to_owned();
@@ -265,7 +265,7 @@ fn wrong_requests() -> Vec<(String, u16, &'static str)> {
     ]
 }
 
-/// Chunks that are wrong. What of an echo is out cannot be taken back: the connection ends instead.
+/// Invalid chunks. An echo that has started cannot be withdrawn, so the connection is closed instead.
 fn wrong_chunks() -> impl Iterator<Item = (String, u16, &'static str)> {
     let bodies = [
         "5\nhello",
@@ -300,7 +300,7 @@ fn wrong_requests_get_their_status_and_a_closed_connection() {
             );
             assert!(
                 !text.ends_with("0\r\n\r\n"),
-                "{request:?}: the echo pretends to be whole"
+                "{request:?}: the echo looks complete"
             );
             let served = server.stop().unwrap();
             assert_eq!(
@@ -376,7 +376,7 @@ fn slow_clients_are_timed_out_each_by_its_own_name() {
         ..usual
     };
     let served = on_each_engine(idle, |server| {
-        // Closed without a word.
+        // The server closes without a response.
         assert_eq!(exchange(server.address(), b""), b"");
     });
     for served in served {
@@ -396,7 +396,7 @@ fn slow_clients_are_timed_out_each_by_its_own_name() {
     };
     let served = on_each_engine(head, |server| {
         let mut head = connect(server.address());
-        // However often another byte comes, the head as a whole is late.
+        // Further bytes do not extend the timeout, which is for the whole head.
         for byte in b"GET / HTTP/1.1\r\nA: aaaaaaaaaaaaaaaaaaaaaaaaa".iter().cycle() {
             if head.write_all(&[*byte]).is_err() || head.take_error().unwrap().is_some() {
                 break;
@@ -426,7 +426,7 @@ fn slow_clients_are_timed_out_each_by_its_own_name() {
         ..usual
     };
     let served = on_each_engine(write, |server| {
-        // A reader that stops is reset, and others are served meanwhile.
+        // A client that stops reading is reset; others are served meanwhile.
         let mut stopped = connect(server.address());
         stopped
             .write_all(b"GET /size/1GiB HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -440,7 +440,8 @@ fn slow_clients_are_timed_out_each_by_its_own_name() {
     assert_counted(&served, "write_timeout");
 }
 
-/// That this was late, once, and nothing else. A client that goes on to write may be counted as reset besides.
+/// Asserts one timeout with this cause and no other error. A client that continues to write may also be counted as
+/// reset.
 fn assert_counted(served: &[HttpServed], cause: &str) {
     for served in served {
         let errors = served.errors().into_iter();
@@ -449,7 +450,7 @@ fn assert_counted(served: &[HttpServed], cause: &str) {
     }
 }
 
-/// For each limit on what is sent: a request within it, one beyond it, the status of that and its cause.
+/// For each limit on requests: a request within it, one beyond it, and the status and cause of the second.
 fn at_limits() -> Vec<(&'static str, String, String, u16)> {
     let line = |bytes: usize| {
         let target = "x".repeat(bytes - "GET /size/1? HTTP/1.1".len());
@@ -483,7 +484,7 @@ fn at_limits() -> Vec<(&'static str, String, String, u16)> {
         ("too_many_fields", fields(3), fields(4), 431),
         ("body_too_long", length(10), length(11), 413),
         ("body_too_long", chunks(2), chunks(3), 413),
-        // 17 letters are the longest method there is: not implemented, but read.
+        // The longest permitted method has 17 letters: not implemented, but parsed.
         ("method_too_long", method(17), method(18), 501),
     ]
 }

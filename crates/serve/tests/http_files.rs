@@ -1,4 +1,4 @@
-//! `serve::http` with a folder: whole files, parts, conditions, and nothing outside.
+//! `serve::http` with a folder: whole files, ranges, conditional requests, and nothing outside the folder.
 
 use crate::common::{Answer, connect, engines, http_plan};
 use corelane_serve::Server;
@@ -6,7 +6,7 @@ use corelane_serve::http::{HttpPlan, HttpServer};
 use std::io::Write;
 use std::path::Path;
 
-/// Runs with a server of the folder on each engine.
+/// Runs the test with a server of the folder on each engine.
 fn on_each_engine(root: &Path, test: impl Fn(&HttpServer)) {
     for engine in engines() {
         let plan = HttpPlan {
@@ -26,7 +26,7 @@ fn request(server: &HttpServer, line: &str, fields: &str) -> Answer {
     Answer::read(&mut stream, line.starts_with("HEAD"))
 }
 
-/// A file of this name and content.
+/// Requests a file with this name and content as a whole and in ranges.
 fn comes_whole_and_in_parts(server: &HttpServer, name: &str, content: &[u8]) {
     let (get, length) = (format!("GET /{name}"), content.len());
     let whole = request(server, &get, "");
@@ -67,7 +67,7 @@ fn comes_whole_and_in_parts(server: &HttpServer, name: &str, content: &[u8]) {
 fn files_come_whole_in_parts_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
     let content: Vec<u8> = (0..3_000_000u32).map(|index| (index % 251) as u8).collect();
-    // The largest that is kept in memory, the smallest that is not, and one of many pieces.
+    // The largest file that is kept in memory, the smallest that is not, and one of many pieces.
     let files = [
         ("small.bin", 4_096),
         ("larger.bin", 4_097),

@@ -1,4 +1,4 @@
-//! `serve::http` over TLS, with certificates of its own and given ones.
+//! `serve::http` over TLS, with generated and with given certificates.
 
 use crate::common::{Answer, anywhere, connect, engines, exchange, http_plan, steering};
 use corelane_proto::http::pattern;
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// A certificate for localhost in two files, and what trusts it alone.
+/// A certificate for localhost in two files, and a client configuration that trusts only it.
 fn certificate(folder: &std::path::Path) -> (TlsPlan, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
@@ -32,7 +32,7 @@ fn certificate(folder: &std::path::Path) -> (TlsPlan, Arc<ClientConfig>) {
     (TlsPlan::Files { certificate, key }, Arc::new(trusting))
 }
 
-/// RFC 4648 4.
+/// Base64 (RFC 4648 section 4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -103,7 +103,7 @@ fn objects_and_files_come_encrypted() {
     }
 }
 
-/// A session with a server whose `limits` are given, after its handshake.
+/// Runs the test with a TLS session, after its handshake, to a server with these `limits`.
 fn with_session(
     limits: HttpLimits,
     test: impl Fn(HttpServer, StreamOwned<ClientConnection, TcpStream>) -> HttpServed,
@@ -128,7 +128,7 @@ fn with_session(
     engines().into_iter().map(run).collect()
 }
 
-/// What comes until the server ends the connection; an end without close_notify is an error.
+/// Reads until the server ends the connection; an end without close_notify is an error.
 fn rest(stream: &mut impl Read) -> std::io::Result<String> {
     let mut rest = String::new();
     stream.read_to_string(&mut rest).map(|_| rest)
@@ -172,7 +172,7 @@ fn the_end_of_the_server_is_told_where_answers_are_whole() {
         assert_eq!(rest(&mut stream).unwrap(), "");
         served
     });
-    // HTTP/1.0: the end of the connection is that of the body.
+    // HTTP/1.0: the end of the connection is the end of the body.
     with_session(HttpLimits::default(), |server, mut stream| {
         write!(stream, "GET /chunks/9999/65536 HTTP/1.0\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 1_000]).unwrap();

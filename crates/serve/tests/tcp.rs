@@ -1,4 +1,4 @@
-//! `serve::tcp` as clients see it: sink, source and echo, and what the receiver counts.
+//! `serve::tcp` from the clients' side: sink, source and echo, and the receiver's counts.
 
 use crate::common::{anywhere, connect, engines, steering};
 use corelane_serve::Server;
@@ -21,7 +21,7 @@ fn until(server: &mut TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
     while !so(&server.served()) {
         assert!(
             Instant::now() < deadline,
-            "waited in vain until {what}: {:?}",
+            "timed out waiting until {what}: {:?}",
             server.served()
         );
         std::thread::yield_now();
@@ -58,8 +58,8 @@ fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
             (0..200u8).for_each(|number| writer.write_all(&[number; 100_000]).unwrap());
             writer.shutdown(Shutdown::Write).unwrap();
         });
-        // It stands still as long as nobody reads: more is on its way than any buffers hold.
-        until(&mut server, "it stands still", |served| {
+        // The echo stalls as long as the client does not read: more is in transit than all buffers hold.
+        until(&mut server, "it stalls", |served| {
             served.sum(|bucket| bucket.stalled) == 1
         });
         let mut all = Vec::new();
@@ -111,7 +111,7 @@ fn a_source_sends_until_the_client_leaves() {
             stream.read_exact(&mut piece).unwrap();
             assert!(piece.iter().all(|byte| *byte == 0));
         }
-        until(&mut server, "a reader that stops is seen", |served| {
+        until(&mut server, "a stopped reader is detected", |served| {
             served.sum(|bucket| bucket.stalled) == 1
         });
         drop(stream);

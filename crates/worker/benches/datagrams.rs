@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The posts' payload.
+/// The payload size of the blog posts that the project repeats.
 const PAYLOAD: usize = 510;
 
 /// Datagrams in transit at once: several batches, so that the server never waits for the client.

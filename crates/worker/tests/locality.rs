@@ -6,7 +6,7 @@ use corelane_worker::WatchError;
 use corelane_worker::locality::{Direction, Observer, ObserverSettings, Sighting};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// Observes all datagrams to a socket; none if that is not permitted.
+/// Observes all datagrams to a socket; `None` if that is not permitted.
 fn observe(device: &str, destination: SocketAddr, one_in: u32) -> Option<Observer> {
     observe_direction(Direction::Received, device, destination, one_in)
 }
@@ -71,7 +71,11 @@ fn check(observer: &mut Observer, senders: &[(SocketAddr, u32)], to: SocketAddr,
             assert_eq!((sighting.cpu, sighting.destination), (*cpu, to));
         }
     }
-    assert_eq!(seen.len(), count * senders.len(), "and nothing else");
+    assert_eq!(
+        seen.len(),
+        count * senders.len(),
+        "the observer reports nothing else"
+    );
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn datagrams_are_seen_on_the_cpu_and_the_queue_that_they_were_sent_on() {
         let mut all = Vec::new();
         for (index, cpu) in allowed.iter().enumerate() {
             let cpu = *cpu;
-            // From a fixed port, which the observer selects.
+            // A fixed source port lets the observer select the flow.
             let own = SocketAddr::new(from, 7_100 + index as u16);
             let mut observer = observe_direction(Direction::Sent, &device, own, 1)?;
             let send = move || {

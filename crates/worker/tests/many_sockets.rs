@@ -149,8 +149,8 @@ fn every_socket_gets_its_answer(kind: EngineKind) {
     assert_eq!(sent, (WORKERS * SOCKETS) as u64);
     // Includes the engines' buffers and the test's own tables.
     let each = (most - before) / (WORKERS * SOCKETS);
-    eprintln!("{kind}: {each} bytes of user memory a socket");
-    assert!(each <= 1_024, "{each} bytes a socket");
+    eprintln!("{kind}: {each} bytes of user memory per socket");
+    assert!(each <= 1_024, "{each} bytes per socket");
 }
 
 #[test]

@@ -145,12 +145,12 @@ proptest! {
 fn faults_occur_about_as_often_as_configured() {
     let (_, counters) = run(faulty(3));
     let part = |count: u64| count as f64 / counters.sent as f64;
-    for (count, asked) in [
+    for (count, configured) in [
         (counters.lost, 0.1),
         (counters.duplicated, 0.1),
         (counters.reordered, 0.2),
     ] {
-        assert!((part(count) - asked).abs() < 0.03, "{counters:?}");
+        assert!((part(count) - configured).abs() < 0.03, "{counters:?}");
     }
 }
 
@@ -170,8 +170,8 @@ fn engines_of_one_thread_take_turns() {
             .datagrams(socket, DatagramOptions::default())
             .unwrap();
     }
-    // A datagram that both ends send back until it was sent 100 times.
-    let mut thrown = 0;
+    // Both ends return the datagram to each other until it was sent 100 times.
+    let mut bounces = 0;
     let socket = network.socket(address("10.0.0.3:1")).unwrap();
     let third = engines[0]
         .ops()
@@ -182,12 +182,12 @@ fn engines_of_one_thread_take_turns() {
         .send_to(third, Some(addresses[1]), 1, |_| {})
         .unwrap();
     let begin = network.now();
-    while thrown < 100 {
+    while bounces < 100 {
         for engine in &mut engines {
             let mut throw = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| {
                 if let Event::Datagrams(datagrams) = event {
                     for datagram in datagrams {
-                        thrown += 1;
+                        bounces += 1;
                         ops.send_to(id, Some(datagram.peer), 1, |_| {}).unwrap();
                     }
                 }

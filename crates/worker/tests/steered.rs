@@ -127,14 +127,14 @@ fn only_moved_entries_are_reported() {
     let program = steer::program(&steering(), Families::V4).unwrap();
     let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
     let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();
-    let told = Arc::<Mutex<Vec<_>>>::default();
-    let teller = Arc::clone(&told);
+    let reported = Arc::<Mutex<Vec<_>>>::default();
+    let recorder = Arc::clone(&reported);
     group.on_move(move |moved| {
         let moves = moved
             .entries
             .iter()
             .map(|entry| (entry.entry, entry.from.index(), entry.to.index()));
-        teller
+        recorder
             .lock()
             .unwrap()
             .push((moved.steering.generation, moves.collect::<Vec<_>>()));
@@ -148,7 +148,7 @@ fn only_moved_entries_are_reported() {
             .unwrap(),
         2
     );
-    assert_eq!(*told.lock().unwrap(), [(1, vec![(5, 1, 3), (9, 1, 0)])]);
+    assert_eq!(*reported.lock().unwrap(), [(1, vec![(5, 1, 3), (9, 1, 0)])]);
     let wide = IndirectionTable::round_robin(128, BUCKETS + 1).unwrap();
     assert!(matches!(
         group.change(wide),
@@ -156,5 +156,5 @@ fn only_moved_entries_are_reported() {
     ));
     let long = IndirectionTable::round_robin(256, BUCKETS).unwrap();
     assert!(matches!(group.change(long), Err(ChangeError::Size { .. })));
-    assert_eq!(told.lock().unwrap().len(), 1);
+    assert_eq!(reported.lock().unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What the tests of the command line share: running it, and reading what it prints.
+//! Helpers shared by the tests of the command line: run the command and read its output.
 
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
@@ -10,9 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// What follows `corelane`: one line of words without spaces of their own, or a list.
+/// Arguments of `corelane`: one line of words without spaces, or a list.
 pub trait Arguments {
-    /// The words, in order.
     fn words(&self) -> Vec<&str>;
 }
 
@@ -46,19 +45,19 @@ impl Arguments for Vec<&str> {
     }
 }
 
-/// The command, with nothing to read on standard input.
+/// The command, with an empty standard input.
 pub fn corelane<A: Arguments + ?Sized>(arguments: &A) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
     command.args(arguments.words()).stdin(Stdio::null());
     command
 }
 
-/// Runs to the end.
+/// Runs the command to its end.
 pub fn run<A: Arguments + ?Sized>(arguments: &A) -> Output {
     corelane(arguments).output().expect("the command starts")
 }
 
-/// Runs to the end and reads the one document on standard output.
+/// Runs the command to its end and parses its standard output as one JSON document.
 pub fn run_json<A: Arguments + ?Sized>(arguments: &A) -> Value {
     let output = run(arguments);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +69,7 @@ pub fn run_json<A: Arguments + ?Sized>(arguments: &A) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON document and nothing else")
 }
 
-/// Runs, expects this exit code, and returns what was said on standard error.
+/// Runs the command, checks the exit code, and returns its standard error.
 pub fn refused<A: Arguments + ?Sized>(arguments: &A, code: i32) -> String {
     let output = run(arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -82,12 +81,13 @@ pub fn refused<A: Arguments + ?Sized>(arguments: &A, code: i32) -> String {
     );
     assert!(
         output.stdout.is_empty(),
-        "a refusal prints nothing on standard output"
+        "a rejected command prints nothing on standard output"
     );
     error
 }
 
-/// This machine's `host --json`, as it were if loopback did RSS by this key and table, and hashed ports of TCP alone.
+/// This machine's `host --json`, changed so that loopback does RSS with this key and table and hashes ports of TCP
+/// only.
 pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
     let mut document = run_json("host --json");
     let devices = document["devices"].as_array_mut().expect("devices");
@@ -96,7 +96,7 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
         device["rss"] = serde_json::json!({ "value": null, "source": "the test", "absent_because": "none" });
     }
     let loopback = devices.iter_mut().find(|device| device["name"] == "lo");
-    let loopback = loopback.expect("loopback is there");
+    let loopback = loopback.expect("loopback is listed");
     loopback["rss"] = known(serde_json::json!({
         "context": 0, "function": "toeplitz", "transforms": [], "key": key, "table": table,
     }));
@@ -106,12 +106,12 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
     document
 }
 
-/// A folder with a copy of the program that any user may run.
+/// A folder with a copy of the program that every user may execute.
 pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("corelane");
-    // Another process writes it: a child of another test may inherit a descriptor of this one for a moment, and a file that is
-    // open for writing cannot be executed.
+    // Another process writes the copy: a child of another test may briefly inherit a descriptor of this process, and a
+    // file that is open for writing cannot be executed.
     let copied = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_corelane"))
         .arg(&program)
@@ -123,23 +123,23 @@ pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
-/// Sends a process a signal, by its name without `SIG`.
+/// Sends a signal to a process; `name` is without `SIG`.
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill")
         .args(["-s", name, &process.to_string()])
         .status();
     assert!(
-        sent.expect("kill is there").success(),
+        sent.expect("kill is installed").success(),
         "SIG{name} reaches {process}"
     );
 }
 
-/// A number of a document.
+/// A JSON number as `u64`.
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// The posts' addresses in namespaces, or not at all.
+/// The lab's addresses, in network namespaces only (no fallback to loopback).
 pub fn bed_plan() -> BedPlan {
     BedPlan {
         loopback_ok: false,
@@ -150,12 +150,12 @@ pub fn bed_plan() -> BedPlan {
     }
 }
 
-/// A bed of namespaces, or `None` after saying why this machine permits none.
+/// Two network namespaces, or `None` after printing why this machine permits none.
 pub fn bed() -> Option<Bed> {
     bed_of(&bed_plan())
 }
 
-/// The same, as planned.
+/// Network namespaces by this plan, or `None` after printing why this machine permits none.
 pub fn bed_of(plan: &BedPlan) -> Option<Bed> {
     match Bed::build(plan) {
         Err(error @ BedError::Namespace { .. }) => {
@@ -166,7 +166,7 @@ pub fn bed_of(plan: &BedPlan) -> Option<Bed> {
     }
 }
 
-/// Holds a command that ended at once to having lacked permission, and says that the test is skipped for it.
+/// Checks that a command ended because it lacked permission, and prints that the test is skipped.
 pub fn skip_without_permission(ended: Child) {
     let output = ended.wait_with_output().expect("the command ended");
     let error = String::from_utf8_lossy(&output.stderr);
@@ -186,7 +186,7 @@ pub fn frames(capture: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether `lab scale` of this protocol can make namespaces here; says why not where it cannot.
+/// Whether `lab scale` of this protocol can create namespaces here; prints the reason if it cannot.
 pub fn namespaces_for(protocol: &str) -> bool {
     let output = run(&["lab", "scale", protocol, "--bed", "namespaces", "--dry-run"]);
     if !output.status.success() {
@@ -195,8 +195,8 @@ pub fn namespaces_for(protocol: &str) -> bool {
     output.status.success()
 }
 
-/// Runs an experiment that is saved, and holds the saved document to telling the same again, as text and as a page. Returns the
-/// text, and what comparing the document with itself says.
+/// Runs an experiment, saves its document, and checks that the document shows the same text and page again. Returns the
+/// text and the result of comparing the document with itself.
 pub fn told_again<A: Arguments + ?Sized>(experiment: &A) -> (String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
@@ -210,28 +210,28 @@ pub fn told_again<A: Arguments + ?Sized>(experiment: &A) -> (String, String) {
     assert_eq!(first, text(run(&["report", "show", &json])));
     let paged = run(&["report", "show", &json, "--html", &again]);
     assert!(paged.status.success());
-    let page = |path: &str| fs::read_to_string(path).expect("the page is there");
+    let page = |path: &str| fs::read_to_string(path).expect("the page was written");
     assert_eq!(page(&again), page(&html));
     (first, text(run(&["report", "diff", &json, &json])))
 }
 
-/// A server in the background; ended when dropped.
+/// A server in the background, stopped when dropped.
 pub struct Server {
     process: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: String,
-    /// Its steering document.
+    /// Its steering document, as JSON.
     pub steering: String,
 }
 
 impl Server {
-    /// Starts `corelane serve udp ADDRESS …` and waits until it says that it listens.
+    /// Starts `corelane serve udp ADDRESS …` and waits until it reports that it listens.
     pub fn start<A: Arguments + ?Sized>(arguments: &A) -> Self {
         let mut command = corelane(&[&["serve", "udp"], &arguments.words()[..]].concat());
         Self::of(command.stdout(Stdio::piped()).spawn().expect("the server starts"))
     }
 
-    /// A server that was started with its standard output piped; waits until it says that it listens.
+    /// Waits until a server, which was started with standard output piped, reports that it listens.
     pub fn of(process: Child) -> Self {
         let mut server = Self {
             process,
@@ -248,22 +248,22 @@ impl Server {
                 return server;
             }
         }
-        panic!("the server ended without saying where it listens");
+        panic!("the server ended without printing its address");
     }
 }
 
 impl Server {
-    /// The id of its process.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Sends the server a signal, by its name without `SIG`.
+    /// Sends a signal to the server; `name` is without `SIG`.
     pub fn signal(&self, name: &str) {
         signal(self.id(), name);
     }
 
-    /// What the server prints from now on, until it ends.
+    /// The lines that the server prints from now on, until it ends.
     pub fn lines(&mut self) -> impl Iterator<Item = String> {
         let output = self.process.stdout.as_mut().expect("standard output is piped");
         BufReader::new(output).lines().map_while(Result::ok)

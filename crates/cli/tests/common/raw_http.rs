@@ -1,5 +1,4 @@
-//! A server of raw bytes: it takes requests apart by their empty lines alone, counts them, and answers what the test says,
-//! however wrong.
+//! A server that answers with raw bytes, valid or not. It splits requests at their empty lines only and counts them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,33 +7,33 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What to do with one request.
+/// How to answer one request.
 #[derive(Clone)]
 pub enum Answer {
-    /// Send these bytes, and go on.
+    /// Send these bytes and continue.
     Bytes(Vec<u8>),
-    /// Send these bytes, and close.
+    /// Send these bytes and close the connection.
     BytesThenClose(Vec<u8>),
     /// Reset the connection.
     Reset,
-    /// Send these bytes, and then nothing for as long as the client waits.
+    /// Send these bytes, then nothing until the client closes.
     BytesThenSilence(Vec<u8>),
 }
 
-/// A server in threads of the test; it ends with the test.
+/// A server in threads of the test process, stopped with it.
 pub struct RawServer {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// Requests that it read to their empty line.
+    /// Requests read up to their empty line.
     pub requests: Arc<AtomicU64>,
-    /// Addresses that connected.
+    /// The peer address of each connection.
     pub peers: Arc<Mutex<Vec<SocketAddr>>>,
     /// The head of the last request.
     pub last: Arc<Mutex<Vec<u8>>>,
 }
 
 impl RawServer {
-    /// Answers the n-th request of all with `answer(n)`.
+    /// Starts a server that answers the n-th request with `answer(n)`.
     pub fn start(answer: impl Fn(u64) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
@@ -63,7 +62,7 @@ impl RawServer {
         server
     }
 
-    /// Answers everything with 200 and these bytes.
+    /// Starts a server that answers every request with status 200 and this body.
     pub fn with_body(body: &'static str) -> Self {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         Self::start(move |_| Answer::Bytes(answer.clone().into_bytes()))
@@ -74,7 +73,7 @@ impl RawServer {
         format!("http://{}/", self.address)
     }
 
-    /// Requests so far.
+    /// Requests received so far.
     pub fn count(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
@@ -100,7 +99,7 @@ fn attend(
                     return;
                 }
                 Answer::Reset => {
-                    // Closing with unread bytes resets; a linger of nothing does so too.
+                    // Closing with unread bytes resets the connection; a linger of zero does so too.
                     socket2::SockRef::from(&connection)
                         .set_linger(Some(Duration::ZERO))
                         .unwrap();
@@ -108,7 +107,7 @@ fn attend(
                 }
                 Answer::BytesThenSilence(bytes) => {
                     let _ = connection.write_all(&bytes);
-                    // Ends when the client gives up.
+                    // Returns when the client closes the connection.
                     let _ = connection.read(&mut buffer);
                     return;
                 }

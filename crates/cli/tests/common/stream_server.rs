@@ -1,4 +1,4 @@
-//! `serve http` and `serve tcp` as processes on loopback, which end with their documents.
+//! `serve http` and `serve tcp` as processes on loopback that end with a JSON document.
 
 use super::common::{Arguments, corelane, signal};
 use serde_json::Value;
@@ -7,17 +7,17 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server that ends with its document.
+/// A server that prints a JSON document when it ends.
 pub struct Server {
     process: Option<Child>,
-    /// Where it listens, on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     pub port: u16,
 }
 
 impl Server {
-    /// `corelane serve WHAT` with two buckets on a port of its own, as soon as it listens.
+    /// Starts `corelane serve WHAT` with two buckets on a free port and waits until it listens.
     pub fn start<A: Arguments + ?Sized>(what: &str, arguments: &A) -> Self {
-        // Nobody else takes a port that was just given back, in all likelihood; a server that cannot have it says so.
+        // Another process is unlikely to bind a port that was just released; if one does, the server reports the error.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -39,17 +39,17 @@ impl Server {
         server
     }
 
-    /// A URL of it.
+    /// The URL of a path on this server.
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Sends it a signal, by its name without `SIG`.
+    /// Sends a signal; `name` is without `SIG`.
     pub fn signal(&self, name: &str) {
         signal(self.process.as_ref().unwrap().id(), name);
     }
 
-    /// Interrupts it, as the terminal does on ^C, and reads what it tells.
+    /// Interrupts the server, as ^C in a terminal does, and parses its document.
     pub fn stop(mut self) -> Value {
         self.signal("INT");
         let mut process = self.process.take().unwrap();
@@ -69,7 +69,7 @@ impl Drop for Server {
     }
 }
 
-/// A count of all buckets.
+/// The sum of a count over all buckets.
 pub fn sum(served: &Value, field: &str) -> u64 {
     let buckets = served["buckets"].as_array().unwrap();
     buckets.iter().map(|bucket| bucket[field].as_u64().unwrap()).sum()

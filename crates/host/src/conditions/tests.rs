@@ -1,9 +1,9 @@
-//! Snapshots of recorded machines, and of this one.
+//! Conditions in recorded snapshots of other machines, and of this machine.
 
 use super::*;
 use crate::tree::recorded::Recorded;
 
-/// A server as it comes out of the box: two CPUs of one core, turbo on, debugging off.
+/// A server in its default state: two CPUs of one core, turbo on, debugging off.
 fn server() -> Recorded {
     Recorded::new([
         (
@@ -80,7 +80,7 @@ fn find<'a>(snapshot: &'a Snapshot, name: &str) -> &'a Condition {
 }
 
 /// Name, value and severity of every condition that is not fine.
-fn telling(snapshot: &Snapshot) -> Vec<(&str, Option<&str>, Severity)> {
+fn not_fine(snapshot: &Snapshot) -> Vec<(&str, Option<&str>, Severity)> {
     snapshot
         .conditions
         .iter()
@@ -112,7 +112,7 @@ fn the_facts_of_a_machine_are_read() {
 fn what_spoils_stands_before_what_explains() {
     let snapshot = snapshot_in(&server().tree(), &[]);
     assert_eq!(
-        telling(&snapshot),
+        not_fine(&snapshot),
         [
             ("turbo", Some("on"), Severity::Spoils),
             ("smt", Some("on"), Severity::Explains),
@@ -128,10 +128,10 @@ fn what_spoils_stands_before_what_explains() {
     assert_eq!(snapshot.conditions.iter().filter(spoils).count(), 1);
 }
 
-/// A file, what it then says, the condition it turns, and what that becomes.
-type Turn = (&'static str, &'static str, &'static str, Severity);
+/// A file, its new content, the condition that it changes, and the severity that results.
+type Change = (&'static str, &'static str, &'static str, Severity);
 
-const TURNS: [Turn; 14] = [
+const CHANGES: [Change; 14] = [
     (
         "/sys/devices/system/cpu/intel_pstate/no_turbo",
         "1",
@@ -215,7 +215,7 @@ const TURNS: [Turn; 14] = [
 
 #[test]
 fn each_of_these_turns_a_condition() {
-    for (path, text, name, severity) in TURNS {
+    for (path, text, name, severity) in CHANGES {
         let machine = server();
         machine.write(path, text);
         let snapshot = snapshot_in(&machine.tree(), &[]);
@@ -256,7 +256,8 @@ fn rps_names_the_cpus_of_all_queues() {
     let snapshot = snapshot_in(&server().tree(), &["eth9".to_owned()]);
     let rps = find(&snapshot, "rps of eth9");
     assert_eq!(rps.value.as_deref(), Some("to CPUs 0-1"));
-    // The device is the recorded machine's and not this one's, so what is asked over netlink has a reason.
+    // The device exists on the recorded machine but not on this one, so facts read over netlink are absent with a
+    // reason.
     let offloads = find(&snapshot, "offloads of eth9");
     assert_eq!(offloads.value, None);
     assert!(offloads.unknown_because.as_deref().unwrap().contains("eth9"));

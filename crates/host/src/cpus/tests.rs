@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::tree::recorded::Recorded;
 
-/// Two packages of one node each, four cores a package, two threads a core; CPU n and n + 8 are siblings.
+/// Two packages of one node each, four cores per package, two threads per core; CPU n and n + 8 are siblings.
 fn two_sockets() -> Recorded {
     let machine = Recorded::new([
         ("/sys/devices/system/cpu/present", "0-15\n"),

@@ -1,4 +1,4 @@
-//! Flows on machines as they could be, one fact turned at a time.
+//! Flows on made-up machines; each test changes one fact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::ethtool::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules
 use crate::fact::Fact;
 use crate::inventory::{Driver, ReceiveQueue, Route, Xdp, inventory};
 
-/// A machine with loopback and a NIC of four queues, whose interrupts go to CPUs 4 to 7, on the way to everyone.
+/// A machine with loopback and a NIC that has the default route and four queues, whose interrupts go to CPUs 4 to 7.
 fn machine() -> Inventory {
     let mut inventory = inventory();
     let mut device = inventory.device("lo").cloned().unwrap();
@@ -213,7 +213,7 @@ fn rps_names_the_cpu_when_it_has_one_or_when_the_hash_covers_ports() {
     for queue in &mut nic(&mut inventory).receive_queues {
         queue.rps_cpus = Fact::known(vec![0, 1, 2], "a test");
     }
-    // (0x51ccc178 * 3) >> 32 is 0; 2-tuple hashes are not what RPS takes.
+    // (0x51ccc178 * 3) >> 32 is 0; RPS does not use 2-tuple hashes.
     assert_eq!(received(&inventory, Protocol::Tcp).cpu, Some(0));
     assert_eq!(received(&inventory, Protocol::Udp).cpu, None);
 }
@@ -248,7 +248,7 @@ fn a_symmetric_transform_gives_both_ways_one_hash() {
 fn loopback_and_veth_name_the_sender_and_rps_after_it() {
     let mut inventory = machine();
     let tuple = Tuple::new("127.0.0.1:7".parse().unwrap(), "127.0.0.1:9".parse().unwrap()).unwrap();
-    let asked = |sender_cpu| Flow {
+    let flow = |sender_cpu| Flow {
         tuple,
         protocol: Protocol::Udp,
         device: None,
@@ -256,7 +256,7 @@ fn loopback_and_veth_name_the_sender_and_rps_after_it() {
     };
     inventory.devices[0].receive_queues[0].rps_cpus = Fact::known(Vec::new(), "a test");
     let first = |inventory: &Inventory, sender_cpu| {
-        let explanation = explain(inventory, &asked(sender_cpu), &Ends::default()).unwrap();
+        let explanation = explain(inventory, &flow(sender_cpu), &Ends::default()).unwrap();
         explanation.directions[0].clone()
     };
     let unknown = first(&inventory, None);
@@ -289,16 +289,16 @@ fn virtio_without_rss_and_a_table_of_no_power_of_two_are_not_guessed() {
 fn flows_of_others_and_absent_devices_are_refused_with_what_to_do() {
     let inventory = machine();
     let tuple = Tuple::new("192.0.2.1:7".parse().unwrap(), "192.0.2.2:9".parse().unwrap()).unwrap();
-    let mut asked = Flow {
+    let mut flow = Flow {
         tuple,
         ..flow(Protocol::Tcp)
     };
-    let refused = explain(&inventory, &asked, &Ends::default())
+    let refused = explain(&inventory, &flow, &Ends::default())
         .unwrap_err()
         .to_string();
     assert!(refused.contains("--dev"), "{refused}");
-    asked.device = Some("eth8".to_owned());
-    let refused = explain(&inventory, &asked, &Ends::default())
+    flow.device = Some("eth8".to_owned());
+    let refused = explain(&inventory, &flow, &Ends::default())
         .unwrap_err()
         .to_string();
     assert!(refused.contains("eth8") && refused.contains("eth9"), "{refused}");

@@ -1,4 +1,4 @@
-//! `lab classify`'s document: what follows from its trials, and how it reads.
+//! The document of `lab classify`: the values derived from its trials, and its text.
 
 use corelane_host::cpus::{CacheInfo, CacheKind};
 use corelane_lab::classify::document::{CPU, FRAMES, LOOKUPS, MATCHED, MEMORY_READ, SHARE_OF_LIMIT};
@@ -9,14 +9,14 @@ use corelane_lab::classify::document::{
 use corelane_lab::document::{Document, Head};
 use corelane_report::page::Rendered;
 
-/// Frames of each trial, in the second that it took.
+/// A trial of one second with this number of frames over all threads.
 fn trial(step: usize, round: u32, threads: usize, frames: u64) -> Trial {
     let thread = ThreadTrial {
         frames: frames / threads as u64,
         lookups: 2 * frames / threads as u64,
         matched: frames / threads as u64,
         refused: 0,
-        // Half a second of it others had the CPU: it does not count.
+        // Includes half a second during which other programs had the CPU, which does not count.
         wall_ns: 1_500_000_000,
         cpu_ns: 900_000_000,
         waited_ns: 500_000_000,
@@ -66,8 +66,8 @@ fn limit() -> Limit {
     }
 }
 
-/// A run of the post's own settings on two CPUs, each as fast as the post was, twice as fast in the second round, with
-/// every limit twice as high there.
+/// A run with the settings of the blog post on two CPUs. Each has the post's speed in the first round; in the second,
+/// the speed and every limit are doubled.
 fn report() -> ClassifyReport {
     let mut settings: Vec<(Setting, u64)> = Vec::new();
     for row in published::rows() {
@@ -125,7 +125,7 @@ fn report() -> ClassifyReport {
 
 fn choice<'a>(report: &'a ClassifyReport, words: &str) -> &'a corelane_lab::classify::document::Choice {
     let found = report.choices.iter().find(|choice| choice.words.contains(words));
-    found.unwrap_or_else(|| panic!("no choice says {words:?}"))
+    found.unwrap_or_else(|| panic!("no choice matches {words:?}"))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Two saved runs compared.
+//! Comparison of two saved runs.
 
 use corelane_lab::scale::ScaleReport;
 use corelane_report::page::Rendered;
@@ -9,7 +9,7 @@ fn diff(before: &ScaleReport, after: &ScaleReport) -> String {
 
 #[test]
 fn a_change_within_the_spread_is_none() {
-    // Rounds span two percent, so half a percent more is noise.
+    // Rounds span two percent, so a difference of half a percent is noise.
     let (before, after) = (
         crate::documents::support::report(2, 215_000.0),
         crate::documents::support::report(2, 216_000.0),

@@ -1,4 +1,4 @@
-//! The page: valid, self-contained, and with the numbers of the JSON.
+//! The HTML page: valid, self-contained, and with the numbers of the JSON document.
 
 use corelane_lab::document::{Document, TrialStatus};
 use corelane_lab::scale::ScaleReport;
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// The values of the `<data>` elements of some HTML.
+/// The values of the `<data>` elements in a piece of HTML.
 fn data_values(html: &str) -> Vec<f64> {
     html.split("<data value=\"")
         .skip(1)
@@ -182,7 +182,7 @@ fn data_values(html: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Every element that is opened is closed, in order, and every attribute is quoted.
+/// Checks that every opened element is closed, in order, and that every attribute is quoted.
 fn check_nesting(html: &str) {
     let html = html
         .strip_prefix("<!DOCTYPE html>\n")

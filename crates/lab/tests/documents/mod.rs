@@ -1,4 +1,4 @@
-//! Documents of every experiment: what they say as JSON, as text and as a page.
+//! Documents of every experiment, as JSON, text and HTML.
 
 mod classify;
 mod diff;

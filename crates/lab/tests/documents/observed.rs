@@ -1,4 +1,4 @@
-//! What was observed, in the document, the text and the page.
+//! Observations in the document, the text and the HTML page.
 
 use corelane_lab::document::Document;
 use corelane_lab::scale::observed::{LockComparison, Observed};
@@ -9,7 +9,7 @@ use corelane_observe::softnet::{SoftnetReport, SoftnetRow};
 use corelane_report::page::Rendered;
 use corelane_serve::udp::Model;
 
-/// A report whose every step was observed, with functions of hostile name and great length.
+/// A report with observations in every step; the function names contain markup and are very long.
 fn observed_report() -> ScaleReport {
     let mut report = crate::documents::support::report(2, 215_000.0);
     let long = "a_function_whose_name_is_longer_than_any_column_that_fits_on_a_terminal_of_the_usual_width_";

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const DATAGRAMS: u64 = 1_000_000;
 
-/// A round in which the fullest bucket takes so many thousandths of its share, and rebalanced 1,020 at least.
+/// A round in which the fullest bucket gets `thousandths` of its share, and at least 1,020 after rebalancing.
 fn trial((table_size, buckets): (usize, usize), round: u32, thousandths: u64) -> Trial {
     let share = DATAGRAMS / buckets as u64;
     Trial {

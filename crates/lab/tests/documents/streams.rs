@@ -1,4 +1,4 @@
-//! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
+//! The documents of `lab scale http` and `tcp`, with made-up counts of a small machine.
 
 use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
 use corelane_lab::experiment::Tried;
@@ -35,7 +35,7 @@ fn shape(server: Server, placement: Placement, connections: u64, buckets_active:
     }
 }
 
-/// A trial of `rate` requests per second on two seconds.
+/// A trial with `rate` requests per second for two seconds.
 fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
     let requests = (rate * 2.0) as u64;
     let mut latency = Histogram::new();
@@ -272,7 +272,7 @@ fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
     assert!(none.page().to_html().contains("Nothing was measured"));
 }
 
-/// The same run, of bytes to the server in writes of 1 KiB.
+/// The same run with bytes sent to the server in writes of 1 KiB.
 fn report_of_bytes(buckets: usize) -> StreamsReport {
     let mut report = report(buckets);
     report.kind.protocol = Protocol::Tcp;
@@ -303,7 +303,7 @@ fn bytes_are_judged_by_their_rate() {
         (None, PAYLOAD.of(step))
     );
     assert_eq!(LATENCY.of(step), None);
-    // A request was of 1 KiB and took the server 4 microseconds.
+    // A request had 1 KiB and cost the server 4 microseconds.
     assert_eq!(SERVER_PER_KIB.of(step), Some(4000.0));
     assert_eq!(SERVER_BYTES.of(step), Some(256e6));
     assert_eq!(

@@ -25,7 +25,7 @@ use std::time::Duration;
 const SERVER: &str = "10.0.0.1:443";
 
 /// Response of a scripted server to the bytes received and not yet answered.
-enum Says {
+enum Reply {
     Nothing,
     Bytes(&'static str),
     /// Sends, then closes its side.
@@ -34,7 +34,7 @@ enum Says {
     Cut(&'static str),
 }
 
-type Script = fn(&mut Vec<u8>) -> Says;
+type Script = fn(&mut Vec<u8>) -> Reply;
 
 struct Server {
     tls: Option<Arc<ServerConfig>>,
@@ -80,9 +80,9 @@ impl Handler for Server {
         let Some(session) = session else {
             heard.extend_from_slice(bytes);
             match (self.script)(heard) {
-                Says::Nothing => {}
-                Says::Bytes(text) => ops.write(id, text.as_bytes()).unwrap(),
-                Says::Last(text) | Says::Cut(text) => {
+                Reply::Nothing => {}
+                Reply::Bytes(text) => ops.write(id, text.as_bytes()).unwrap(),
+                Reply::Last(text) | Reply::Cut(text) => {
                     ops.write(id, text.as_bytes()).unwrap();
                     ops.shutdown(id);
                 }
@@ -97,15 +97,15 @@ impl Handler for Server {
         }
         let before = heard.len();
         let _ = session.reader().read_to_end(heard);
-        let says = if heard.len() > before {
+        let reply = if heard.len() > before {
             (self.script)(heard)
         } else {
-            Says::Nothing
+            Reply::Nothing
         };
-        if let Says::Bytes(text) | Says::Last(text) | Says::Cut(text) = &says {
+        if let Reply::Bytes(text) | Reply::Last(text) | Reply::Cut(text) = &reply {
             session.writer().write_all(text.as_bytes()).unwrap();
         }
-        if let Says::Last(_) = says {
+        if let Reply::Last(_) = reply {
             session.send_close_notify();
         }
         let mut flight = Vec::new();
@@ -113,7 +113,7 @@ impl Handler for Server {
             session.write_tls(&mut flight).unwrap();
         }
         ops.write(id, &flight).unwrap();
-        if let Says::Last(_) | Says::Cut(_) = says {
+        if let Reply::Last(_) | Reply::Cut(_) = reply {
             ops.shutdown(id);
         }
     }
@@ -208,7 +208,7 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
         common.phases.begin(0, start, &common.plan.phases);
         let at_rest = |slot: &Slot<Http>| slot.connection.is_idle() || slot.connection.is_closed();
         let resting = generator.slots.iter().all(at_rest);
-        assert!(resting, "every connection is open, or cannot be");
+        assert!(resting, "every connection is open or has failed");
         let outcome = generator.run(&mut engine, start).unwrap();
         Ran {
             requests: outcome.groups[0].tally.counts.requests,
@@ -218,12 +218,12 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
 }
 
 /// Sends `ok` to every request.
-fn ok(heard: &mut Vec<u8>) -> Says {
+fn ok(heard: &mut Vec<u8>) -> Reply {
     if heard.ends_with(b"\r\n\r\n") {
         heard.clear();
-        return Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        return Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
-    Says::Nothing
+    Reply::Nothing
 }
 
 #[test]
@@ -245,9 +245,9 @@ fn over_tls_in_pieces_of_any_size_requests_are_answered() {
 
 #[test]
 fn large_bodies_go_encrypted_as_the_server_takes_them() {
-    fn whole(heard: &mut Vec<u8>) -> Says {
+    fn whole(heard: &mut Vec<u8>) -> Reply {
         let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return Says::Nothing;
+            return Reply::Nothing;
         };
         let done = if heard.starts_with(b"PUT") {
             heard.ends_with(b"0\r\n\r\n")
@@ -255,10 +255,10 @@ fn large_bodies_go_encrypted_as_the_server_takes_them() {
             heard.len() - end - 4 == 1_000_000
         };
         if !done {
-            return Says::Nothing;
+            return Reply::Nothing;
         }
         heard.clear();
-        Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     for (method, chunked) in [("POST", false), ("PUT", true)] {
@@ -277,21 +277,21 @@ fn large_bodies_go_encrypted_as_the_server_takes_them() {
 
 #[test]
 fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
-    fn eager(heard: &mut Vec<u8>) -> Says {
+    fn eager(heard: &mut Vec<u8>) -> Reply {
         let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return Says::Nothing;
+            return Reply::Nothing;
         };
         let head = heard.starts_with(b"P");
         if head {
             // Marks the request as answered for the next call.
             heard[0] = b'!';
-            return Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+            return Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
         }
         if heard.len() - end - 4 < 1_000_000 {
-            return Says::Nothing;
+            return Reply::Nothing;
         }
         heard.clear();
-        Says::Bytes("ok")
+        Reply::Bytes("ok")
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     let mut scenario = scenario("https://server.example/");
@@ -306,12 +306,12 @@ fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
 
 #[test]
 fn connections_that_open_again_resume_their_sessions() {
-    fn closing(heard: &mut Vec<u8>) -> Says {
+    fn closing(heard: &mut Vec<u8>) -> Reply {
         match ok(heard) {
-            Says::Bytes(_) => {
-                Says::Last("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+            Reply::Bytes(_) => {
+                Reply::Last("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
             }
-            _ => Says::Nothing,
+            _ => Reply::Nothing,
         }
     }
     let (file, certificate, key) = certificate(&["server.example"]);
@@ -329,21 +329,21 @@ fn connections_that_open_again_resume_their_sessions() {
 
 #[test]
 fn only_an_end_by_the_servers_word_completes_an_answer_without_a_length() {
-    fn told(heard: &mut Vec<u8>) -> Says {
+    fn notified(heard: &mut Vec<u8>) -> Reply {
         match ok(heard) {
-            Says::Bytes(_) => Says::Last("HTTP/1.1 200 OK\r\n\r\nok"),
-            _ => Says::Nothing,
+            Reply::Bytes(_) => Reply::Last("HTTP/1.1 200 OK\r\n\r\nok"),
+            _ => Reply::Nothing,
         }
     }
-    fn cut(heard: &mut Vec<u8>) -> Says {
+    fn cut(heard: &mut Vec<u8>) -> Reply {
         match ok(heard) {
-            Says::Bytes(_) => Says::Cut("HTTP/1.1 200 OK\r\n\r\nok"),
-            _ => Says::Nothing,
+            Reply::Bytes(_) => Reply::Cut("HTTP/1.1 200 OK\r\n\r\nok"),
+            _ => Reply::Nothing,
         }
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     for (script, okay, failures) in [
-        (told as Script, 3, vec![]),
+        (notified as Script, 3, vec![]),
         (cut as Script, 0, vec![("closed_early", 3)]),
     ] {
         let mut scenario = scenario("https://server.example/");
@@ -359,16 +359,16 @@ fn only_an_end_by_the_servers_word_completes_an_answer_without_a_length() {
 
 #[test]
 fn handshakes_come_to_nothing_under_names_of_their_own() {
-    fn silent(_: &mut Vec<u8>) -> Says {
-        Says::Nothing
+    fn silent(_: &mut Vec<u8>) -> Reply {
+        Reply::Nothing
     }
-    fn plain(heard: &mut Vec<u8>) -> Says {
+    fn plain(heard: &mut Vec<u8>) -> Reply {
         heard.clear();
-        Says::Last("HTTP/1.1 400 Bad Request\r\n\r\n")
+        Reply::Last("HTTP/1.1 400 Bad Request\r\n\r\n")
     }
-    fn gone(heard: &mut Vec<u8>) -> Says {
+    fn gone(heard: &mut Vec<u8>) -> Reply {
         heard.clear();
-        Says::Last("")
+        Reply::Last("")
     }
     let (file, ..) = certificate(&["server.example"]);
     let (_, certificate, key) = certificate(&["server.example"]);
@@ -408,50 +408,50 @@ fn heard_of(heard: &[u8]) -> (bool, bool) {
 
 #[test]
 fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_an_answer() {
-    fn asks(heard: &mut Vec<u8>) -> Says {
+    fn requests_body(heard: &mut Vec<u8>) -> Reply {
         match heard_of(heard) {
-            (true, _) => Says::Bytes("HTTP/1.1 100 Continue\r\n\r\n"),
+            (true, _) => Reply::Bytes("HTTP/1.1 100 Continue\r\n\r\n"),
             (_, true) => {
                 heard.clear();
-                Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             }
-            _ => Says::Nothing,
+            _ => Reply::Nothing,
         }
     }
-    fn asks_and_answers(heard: &mut Vec<u8>) -> Says {
+    fn requests_body_and_answers(heard: &mut Vec<u8>) -> Reply {
         match heard_of(heard) {
             (true, _) => {
-                Says::Bytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+                Reply::Bytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
             }
             (_, true) => {
                 heard.clear();
-                Says::Bytes("ok")
+                Reply::Bytes("ok")
             }
-            _ => Says::Nothing,
+            _ => Reply::Nothing,
         }
     }
-    fn waits(heard: &mut Vec<u8>) -> Says {
+    fn waits(heard: &mut Vec<u8>) -> Reply {
         match heard_of(heard) {
-            (_, true) => asks(heard),
-            _ => Says::Nothing,
+            (_, true) => requests_body(heard),
+            _ => Reply::Nothing,
         }
     }
-    fn answers(heard: &mut Vec<u8>) -> Says {
+    fn answers(heard: &mut Vec<u8>) -> Reply {
         assert!(!heard.starts_with(b"body"), "no body is wanted");
         match heard_of(heard) {
             (true, _) => {
                 heard.clear();
-                Says::Bytes("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                Reply::Bytes("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             }
-            _ => Says::Nothing,
+            _ => Reply::Nothing,
         }
     }
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
     // Expected counts: continued, refused, sent unasked; connections opened; whether the one-second wait elapsed.
     for (script, expected, opened, takes) in [
-        (asks as Script, [3, 0, 0], 1, false),
-        (asks_and_answers as Script, [3, 0, 0], 1, false),
+        (requests_body as Script, [3, 0, 0], 1, false),
+        (requests_body_and_answers as Script, [3, 0, 0], 1, false),
         (waits as Script, [0, 0, 3], 1, true),
         (answers as Script, [0, 3, 0], 3, false),
     ] {

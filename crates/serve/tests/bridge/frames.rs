@@ -1,10 +1,10 @@
-//! Frames to bridge, each with a number that the test finds again.
+//! Frames to bridge, each with a number by which the test identifies it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ADDRESSES: [u8; 12] = [0x02, 0x63, 0x6c, 0, 0, 9, 0x02, 0x63, 0x6c, 0, 0, 8];
 
-/// A UDP datagram between these addresses, of one family.
+/// A UDP datagram between these addresses, which are of the same family.
 pub fn datagram(number: u32, source: IpAddr, destination: IpAddr) -> Vec<u8> {
     let mut frame = ADDRESSES.to_vec();
     match (source, destination) {
@@ -18,21 +18,21 @@ pub fn datagram(number: u32, source: IpAddr, destination: IpAddr) -> Vec<u8> {
         }
         mixed => panic!("{mixed:?}"),
     }
-    // Ports, length, no checksum (IPv4 allows it; nobody looks at it here), then the number.
+    // Ports, length, no checksum (IPv4 permits it, and nothing here verifies it), then the number.
     frame.extend([0x13, 0x88, 0x13, 0x89, 0, 18, 0, 0]);
     frame.extend(number.to_be_bytes());
     frame.extend([0; 6]);
     frame
 }
 
-/// The same with a VLAN tag.
+/// A [`datagram`] with a VLAN tag.
 pub fn tagged(number: u32, source: IpAddr, destination: IpAddr) -> Vec<u8> {
     let mut frame = datagram(number, source, destination);
     frame.splice(12..12, [0x81, 0x00, 0x00, 0x07]);
     frame
 }
 
-/// An ARP request, with the number where its sender's address is.
+/// An ARP request, with the number in place of its sender's address.
 pub fn arp(number: u32) -> Vec<u8> {
     let mut frame = ADDRESSES.to_vec();
     frame.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
@@ -41,7 +41,7 @@ pub fn arp(number: u32) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 frame whose header is cut off.
+/// An IPv4 frame with a truncated header.
 pub fn cut_off(number: u32) -> Vec<u8> {
     let mut frame = ADDRESSES.to_vec();
     frame.extend([0x08, 0x00, 0x4f]);

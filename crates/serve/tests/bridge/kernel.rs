@@ -1,4 +1,4 @@
-//! Beside a kernel bridge with an nftables set: the same frames and the same list, and the same frames pass.
+//! Comparison with a kernel bridge and an nftables set: with the same frames and the same list, the same frames pass.
 
 use super::frames::{arp, datagram, number_of};
 use super::namespaces::{
@@ -9,13 +9,13 @@ use corelane_serve::bridge::{BridgePlan, OnMatch, Sides, TablePlan};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A list of addresses and prefixes, and frames of which some are in it.
+/// Entries for IPv4 and for IPv6, and frames, some of which match.
 fn listed() -> (Vec<String>, Vec<String>, Vec<Vec<u8>>) {
     let mut draws = fastrand::Rng::with_seed(6);
     let v4 = |draws: &mut fastrand::Rng| Ipv4Addr::from(0x0a00_0000 | draws.u32(..1 << 12));
     let v6 = |draws: &mut fastrand::Rng| Ipv6Addr::from(0x2001_0db8 << 96 | draws.u128(..1 << 10));
     let mut list4: Vec<String> = (0..600).map(|_| v4(&mut draws).to_string()).collect();
-    // Prefixes beyond the single addresses, as sets with overlapping intervals are refused.
+    // The prefixes do not contain the single addresses, because sets with overlapping intervals are rejected.
     list4.extend(["10.1.0.0/16".to_owned(), "10.2.128.0/17".to_owned()]);
     let mut list6: Vec<String> = (0..150).map(|_| v6(&mut draws).to_string()).collect();
     list6.push("2001:db9::/32".to_owned());
@@ -45,7 +45,7 @@ fn listed() -> (Vec<String>, Vec<String>, Vec<Vec<u8>>) {
     (list4, list6, frames)
 }
 
-/// A rule set for a kernel bridge: the drop rules of either address.
+/// A rule set for a kernel bridge that drops frames if either address matches.
 fn rule_set(list4: &[String], list6: &[String]) -> String {
     format!(
         "table bridge filter {{\n\
@@ -58,7 +58,7 @@ fn rule_set(list4: &[String], list6: &[String]) -> String {
     )
 }
 
-/// What a kernel bridge with the rules passes; none where there is no such thing here.
+/// The frames that a kernel bridge with the rules passes; `None` if the kernel or the tools do not support it.
 fn passed_by_kernel(rules: &str, frames: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     let bed = bed(1)?;
     let made = run(
@@ -84,7 +84,7 @@ fn passed_by_kernel(rules: &str, frames: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     }
     let mut inside = open_in_server(&bed, "packet:out1");
     let mut outside = open_in_client(&bed, "packet:client0");
-    // The last frame always passes, so that one knows when all have come.
+    // The last frame always passes and marks the end.
     Some(through_until(&mut outside, &mut inside, frames, |came| {
         came.last() == frames.last()
     }))

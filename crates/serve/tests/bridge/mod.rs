@@ -1,4 +1,5 @@
-//! The bridge: what its tables say of a frame, while they change, while links come and go, and beside a kernel bridge.
+//! The bridge: verdicts of its tables, changes of tables and links while it runs, and a comparison with a kernel
+//! bridge.
 
 mod frames;
 mod kernel;

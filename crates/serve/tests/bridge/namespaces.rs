@@ -1,4 +1,4 @@
-//! Bridges between real devices, in namespaces that the test makes.
+//! Bridges between devices in network namespaces that the test creates.
 
 use super::frames::{datagram, number_of};
 use corelane_host::bed::{Bed, BedError, BedPlan, Side};
@@ -26,14 +26,14 @@ pub fn bed(queues: u32) -> Option<Bed> {
         }
         Err(error) => panic!("a bed: {error}"),
         Ok(bed) => {
-            // Devices made later keep silent, so that only the test's frames are on them.
+            // Devices created later send nothing on their own, so that they carry only the test's frames.
             bed.server.set("net.ipv6.conf.default.disable_ipv6", "1").unwrap();
             Some(bed)
         }
     }
 }
 
-/// Runs a program in the server's namespace; false where there is no such program, or it is refused.
+/// Runs a program in the server's namespace; false if it is missing or fails.
 pub fn run(bed: &Bed, program: &'static str, arguments: &[&str]) -> bool {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     bed.server
@@ -54,7 +54,7 @@ pub fn run(bed: &Bed, program: &'static str, arguments: &[&str]) -> bool {
         })
 }
 
-/// A bridge in the server's namespace; none where that is not possible.
+/// A bridge in the server's namespace; `None` if that is not possible.
 pub fn start(bed: &Bed, plan: BridgePlan) -> Option<Bridge> {
     match bed.server.run(move || Bridge::start(plan)) {
         Err(BridgeError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. }))) => {
@@ -84,13 +84,13 @@ pub fn open_in_client(bed: &Bed, spec: &str) -> AnyLink {
         .remove(0)
 }
 
-/// Waits until the kernel sends on a device: it learns in its own time that the other end of a pair was switched on, and drops
-/// what is sent before.
+/// Waits until the kernel sends on a device: it learns asynchronously that the other end of a pair is up, and drops
+/// earlier frames.
 pub fn wait_until_up(side: &Side, device: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let asked = device.to_owned();
-        let shown = side.run(move || Command::new("ip").args(["-o", "link", "show", &asked]).output());
+        let name = device.to_owned();
+        let shown = side.run(move || Command::new("ip").args(["-o", "link", "show", &name]).output());
         let Ok(shown) = shown else { return };
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         if shown.contains("state UP") {
@@ -101,12 +101,12 @@ pub fn wait_until_up(side: &Side, device: &str) {
     }
 }
 
-/// Sends all, a few at a time, and takes what comes out until it is as many as expected.
+/// Sends all frames, a few at a time, and receives until `expected` frames have arrived.
 pub fn through(from: &mut AnyLink, to: &mut AnyLink, frames: &[Vec<u8>], expected: usize) -> Vec<Vec<u8>> {
     through_until(from, to, frames, |came| came.len() >= expected)
 }
 
-/// Sends all, a few at a time, and takes what comes out until it is enough, or nothing more can be hoped for.
+/// Sends all frames, a few at a time, and receives until `enough` holds or no more frames are expected.
 pub fn through_until(
     from: &mut AnyLink,
     to: &mut AnyLink,
@@ -239,7 +239,7 @@ fn a_table_replaced_under_traffic_loses_no_frame_of_a_device() {
     let (mut sent, mut written) = (0, 1);
     while bridge.bridged().tables[0].loads < 5 {
         assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
-        // A file that is replaced again before two looks found the same is not read.
+        // A file that is replaced again before two polls found the same version is not read.
         if bridge.bridged().tables[0].loads == written {
             let next = folder.path().join("next");
             fs::write(&next, text(sent % 3)).unwrap();
@@ -280,7 +280,7 @@ fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
             assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
             std::thread::yield_now();
         }
-        // What comes from the other side meanwhile has nowhere to go, and is counted.
+        // Frames from the other side have no destination meanwhile, and are counted.
         inside.send(flows(10).iter().map(Vec::as_slice)).unwrap();
         while bridge.bridged().links[0].not_sent["link_lost"] < 10 {
             assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
@@ -291,7 +291,7 @@ fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
             assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
             std::thread::yield_now();
         }
-        // The peer lost its carrier too: its socket reports the error once.
+        // The peer lost its carrier, too: its socket reports the error once.
         drop(outside);
         let mut outside = open_in_client(&bed, "packet:client0");
         let came = through(&mut outside, &mut inside, &flows(100), 100);
@@ -342,10 +342,13 @@ fn faults_and_capture_of_a_link_go_on_when_it_returns() {
         "{bridged:?}"
     );
     assert_eq!(bridged.links[0].received, 400, "{bridged:?}");
-    let told = exposition(&bridged);
+    let metrics = exposition(&bridged);
     let sample =
         format!("corelane_bridge_frames_faulted_total{{link=\"{link}\",fault=\"duplicated\"}} 200\n");
-    assert!(told.contains(&sample) && !told.contains("held"), "{told}");
+    assert!(
+        metrics.contains(&sample) && !metrics.contains("held"),
+        "{metrics}"
+    );
     assert_eq!(bridged.links[1].faults, None);
     let mut captured = open_in_server(&bed, &format!("pcap:{}", seen.display()));
     let twice = [flows(100), flows(100)].concat();

@@ -1,4 +1,4 @@
-//! Bridges between rings in memory: no privilege, no device, every frame accounted for.
+//! Bridges between rings in memory, which need no privilege and no device; every frame is accounted for.
 
 use super::frames::{arp, cut_off, datagram, number_of, tagged};
 use corelane_link::memory::{MemoryLink, shared};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A bridge between rings whose other ends the test has.
+/// A bridge between rings, and the other ends of the rings.
 struct Rings {
     bridge: Bridge,
     ends: Vec<MemoryLink>,
@@ -52,7 +52,7 @@ impl Rings {
         self.sent += frames.len() as u64;
     }
 
-    /// Waits until the bridge has seen all that was sent, then takes what came out of an end.
+    /// Waits until the bridge has received everything that was sent, then receives from one end.
     fn receive(&mut self, end: usize) -> Vec<Vec<u8>> {
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.bridge.bridged().received < self.sent {
@@ -86,7 +86,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Every frame was counted once.
+/// Asserts that every frame was counted once.
 fn balances(bridged: &Bridged) {
     assert_eq!(
         bridged.received,
@@ -238,7 +238,8 @@ fn an_allow_list_drops_what_no_table_decided_and_arp_is_a_choice_of_its_own() {
 #[test]
 fn replacing_a_table_while_bridging_loses_no_frame_and_gives_no_answer_of_neither() {
     let folder = tempfile::tempdir().unwrap();
-    // Both lists drop frames from 10.0.0.1 to 10.0.0.2, each by another address; both drop 10.0.0.3; neither has 10.0.0.4.
+    // Both lists drop frames from 10.0.0.1 to 10.0.0.2, each by another address; both drop 10.0.0.3; neither contains
+    // 10.0.0.4.
     let filler: String = (0..20_000u32)
         .map(|number| format!("{}\n", std::net::Ipv4Addr::from(0x0b00_0000 + number)))
         .collect();
@@ -256,10 +257,10 @@ fn replacing_a_table_while_bridging_loses_no_frame_and_gives_no_answer_of_neithe
     while taken < 10 {
         assert!(Instant::now() < deadline, "{:?}", rings.bridge.bridged());
         let loads = rings.bridge.bridged().tables[0].loads;
-        // A file that is replaced again before two looks found the same is not read.
+        // A file that is replaced again before two polls found the same version is not read.
         if loads > taken {
             taken = loads;
-            // A rename, so that no reader sees half a list.
+            // A rename, so that no reader sees a partial list.
             let next = written(&folder, "next", &texts[taken as usize % 2]);
             fs::rename(next, &list).unwrap();
         }
@@ -339,7 +340,7 @@ fn a_ring_that_is_full_is_a_counted_drop() {
         .collect();
     for _ in 0..3 {
         rings.send(0, &frames);
-        // Nobody takes them from the other end, which has room for 2,048.
+        // The test does not read the other end, which has room for 2,048 frames.
         let deadline = Instant::now() + Duration::from_secs(10);
         while rings.bridge.bridged().received < rings.sent {
             assert!(Instant::now() < deadline);

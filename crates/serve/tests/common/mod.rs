@@ -1,4 +1,4 @@
-//! What the tests of servers share: a server of few buckets on CPUs that there are, and a plain client.
+//! Helpers shared by the tests of servers: a server with few buckets on existing CPUs, and a plain client.
 
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::http::HttpPlan;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// So many buckets, all on the first CPU that may be used.
+/// A steering document for this number of buckets, all on the first CPU that may be used.
 pub fn steering(buckets: usize) -> Steering {
     let cpu = corelane_host::cpus::allowed().unwrap().cpus[0];
     Steering {
@@ -22,7 +22,7 @@ pub fn steering(buckets: usize) -> Steering {
     }
 }
 
-/// The engines that can run here.
+/// The engines that this machine supports.
 pub fn engines() -> Vec<EngineKind> {
     let chosen = choose(Some(EngineKind::IoUring));
     if let Some(reason) = chosen.reason {
@@ -36,14 +36,14 @@ pub fn anywhere() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// A server of objects with so many buckets, on that engine.
+/// A server of generated objects with this number of buckets, on this engine.
 pub fn http_plan(engine: EngineKind, buckets: usize) -> HttpPlan {
     let mut plan = HttpPlan::new(anywhere(), steering(buckets));
     plan.listening.engine = Some(engine);
     plan
 }
 
-/// A connection that gives up rather than wait for ever.
+/// A connection that times out instead of waiting for ever.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -61,7 +61,7 @@ pub fn exchange(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// One answer off a connection: status, head and body.
+/// One response on a connection: status, head and body.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -70,7 +70,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads one; `to_head` when it answers HEAD.
+    /// Reads one response; `to_head` if the request was HEAD.
     pub fn read(stream: &mut impl Read, to_head: bool) -> Self {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -99,7 +99,7 @@ impl Answer {
         answer
     }
 
-    /// The value of a field.
+    /// The value of a header field.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.head
             .lines()

@@ -127,7 +127,7 @@ pub fn stale_id(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut notes, "it arrived", |_, notes| {
         notes.of(second).contains(&b"still there".as_slice())
     });
-    assert_eq!(notes.closed, [first], "a spent id closes nothing");
+    assert_eq!(notes.closed, [first], "an expired id closes nothing");
 }
 
 pub fn full_arena(mut engine: impl Engine, world: &dyn World) {
@@ -215,12 +215,12 @@ pub fn wake(mut engine: impl Engine, _: &dyn World) {
     }
     // Three wakes cause at most three events, and a wake after the last check is reported now.
     settle(&mut engine, &mut notes);
-    let told = notes.woken;
-    assert!((100..=300).contains(&told), "{told}");
+    let woken = notes.woken;
+    assert!((100..=300).contains(&woken), "{woken}");
     waker.wake();
     waker.wake();
     engine.turn(Time::NEVER, &mut notes).unwrap();
-    assert_eq!(notes.woken, told + 1);
+    assert_eq!(notes.woken, woken + 1);
     drop(engine);
     waker.wake();
 }
@@ -373,7 +373,7 @@ pub fn closed_last(mut engine: impl Engine, world: &dyn World) {
     assert_eq!(
         events,
         [true],
-        "closing was asked for before anything could arrive"
+        "the close was requested before anything could arrive"
     );
 }
 

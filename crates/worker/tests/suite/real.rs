@@ -128,7 +128,7 @@ impl EngineBody<u64> for OverMtu {
     }
 }
 
-/// Two network namespaces, or none if they are not permitted.
+/// Two network namespaces, or `None` if they are not permitted.
 fn bed() -> Option<Bed> {
     let plan = BedPlan::new(
         "10.11.2.1".parse().unwrap(),
@@ -186,7 +186,7 @@ impl EngineBody<()> for Blocked {
         settle(&mut engine, &mut notes);
         let before = engine.ops().counters();
         assert!((1..u64::from(ALL)).contains(&before.sent), "{before:?}");
-        assert!(notes.closed.is_empty(), "it has datagrams still");
+        assert!(notes.closed.is_empty(), "it still has datagrams");
         let mut received = Vec::new();
         while received.len() < ALL as usize {
             let mut number = [0; 4];
@@ -242,7 +242,7 @@ impl EngineBody<()> for OneBlocked {
         }
         for round in 1..=1_000 {
             send(engine.ops(), free, Some(address), &[7; 5_000]);
-            until(&mut engine, &mut notes, "it came round", |_, notes| {
+            until(&mut engine, &mut notes, "it came back", |_, notes| {
                 notes.datagrams.len() == round
             });
         }
@@ -308,7 +308,7 @@ impl EngineBody<()> for Unservable {
                 .unwrap()
         });
         let mut notes = Notes::default();
-        until(&mut engine, &mut notes, "both were given up", |_, notes| {
+        until(&mut engine, &mut notes, "both were closed", |_, notes| {
             notes.closed.len() == 2
         });
         settle(&mut engine, &mut notes);
@@ -316,7 +316,7 @@ impl EngineBody<()> for Unservable {
         assert_eq!(notes.closed, ids);
         let mut failed: Vec<_> = notes.failed.iter().map(|(id, _)| *id).collect();
         failed.sort();
-        assert_eq!(failed, ids, "each is told once");
+        assert_eq!(failed, ids, "each failure is reported once");
     }
 }
 

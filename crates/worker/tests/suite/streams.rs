@@ -120,7 +120,7 @@ pub fn echo(mut engine: impl Engine, world: &dyn World) {
         until(&mut engine, &mut log, "it came back", |_, log| {
             log.of(client).len() == sent.len()
         });
-        assert!(log.of(client) == sent, "{length} bytes came back as others");
+        assert!(log.of(client) == sent, "{length} bytes came back changed");
     }
     engine.ops().shutdown(client);
     until(&mut engine, &mut log, "the echo has ended", |_, log| {
@@ -213,7 +213,7 @@ pub fn half_closed(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut log, "both are closed", |_, log| {
         log.closed.len() == 2
     });
-    assert_eq!(log.ended, [server, client], "each end is told once");
+    assert_eq!(log.ended, [server, client], "each end is reported once");
 }
 
 pub fn aborted(mut engine: impl Engine, world: &dyn World) {
@@ -285,11 +285,11 @@ pub fn short_file(mut engine: impl Engine, world: &dyn World) {
     file.write_all(&[7; 1_000]).unwrap();
     let (client, server) = pair(&mut engine, &mut log, listener, address);
     engine.ops().write_file(server, &Arc::new(file), 0, 2_000);
-    until(&mut engine, &mut log, "it was given up", |_, log| {
+    until(&mut engine, &mut log, "it was closed", |_, log| {
         log.cause(server).is_some()
     });
     assert_eq!(log.cause(server), Some(Cause::Truncated));
-    until(&mut engine, &mut log, "what there was arrived", |_, log| {
+    until(&mut engine, &mut log, "the earlier bytes arrived", |_, log| {
         log.ended.contains(&client)
     });
     assert_eq!(log.of(client), [7; 1_000]);
@@ -317,7 +317,7 @@ pub fn full_queue(mut engine: impl Engine, world: &dyn World) {
             Err(Full) => panic!("full with {} queued", engine.ops().queued(server)),
         }
     }
-    assert!(written < 64 << 20, "a reader that stopped took it all");
+    assert!(written < 64 << 20, "a stopped reader accepted everything");
     assert!(engine.ops().counters().full >= 1);
     engine.ops().notify_drained(server);
     engine.ops().receive(client, true);
@@ -472,7 +472,7 @@ pub fn close_after_writing(mut engine: impl Engine, world: &dyn World) {
     let (client, server) = pair(&mut engine, &mut log, listener, address);
     engine.ops().write_static(server, &BODY);
     engine.ops().close(server);
-    assert_eq!(engine.ops().queued(server), 0, "what is closed is nobody's");
+    assert_eq!(engine.ops().queued(server), 0, "a closed connection has no queue");
     until(&mut engine, &mut log, "the end arrived", |_, log| {
         log.ended == [client]
     });

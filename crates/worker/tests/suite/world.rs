@@ -155,7 +155,7 @@ impl Handler for Notes {
             Event::Failed(cause) => self.failed.push((id, cause)),
             Event::Closed(_) => self.closed.push(id),
             Event::Woken => self.woken += 1,
-            _ => panic!("an event that this suite does not know"),
+            _ => panic!("an event unknown to this suite"),
         }
     }
 }
@@ -170,7 +170,7 @@ pub fn until<H: Handler>(
     let deadline = engine.now() + PATIENCE;
     while !so(engine.ops(), on) {
         let now = engine.now();
-        assert!(now < deadline, "waited in vain until {what}");
+        assert!(now < deadline, "timed out waiting until {what}");
         // Not until the deadline: the condition may become true without an event.
         engine.turn(now + Duration::from_millis(5), on).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Judgements of a NIC as it could be, one fact turned at a time.
+//! Findings on a made-up NIC; each test changes one fact.
 
 use super::*;
 use crate::ethtool::HashFunction;
@@ -6,7 +6,7 @@ use crate::ethtool::{Channels, Rules};
 use crate::fact::Fact;
 use crate::inventory::{Bond, Driver, ReceiveQueue, Xdp, inventory};
 
-/// A NIC of four queues on four CPUs with nothing to complain of.
+/// A NIC with four queues on four CPUs and no findings.
 fn nic() -> Device {
     let mut device = inventory().device("lo").cloned().unwrap();
     "eth9".clone_into(&mut device.name);
@@ -60,7 +60,7 @@ fn nic() -> Device {
     device
 }
 
-/// The names of what is found about a device, with the first word of the command that mends it.
+/// The findings on a device: name, severity, and the command that fixes it.
 fn found(device: &Device) -> Vec<(String, Severity, String)> {
     let mut inventory = inventory();
     inventory.machine.conditions.clear();
@@ -76,10 +76,10 @@ fn found(device: &Device) -> Vec<(String, Severity, String)> {
         .collect()
 }
 
-/// Holds a turned device to one finding, by name, severity and a part of its mend.
-fn finds(turn: impl FnOnce(&mut Device), name: &str, severity: Severity, mend: &str) {
+/// Changes a device and expects one finding, by name, severity and a part of its fix.
+fn finds(change: impl FnOnce(&mut Device), name: &str, severity: Severity, mend: &str) {
     let mut device = nic();
-    turn(&mut device);
+    change(&mut device);
     let found = found(&device);
     assert_eq!(found.len(), 1, "{name}: {found:?}");
     assert_eq!((found[0].0.as_str(), found[0].1), (name, severity));

@@ -1,4 +1,4 @@
-//! A report as the lab would write it, from made-up counts of a small machine.
+//! A report in the lab's format, with made-up counts of a small machine.
 
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Bed, CpuShare, Head, Tool};
@@ -87,7 +87,7 @@ fn trial(
     active: usize,
     per_bucket: f64,
 ) -> Trial {
-    // Rounds differ by a percent, one percent of the work is serial; crossing and the kernel's hash cost something.
+    // Rounds differ by one percent, one percent of the work is serial; crossing and the kernel's hash add some cost.
     let drift = 1.0 + 0.01 * (round as f64 - 1.0);
     let contention = 1.0 + 0.01 * (active as f64 - 1.0);
     let cost = match (model, placement) {

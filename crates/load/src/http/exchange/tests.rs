@@ -295,7 +295,7 @@ fn bytes_that_nobody_asked_for_end_the_connection_and_a_request_may_be_given_up(
     let mut bench = Bench::new(|_| {});
     assert_eq!(bench.receive(OK, 0), Next::Reset.into());
     assert_eq!(bench.counts.connections.unasked_bytes, 1);
-    assert_eq!(bench.receive(OK, 0), WAIT, "of no interest any more");
+    assert_eq!(bench.receive(OK, 0), WAIT, "bytes after the reset are ignored");
     let mut bench = Bench::new(|_| {});
     bench.ask_with(0, 0, true);
     assert_eq!(bench.receive(&OK[..1], 1), settled(Settled::Aborted, Next::Reset));
@@ -328,11 +328,11 @@ fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
         plan.pools[0].protocol.requests[0].expect_continue = true;
     };
     let sent = |bench: &Bench| bench.out.bytes.ends_with(b"\r\n\r\n0123");
-    let mut asked = Bench::new(expect);
-    assert_eq!((asked.ask(0, 0), sent(&asked)), (WAIT, false));
-    assert_eq!((asked.receive(CONTINUE, 5), sent(&asked)), (WAIT, true));
-    assert_eq!(asked.connection.deadline(), at(2_005));
-    assert_eq!(asked.receive(OK, 6), answered(6, Next::Ready));
+    let mut continued = Bench::new(expect);
+    assert_eq!((continued.ask(0, 0), sent(&continued)), (WAIT, false));
+    assert_eq!((continued.receive(CONTINUE, 5), sent(&continued)), (WAIT, true));
+    assert_eq!(continued.connection.deadline(), at(2_005));
+    assert_eq!(continued.receive(OK, 6), answered(6, Next::Ready));
     let mut both = Bench::new(expect);
     both.ask(0, 0);
     assert_eq!(
@@ -340,7 +340,7 @@ fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
         answered(5, Next::Ready)
     );
     assert_eq!(
-        [&asked.counts, &both.counts].map(|counts| counts.requests.continued),
+        [&continued.counts, &both.counts].map(|counts| counts.requests.continued),
         [1, 1]
     );
     let mut unasked = Bench::new(expect);
@@ -352,7 +352,7 @@ fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
     assert_eq!(
         refused.receive(OK, 5),
         answered(5, Next::Wait),
-        "it does not stay"
+        "the connection is not reused"
     );
     assert_eq!((sent(&refused), refused.counts.requests.body_refused), (false, 1));
 }
@@ -384,7 +384,7 @@ fn slow_clients_write_in_steps_and_receive_with_pauses() {
         plan.pools[0].behaviour.read_bytes_per_second = Some(20);
     });
     assert_eq!(bench.ask(0, 0), WAIT);
-    assert_eq!(bench.connection.deadline(), at(32), "as long as 32 bytes take");
+    assert_eq!(bench.connection.deadline(), at(32), "the time for 32 bytes");
     let mut now = 0;
     while bench.counts.requests.sent == 0 {
         let before = bench.out.bytes.len();

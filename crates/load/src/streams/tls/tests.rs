@@ -61,7 +61,7 @@ struct Pair {
     buffers: Buffers,
     server: ServerConnection,
     /// Plaintext received by the server.
-    asked: Vec<u8>,
+    received: Vec<u8>,
     opened: Option<HandshakeKind>,
     ended: bool,
 }
@@ -75,7 +75,7 @@ impl Pair {
             client,
             buffers,
             server: ServerConnection::new(Arc::clone(server)).unwrap(),
-            asked: Vec::new(),
+            received: Vec::new(),
             opened: None,
             ended: false,
         }
@@ -83,12 +83,12 @@ impl Pair {
 
     /// Passes the client's output to the server; returns the server's output.
     fn flight(&mut self) -> Vec<u8> {
-        let mut said = &self.buffers.outgoing[..];
-        while !said.is_empty() {
-            self.server.read_tls(&mut said).unwrap();
+        let mut outgoing = &self.buffers.outgoing[..];
+        while !outgoing.is_empty() {
+            self.server.read_tls(&mut outgoing).unwrap();
             // Errors on the server side reach the client as alerts.
             let _ = self.server.process_new_packets();
-            let _ = self.server.reader().read_to_end(&mut self.asked);
+            let _ = self.server.reader().read_to_end(&mut self.received);
         }
         self.buffers.outgoing.clear();
         let mut flight = Vec::new();
@@ -126,7 +126,7 @@ impl Pair {
         self.client.encrypt(b"question", &mut self.buffers.outgoing)?;
         self.server.writer().write_all(answer).unwrap();
         self.carry(first, piece)?;
-        assert_eq!(self.asked, b"question");
+        assert_eq!(self.received, b"question");
         Ok(std::mem::take(&mut self.buffers.plain))
     }
 }
@@ -173,8 +173,8 @@ fn records_of_any_length_go_both_ways() {
         pair.client.encrypt(&bytes, &mut pair.buffers.outgoing).unwrap();
         pair.server.writer().write_all(&bytes).unwrap();
         pair.carry(0, 1_000).unwrap();
-        assert!(pair.asked == bytes && pair.buffers.plain == bytes, "{length}");
-        pair.asked.clear();
+        assert!(pair.received == bytes && pair.buffers.plain == bytes, "{length}");
+        pair.received.clear();
         pair.buffers.plain.clear();
     }
 }
