@@ -114,9 +114,9 @@ fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
         burst: arguments.burst,
         ring: arguments.ring,
         duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.shell.rounds,
+        rounds: arguments.shell.turns.rounds,
         cpus,
-        seed: arguments.shell.seed,
+        seed: arguments.shell.turns.seed,
     }
 }
 

@@ -148,9 +148,9 @@ fn request(
         client_cpus: client_cpus.transpose()?,
         rate: asked.rate,
         duration_s: asked.duration.as_secs_f64(),
-        rounds: arguments.shell.rounds,
+        rounds: arguments.shell.turns.rounds,
         engine: arguments.engine,
-        seed: arguments.shell.seed,
+        seed: arguments.shell.turns.seed,
         max_steal: arguments.shell.max_steal,
     })
 }

@@ -6,6 +6,8 @@ use super::document::{
 };
 use super::ways::ORACLE;
 use crate::columns::{self, half_range, number, words};
+use crate::document::set_aside;
+use crate::experiment::Trial;
 use corelane_measure::metric::{Measured, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -20,6 +22,10 @@ impl Rendered for EnginesReport {
         // A value that came from JSON always goes back to it.
         let pretty = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
         page.documents = vec![("Plan", pretty)];
+        let hashes = self.toeplitz_trials.iter().map(Trial::tried);
+        let datagrams = self.udp_trials.iter().map(Trial::tried);
+        let set_aside = set_aside(&self.head, hashes.chain(datagrams), &mut page);
+        page.section(set_aside);
         page.section(self.hashes_section());
         page.section(self.udp_section());
         page.section(self.remarks());
@@ -142,10 +148,6 @@ impl EnginesReport {
             if let Some(because) = &way.unknown_because {
                 section = section.labelled("unknown  ", format!("{}: {because}", way.name));
             }
-        }
-        if self.head.interrupted {
-            section =
-                section.note("The run was ended early: what it says rests on the trials that were complete.");
         }
         section.text_note("", self.conclusion())
     }

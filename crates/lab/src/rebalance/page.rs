@@ -2,6 +2,8 @@
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
+use crate::document::set_aside;
+use crate::experiment::Trial;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
@@ -23,7 +25,8 @@ impl Rendered for Rebalancing {
                 quantity::count(verdict.changes_a_minute as u64),
                 fixed(verdict.static_lost_per_million, 1)
             ),
-            None => "ended early: no verdict".to_owned(),
+            None if self.head.interrupted => "ended early: no verdict".to_owned(),
+            None => "not every phase has a result: no verdict".to_owned(),
         };
         // A value that came from JSON always goes back to it.
         let pretty = serde_json::to_string_pretty(&self.request).unwrap_or_default();
@@ -35,6 +38,8 @@ impl Rendered for Rebalancing {
                 fixed(verdict.static_fullest_over_mean, 3)
             )
         });
+        let set_aside = set_aside(&self.head, self.phases.iter().map(Trial::tried), &mut page);
+        page.section(set_aside);
         page.section(
             Section::new(self.load())
                 .table(self.table())
@@ -54,7 +59,7 @@ impl Rendered for Rebalancing {
             .key("bucket_shares")
             .may_shrink();
         let readings = [
-            count("round", "round", |phase: &Phase| u64::from(phase.round) + 1),
+            count("round", "round", |phase: &Phase| phase.tried.round as u64 + 1),
             Reading::new(Column::left("phase").key("name"), |phase: &Phase| {
                 phase.name.to_string()
             }),
@@ -107,6 +112,7 @@ impl Rendered for Rebalancing {
             Some(verdict) if verdict.decided_over_best > MOST_OVER_BEST => {
                 "the fullest bucket stays more than 5 % above the best possible"
             }
+            None if !self.head.interrupted && !self.phases.is_empty() => "not every phase has a result",
             _ => return Ok(()),
         };
         Err(failure.to_owned())
@@ -135,11 +141,12 @@ impl Rebalancing {
 
     /// The decision of each round.
     fn decided(&self) -> Vec<String> {
-        let decided = self.decisions.iter().enumerate().map(|(round, decided)| {
+        let decided = self.decisions.iter().enumerate().map(|(index, decision)| {
+            let decided = &decision.decided;
             let over = |load: u64| fixed(load as f64 / decided.bound.max(1) as f64, 3);
             format!(
                 "round {}: {} of {} entries moved; fullest bucket {} of the best possible, {} before",
-                round + 1,
+                decision.round.unwrap_or(index) + 1,
                 decided.moves.len(),
                 decided.table.size(),
                 over(decided.fullest_after),

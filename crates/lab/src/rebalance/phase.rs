@@ -4,6 +4,7 @@ use super::document::{Phase, PhaseName};
 use super::{Rebalance, Request};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::error::Refusal;
+use crate::experiment::{Tried, Trying};
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan, Until};
@@ -35,12 +36,16 @@ pub(super) struct Changes {
 /// A server and its load.
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
-    round: u32,
+    tried: Tried,
+    interrupt: &'a AtomicBool,
     pub(super) server: ServerProcess<UdpServer>,
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> anyhow::Result<Bench<'a>> {
+    pub(super) fn start<'b: 'a>(
+        experiment: &'a Rebalance,
+        trying: &mut Trying<'b>,
+    ) -> anyhow::Result<Bench<'a>> {
         let side = &experiment.bed.server;
         let plan = UdpServePlan {
             flows: true,
@@ -52,19 +57,15 @@ impl<'a> Bench<'a> {
         };
         Ok(Bench {
             experiment,
-            round,
+            tried: trying.tried(experiment.request.duration_s),
+            interrupt: trying.interrupt(),
             server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
         })
     }
 
-    pub(super) fn phase(
-        &mut self,
-        name: PhaseName,
-        changes: Option<Changes>,
-        interrupt: &AtomicBool,
-    ) -> anyhow::Result<Phase> {
-        let experiment = self.experiment;
-        let load = load(&experiment.request, self.server.ready().address, self.round)?;
+    pub(super) fn phase(&mut self, name: PhaseName, changes: Option<Changes>) -> anyhow::Result<Phase> {
+        let (experiment, interrupt) = (self.experiment, self.interrupt);
+        let load = load(&experiment.request, self.server.ready().address, self.tried.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
@@ -90,7 +91,7 @@ impl<'a> Bench<'a> {
         let table_changes = after.steering.generation - before.steering.generation;
         let (total, round_trip) = (loaded.total, loaded.round_trip);
         Ok(Phase {
-            round: self.round,
+            tried: self.tried.clone(),
             name,
             sent: total.sent,
             returned: total.returned,
@@ -157,7 +158,7 @@ const BATCH: usize = 64;
 const LOSS_TIMEOUT_S: f64 = 2.0;
 
 /// The generator's plan for round `round`.
-pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> anyhow::Result<UdpPlan> {
+pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyhow::Result<UdpPlan> {
     let entries = request.steering.table.size();
     // One bucket per entry: the planner then returns one port per entry.
     let by_entry = Steering {
@@ -177,7 +178,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> anyhow:
     let mut weights: Vec<f64> = (1..=entries)
         .map(|rank| (rank as f64).powf(-request.exponent))
         .collect();
-    fastrand::Rng::with_seed(request.seed.wrapping_add(u64::from(round))).shuffle(&mut weights);
+    fastrand::Rng::with_seed(request.seed.wrapping_add(round as u64)).shuffle(&mut weights);
     let sum: f64 = weights.iter().sum();
     let worker = PlannedWorker {
         cpu: request.client_cpu,

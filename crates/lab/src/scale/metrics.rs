@@ -3,8 +3,8 @@
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
 use crate::document::CpuShare;
-use crate::experiment::Tried;
-use crate::steps::{self, linearity_metric, number, share};
+use crate::experiment::{Tried, trial};
+use crate::steps::{linearity_metric, number, share};
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
@@ -341,19 +341,12 @@ pub fn unexplained(trial: &Trial) -> Unexplained {
     Gap::ALL.map(|gap| (gap, open(gap))).into()
 }
 
-impl steps::Trial for Trial {
-    fn tried(&self) -> &Tried {
-        &self.tried
-    }
-
-    fn tried_mut(&mut self) -> &mut Tried {
-        &mut self.tried
-    }
-
+trial!(
+    Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-}
+);
 
 impl Trial {
     /// A count as a rate per second.

@@ -269,9 +269,8 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Tried;
+    use crate::experiment::{Trial as _, Tried};
     use crate::scale::document::unexplained;
-    use crate::steps::Trial as _;
 
     fn trial() -> Trial {
         Trial {

@@ -7,6 +7,7 @@
 
 use super::Request;
 use crate::document::{Head, document};
+use crate::experiment::{Tried, trial};
 use crate::steps::number;
 use corelane_measure::metric::{Better, Measured, Metric, Read, Show, Values};
 use corelane_measure::statistics::ratio;
@@ -69,14 +70,15 @@ pub struct Flow {
 }
 
 /// One round of one step as it was counted. Datagrams are those of the fullest bucket.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
+    /// The trial's step, round and status. No time is measured.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// Entries of the table.
     pub table_size: usize,
     /// Buckets.
     pub buckets: usize,
-    /// The round, from 0.
-    pub round: u32,
     /// Datagrams of all flows; 0 where an earlier version did not write them.
     #[serde(default)]
     pub datagrams: u64,
@@ -93,6 +95,8 @@ pub struct Trial {
     /// Datagrams of the largest flow: nothing that keeps a flow on one bucket can have less.
     pub largest_flow_datagrams: u64,
 }
+
+trial!(Trial);
 
 impl Trial {
     /// So many datagrams over the mean of the buckets.

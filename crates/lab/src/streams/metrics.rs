@@ -6,8 +6,8 @@
 use super::document::Protocol;
 use super::memory::Memory;
 use crate::document::CpuShare;
-use crate::experiment::Tried;
-use crate::steps::{self, linearity_metric, number, share};
+use crate::experiment::{Tried, trial};
+use crate::steps::{linearity_metric, number, share};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
 use corelane_measure::share::Share;
@@ -355,19 +355,12 @@ pub struct CpuUse {
     pub client_ns: Option<u64>,
 }
 
-impl steps::Trial for Trial {
-    fn tried(&self) -> &Tried {
-        &self.tried
-    }
-
-    fn tried_mut(&mut self) -> &mut Tried {
-        &mut self.tried
-    }
-
+trial!(
+    Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-}
+);
 
 impl Trial {
     /// Bytes both ways, by the client's count.

@@ -34,10 +34,11 @@ fn compared((factor, words, steps): Pair, trials: &[Trial]) -> Option<Choice> {
     let [Some(from), Some(to)] = steps else {
         return None;
     };
-    let of = |step: usize| trials.iter().filter(move |trial| trial.step == step);
+    let of = |step: usize| trials.iter().filter(move |trial| trial.tried.step == step);
     let ratio = |trial: &Trial| {
-        let mut same_round = of(from).filter(|other| other.round == trial.round);
-        Some(trial.frames_per_s()? / same_round.next()?.frames_per_s()?)
+        // A spoilt trial of the same round has no rate; its repeat has one.
+        let mut same_round = of(from).filter(|other| other.tried.round == trial.tried.round);
+        Some(trial.frames_per_s()? / same_round.find_map(Trial::frames_per_s)?)
     };
     let ratios: Vec<f64> = of(to).filter_map(ratio).collect();
     let ratio = Spread::of(&ratios).filter(|_| from != to)?;
