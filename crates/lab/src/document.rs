@@ -14,7 +14,7 @@ use corelane_report::{diff, text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
@@ -79,6 +79,18 @@ macro_rules! document {
     };
 }
 pub(crate) use document;
+
+/// Shows plain enums by the names that documents and flags have for them.
+macro_rules! shown_as_written {
+    ($($word:ty),+) => {$(
+        impl std::fmt::Display for $word {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                serde::Serialize::serialize(self, out)
+            }
+        }
+    )+};
+}
+pub(crate) use shown_as_written;
 
 /// Why a document cannot be read.
 #[derive(Debug, Error)]
@@ -229,6 +241,19 @@ pub(crate) fn set_aside<'a>(
         caveat("The run was ended early; the numbers rest on the trials that were complete.".to_owned());
     }
     section
+}
+
+/// `avg_ns, max_ns: why they are null`, a line per reason.
+pub(crate) fn reasons<'a>(unknown: impl IntoIterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (field, reason) in unknown {
+        fields_by_reason.entry(reason).or_default().insert(field);
+    }
+    let line = |(reason, fields): (&str, BTreeSet<&str>)| {
+        let fields: Vec<&str> = fields.into_iter().collect();
+        format!("{}: {reason}", fields.join(", "))
+    };
+    fields_by_reason.into_iter().map(line).collect()
 }
 
 /// How one CPU spent its time, in shares of 1.

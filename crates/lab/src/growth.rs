@@ -1,7 +1,7 @@
 //! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
 use crate::columns;
-use crate::document::set_aside;
+use crate::document::{reasons, set_aside};
 use crate::experiment::Trial;
 use crate::steps::{Kind, Report, Series, Shape, Step};
 use corelane_measure::metric::{Metric, Show};
@@ -17,7 +17,6 @@ use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Ticks of a y axis: about as many as stay apart on a phone.
 pub(crate) const Y_STEPS: usize = 4;
@@ -116,17 +115,12 @@ impl<K: Kind> Report<K> {
     /// Values that could not be measured in the main series, one paragraph per reason.
     fn unknown_section(&self) -> Section {
         let main = self.main_series().map_or_else(Vec::new, |series| series.0);
-        let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (field, reason) in main.iter().flat_map(|step| &step.summed.unknown) {
-            if self.kind.is_news(field) {
-                fields_by_reason.entry(reason).or_default().insert(field);
-            }
-        }
-        let paragraph = |section: Section, (reason, fields): (&str, BTreeSet<&str>)| {
-            let fields: Vec<&str> = fields.into_iter().collect();
-            section.text_note("unknown  ", format!("{}: {reason}", fields.join(", ")))
-        };
-        fields_by_reason.into_iter().fold(Section::new(""), paragraph)
+        let unknown = main.iter().flat_map(|step| &step.summed.unknown);
+        let unknown = unknown.filter(|(field, _)| self.kind.is_news(field));
+        let lines = reasons(unknown).into_iter();
+        lines.fold(Section::new(""), |section, line| {
+            section.text_note("unknown  ", line)
+        })
     }
 
     /// All series at their largest step, compared with exact steering with aligned clients.

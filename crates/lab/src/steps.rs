@@ -7,7 +7,7 @@ use crate::experiment::Trial;
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
 use corelane_host::counters::CpuTimes;
-use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
+use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
@@ -400,8 +400,8 @@ fn valid<T: Trial>(trials: &[T], step: usize) -> Vec<&T> {
 
 /// The metric of growth, which the conclusion sets.
 pub(crate) const fn linearity_metric<T>() -> Metric<T> {
-    let about = "Rate at this many buckets over as many times the rate at one, median over the rounds.";
-    Metric::concluded("linearity", "linearity", Show::Fixed(2), Better::Higher, about)
+    Metric::more("linearity", "linearity", Show::Fixed(2))
+        .about("Rate at this many buckets over as many times the rate at one, median over the rounds.")
         .spread("linearity_spread")
 }
 

@@ -64,12 +64,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         facts: shell::facts(&snapshot),
         descriptor_limit: limits::open_descriptors()?,
     };
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut comparison,
-        (Some(&snapshot), duration_s + 0.5),
-    )
+    arguments.shell.run(&mut comparison, &snapshot, duration_s + 0.5)
 }
 
 /// The CPUs of the server and of the client.

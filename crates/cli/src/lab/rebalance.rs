@@ -60,12 +60,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         program: shell::program()?,
         facts: shell::facts(&snapshot),
     };
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {

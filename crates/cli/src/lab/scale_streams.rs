@@ -102,12 +102,7 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     };
     // Each trial builds its own bed.
     drop(bed);
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(

@@ -132,12 +132,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         descriptor_limit: limits::open_descriptors()?,
     };
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {

@@ -65,13 +65,14 @@ pub fn program() -> anyhow::Result<PathBuf> {
 }
 
 impl ShellArguments {
-    /// The schedule of these flags.
-    pub fn schedule(&self) -> Schedule {
-        Schedule {
+    /// Runs an experiment whose trials measure time.
+    pub fn run<E: Experiment>(&self, experiment: &mut E, snapshot: &Snapshot, trial_seconds: f64) -> Outcome {
+        let schedule = Schedule {
             rounds: self.turns.rounds as usize,
             seed: self.turns.seed,
             max_steal: self.max_steal,
-        }
+        };
+        run(schedule, &self.run, experiment, (Some(snapshot), trial_seconds))
     }
 }
 

@@ -9,7 +9,7 @@ use super::ways::{BASIC, LeftOut, ORACLE, Plan, UdpWay as Way};
 use crate::document::{Head, document};
 use crate::experiment::{Tried, trial};
 use crate::steps::number;
-use corelane_measure::metric::{Better, Measured, Metric, Show, Values};
+use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
@@ -269,45 +269,28 @@ pub static HASH_METRICS: &[&Metric<ToeplitzTrial>] = &[&NS_PER_HASH, &RATIO_TO_O
 /// Of a way to move datagrams.
 pub static UDP_METRICS: &[&Metric<UdpTrial>] = &[&PER_CPU_SECOND, &RATIO_TO_BASIC];
 
-pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::<ToeplitzTrial>::lower(
-    "ns_per_hash",
-    "one at a time",
-    Show::Fixed(2),
-    "Nanoseconds per hash, as throughput: many independent inputs.",
-    |trial| number(Some(trial.ns_per_hash)),
-)
-.unit("ns/hash")
-.spread("ns_per_hash_spread");
+pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::less("ns_per_hash", "one at a time", Show::Fixed(2))
+    .about("Nanoseconds per hash, as throughput: many independent inputs.")
+    .read(|trial: &ToeplitzTrial| number(Some(trial.ns_per_hash)))
+    .unit("ns/hash")
+    .spread("ns_per_hash_spread");
 
-pub static RATIO_TO_ORACLE: Metric<ToeplitzTrial> = Metric::concluded(
-    "ratio_to_oracle",
-    "time",
-    Show::Ratio,
-    Better::Lower,
-    "Nanoseconds per hash, divided by the oracle's for the same tuple.",
-)
-.unit("of oracle")
-.spread("ratio_to_oracle_spread");
+pub static RATIO_TO_ORACLE: Metric<ToeplitzTrial> = Metric::less("ratio_to_oracle", "time", Show::Ratio)
+    .about("Nanoseconds per hash, divided by the oracle's for the same tuple.")
+    .unit("of oracle")
+    .spread("ratio_to_oracle_spread");
 
-pub static PER_CPU_SECOND: Metric<UdpTrial> = Metric::<UdpTrial>::higher(
-    "datagrams_per_cpu_second",
-    "datagrams",
-    Show::Prefixed,
-    "Datagrams answered per second of the server's CPU time.",
-    |trial| number(trial.datagrams_per_cpu_second()),
-)
-.unit("/CPU s")
-.spread("datagrams_per_cpu_second_spread");
+pub static PER_CPU_SECOND: Metric<UdpTrial> =
+    Metric::more("datagrams_per_cpu_second", "datagrams", Show::Prefixed)
+        .about("Datagrams answered per second of the server's CPU time.")
+        .read(|trial: &UdpTrial| number(trial.datagrams_per_cpu_second()))
+        .unit("/CPU s")
+        .spread("datagrams_per_cpu_second_spread");
 
-pub static RATIO_TO_BASIC: Metric<UdpTrial> = Metric::concluded(
-    "ratio_to_basic",
-    "rate",
-    Show::Ratio,
-    Better::Higher,
-    "Datagrams answered per second of CPU time, divided by those of one at a time.",
-)
-.unit("x basic")
-.spread("ratio_to_basic_spread");
+pub static RATIO_TO_BASIC: Metric<UdpTrial> = Metric::more("ratio_to_basic", "rate", Show::Ratio)
+    .about("Datagrams answered per second of CPU time, divided by those of one at a time.")
+    .unit("x basic")
+    .spread("ratio_to_basic_spread");
 
 #[cfg(test)]
 mod tests {

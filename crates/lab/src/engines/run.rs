@@ -6,11 +6,12 @@ use super::ways::{LeftOut, Plan, UdpWay};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::experiment::{Experiment, RawTrials, Trying, Turn};
+use crate::placing::lasting;
 use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan, Until};
+use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
 use corelane_worker::{WorkerSettings, spawn};
@@ -121,10 +122,7 @@ fn trial(comparison: &Comparison, way: UdpWay, trying: &mut Trying<'_>) -> anyho
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
     let warm_up = UdpLoadPlan {
-        until: Until {
-            duration_s: Some(WARM_UP_S),
-            datagrams: None,
-        },
+        until: lasting(WARM_UP_S),
         ..load.clone()
     };
     LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
@@ -196,10 +194,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         pace: Pace::Window {
             datagrams: way.window(),
         },
-        until: Until {
-            duration_s: Some(plan.duration_s),
-            datagrams: None,
-        },
+        until: lasting(plan.duration_s),
         batch: moving.datagram_batch,
         coalesce: moving.coalesce,
         gro: moving.gro,

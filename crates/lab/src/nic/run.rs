@@ -57,26 +57,20 @@ impl Experiment for NicProof {
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<()> {
         let model = MODELS[trying.turn.step];
         let parts = GuestParts::find(&self.kernel_directories)?;
-        report
-            .models
-            .push(match model.guest(&parts, &self.program, &self.plan)? {
-                Ok(guest) => {
-                    let (probed, took) = probe_model(&guest, &parts, &self.plan)?;
-                    ModelReport {
-                        tried: trying.tried(took.as_secs_f64()),
-                        model: model.name.to_owned(),
-                        probed: Some(probed),
-                        took_seconds: Some(took.as_secs_f64()),
-                        ..ModelReport::default()
-                    }
-                }
-                Err(reason) => ModelReport {
-                    tried: trying.tried(0.0),
-                    model: model.name.to_owned(),
-                    skipped: Some(reason),
-                    ..ModelReport::default()
-                },
-            });
+        let mut found = ModelReport {
+            tried: trying.tried(0.0),
+            model: model.name.to_owned(),
+            ..ModelReport::default()
+        };
+        match model.guest(&parts, &self.program, &self.plan)? {
+            Ok(guest) => {
+                let (probed, took) = probe_model(&guest, &parts, &self.plan)?;
+                found.tried.duration_s = took.as_secs_f64();
+                (found.probed, found.took_seconds) = (Some(probed), Some(took.as_secs_f64()));
+            }
+            Err(reason) => found.skipped = Some(reason),
+        }
+        report.models.push(found);
         Ok(())
     }
 

@@ -1,13 +1,12 @@
 //! The document of `lab rebalance`: phases, decisions, and the verdict, which is a pure function of them.
 
 use super::Request;
-use crate::document::{Head, document};
+use crate::document::{Head, document, shown_as_written};
 use crate::experiment::{Tried, trial};
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Name and version of the document.
 pub const SCHEMA: &str = "corelane/rebalance/1";
@@ -56,11 +55,7 @@ pub enum PhaseName {
     After,
 }
 
-impl fmt::Display for PhaseName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
+shown_as_written!(PhaseName);
 
 /// The measurements of one phase. Counts are datagrams unless stated otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

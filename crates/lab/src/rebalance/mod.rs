@@ -21,7 +21,7 @@ use corelane_host::counters::CpuTimes;
 use corelane_rss::Steering;
 use corelane_rss::balance::{self, Options};
 use document::{CONTROL_TITLE, entry_loads, verdict};
-use phase::{Bench, Changes};
+use phase::Bench;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -86,11 +86,7 @@ impl Rebalance {
         if trying.is_cut() {
             return Ok((vec![before], decision));
         }
-        let changes = Changes {
-            tables: [levelled.clone(), table.clone()],
-            a_minute: request.changes_a_minute,
-        };
-        let during = bench.phase(PhaseName::During, Some(changes))?;
+        let during = bench.phase(PhaseName::During, Some([levelled.clone(), table.clone()]))?;
         bench.server.change_table(levelled)?;
         let after = bench.phase(PhaseName::After, None)?;
         Ok((vec![before, during, after], decision))

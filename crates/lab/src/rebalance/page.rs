@@ -4,7 +4,8 @@ use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
 use crate::document::set_aside;
 use crate::experiment::Trial;
-use corelane_measure::metric::Show;
+use crate::steps;
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
@@ -78,32 +79,10 @@ impl Rendered for Rebalancing {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        type Read = fn(&Verdict) -> f64;
-        let figures: [(&str, usize, &str, Read); 3] = [
-            (
-                "during_lost_per_million",
-                1,
-                "Lost while the table changed, per million sent.",
-                |verdict| verdict.during_lost_per_million,
-            ),
-            (
-                "after_fullest_over_mean",
-                3,
-                "The fullest bucket over the mean after rebalancing.",
-                |verdict| verdict.after_fullest_over_mean,
-            ),
-            (
-                "decided_over_best",
-                3,
-                "The fullest bucket decided over the best possible.",
-                |verdict| verdict.decided_over_best,
-            ),
-        ];
-        let figure = |(name, decimals, about, read): (_, _, _, Read)| {
-            let show = Show::Fixed(decimals);
-            (Figure { name, show, about }, self.verdict.as_ref().map(read))
+        let of = |metric: &&'static Metric<Verdict>| {
+            (Figure::of(metric), metric.numbers(&self.verdict).first().copied())
         };
-        figures.map(figure).into()
+        METRICS.iter().map(of).collect()
     }
 
     fn proved(&self) -> Result<(), String> {
@@ -118,6 +97,18 @@ impl Rendered for Rebalancing {
         Err(failure.to_owned())
     }
 }
+
+static METRICS: &[&Metric<Verdict>] = &[
+    &Metric::less("during_lost_per_million", "lost", Show::Fixed(1))
+        .about("Lost while the table changed, per million sent.")
+        .read(|verdict| steps::number(Some(verdict.during_lost_per_million))),
+    &Metric::less("after_fullest_over_mean", "fullest", Show::Fixed(3))
+        .about("The fullest bucket over the mean after rebalancing.")
+        .read(|verdict| steps::number(Some(verdict.after_fullest_over_mean))),
+    &Metric::less("decided_over_best", "decided", Show::Fixed(3))
+        .about("The fullest bucket decided over the best possible.")
+        .read(|verdict| steps::number(Some(verdict.decided_over_best))),
+];
 
 /// The buckets' shares of what was seen, in percent.
 fn shares(phase: &Phase) -> String {

@@ -5,9 +5,10 @@ use super::{Rebalance, Request};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::error::Refusal;
 use crate::experiment::{Tried, Trying};
+use crate::placing::lasting;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
-use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan, Until};
+use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan};
 use corelane_measure::statistics::ratio;
 use corelane_rss::{IndirectionTable, Steering, plan};
 use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
@@ -26,12 +27,6 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 /// Receive buffer of each bucket's socket: some hundred milliseconds of one bucket's load, because a busy machine may
 /// delay its worker for that long.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-
-/// Table changes during a phase: two tables alternate.
-pub(super) struct Changes {
-    pub(super) tables: [IndirectionTable; 2],
-    pub(super) a_minute: u32,
-}
 
 /// A server and its load.
 pub(super) struct Bench<'a> {
@@ -63,7 +58,11 @@ impl<'a> Bench<'a> {
         })
     }
 
-    pub(super) fn phase(&mut self, name: PhaseName, changes: Option<Changes>) -> anyhow::Result<Phase> {
+    pub(super) fn phase(
+        &mut self,
+        name: PhaseName,
+        changes: Option<[IndirectionTable; 2]>,
+    ) -> anyhow::Result<Phase> {
         let (experiment, interrupt) = (self.experiment, self.interrupt);
         let load = load(&experiment.request, self.server.ready().address, self.tried.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
@@ -76,7 +75,7 @@ impl<'a> Bench<'a> {
                 sent.store(true, Ordering::Release);
                 loaded
             });
-            let moved = self.attend(&sent, changes.as_ref());
+            let moved = self.attend(&sent, changes);
             let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
             anyhow::Ok((loaded?, moved?))
         })?;
@@ -110,12 +109,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Changes the table on schedule until the last datagram is sent; returns the number of entries moved.
-    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> anyhow::Result<u64> {
-        let Some(Changes { tables, a_minute }) = changes else {
+    /// Alternates between two tables on schedule until the last datagram is sent; returns the number of entries moved.
+    fn attend(&mut self, sent: &AtomicBool, tables: Option<[IndirectionTable; 2]>) -> anyhow::Result<u64> {
+        let Some(tables) = tables else {
             return Ok(0);
         };
-        let interval = Duration::from_secs(60) / *a_minute;
+        let interval = Duration::from_secs(60) / self.experiment.request.changes_a_minute;
         let started = Instant::now();
         let mut moved = 0;
         for turn in 1_u32.. {
@@ -196,10 +195,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
         pace: Pace::Rate {
             per_second: request.rate,
         },
-        until: Until {
-            duration_s: Some(request.duration_s),
-            datagrams: None,
-        },
+        until: lasting(request.duration_s),
         loss_timeout_s: LOSS_TIMEOUT_S,
         batch: BATCH,
         skew: Skew::Zipf {

@@ -5,6 +5,7 @@ use super::account::{self, Evidence, SideReading, Sides, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
 use super::observe::{self, Observation};
 use super::observed::Observed;
+use super::places;
 use super::plan::ScalePlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
@@ -120,7 +121,9 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
         apart: bed.kind() != BedKind::Loopback,
     };
     trying.clocked(&spent_before.cpus, &spent.cpus);
-    Ok((account::trial(plan, turn, &evidence), seen))
+    let mut trial = account::trial(plan, turn, &evidence);
+    places::count(&mut trial, plan, &evidence);
+    Ok((trial, seen))
 }
 
 /// Waits until the server has read what its host received and its counts are stable; returns them.

@@ -92,21 +92,15 @@ impl ClassifyReport {
     /// Strides, batches, prefetching, buckets and tables.
     fn of_one_thread(&self) -> Vec<Pair> {
         let ([aligned, shifted], [few, many], post) = (published::STRIDES, published::BUCKETS, self.post());
+        let one = Setting { batch: 1, ..post };
         let mut pairs = Vec::new();
         for (entries, over) in [(0, "an empty table"), (post.entries, "the post's table")] {
             let words =
                 format!("a stride of {shifted} instead of {aligned}, over {over}, one frame at a time");
-            let at = |stride| {
-                self.find(Setting {
-                    entries,
-                    batch: 1,
-                    stride,
-                    ..post
-                })
-            };
+            let one = Setting { entries, ..one };
+            let at = |stride| self.find(Setting { stride, ..one });
             pairs.push(("stride", words, [aligned, shifted].map(at)));
         }
-        let one = Setting { batch: 1, ..post };
         let batched =
             self.best(|setting| setting.batch > 1 && Setting { batch: 1, ..*setting }.repeats(&one));
         let batch = batched.map_or(0, |place| self.steps[place].setting.batch);
