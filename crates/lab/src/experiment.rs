@@ -5,6 +5,7 @@
 
 use crate::document::{CpuShare, Document, TrialStatus};
 use corelane_host::counters::CpuTimes;
+use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -378,8 +379,13 @@ impl Tried {
 #[cfg(test)]
 mod tests {
     use super::*;
+<<<<<<< HEAD
     use crate::engines::{EnginesReport, UdpTrial};
     use corelane_host::counters::{CpuTime, TimeOfCpu};
+=======
+    use corelane_host::counters::CpuTime;
+    use std::collections::BTreeMap;
+>>>>>>> host
     use std::convert::Infallible;
 
     const SCHEDULE: Schedule = Schedule {
@@ -437,6 +443,7 @@ mod tests {
 
     #[test]
     fn more_time_stolen_than_may_be_spoils_a_trial() {
+<<<<<<< HEAD
         let spoilt =
             |idle_ns: u64, steal_ns: u64| spoilt(0.1, &times(100, 50), &times(100 + idle_ns, 50 + steal_ns));
         let why = "11.0 % of CPU time was stolen, and --max-steal is 10.0 %";
@@ -500,10 +507,17 @@ mod tests {
             cpus: vec![TimeOfCpu {
                 cpu: 0,
                 time: CpuTime {
+=======
+        let times = |idle_ns: u64, steal_ns: u64| CpuTimes {
+            cpus: BTreeMap::from([(
+                0,
+                CpuTime {
+>>>>>>> host
                     idle_ns,
                     steal_ns,
                     ..CpuTime::default()
                 },
+<<<<<<< HEAD
             }],
             running_now: None,
         }
@@ -515,6 +529,9 @@ mod tests {
         let schedule = Schedule {
             rounds: 1,
             ..SCHEDULE
+=======
+            )]),
+>>>>>>> host
         };
         let report = run(&mut fake, EnginesReport::default(), schedule, &interrupt, |_| ()).unwrap();
         let ended: Vec<_> = report.udp_trials.iter().map(|trial| trial.tried.status).collect();

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod drops;
 pub mod histogram;
 pub mod metric;
@@ -11,6 +12,7 @@ pub mod quantity;
 pub mod scalability;
 pub mod share;
 pub mod statistics;
+pub mod words;
 
 /// Compiles the example in the README.
 #[cfg(doctest)]

@@ -11,7 +11,12 @@ use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+<<<<<<< HEAD
 use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
+=======
+use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan, Until};
+use corelane_measure::counters::Counters;
+>>>>>>> host
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
 use corelane_worker::{WorkerSettings, spawn};
