@@ -131,7 +131,7 @@ fn faults_on_the_way_come_out_under_their_names() {
     let injected = faulty.injected().unwrap();
     let came = common::run_json(&["serve", "packets", &format!("pcap:{harmed}"), "--json"]);
     let number = |value: &Value| value.as_u64().unwrap();
-    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in headers that cover it, does not.
+    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in headers about it, does not.
     let foreign = number(&came["changed_or_foreign"]) + number(&came["not_udp"]);
     assert!(
         foreign > 20 && foreign <= injected.corrupted + injected.duplicated,
