@@ -1,4 +1,4 @@
-# The commands of this project: demo, test, check, bench, fuzz. Each says what it needs when something is missing.
+# The commands of this project: demo, test, check, bench, fuzz. Each prints what it needs if something is missing.
 
 CARGO ?= cargo
 SHELL := /bin/bash

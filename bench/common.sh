@@ -1,10 +1,10 @@
-# Sourced by the benchmarks: finding programs, medians, and saying whether a ratio meets its target.
+# Sourced by the benchmarks: finds programs, computes medians, and prints whether a ratio meets its target.
 #
-# Results are lines of `verdict`; `conclude` ends a script with 0 when all were met, and 1 when not.
+# Results are lines of `verdict`; `conclude` ends a script with 0 if all targets were met, otherwise with 1.
 
 missed=0
 
-# Ends the script when a program is not there; Debian's packages of those used here are named like them, or told.
+# Ends the script if a program is missing. Debian's package has the name of the program, with the exceptions below.
 need() {
   local tool
   for tool in "$@"; do
@@ -19,7 +19,7 @@ need() {
   done
 }
 
-# The program that is measured: $CORELANE, or this checkout's, built now.
+# The program to measure: $CORELANE, or this checkout's, built now.
 program() {
   if [[ -n ${CORELANE:-} ]]; then
     echo "$CORELANE"
@@ -42,10 +42,10 @@ until_done() {
   return 1
 }
 
-# The middle one of the numbers on standard input, one a line.
+# The median of the numbers on standard input, one per line.
 median() { sort -g | awk '{ values[NR] = $1 } END { print values[int((NR + 1) / 2)] }'; }
 
-# One line: what, the figure, and whether it is on the right side (>= or <=) of its target.
+# Prints one line: the subject, the figure, and whether it is on the right side (>= or <=) of its target.
 verdict() {
   local what=$1 figure=$2 side=$3 target=$4 word=met
   if ! awk -v figure="$figure" -v target="$target" "BEGIN { exit !(figure $side target) }"; then

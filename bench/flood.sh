@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# How many datagrams `corelane load udp` floods, against `iperf3 -u -b 0`, over one veth pair.
+# The rate at which `corelane load udp` sends datagrams, against `iperf3 -u -b 0`, over one veth pair.
 #
 # usage: bench/flood.sh [ROUNDS]
 #
-# Both send 510 bytes from one pinned thread to a socket that drops: its buffer is full and nobody reads. The receive path
-# runs on the sender's CPU here, so that the two sockets must be alike: iperf3's is connected, and its process is stopped
-# (SIGSTOP) as soon as data arrives; the other is connected too, by this shell, which never reads. Ways take turns; ratios
-# are taken within a round, and medians told. Judged is a second of the sender's CPU time, which other programs on the
-# same CPU cannot take away.
+# Both send 510 bytes from one pinned thread to a socket that drops them, because its buffer is full and no process
+# reads it. The receive path runs on the sender's CPU here, so the two sockets must be alike: iperf3's is connected, and
+# its process is stopped (SIGSTOP) as soon as data arrives; the other is connected, too, by this shell, which never
+# reads. The ways alternate; ratios are computed within a round, and their medians reported. The targets are for the
+# rate per second of the sender's CPU time, because other programs on the same CPU do not affect it.
 #
-# Merged datagrams (UDP_SEGMENT) cross veth as one frame and are cut only if the receiving socket asks for single ones,
-# by the sender's CPU, since that runs the receive path here. Both kinds of receiver are shown; datagrams are counted.
+# Merged datagrams (UDP_SEGMENT) cross veth as one frame. They are segmented only if the receiving socket does not
+# accept merged ones, and then by the sender's CPU, because it runs the receive path here. Both kinds of receiver are
+# measured; the counts are of datagrams.
 #
-# Exit code: 0 when both targets are met, 1 when not, 77 when it cannot run here.
+# Exit code: 0 if both targets are met, 1 if not, 77 if this machine cannot run it.
 set -euo pipefail
 . "$(dirname "$0")/veth.sh"
 
@@ -28,18 +29,18 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 TIMEFORMAT='%R %U %S'
 
-# The ports of the two ends: where a range holds one, the kernel has no choice.
+# The ports of the two ends: a range of one port leaves the kernel no choice.
 server_port=8080
 client_port=9090
 ports() { "$1" sysctl -qw "net.ipv4.ip_local_port_range=$2 $3"; }
 
-# Floods server_port; the arguments are how.
+# Floods server_port; the arguments are flags of the generator.
 flood() {
   { time client taskset -c "$cpu" "$corelane" load udp "10.11.2.1:$server_port" --sources 10.11.2.2 --workers 1 \
     --cpus "$cpu" --no-answers --duration "${seconds}s" "$@" --json >"$scratch/sent"; } 2>"$scratch/time"
 }
 
-# To a plain connected socket.
+# Floods a plain connected socket.
 flood_plain() {
   ports client "$client_port" "$client_port"
   ports server "$server_port" "$server_port"
@@ -53,7 +54,7 @@ flood_plain() {
   record "$1" .total.sent
 }
 
-# To a socket that takes merged datagrams whole, which this shell cannot make: a stopped server's.
+# Floods a socket that accepts merged datagrams, which this shell cannot create: that of a stopped server.
 flood_merged() {
   server_in_background "$corelane" serve udp "10.11.2.1:$server_port" --sink --gro --json
   local receiver=$!
@@ -64,7 +65,7 @@ flood_merged() {
   record "$1" .total.sent
 }
 
-# iperf3's own farewell needs its receiver again.
+# At its end iperf3 exchanges results with its receiver, which must run again by then.
 iperf() {
   server_in_background iperf3 --server --one-off
   local receiver=$! before
@@ -80,7 +81,7 @@ iperf() {
 received() { server awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp; }
 receives_since() { (($(received) > $1 + 100)); }
 
-# Notes datagrams a second, and a second of the sender's CPU time; the second argument finds the count in its report.
+# Records datagrams per second and per second of the sender's CPU time; the second argument is the jq path of the count.
 record() {
   awk -v sent="$(jq "$2" "$scratch/sent")" -v seconds="$seconds" '{ printf "%.0f %.0f\n", sent / seconds, sent / ($2 + $3) }' \
     "$scratch/time" >>"$scratch/rates.$1"
@@ -93,7 +94,7 @@ for _ in $(seq "$rounds"); do
   flood_plain cut --gso
 done
 
-# Median rates of a way, and the medians of its ratios to iperf3 within a round.
+# Prints the median rates of a way, and the medians of its ratios to iperf3 within a round.
 row() {
   local name=$1 words=$2
   paste -d' ' "$scratch/rates.$name" "$scratch/rates.iperf3" >"$scratch/pairs"

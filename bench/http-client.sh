@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# `corelane load http` against wrk, both against Debian's nginx: the server on one CPU, the client on another, taking turns.
+# `corelane load http` against wrk, both with Debian's nginx: the server on one CPU, the client on another, alternating.
 # Client CPU time is what the kernel charged the client's process (user and system).
 #
-# Also the lag of an open loop at half of saturation, against a bare clock_nanosleep loop; and whether its latency depends
-# on how long it is measured. Whoever else has one of the two CPUs for a moment decides the 99th percentile of such a run, and
-# how often that happens hangs on its length: so runs in which the client or nginx waited for its CPU are made again, and it is
-# told how many were.
+# It also measures the lag of an open loop at half of saturation, against a bare clock_nanosleep loop, and whether its
+# latency depends on the length of the run. Other threads that use one of the two CPUs for a moment determine the 99th
+# percentile of such a run, and their number depends on its length. Therefore runs in which the client or nginx waited
+# for its CPU are repeated, and their number is reported.
 #
-# About five minutes; ROUNDS and SECONDS_EACH shorten it. Judged is what runs by default; each engine, and what answers that
-# gather spare, is told beside it.
+# About five minutes; ROUNDS and SECONDS_EACH shorten it. The targets are for the default engine and flags; the other
+# engines, and runs with --gather 0s, are reported for comparison.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/common.sh
@@ -17,11 +17,12 @@ need nginx wrk taskset awk python3
 corelane=$(program)
 rounds=${ROUNDS:-5}
 seconds=${SECONDS_EACH:-3}
-# An open loop's short run, and one four times as long: so short that what others may have of the CPUs (below) is less than
-# one stall of a kernel thread in either (27 ms every 5 s where this was written).
+# An open loop's short run, and one four times as long: both so short that the permitted wait (below) is less than one
+# stall of a kernel thread (27 ms every 5 s on the machine where this was written).
 short_seconds=0.5
 long_seconds=2
-# The share of its time that a process may have waited for its CPU in a run that counts: waking up takes half of that.
+# The maximum share of its time that a process may wait for its CPU in a run that counts; wakeups alone use half of
+# that.
 most_waited=0.01
 
 # The first two CPUs that this process may use.
@@ -55,19 +56,19 @@ until_done bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
 
 TIMEFORMAT='%U %S'
 
-# Runs a command on the client's CPU: its output in $folder/out, its CPU seconds on standard output.
+# Runs a command on the client's CPU: its output goes to $folder/out, its CPU seconds to standard output.
 cpu_seconds() {
   { time taskset -c "$client" "$@" >"$folder/out" 2>/dev/null; } 2>&1 | awk '{ print $1 + $2 }'
 }
 
-# A number of the document in $folder/out, by the name of its first occurrence after another name.
+# A number in the document in $folder/out: the first one with the second name after the first name.
 number() {
   awk -v after="\"$1\"" -v name="\"$2\":" '
     index($0, after) { found = 1 }
     found && index($0, name) { gsub(/[^0-9.eE+-]/, "", $2); print $2; exit }' "$folder/out"
 }
 
-# Requests (or, for large, bytes) a client CPU-second: one figure.
+# Prints one figure: requests (or, for large, bytes) per second of client CPU time.
 with_wrk() {
   local cpu
   cpu=$(cpu_seconds wrk -t1 -c"$2" -d"${seconds}s" "http://127.0.0.1:$port/$1")
@@ -81,7 +82,7 @@ with_corelane() {
   awk -v cpu="$cpu" -v ok="$(number requests ok)" 'BEGIN { print ok / cpu }'
 }
 
-# Requests a client CPU-second of both, and their ratios, each taken within a round.
+# Requests per second of CPU time of both clients, and their ratios, each computed within a round.
 compare() {
   local object=$1 connections=$2 target=$3 way wrk ours
   local -A flags=([default]="" [epoll]="--engine epoll" [io_uring]="--engine io_uring"
@@ -106,10 +107,10 @@ compare() {
   verdict "$object, as it runs by default: against wrk" "$(median <"$folder/default.ratio")" ">=" "$target"
 }
 
-# Nanoseconds that nginx has waited for its CPU since it began.
+# Nanoseconds that nginx has waited for its CPU since it started.
 nginx_waited() { awk '{ print $2 }' "/proc/$nginx/schedstat"; }
 
-# The open loop for $2 seconds at $1 a second, until neither side waited for its CPU: into $folder/out.
+# Runs the open loop for $2 seconds at $1 per second, repeated until neither side waited for its CPU: into $folder/out.
 set_aside=0
 open_loop() {
   local before waited attempt

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# How many requests a second of CPU time `corelane serve http` answers with one worker, against Debian's nginx with one.
+# Requests per second of CPU time that `corelane serve http` answers with one worker, against Debian's nginx with one.
 #
 # usage: bench/http-server.sh [ROUNDS [ENGINES]]
 #
-# Both serve on CPU 0 and are asked from CPU 1: 64 connections that stay open, 1 KiB made on demand (nginx: `return 200`), a
-# file of 1 KiB, a file of 1 MiB. nginx has no access log, keeps files open (open_file_cache) and sends them by sendfile.
-# Servers take turns within a round; ratios are taken within a round, and medians told. Judged is a second of the server's CPU
-# time, which other programs on the same CPU cannot take away.
+# Both serve on CPU 0 and get their requests from CPU 1: 64 connections that stay open, 1 KiB generated on demand
+# (nginx: `return 200`), a file of 1 KiB, a file of 1 MiB. nginx has no access log, keeps files open (open_file_cache)
+# and sends them by sendfile. The servers alternate within a round; ratios are computed within a round, and their
+# medians reported. The targets are for the rate per second of the server's CPU time, because other programs on the same
+# CPU do not affect it.
 #
-# `corelane load http` asks both alike. wrk is no judge, as its one CPU does not suffice to keep the quicker server busy: that
-# one then wakes up for every few requests and pays for it. Its figures are told beside.
+# `corelane load http` loads both alike. The targets do not use wrk, because one CPU of wrk cannot keep the faster
+# server busy: that server then wakes up for every few requests, which costs CPU time. The figures of wrk are reported
+# for comparison.
 #
-# Judged is what runs by default; other engines (`default epoll io_uring`) are told beside it.
+# The targets are for the default engine; other engines (`default epoll io_uring`) are reported for comparison.
 #
-# Exit code: 0 when all targets are met, 1 when not, 77 when it cannot run here.
+# Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
@@ -60,7 +62,7 @@ http {
 }
 CONF
 
-# Starts a server on CPU 0 and waits until it answers for a path; sets `pid`.
+# Starts a server on CPU 0 and waits until it answers a request for a path; sets `pid`.
 start() {
   local port=$1 path=$2
   shift 2
@@ -73,14 +75,14 @@ start() {
 # CPU time of a process and all its threads, in seconds.
 cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print ($14 + $15) / tick }' "/proc/$1/stat"; }
 
-# Asks for `$1`; prints how many requests were answered.
+# Loads the URL `$1`; prints the number of requests answered.
 by_wrk() { taskset -c 1 wrk -t 1 -c "$connections" -d "${seconds}s" "$1" | awk '/requests in/ { print $1 }'; }
 by_corelane() {
   taskset -c 1 "$corelane" load http "$1" --connections "$connections" --cpus 1 --workers 1 --duration "${seconds}s" --json |
     awk '/"requests"/ { found = 1 } found && /"ok"/ { gsub(/[^0-9]/, "", $2); print $2; exit }'
 }
 
-# Requests a second of CPU time of the server `$2`, asked for `$3` by `$1`.
+# Requests per second of CPU time of the server `$2`, loaded by `$1` with the URL `$3`.
 measure() {
   local before after requests
   before=$(cpu_seconds "$2")
@@ -103,7 +105,7 @@ for engine in $engines; do
   port=$((port + 2))
 done
 
-# One case: what, the path of ours, whether files serve it, the path of nginx, the target.
+# One case: its name, our path, whether it is a file, nginx's path, the target.
 compare() {
   local what=$1 path=$2 kind=$3 reference=$4 target=$5 round client engine server at ours theirs
   for ((round = 0; round < rounds; round++)); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Loading 6 million addresses, whole commands: corelane from text and from a snapshot, the kernel's sets from the same
-# list. Each in CPU seconds of the command (user and system), the median of three, and as a multiple of corelane's text load.
-# The kernel's sets live in network namespaces of their own, which end with the command.
+# Loading 6 million addresses, as whole commands: corelane from text and from a snapshot, the kernel's sets from the
+# same list. Each result is the command's CPU time in seconds (user and system), the median of three runs, and the ratio
+# to corelane's text load. The kernel's sets are in network namespaces of their own, which end with the command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 cargo build --release --quiet --package corelane-cli
 corelane=${CARGO_TARGET_DIR:-target}/release/corelane
 
-# Distinct addresses in no order: a multiplication by an odd number permutes 32 bits.
+# Distinct addresses in random order: a multiplication by an odd number permutes the 32-bit numbers.
 awk -v entries="$entries" 'BEGIN { for (i = 1; i <= entries; i++) { x = (i * 1103515245 + 12345) % 4294967296;
   printf "%d.%d.%d.%d\n", x / 16777216 % 256, x / 65536 % 256, x / 256 % 256, x % 256 } }' > "$folder/plain"
 {
@@ -25,7 +25,7 @@ awk -v entries="$entries" 'BEGIN { for (i = 1; i <= entries; i++) { x = (i * 110
   printf '}\n}\n}\n'
 } > "$folder/nft"
 
-# The median CPU time of three runs, in seconds; nothing when the command fails.
+# The median CPU time of three runs, in seconds; nothing if the command fails.
 cpu_seconds() {
   for _ in 1 2 3; do
     TIMEFORMAT='%U %S'

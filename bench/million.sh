@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# A million concurrent established connections, client and server both ours: opened, each asked at least once, held for a
-# minute with 50,000 requests a second flowing, closed. Fails unless nothing was lost; prints where memory went. It needs root
-# (namespaces, slab counters), about 11 GiB of free memory, and fs.file-max above 2.1 million; three minutes on two quiet CPUs.
+# A million concurrent established connections, with corelane as client and server: opened, each with at least one
+# request, held for a minute with 50,000 requests per second, closed. Fails unless nothing was lost; prints the memory
+# use. It needs root (namespaces, slab counters), about 11 GiB of free memory, fs.file-max above 2.1 million, and three
+# minutes on two idle CPUs.
 #
 #   bench/million.sh [CONNECTIONS [RATE [DURATION]]]
 #
-# What a process takes for itself counts as memory of its connections: with fewer than a million it is only told.
+# Memory of a process itself counts as memory of its connections, so with fewer than a million it is reported but not
+# judged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/common.sh
@@ -22,19 +24,19 @@ python3 - "$report" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
 step, trial = report["steps"][-1], report["trials"][-1]
-asked, connections = step["connections"], trial["connections"]
+requested, connections = step["connections"], trial["connections"]
 if trial["status"] != "valid":
     sys.exit(f'the trial is no result ({trial["status"]}): {trial["why"]}')
 each = step["memory_per_connection"]
 checks = {
-    "every connection opened": connections["opened"] == asked,
-    "as many established by the kernel's count, meanwhile": (trial["memory"] or {}).get("connections") == asked,
-    "every connection held to the end": connections["held"] == asked,
+    "every connection opened": connections["opened"] == requested,
+    "as many established by the kernel's count, meanwhile": (trial["memory"] or {}).get("connections") == requested,
+    "every connection held to the end": connections["held"] == requested,
     "every connection answered at least once": "connections_unanswered" not in trial["errors"],
     "nothing lost": not set(trial["errors"]) - {"unsent"} and not connections["failed"],
     "the schedule kept to 1 in 1,000": trial["errors"].get("unsent", 0) * 1000 <= trial["requests_ok"],
 }
-if asked >= 1_000_000:
+if requested >= 1_000_000:
     checks["client memory at most 512 B a connection"] = (each["client_user_bytes"] or 1e9) <= 512
     checks["server memory at most 1 KiB a connection"] = (each["server_user_bytes"] or 1e9) <= 1024
 print()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every benchmark of the repository, one after the other: each prints its figures as ratios to a reference of the same run.
-# Quiet machines give better numbers; `corelane lab` says what spoils them. About ten minutes.
+# Runs every benchmark of the repository, one after the other: each prints its figures as ratios to a reference of the
+# same run. Idle machines give better numbers; `corelane lab` reports disturbances. About ten minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ cargo run --release --quiet --bin corelane -- lab engines
 say "CPU a frame at all buckets against one (target: at most 1.15)"
 bench/scale.sh
 
-# A target that was missed does not keep the rest from running, and neither does a tool that is not there.
+# The remaining benchmarks run even if a target was missed or a tool is missing.
 missed=0
 for script in flood sockets watching verify http-server http-client loading; do
   say "bench/$script.sh"

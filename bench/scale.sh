@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a frame costs the server's CPU with all buckets active, against one active bucket, and how linear the rate is.
+# The CPU cost per frame on the server with all buckets active, against one active bucket, and the linearity of the
+# rate.
 # Medians of interleaved rounds of one run of the scaling lab, exact steering with aligned clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# What a client socket of `corelane load udp` costs in user space: resident memory of the process with 65,536 sockets,
-# less that with one, over the sockets between; with the descriptors that this machine allows, and with 20,000.
+# The user-space memory of a client socket of `corelane load udp`: resident memory of the process with 65,536 sockets,
+# minus that with one, divided by the difference in sockets; with the descriptors that this machine allows, and with
+# 20,000.
 #
 # usage: bench/sockets.sh
 #
-# 65,536 sockets are more than one address has ports, and more than a process may hold descriptors where the limit is
-# 20,000: workers then take descriptor tables of their own. Memory is read when every socket has sent (RssAnon: pages of
-# the program's own, not of its file). What the kernel keeps for a socket is not in it.
+# 65,536 sockets are more than one address has ports, and more than a process may have descriptors if the limit is
+# 20,000: then workers use descriptor tables of their own. Memory is read after every socket has sent (RssAnon:
+# anonymous pages, not those of the program's file). The kernel's memory for a socket is not included.
 #
-# Exit code: 0 when the target is met, 1 when not, 77 when it cannot run here.
+# Exit code: 0 if the target is met, 1 if not, 77 if this machine cannot run it.
 set -euo pipefail
 . "$(dirname "$0")/veth.sh"
 
@@ -24,7 +25,7 @@ server_in_background "$corelane" serve udp 10.11.2.1:8080 --sink --json
 receiver=$!
 until_done holds_udp 8080
 
-# Resident bytes of a generator with so many sockets, under a limit of descriptors.
+# Resident bytes of a generator with this number of sockets and this descriptor limit.
 resident() {
   local count=$1 limit=$2 generator
   (
@@ -33,7 +34,7 @@ resident() {
       --sources 10.11.2.2,10.11.2.3 --sockets "$count" --workers 1 --rate "$rate" --duration 30s >"$scratch/lines" 2>&1
   ) &
   generator=$!
-  # Sockets take turns, so that twice their number of datagrams has used every one; opening them takes a while.
+  # Sockets take turns, so twice as many datagrams as sockets use every one; opening them takes a while.
   while (($(sent) < 2 * count)); do
     kill -0 "$generator" 2>/dev/null || { cat "$scratch/lines" >&2; return 1; }
     sleep 0.05
@@ -42,7 +43,7 @@ resident() {
   end "$generator"
 }
 
-# Datagrams sent so far, as the last whole line of the running generator says.
+# Datagrams sent so far, from the last complete line that the running generator printed.
 sent() {
   local counted
   counted=$(sed -n 's/.* in all *\([0-9,]*\) sent, .*/\1/p' "$scratch/lines" | tail -1 | tr -d ,)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# How many times as long as only reading a capture takes verifying it, as the command does it? Ten million frames of 64 bytes
-# (or as many as the first argument says), read from the page cache; rounds interleaved, user and system time, median of the
-# ratios. Target: at most 1.5.
+# The time to verify a capture as a multiple of the time to only read it, both by the command. Ten million frames of 64
+# bytes (or the number in the first argument), read from the page cache; rounds are interleaved, times are user and
+# system time, and the result is the median of the ratios. Target: at most 1.5.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,7 @@ PYTHON
 
 # User and system time of a command, in milliseconds.
 spent() {
-  # Not $$: this runs in a shell of its own, whose children these are.
+  # Not $$: this runs in a subshell, which is the parent of these children.
   local before after self=$BASHPID
   before=$(awk '{ print $16 + $17 }' "/proc/$self/stat")
   "$@" >/dev/null

@@ -1,9 +1,9 @@
-# Sourced by the benchmarks: two unnamed network namespaces joined by a veth pair, and what measuring in them takes.
+# Sourced by the benchmarks: two unnamed network namespaces joined by a veth pair, and helpers for measurements in them.
 #
-# In: root, or a kernel that allows user namespaces; `unshare`, `nsenter` (util-linux) and `ip` (iproute2). Out: the
-# functions `server COMMAND …` and `client COMMAND …`, which run a command in either namespace; the server has
-# 10.11.2.1, the client 10.11.2.2. A namespace is held by a process that ends with the script, however that ends, and
-# goes with it: nothing has a name, and nothing is left.
+# Needs root, or a kernel that permits user namespaces; `unshare`, `nsenter` (util-linux) and `ip` (iproute2). Defines
+# the functions `server COMMAND …` and `client COMMAND …`, which run a command in either namespace; the server has
+# 10.11.2.1, the client 10.11.2.2. A process holds each namespace and ends with the script, however the script ends.
+# Nothing has a name, and nothing remains.
 
 # Without privilege the whole script runs in a user namespace of its own.
 if [[ $EUID -ne 0 ]]; then
@@ -13,7 +13,7 @@ fi
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need unshare nsenter ip ss
 
-# Each holder reads a pipe that only this script writes to, so that it ends when the script does.
+# Each holder reads a pipe to which only this script has the write end, so the holder ends with the script.
 exec {server_pipe}> >(exec unshare --net -- cat)
 server_holder=$!
 exec {client_pipe}> >(exec unshare --net -- cat)
@@ -22,7 +22,7 @@ client_holder=$!
 server() { nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&-; }
 client() { nsenter --net="/proc/$client_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&-; }
 
-# Starts a command in the server's namespace; $! is then the command itself, which signals reach.
+# Starts a command in the server's namespace; $! is the process id of the command itself, so signals reach it.
 server_in_background() {
   (exec nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&- >/dev/null) &
 }
@@ -31,7 +31,7 @@ server_in_background() {
 holds_udp() { [[ -n $(server ss --no-header --all --udp --numeric "sport = :$1") ]]; }
 server_listens_tcp() { [[ -n $(server ss --no-header --listening --tcp --numeric "sport = :$1") ]]; }
 
-# Ends a process that this script started, stopped or not, and waits for it.
+# Terminates a process that this script started, even if it is stopped, and waits for it.
 end() {
   kill -CONT "$1"
   kill -TERM "$1"

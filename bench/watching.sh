@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What watching costs: the rate of `lab scale udp` with --locks --softnet as a ratio to the rate without.
+# The cost of observation: the rate of `lab scale udp` with --locks --softnet as a ratio to the rate without.
 #
-# Rounds with and without alternate, each in turn first, so that a machine that drifts spoils neither; the ratio is of the
-# medians over the rounds, for every step of exact steering with aligned clients. Watching may cost 5 %: 0.95 or more.
+# Rounds with and without observation alternate, each first in turn, so that a drifting machine affects both alike. The
+# ratio is of the medians over the rounds, for every step of exact steering with aligned clients. The target is at least
+# 0.95.
 #
-# Where other programs take CPU time, rates tell how the scheduler shared it out. The server's CPU time a frame, which
-# stands behind the rate, does not depend on that as much; it leaves out the collecting threads' own.
+# If other programs use CPU time, rates depend on how the scheduler divides it. The server's CPU time per frame, shown
+# after the rate, depends less on that; it does not include the collecting threads.
 #
 #   bench/watching.sh [ROUNDS [DURATION]]      default: 7 rounds, trials of 1s
 #   CORELANE=./target/release/corelane WATCH="--profile" bench/watching.sh
@@ -40,7 +41,7 @@ done
 refused=$(jq -r '.steps[].observed.unknown // {} | to_entries[] | "\(.key): \(.value)"' "$folder"/with.*.json | sort -u)
 [ -z "$refused" ] || { printf 'not observed, so that nothing can be compared:\n%s\n' "$refused" >&2; exit 77; }
 
-# A line each: kind, step, rate, CPU microseconds a frame.
+# One line each: kind, step, rate, CPU microseconds per frame.
 for kind in with without; do
   jq -r --arg kind "$kind" '.steps[]
     | select(.model == "exact" and .placement == "aligned" and .rate_spread)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes what reads bytes, with libFuzzer and AddressSanitizer: each target for so many minutes, one after the other.
+# Fuzzes the parsers with libFuzzer and AddressSanitizer: each target for the given minutes, one after the other.
 #
-#   tests/fuzz.sh [MINUTES [TARGET…]]      one minute and all targets unless said; 0 minutes: only the kept inputs
+#   tests/fuzz.sh [MINUTES [TARGET…]]      default: one minute, all targets; 0 minutes: only the kept inputs
 #
-# Targets are folder names of crates/*/fuzz/corpus. Needs a C++ compiler and no nightly toolchain: stable rustc has the
-# sanitizer and lets it be used under RUSTC_BOOTSTRAP. What fails is left in crates/*/fuzz/artifacts, and named; new inputs
-# worth keeping are left in crates/*/fuzz/target/found.
+# Targets are folder names of crates/*/fuzz/corpus. Needs a C++ compiler but no nightly toolchain: stable rustc has the
+# sanitizer and permits it with RUSTC_BOOTSTRAP. Failing inputs are in crates/*/fuzz/artifacts and are listed; new
+# inputs worth keeping are in crates/*/fuzz/target/found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:-1}
@@ -24,12 +24,12 @@ done
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTC_BOOTSTRAP=1
-# What cargo-fuzz gives: coverage of edges, in counters, with what is compared; and checks as in a debug build.
+# The flags of cargo-fuzz: edge coverage in counters, traced comparisons, and the checks of a debug build.
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address -Cdebug-assertions -Ccodegen-units=1 --cfg fuzzing"
 
-# Where targets write files: in memory where there is such a folder, and nowhere afterwards.
+# The folder to which targets write files: in memory if such a folder exists; it is removed afterwards.
 memory=/dev/shm
 [[ -w $memory ]] || memory=${TMPDIR:-/tmp}
 TMPDIR=$(mktemp -d -p "$memory")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs by name what the tests need beyond Rust. As root it installs what is missing; otherwise it prints the one line
-# that does.
+# Installs the packages that the tests need beyond Rust. As root it installs what is missing; otherwise it prints the
+# command that does so.
 set -euo pipefail
 
 packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl)
@@ -20,7 +20,8 @@ else
   echo "the tests need more packages: sudo $line"
 fi
 
-# The kernel of the guests that tests boot, with the modules of their devices: taken out of Debian's package, not installed, as this machine keeps its own.
+# Extracts the kernel of the guests that tests boot, with its device modules, from Debian's package without installing
+# it, so that this machine keeps its own kernel.
 guest="${XDG_CACHE_HOME:-$HOME/.cache}/corelane/guest"
 unpack_kernel() {
   local kernel download

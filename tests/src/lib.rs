@@ -1,4 +1,4 @@
-//! What the proofs under `tests/` share: where the repository is, its source files, and what of them is shipped.
+//! Helpers shared by the tests under `tests/`: the repository's folder, its source files, and the shipped part of them.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ pub fn repository() -> PathBuf {
         .to_owned()
 }
 
-/// Every Rust file of the rooms, the examples and the cross-room proofs: its path from the root, and its text.
+/// Every Rust file of the crates, the examples and the tests of the workspace: its path from the root, and its text.
 ///
 /// # Panics
 /// When a source file cannot be read.
@@ -49,8 +49,8 @@ pub fn source_files() -> Vec<(String, String)> {
     files
 }
 
-/// The sources of the rooms as they are compiled into the binary: each file's path from the root, and its lines without
-/// those for tests, comments and blank lines.
+/// The sources of the crates as compiled into the binary: each file's path from the root, and its lines without test
+/// code, comments and blank lines.
 #[must_use]
 pub fn shipped_files() -> Vec<(String, Vec<String>)> {
     let files: Vec<(String, String)> = source_files()
@@ -75,14 +75,14 @@ pub fn shipped_files() -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// The attributes of items that no shipped build has.
+/// The attributes of items that are not in a shipped build.
 const FOR_TESTS: [&str; 2] = ["#[cfg(test)]", "#[cfg(feature = \"simulated\")]"];
 
 fn is_for_tests(line: &str) -> bool {
     FOR_TESTS.contains(&line.trim())
 }
 
-/// Where the files of modules lie that a file declares for tests only, without `.rs`.
+/// The paths, without `.rs`, of the modules that a file declares for tests only.
 fn modules_for_tests(path: &str, text: &str) -> Vec<String> {
     let (folder, file) = path.rsplit_once('/').unwrap_or_default();
     let base = match file {
@@ -102,7 +102,7 @@ fn modules_for_tests(path: &str, text: &str) -> Vec<String> {
     modules
 }
 
-/// The lines of formatted Rust that are code of a shipped build.
+/// The lines of formatted Rust that are code in a shipped build.
 fn shipped_lines(text: &str) -> Vec<String> {
     let mut shipped = Vec::new();
     let mut lines = text.lines();

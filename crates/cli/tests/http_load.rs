@@ -317,8 +317,7 @@ fn bodies_are_sent_as_text_file_or_pattern_whole_or_in_chunks() {
         ("--body-file", path, b"from a file".to_vec()),
         ("--body-size", "200", pattern(200)),
     ] {
-        // The raw server ends a request at its empty line, so the body stays in the buffer with the head, without an
-        // answer.
+        // The raw server ends a request at its empty line, so the body stays in the buffer, unanswered.
         let server = RawServer::start(|_| Answer::BytesThenClose(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()));
         let flags = ["--requests", "1", "--connections", "1", flag, value];
         load(&server.url(), &flags);

@@ -91,8 +91,7 @@ fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered()
     );
     for side in ["client_user_bytes", "server_user_bytes"] {
         let each = memory[side].as_f64().unwrap() / CONNECTIONS as f64;
-        // Memory that does not grow with connections, such as histograms, weighs more here than in a run with a
-        // million.
+        // Memory that does not grow with connections, such as histograms, weighs more here than with a million.
         assert!(each < 4096.0, "{side}: {each} bytes a connection");
     }
 }

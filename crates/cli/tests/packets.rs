@@ -1,5 +1,4 @@
-//! `corelane load packets` and `corelane serve packets` end to end: the receiver accounts for every frame that the
-//! sender sent.
+//! `corelane load packets` and `corelane serve packets` end to end: every frame sent is accounted for.
 
 use crate::common;
 use corelane_host::bed::{Bed, BedPlan};
@@ -132,8 +131,7 @@ fn faults_on_the_way_come_out_under_their_names() {
     let injected = faulty.injected().unwrap();
     let came = common::run_json(&["serve", "packets", &format!("pcap:{harmed}"), "--json"]);
     let number = |value: &Value| value.as_u64().unwrap();
-    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in header fields that cover it,
-    // does not.
+    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in headers about it, does not.
     let foreign = number(&came["changed_or_foreign"]) + number(&came["not_udp"]);
     assert!(
         foreign > 20 && foreign <= injected.corrupted + injected.duplicated,

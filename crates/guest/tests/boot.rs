@@ -1,10 +1,10 @@
-//! Boots real guests, and checks their output and that they end.
+//! Boots real guests, and checks their output and that they terminate.
 
 use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot, kernel_directories};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a guest needs, or the reason to skip.
+/// What a guest needs, or the reason to skip the test.
 fn parts() -> Option<GuestParts> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

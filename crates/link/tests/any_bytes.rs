@@ -1,4 +1,4 @@
-//! Specifications and capture files of any bytes: what fuzzing found worth keeping, and random ones.
+//! Specifications and capture files of arbitrary bytes: kept inputs of the fuzzer, and random ones.
 
 use crate::any_capture;
 use crate::any_spec;

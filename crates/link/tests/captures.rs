@@ -1,4 +1,4 @@
-//! Capture files: what is written is read again, by us and by tshark, in both formats.
+//! Capture files: written files are read back, by this crate and by tshark, in both formats.
 
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link, LinkError, Wrapped, memory};
@@ -43,7 +43,7 @@ fn what_is_written_is_read_again_in_both_formats() {
         assert!(read.iter().all(|(frame, wire, _)| frame.len() == *wire), "{name}");
         assert!(
             read[0].2 > 1_600_000_000_000_000_000,
-            "{name}: the time is of this age: {}",
+            "{name}: the time is plausible: {}",
             read[0].2
         );
         assert!(read.is_sorted_by_key(|(_, _, time)| *time), "{name}");
@@ -102,7 +102,7 @@ fn what_a_snap_length_cut_short_keeps_its_length_on_the_wire() {
     for number in [0xa1b2_c3d4u32, 2 | 4 << 16, 0, 0, 68, 1, 17, 5, 68, 1514] {
         file.extend(number.to_be_bytes());
     }
-    // Big-endian, so the version's halves are the other way round.
+    // Big-endian, so the halves of the version are in the other order.
     file[4..8].copy_from_slice(&[0, 2, 0, 4]);
     file.extend([0xab; 68]);
     std::fs::write(&path, &file).unwrap();

@@ -1,4 +1,4 @@
-//! Faults befall frames as planned: each is counted, the same seed gives the same ones, and nothing else is lost.
+//! Faults are injected as planned: each is counted, the same seed gives the same faults, and no other frame is lost.
 
 use corelane_link::{Direction, FaultPlan, FrameLayout, Injected, Link, Wrapped, memory};
 use std::cell::Cell;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const FRAMES: usize = 2000;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A clock that the test turns.
+/// A clock that the test advances.
 #[derive(Clone)]
 struct Clock(Rc<Cell<Instant>>);
 
@@ -17,18 +17,19 @@ impl Clock {
         Clock(Rc::new(Cell::new(Instant::now())))
     }
 
-    fn turn(&self, time: Duration) {
+    fn advance(&self, time: Duration) {
         self.0.set(self.0.get() + time);
     }
 
-    /// What a link asks.
+    /// The clock as a link reads it.
     fn read(&self) -> impl FnMut() -> Instant {
         let clock = Rc::clone(&self.0);
         move || clock.get()
     }
 }
 
-/// What arrives of numbered frames under a plan, a burst a millisecond, and what befell them.
+/// Sends numbered frames under a plan, one burst per millisecond; returns the frames that arrive and the injected
+/// faults.
 fn arrived(plan: FaultPlan) -> (Vec<Vec<u8>>, Injected) {
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
     let clock = Clock::new();
@@ -38,12 +39,12 @@ fn arrived(plan: FaultPlan) -> (Vec<Vec<u8>>, Injected) {
         let frames: Vec<Vec<u8>> = (first..first + 100).map(frame).collect();
         assert_eq!(left.send(frames.iter().map(Vec::as_slice)).unwrap().taken, 100);
         came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
-        clock.turn(MILLISECOND);
+        clock.advance(MILLISECOND);
     }
     drop(left);
     while !right.is_ended() {
         came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
-        clock.turn(MILLISECOND);
+        clock.advance(MILLISECOND);
     }
     assert_eq!(right.tally().received, came.len() as u64);
     (came, right.injected().unwrap())
@@ -167,15 +168,15 @@ fn a_delay_holds_every_frame_until_its_time_and_a_descriptor_does_not_tell_of_th
     let mut right = Wrapped::faulty_by(right, plan, clock.read());
     left.send([frame(0).as_slice()].into_iter()).unwrap();
     assert_eq!(right.receive(16).unwrap().len(), 0);
-    clock.turn(4 * MILLISECOND);
+    clock.advance(4 * MILLISECOND);
     left.send([frame(1).as_slice()].into_iter()).unwrap();
     drop(left);
     assert_eq!(right.receive(16).unwrap().len(), 0);
     assert_eq!((right.injected().unwrap().held, right.is_ended()), (2, false));
     right.check().unwrap();
-    clock.turn(MILLISECOND);
+    clock.advance(MILLISECOND);
     assert_eq!(right.receive(16).unwrap().frame(0), frame(0));
-    clock.turn(4 * MILLISECOND);
+    clock.advance(4 * MILLISECOND);
     assert_eq!(right.receive(16).unwrap().frame(0), frame(1));
     assert_eq!((right.injected().unwrap().held, right.is_ended()), (0, true));
 }
@@ -191,7 +192,7 @@ fn a_frame_that_nothing_overtakes_comes_after_10_ms_and_is_not_counted() {
     let mut right = Wrapped::faulty_by(right, plan, clock.read());
     left.send([frame(0).as_slice()].into_iter()).unwrap();
     assert_eq!(right.receive(16).unwrap().len(), 0);
-    clock.turn(10 * MILLISECOND);
+    clock.advance(10 * MILLISECOND);
     assert_eq!(right.receive(16).unwrap().len(), 1);
     assert_eq!(right.injected().unwrap().reordered, 0);
     left.send([frame(1), frame(2)].iter().map(Vec::as_slice)).unwrap();
@@ -201,7 +202,7 @@ fn a_frame_that_nothing_overtakes_comes_after_10_ms_and_is_not_counted() {
 
 #[test]
 fn what_is_held_back_is_bounded_and_the_rest_waits_in_the_link() {
-    /// As `wrapper/fault.rs` has it.
+    /// The same number as in `wrapper/fault.rs`.
     const MOST_HELD: u64 = 65_536;
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
     let clock = Clock::new();
@@ -223,11 +224,11 @@ fn what_is_held_back_is_bounded_and_the_rest_waits_in_the_link() {
         }
     }
     assert_eq!(right.injected().unwrap().held, MOST_HELD);
-    clock.turn(MILLISECOND);
+    clock.advance(MILLISECOND);
     let mut came = 0;
     while came < sent {
         came += right.receive(256).unwrap().len() as u64;
-        clock.turn(MILLISECOND);
+        clock.advance(MILLISECOND);
     }
     assert_eq!(right.injected().unwrap().held, 0);
 }
@@ -251,22 +252,22 @@ fn faults_of_what_is_sent_befall_no_received_frame_and_account_for_what_leaves()
     let frames: Vec<Vec<u8>> = (0..FRAMES).map(frame).collect();
     let (mut taken, mut came) = (0, Vec::new());
     while taken < FRAMES {
-        // More at once than the ring has room for, so that some wait for it.
+        // More at once than the ring can hold, so that some wait for space.
         let rest = frames[taken..].iter().take(700);
         taken += left.send(rest.map(Vec::as_slice)).unwrap().taken;
         came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
-        clock.turn(MILLISECOND);
+        clock.advance(MILLISECOND);
     }
     while left.injected().unwrap().held > 0 {
         left.check().unwrap();
         came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
-        clock.turn(MILLISECOND);
+        clock.advance(MILLISECOND);
     }
     came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
     let injected = left.injected().unwrap();
     for (name, count) in injected.by_name() {
-        let asked = !["corrupted", "held"].contains(&name.as_str());
-        assert_eq!(count > 100, asked, "{name}: {count}");
+        let planned = !["corrupted", "held"].contains(&name.as_str());
+        assert_eq!(count > 100, planned, "{name}: {count}");
     }
     assert_eq!(
         came.len() as u64,

@@ -1,5 +1,5 @@
-//! What goes wrong with devices and processes is named: gone, down, in use, of another number of queues; and nothing stays
-//! on a device whose link is dropped.
+//! Errors of devices and processes have a specific message: removed, down, in use, wrong number of queues. Nothing
+//! stays on a device whose link is dropped.
 
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, Opener, memory};
@@ -30,7 +30,7 @@ fn open_in(bed: &Bed, spec: &str) -> Result<Vec<AnyLink>, LinkError> {
     bed.server.run(move || Opener::new(spec).open())
 }
 
-/// Runs `ip` in the server's namespace; false where there is no such program.
+/// Runs `ip` in the server's namespace; false if it is not installed.
 fn ip(bed: &Bed, arguments: &'static [&'static str]) -> bool {
     bed.server
         .run(move || match Command::new("ip").args(arguments).status() {
@@ -45,7 +45,7 @@ fn ip(bed: &Bed, arguments: &'static [&'static str]) -> bool {
         })
 }
 
-/// Whether a link says that it is lost, in its own namespace, as its worker would ask.
+/// Whether a link reports that it is lost, checked in its own namespace as its worker does.
 fn is_lost(bed: &Bed, mut link: AnyLink) -> bool {
     bed.server.run(move || {
         let deadline = Instant::now() + Duration::from_secs(10);

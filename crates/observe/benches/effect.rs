@@ -1,8 +1,9 @@
-//! What watching costs: datagrams echoed per CPU-second while watched, as a ratio to the same work unwatched, in one run.
+//! The cost of observation: datagrams echoed per CPU-second with observation, as a ratio to the rate without it, in one
+//! run.
 //!
-//! Two kinds of work, each on all CPUs at once: sockets of their own, where nobody waits for a lock, and one server socket
-//! that all contend for, where every wait makes two records. Rounds are interleaved; the ratio is of medians. The time is
-//! that of the whole process, so that it has the collecting threads' in it.
+//! Two workloads, each on all CPUs at once: one server socket per thread, where no thread waits for a lock, and one
+//! shared server socket, where every wait produces two records. Rounds are interleaved; the ratio is of the medians.
+//! The time is that of the whole process, so it includes the collecting threads.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -16,12 +17,12 @@ use corelane_observe::profile::{Processes, Profiler};
 use corelane_observe::softnet::SoftnetWatch;
 use nix::time::{ClockId, clock_gettime};
 
-/// Enough for the median to hold still on a machine that does other things besides.
+/// Enough for a stable median on a machine that runs other programs, too.
 const ROUNDS: usize = 9;
-/// Some tenths of a second a round.
+/// A round takes some tenths of a second.
 const DATAGRAMS_A_CPU: u32 = 100_000;
 
-/// What is watched during a round.
+/// What is observed during a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
     Nothing,
@@ -40,7 +41,7 @@ const WATCHES: [Watch; 5] = [
 ];
 
 fn main() -> Result<(), ObserveError> {
-    // `cargo test --benches` runs this too, and measures nothing then.
+    // `cargo test --benches` runs this, too, and must not measure.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -72,7 +73,7 @@ fn main() -> Result<(), ObserveError> {
     Ok(())
 }
 
-/// Datagrams per CPU-second, and waits for locks a second where they were watched.
+/// Datagrams per CPU-second, and lock waits per second if they were observed.
 fn watched(watch: Watch, cpus: &[u32], shared: bool) -> Result<(f64, Option<f64>), ObserveError> {
     let locks = match watch {
         Watch::Locks | Watch::LocksAndSoftnet => Some(LockWatch::start(cpus, &[])?),
@@ -118,8 +119,8 @@ fn echo_on_all(cpus: &[u32], shared: bool) {
     });
 }
 
-/// Sends to the server, answers in its place, and takes an answer: all on this CPU. With a shared server the datagram
-/// answered may be another client's; what counts is that as many are taken as are sent.
+/// Sends to the server, answers in its place, and receives an answer, all on this CPU. With a shared server the
+/// datagram answered may be another client's; only the numbers sent and received must agree.
 fn echo(server: &UdpSocket) {
     let client = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
     let address = server.local_addr().expect("it is bound");
@@ -136,7 +137,7 @@ fn echo(server: &UdpSocket) {
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        // Whoever else answered for the shared server may be late.
+        // The answer of another thread, for the shared server, may be late.
         let _ = client.recv(&mut buffer);
     }
 }

@@ -1,4 +1,5 @@
-//! Contention made on purpose is found where it was made. Needs root, or `kernel.perf_event_paranoid` of -1 and tracefs.
+//! Deliberate lock contention is reported where it occurs. Needs root, or `kernel.perf_event_paranoid` of -1 and
+//! tracefs.
 
 use std::io::{ErrorKind, Read, Write, pipe};
 use std::net::UdpSocket;
@@ -11,10 +12,10 @@ use corelane_observe::locks::{LockReport, LockWatch, SpinCoverage};
 
 use crate::common::{alone, cpus};
 
-/// `None`, with the reason told, where the machine does not permit it or has one CPU only.
+/// Starts the watch; `None`, after printing the reason, if the machine does not permit it or has only one CPU.
 fn start(cpus: &[u32]) -> Option<LockWatch> {
     if cpus.len() < 2 {
-        eprintln!("skipped: nobody can contend on one CPU");
+        eprintln!("skipped: one CPU allows no contention");
         return None;
     }
     match LockWatch::start(cpus, &[id()]) {
@@ -26,7 +27,7 @@ fn start(cpus: &[u32]) -> Option<LockWatch> {
     }
 }
 
-/// Runs `work` on up to four CPUs at once: a kernel that tells of the second waiter only needs three.
+/// Runs `work` on up to four CPUs at once: a kernel that reports only the second waiter needs three.
 fn on_several_cpus(cpus: &[u32], work: impl Fn() + Sync) {
     let several = &cpus[..cpus.len().min(4)];
     let ready = Barrier::new(several.len());

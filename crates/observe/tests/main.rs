@@ -1,4 +1,4 @@
-//! The integration tests of this room, in one program.
+//! The integration tests of this crate, in one program.
 
 mod common;
 mod locks;

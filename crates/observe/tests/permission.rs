@@ -1,4 +1,4 @@
-//! A user without permission is told what to allow. Needs root, to become somebody else.
+//! Errors without permission name the setting to change. The test needs root, to change its user.
 
 use std::env;
 use std::fs;
@@ -10,10 +10,10 @@ use corelane_observe::profile::{Processes, Profiler};
 
 use crate::common::alone;
 
-/// Set for the child.
+/// Environment variable that is set for the child.
 const CHILD: &str = "CORELANE_OBSERVE_UNPRIVILEGED_CHILD";
 
-/// `nobody`, by the habit of every distribution.
+/// The user `nobody`, which has this number in every distribution.
 const NOBODY: u32 = 65534;
 
 #[test]
@@ -25,7 +25,7 @@ fn without_permission_the_errors_name_what_to_allow() {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     let paranoid: i32 = paranoid.trim().parse().unwrap();
     if paranoid < 1 {
-        eprintln!("skipped: kernel.perf_event_paranoid is {paranoid}: everybody may observe");
+        eprintln!("skipped: kernel.perf_event_paranoid is {paranoid}, so every user may observe");
         return;
     }
     if !nix::unistd::geteuid().is_root() {
@@ -43,7 +43,7 @@ fn without_permission_the_errors_name_what_to_allow() {
         .gid(NOBODY)
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
     let wanted = [
         format!(
             "profile: not permitted to observe cpu-clock of CPU 0: kernel.perf_event_paranoid is {paranoid}"
@@ -53,11 +53,11 @@ fn without_permission_the_errors_name_what_to_allow() {
         "locks: cannot read the tracepoint lock:contention_begin in tracefs".to_owned(),
     ];
     for part in wanted {
-        assert!(said.contains(&part), "{part} is not in: {said}");
+        assert!(printed.contains(&part), "{part} is not in: {printed}");
     }
 }
 
-/// What the errors say to a user without permission.
+/// Prints the errors of a user without permission.
 fn speak_as_nobody() {
     let own = Processes {
         server: id(),

@@ -1,4 +1,4 @@
-//! Known work is found in its profile, where it belongs. Needs root, or `kernel.perf_event_paranoid` of 0 or less.
+//! Known work appears in the profile at its place. Needs root, or `kernel.perf_event_paranoid` of 0 or less.
 
 use std::hint::black_box;
 use std::process::id;
@@ -8,7 +8,7 @@ use corelane_observe::profile::{FunctionTable, Processes, Profile, Profiler};
 
 use crate::common::{alone, cpus, flood};
 
-/// Some tenths of a second: a few hundred samples.
+/// Takes some tenths of a second, which gives a few hundred samples.
 const ROUNDS: u64 = 400_000_000;
 
 #[inline(never)]
@@ -16,7 +16,8 @@ fn spin_on_purpose(rounds: u64) -> u64 {
     (0..rounds).fold(1, |sum, round| black_box(sum ^ round).rotate_left(5))
 }
 
-/// Samples all CPUs, with this process as the server; `None`, with the reason told, where the machine does not permit it.
+/// Samples all CPUs, with this process as the server; `None`, after printing the reason, if the machine does not permit
+/// it.
 fn start() -> Option<Profiler> {
     let processes = Processes {
         server: id(),
@@ -117,7 +118,7 @@ fn kernel_functions_name_their_callers_and_the_shares_add_up() {
 
 #[test]
 fn a_process_that_does_not_exist_is_named() {
-    // Beyond the highest id that `/proc/sys/kernel/pid_max` allows.
+    // Beyond the highest id that `/proc/sys/kernel/pid_max` allows, so no process has it.
     let nobody = 1 << 22;
     let processes = Processes {
         server: id(),

@@ -1,4 +1,4 @@
-//! The receive path's counters of this machine, read through the parser of another room.
+//! This machine's counters of the receive path, read through the parser of the crate `host`.
 
 use std::time::Duration;
 

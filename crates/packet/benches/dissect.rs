@@ -8,7 +8,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Frames of one pass: 256 KiB of them, so that memory is not what is measured.
+/// Frames per pass: 256 KiB, so that the rate is not limited by memory.
 const FRAMES: usize = 4096;
 
 /// Passes per round, and rounds.
@@ -91,7 +91,7 @@ fn frames(kind: Kind) -> Vec<[u8; 64]> {
     (0..FRAMES as u32).map(|number| frame(kind, number)).collect()
 }
 
-/// A frame of 64 bytes (without check sequence), of a flow that `number` picks.
+/// A frame of 64 bytes (without check sequence); `number` selects the flow.
 fn frame(kind: Kind, number: u32) -> [u8; 64] {
     let [_, a, b, c] = (number.wrapping_mul(0x9e37_79b9)).to_be_bytes();
     let (port, client, server) = (1024 + number as u16, [10, a, b, c], [10, 11, 2, 1]);

@@ -42,7 +42,7 @@ enum Transport {
     Udp,
 }
 
-/// What is passed with each frame: what a device would report, looked up by the frame's place.
+/// The metadata of each frame: what a device would report, looked up by the frame's position.
 #[derive(Clone, Copy)]
 enum Seen {
     Nothing,
@@ -80,7 +80,7 @@ fn compare(name: &str, path: &Path, frames: u32, seen: Seen) {
     println!("{name:34} {read:>8.2} {verify:>8.2} {:>6.2}", verify / read);
 }
 
-/// What a device reports of each flow's frames: the flows take turns, so one round of them is enough.
+/// What a device reports for the frames of each flow: the flows alternate, so one cycle is enough.
 fn reported(path: &Path, rule: &Rule, seen: Seen) -> Vec<Observed> {
     let mut reports = Vec::new();
     if matches!(seen, Seen::Nothing) {
@@ -136,7 +136,7 @@ impl Drop for Capture {
     }
 }
 
-/// A frame of 64 bytes of a flow.
+/// A frame of 64 bytes that belongs to a flow.
 fn frame(transport: Transport, flow: u32) -> Vec<u8> {
     let [_, a, b, c] = flow.wrapping_mul(0x9e37_79b9).to_be_bytes();
     let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);

@@ -1,7 +1,7 @@
-//! What `tshark` prints of a frame is what dissection says of it, for a corpus of captures.
+//! Dissection agrees with `tshark` on every frame of a corpus of captures.
 //!
-//! The captures are built here and kept beside in `captures/`, together with what tshark printed of them: where there is no
-//! tshark, that is compared with.
+//! The captures are built here and kept in `captures/` with the output of tshark for them, which replaces tshark if it
+//! is not installed.
 
 use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, Fragment, Transport, ethernet, tunnel};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A frame, and how many bytes it had before the capture cut it.
+/// A frame, and its length before the capture truncated it.
 struct Captured {
     frame: Vec<u8>,
     original: usize,
@@ -180,9 +180,9 @@ fn cut() -> Vec<Captured> {
     ]
 }
 
-/// What both can say of a frame; empty where they have nothing to say.
+/// The facts about a frame that both report; empty where a fact is absent.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+struct Facts {
     tags: String,
     addresses: String,
     /// Protocol and ports, or index.
@@ -193,17 +193,17 @@ struct Said {
     routed_destination: String,
 }
 
-fn ours(frame: &[u8]) -> Said {
+fn ours(frame: &[u8]) -> Facts {
     let tags: Vec<_> = ethernet::vlan_ids(frame).map(|id| id.to_string()).collect();
     let Ok(dissection) = Dissection::of(frame) else {
-        return Said {
+        return Facts {
             tags: tags.join(","),
-            ..Said::default()
+            ..Facts::default()
         };
     };
     let text =
         |address: Option<std::net::Ipv6Addr>| address.map_or_else(String::new, |address| address.to_string());
-    Said {
+    Facts {
         tags: tags.join(","),
         addresses: format!("{} {}", dissection.source(), dissection.destination()),
         transport: transport(&dissection),
@@ -228,7 +228,7 @@ fn transport(dissection: &Dissection) -> String {
     format!("{name} {} {}", ports.source, ports.destination)
 }
 
-/// The fields asked of tshark, in the order in which `theirs` takes them.
+/// The fields requested from tshark, in the order in which `theirs` reads them.
 const FIELDS: [&str; 20] = [
     "vlan.id",
     "ip.src",
@@ -252,21 +252,21 @@ const FIELDS: [&str; 20] = [
     "ipv6.routing.mipv6.home_address",
 ];
 
-/// Which of several occurrences of a field in nested packets counts: the outer packet's or the inner's.
+/// Which of several occurrences of a field in nested packets is used: the outer packet's or the inner's.
 #[derive(Clone, Copy, PartialEq)]
 enum Occurrence {
     First,
     Last,
 }
 
-/// One line of tshark's as both say it.
-fn theirs(line: &str, occurrence: Occurrence) -> Said {
+/// One line of tshark's output as the facts that both report.
+fn theirs(line: &str, occurrence: Occurrence) -> Facts {
     let values: Vec<Vec<&str>> = line.split('\t').map(|field| field.split(',').collect()).collect();
     let value = |name: &str| {
         let column = FIELDS
             .iter()
             .position(|field| *field == name)
-            .expect("a field asked for");
+            .expect("a requested field");
         let values = &values[column];
         match occurrence {
             Occurrence::First => values[0],
@@ -293,7 +293,7 @@ fn theirs(line: &str, occurrence: Occurrence) -> Said {
     } else {
         format!("esp {spi}")
     };
-    Said {
+    Facts {
         tags: values[0].join(","),
         addresses: if v4.is_empty() { v6 } else { v4 },
         transport: transports
@@ -336,7 +336,7 @@ fn written(packets: &[Captured]) -> Vec<u8> {
     writer.into_writer()
 }
 
-/// What tshark prints of a capture, one line a frame; nothing when there is no tshark.
+/// The output of tshark for a capture, one line per frame; `None` if tshark is not installed.
 fn tshark(capture: &Path) -> Option<String> {
     let mut command = Command::new("tshark");
     command
@@ -379,11 +379,11 @@ fn the_captures_kept_are_those_built() {
     }
     assert!(
         changed.is_empty(),
-        "written anew, look at what changed and commit it: {changed:?}"
+        "rewritten: check the changes and commit them: {changed:?}"
     );
 }
 
-/// The frames of a kept capture, and what tshark prints of each, or printed when the capture was made.
+/// The frames of a kept capture, and tshark's line for each, printed now or when the capture was made.
 fn printed(name: &str) -> Vec<(Vec<u8>, String)> {
     let path = folder().join(format!("{name}.pcap"));
     let printed = tshark(&path).unwrap_or_else(|| {
@@ -394,7 +394,7 @@ fn printed(name: &str) -> Vec<(Vec<u8>, String)> {
     let mut lines = printed.lines();
     let mut frames = Vec::new();
     while let Some(packet) = reader.next_packet() {
-        let line = lines.next().expect("a line a frame");
+        let line = lines.next().expect("one line per frame");
         frames.push((packet.unwrap().data.into_owned(), line.to_owned()));
     }
     assert_eq!(lines.next(), None);

@@ -1,4 +1,4 @@
-//! A frame edited into another is, byte for byte, the other as built from scratch: every checksum followed.
+//! An edited frame is byte for byte the same as one built from scratch, including every checksum.
 
 use crate::common::built::{self, Ends, Shape, Transport};
 use crate::common::frames::{self, V4, V6};
@@ -7,7 +7,7 @@ use corelane_packet::{EditError, Editor, checksum};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-/// A shape that may be edited, and the ends that it gets.
+/// A shape that can be edited, and its new ends.
 fn editable() -> impl Strategy<Value = (Shape, Ends)> {
     let shape = built::shape().prop_map(|shape| Shape {
         authenticated: false,
@@ -75,7 +75,7 @@ fn a_checksum_that_was_not_computed_stays_so() {
 #[test]
 fn a_computed_checksum_of_zero_is_written_as_ones() {
     let mut frame = V4::SUITE.frame(&frames::udp(1, 2, b"data"));
-    // With this checksum the edit from port 1 to port 0 makes the sum zero.
+    // With this checksum the change from port 1 to port 0 makes the sum zero.
     frame[40..42].copy_from_slice(&[0xff, 0xfe]);
     Editor::of(&mut frame).unwrap().set_source_port(0).unwrap();
     assert_eq!(frame[40..42], [0xff, 0xff]);
@@ -96,10 +96,14 @@ fn later_fragments_and_what_has_no_ports_take_new_addresses_only() {
         Err(EditError::NoPorts { .. })
     ));
     assert_eq!(frame[34..], payload, "the checksum is in the first fragment");
-    assert_eq!(checksum::internet(&frame[14..34]), 0, "the header's sum holds");
+    assert_eq!(
+        checksum::internet(&frame[14..34]),
+        0,
+        "the header's checksum is valid"
+    );
 }
 
-/// The CRC of an SCTP packet bit by bit (RFC 9260, appendix A).
+/// Fills in the CRC of an SCTP packet, computed bit by bit (RFC 9260, appendix A).
 fn with_crc32c(mut packet: Vec<u8>) -> Vec<u8> {
     let mut rest = u32::MAX;
     for byte in &packet {

@@ -1,4 +1,4 @@
-//! What `etherparse` slices out of a frame is what dissection says of it, whatever the frame is made of.
+//! Dissection agrees with `etherparse`, whatever the frame contains.
 
 use crate::common::built::{self, Shape};
 use corelane_packet::{Dissection, Fragment, Ports, Transport, ethernet};
@@ -6,19 +6,19 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-/// What both can say of a frame.
+/// The facts about a frame that both report.
 #[derive(Debug, PartialEq)]
 struct Facts {
     tags: Vec<u16>,
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
-    /// Offset in bytes, and whether more follow, of a part of a datagram.
+    /// Of a fragment: offset in bytes, and whether more fragments follow.
     part: Option<(u16, bool)>,
     authenticated: bool,
-    /// What stands behind the IP headers, padding left out.
+    /// The bytes after the IP headers, without padding.
     payload: Vec<u8>,
-    /// Of whole datagrams.
+    /// Only of unfragmented datagrams.
     ports: Option<(u16, u16)>,
 }
 
@@ -89,8 +89,8 @@ fn theirs(frame: &[u8]) -> Option<Facts> {
     }
 }
 
-/// `etherparse` walks over headers that stand behind a fragment header, also where a later fragment has data there: what
-/// it makes of data is not compared.
+/// Whether both can be compared: `etherparse` parses headers after a fragment header even in later fragments, where
+/// they are data.
 fn comparable(shape: &Shape) -> bool {
     let later = shape.fragment.is_some_and(|(offset, ..)| offset > 0);
     let behind_fragment_header = shape.extensions.routing && shape.extensions.final_destination_options;

@@ -1,11 +1,11 @@
-//! Frames of every kind, damaged byte by byte, cut and spliced: nothing panics, nothing reads past the frame, and what is
-//! promised of a dissection holds.
+//! Frames of every kind, damaged byte by byte, truncated and spliced: no panic, no read beyond the frame, and every
+//! documented property of a dissection holds.
 
 use crate::common::frames::{self, V4, V6};
 use crate::common::invariants;
 use proptest::prelude::*;
 
-/// A frame of each kind that dissection tells apart.
+/// A frame of each kind that dissection distinguishes.
 fn seeds() -> Vec<Vec<u8>> {
     let datagram = frames::udp(2794, 1766, b"payload");
     let inner = V4::SUITE.packet(&datagram);

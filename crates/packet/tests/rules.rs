@@ -1,4 +1,4 @@
-//! Which bytes of which packets are hashed, as which type: one table of packets and what each policy takes of it.
+//! Which bytes of which packets are hashed, and as which type: one table of packets with the result for each policy.
 
 use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, Fragment, HashTypes, Ports, Refusal, Transport};
@@ -176,7 +176,7 @@ fn an_atomic_fragment_is_a_whole_datagram() {
     );
 }
 
-/// A packet from and to care-of addresses whose extension headers name the suite's addresses.
+/// A packet between care-of addresses; its extension headers contain the suite's addresses.
 fn mobile(mut behind: Vec<(u8, Vec<u8>)>, protocol: u8) -> V6 {
     let mut extensions = vec![
         frames::routing_type_2("3ffe:2501:200:3::1"),
@@ -300,7 +300,7 @@ fn a_packet_too_short_for_its_transport_header_hashes_by_its_addresses() {
     assert_eq!(
         Dissection::of(&frame).unwrap().packet_end(),
         14 + 20 + 12,
-        "padding is not the packet's"
+        "padding does not belong to the packet"
     );
 }
 

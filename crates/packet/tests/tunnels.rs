@@ -1,4 +1,4 @@
-//! What travels inside a tunnel hashes as it would outside.
+//! A packet inside a tunnel has the same hash as outside.
 
 use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, HashTypes, tunnel};
@@ -24,7 +24,7 @@ fn frame_v4() -> Vec<u8> {
     V4::SUITE.frame(&datagram())
 }
 
-/// A frame between tunnel ends.
+/// A frame between the ends of a tunnel.
 fn outer(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let header = V4 {
         source: "10.0.0.1".parse().unwrap(),
@@ -35,7 +35,7 @@ fn outer(protocol: u8, payload: &[u8]) -> Vec<u8> {
     header.frame(payload)
 }
 
-/// GRE with so many bytes of checksum, key and sequence number.
+/// A GRE header with `optional` bytes of checksum, key and sequence number.
 fn gre(flags: u8, ether_type: u16, optional: usize, inner: &[u8]) -> Vec<u8> {
     let header = [&[flags, 0], &ether_type.to_be_bytes()[..], &vec![0xee; optional]].concat();
     outer(47, &[&header, inner].concat())
@@ -46,7 +46,7 @@ fn vxlan(port: u16) -> Vec<u8> {
     outer(17, &frames::udp(40000, port, &payload))
 }
 
-/// GENEVE with one word of options.
+/// A GENEVE header with one word of options.
 fn geneve(ether_type: u16, inner: &[u8]) -> Vec<u8> {
     let header = [
         &[1, 0],

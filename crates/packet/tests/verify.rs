@@ -1,4 +1,4 @@
-//! Devices that go wrong in every way there is a name for, and what the verifier says of them.
+//! Devices with every named fault, and the verifier's report on each.
 
 use crate::common::built;
 use crate::common::frames::{self, V4};
@@ -78,7 +78,7 @@ fn rule() -> Rule {
     }
 }
 
-/// Datagrams of so many flows to one server.
+/// Datagrams of `flows` flows to one server.
 fn datagrams(flows: u32) -> Vec<Vec<u8>> {
     (0..flows)
         .map(|flow| {
@@ -99,7 +99,7 @@ fn datagram(flow: u32) -> Vec<u8> {
     frames::udp(1024 + flow as u16, 8080, b"data")
 }
 
-/// What the rule's own device says of a frame.
+/// What a device that follows the rule reports for a frame.
 fn right(frame: &[u8]) -> Observed {
     let dissection = Dissection::of(frame).unwrap();
     by_input(dissection.rss_input(HashTypes::FOUR_TUPLE).unwrap().as_bytes())
@@ -117,7 +117,7 @@ fn by_hash(hash: u32) -> Observed {
     }
 }
 
-/// Without what the device says of the hash.
+/// The observation without the hash.
 fn queue_only(observed: Observed) -> Observed {
     Observed {
         hash: None,
@@ -133,7 +133,7 @@ fn verified(frames: &[Vec<u8>], mut device: impl FnMut(&[u8]) -> Observed) -> Re
     verifier.report()
 }
 
-/// The causes found, each once.
+/// The distinct causes found.
 fn causes(report: &Report) -> Vec<Cause> {
     report.causes.iter().map(|count| count.cause).collect()
 }
@@ -172,10 +172,10 @@ fn what_was_not_observed_is_not_judged() {
     assert_eq!((report.refused, report.misplaced), (1, 0));
 }
 
-/// What a device says of a frame.
+/// What a device reports for a frame.
 type Device = Box<dyn Fn(&[u8]) -> Observed>;
 
-/// Devices that hash something else, and what that is called.
+/// Devices that hash something else, with the cause to report.
 fn other_hashes() -> Vec<(Cause, Device)> {
     let input = |frame: &[u8], types| {
         Dissection::of(frame)
@@ -378,7 +378,7 @@ fn late_frames_and_changes_of_queue_are_counted_a_flow() {
         .frame(&tcp)
     };
     let mut verifier = Verifier::new(&rule());
-    // Flow 0 in order on one queue; flow 1 spread over two, its third frame behind its fourth.
+    // Flow 0 arrives in order on one queue; flow 1 is spread over two, and its third frame arrives after its fourth.
     for (number, other, queue) in [(0, 0, 0), (1, 1, 1), (2, 3, 0), (3, 2, 1)] {
         let on = |queue| Observed {
             queue: Some(Queue(queue)),
@@ -405,7 +405,7 @@ fn whole_datagrams_and_first_fragments_of_a_flow_change_queues() {
     let report = verified(&frames, right);
     assert_eq!(
         report.misplaced, 0,
-        "the device keeps the rule, and the flow is spread all the same"
+        "the device follows the rule, and the flow is spread nevertheless"
     );
     let expected = if right(&frames[0]).queue == right(&frames[1]).queue {
         0
@@ -479,7 +479,7 @@ fn a_report_is_a_document() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever way a frame takes through the verifier, it is counted where its hash says.
+    /// Every frame, whatever its path through the verifier, is counted for the bucket of its hash.
     #[test]
     fn frames_of_every_shape_are_seen_by_the_bucket_that_their_hash_names(
         shapes in proptest::collection::vec(built::shape(), 1..200),

@@ -1,4 +1,4 @@
-//! Requests and answers of any bytes: what fuzzing found worth keeping.
+//! Requests and responses of arbitrary bytes: kept inputs of the fuzzer.
 
 use crate::any_request;
 use crate::any_response;

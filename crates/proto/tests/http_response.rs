@@ -1,4 +1,4 @@
-//! The parser of answers against `httparse`: every split gives the same, and what is read is what `httparse` reads.
+//! The response parser compared with `httparse`: every split gives the same result, and heads are read alike.
 
 use crate::answers;
 
@@ -7,7 +7,7 @@ use corelane_proto::http::HeadError;
 use corelane_proto::http::response::{Framing, Item, LastHead, Limits, Parser, ResponseError};
 use proptest::prelude::*;
 
-/// Whole answers, with what they amount to beyond what `httparse` says of their heads.
+/// Complete responses, each with its body and whether the connection persists.
 fn examples() -> Vec<(&'static [u8], &'static [u8], bool)> {
     vec![
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello", true),
@@ -229,12 +229,12 @@ fn nothing_is_kept_between_answers() {
     assert!(parser.is_between_answers());
     assert!(
         size_of::<Parser>() <= 96,
-        "{} bytes a connection",
+        "{} bytes per connection",
         size_of::<Parser>()
     );
 }
 
-/// Text near enough to an answer to get past its first line.
+/// Text that resembles a response closely enough to pass the first line.
 fn nearly_an_answer() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         "[A-Za-z!#-]{1,12}: ?[ -~\t]{0,20}\r\n",
@@ -286,7 +286,7 @@ proptest! {
         before in nearly_an_answer(), input in nearly_an_answer(), cut in 0usize..200, to_head: bool
     ) {
         let mut last = LastHead::default();
-        // The second time it is remembered, if it was whole; a third time another came between.
+        // The second read uses the remembered head if it was complete; before the fourth, another head came in between.
         for input in [&input, &input, &before, &input] {
             let (mut remembering, mut reading) = (Parser::default(), Parser::default());
             remembering.expect_no_body(to_head);

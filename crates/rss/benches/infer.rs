@@ -1,5 +1,5 @@
-//! How long does it take to infer a device from its samples, and does that grow with their number alone? Times of samples by
-//! the thousand, of the fastest of three rounds; targets: 100,000 samples in a few seconds, about ten times 10,000.
+//! The time to infer a device from its samples, and whether it grows linearly with their number. Times are the fastest
+//! of three rounds; targets: 100,000 samples in a few seconds, about ten times as long as 10,000 samples.
 //! `cargo bench -p corelane-rss --bench infer`
 
 use corelane_rss::infer::{Sample, infer};
@@ -46,7 +46,7 @@ fn fastest(samples: &[Sample]) -> Duration {
     (0..ROUNDS).map(|_| round()).min().expect("there are rounds")
 }
 
-/// Samples of IPv6 TCP and UDP, the longest inputs there are.
+/// Samples of IPv6 TCP and UDP, which have the longest hash inputs.
 fn samples(count: usize, hashes: bool) -> Vec<Sample> {
     let toeplitz = Toeplitz::new(&Key::VERIFICATION);
     let table = IndirectionTable::round_robin(128, 6).expect("six buckets fit 128 entries");

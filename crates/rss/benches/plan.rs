@@ -1,5 +1,5 @@
-//! How many times as long as hashing the tuples of 100,000 flows takes planning them? Medians of interleaved rounds; the
-//! reference hashes the very tuples of the plan one by one. Target: at most 2.
+//! The time to plan 100,000 flows as a multiple of the time to hash their tuples. Medians of interleaved rounds; the
+//! reference hashes the tuples of the plan one by one. Target: at most 2.
 //! `cargo bench -p corelane-rss --bench plan`
 
 use corelane_rss::plan::{Ends, Shape, flows};
@@ -72,7 +72,7 @@ fn compare(fields: HashFields, count: u32, v4: bool, shape: &str) {
     println!("{name:44} {hash:>7.0} {plan:>7.0} {:>6.2}", plan / hash);
 }
 
-/// Clients, and four servers.
+/// `count` clients and four servers.
 fn ends(count: u32, v4: bool) -> (Vec<IpAddr>, Vec<SocketAddr>) {
     let address = |net: u32, host: u32| -> IpAddr {
         match v4 {

@@ -1,8 +1,9 @@
-//! How fast every way of hashing is on this CPU: nanoseconds a hash, and the oracle's time over it, from one run.
+//! The speed of every way of hashing on this CPU: nanoseconds per hash, and the ratio of the oracle's time to it, from
+//! one run.
 //!
-//! Throughput: many inputs, one after the other, none waiting for the hash before. Ways take turns in every round and each
-//! figure is the median of the rounds, so that what else runs on the machine meets all of them alike. Arguments that
-//! `cargo bench` adds are ignored; so is any other.
+//! Throughput: many inputs one after the other, so that no hash waits for the previous one. The ways alternate in every
+//! round and each figure is the median of the rounds, so that other programs on the machine affect all ways alike.
+//! Arguments are ignored, such as those that `cargo bench` adds.
 
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple, Way, oracle};
 use std::hint::black_box;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 /// Inputs hashed in turn: several batches of 64, small enough to stay in the first-level cache.
 const INPUTS: usize = 256;
-/// Rounds whose median is taken, and how often each goes over the inputs.
+/// Rounds, and passes over the inputs in each round.
 const ROUNDS: usize = 41;
 const PASSES: usize = 40;
 
@@ -57,9 +58,8 @@ struct Case {
     tuple: &'static str,
     way: String,
     batch: &'static str,
-    /// Hashes all inputs once.
     pass: Box<dyn FnMut()>,
-    /// Nanoseconds a hash.
+    /// Nanoseconds per hash in each round.
     rounds: Vec<f64>,
 }
 
@@ -124,7 +124,7 @@ fn add_cases<const N: usize>(
     }
 }
 
-/// Numbers that look random, from a counter (the mixing step of SplitMix64).
+/// Pseudo-random numbers from a counter (the mixing step of SplitMix64).
 fn mixed(counter: u64) -> u64 {
     let mut mixed = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

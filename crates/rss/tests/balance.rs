@@ -1,14 +1,14 @@
-//! Rebalancing, held to exhaustive search where that is possible, to planted answers and to lower bounds where it is not.
+//! Rebalancing, compared with exhaustive search if possible, otherwise with planted solutions and lower bounds.
 
 use corelane_rss::balance::{Options, Rebalanced, bucket_loads, rebalance};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Toeplitz, Tuple};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// How far above the best possible assignment the fullest bucket may be.
+/// The permitted ratio of the fullest bucket to the best possible assignment.
 const WITHIN: f64 = 1.05;
 
-/// Repeatable numbers, evenly spread over 64 bits (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// Reproducible numbers, evenly distributed over 64 bits (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014).
 struct Numbers(u64);
 
@@ -28,7 +28,7 @@ impl Numbers {
     }
 }
 
-/// The k-th largest of these loads is in proportion to `k` to the power of `-exponent`.
+/// Loads of which the k-th largest is proportional to `k` to the power of `-exponent`.
 fn zipf(count: usize, exponent: f64) -> Vec<u64> {
     (1..=count)
         .map(|rank| (1e9 / (rank as f64).powf(exponent)) as u64)
@@ -106,7 +106,8 @@ fn a_split_that_is_known_to_be_perfect_is_found_within_2_percent() {
     }
 }
 
-/// Every assignment of the loads to the buckets, and the entries that differ from `origin` in it.
+/// For every assignment of the loads to the buckets: its fullest bucket, and the number of entries that differ from
+/// `origin`.
 fn every_assignment(loads: &[u64], origin: &[usize], buckets: usize) -> Vec<(u64, usize)> {
     let assignments = buckets.pow(loads.len() as u32);
     let outcome = |number: usize| {
@@ -165,7 +166,7 @@ fn few_entries_come_within_5_percent_of_an_exhaustive_search_by_its_moves_or_har
 
 #[test]
 fn one_misplaced_entry_is_one_move() {
-    // Two heavy entries share bucket 0; either may go.
+    // Two heavy entries share bucket 0; either may move.
     let table = round_robin(8, 2);
     let loads = [50, 10, 30, 10, 0, 10, 0, 0];
     let decided = rebalance(&table, &loads, Options::new(2)).unwrap();
@@ -226,7 +227,7 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
     }
 }
 
-/// A table in any state, loads from nothing to a few that outweigh all others, and buckets of which some may be new.
+/// A table in any state, loads from zero to a few that outweigh all others, and buckets of which some may be new.
 fn case() -> impl Strategy<Value = (IndirectionTable, Vec<u64>, Options)> {
     let load = prop_oneof![Just(0), 0_u64..100, 1_u64..1_000_000, 0_u64..1 << 50];
     (0_u32..=7, 1_u16..=20, 0_usize..3, 0.0..0.3).prop_flat_map(move |(bits, named, new, tolerance)| {

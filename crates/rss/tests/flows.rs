@@ -1,4 +1,5 @@
-//! Plans of flows, held to the hash: every flow lands where it was planned, none twice, and as many as wanted.
+//! Plans of flows, compared with the hash: every flow reaches its planned bucket, none occurs twice, and the number is
+//! right.
 
 use crate::common::random::Draws;
 use corelane_rss::plan::{Ends, FlowsError, Shape, flows};
@@ -44,7 +45,7 @@ fn every_flow_lands_where_it_was_planned_and_none_is_planned_twice() {
                 servers: &servers,
                 ports: 1024..=9000,
             };
-            // The larger is planned in larger parts.
+            // The larger count is planned in larger parts.
             let shapes = ["balanced", "skewed:1.1", "one:3"];
             for (shape, total) in shapes
                 .into_iter()
@@ -126,7 +127,7 @@ fn what_cannot_be_had_is_counted_by_bucket() {
     let found: usize = plan.buckets.iter().map(Vec::len).sum();
     let missing: usize = plan.short.iter().map(|(_, missing)| missing).sum();
     assert_eq!((found, found + missing), (8, 32));
-    // One pair of addresses is one bucket's, whatever the port.
+    // A pair of addresses belongs to one bucket, whatever the port.
     let by_address = steering(HashFields::TwoTuple, table, Key::VERIFICATION);
     let plan = flows(&by_address, &ends, &[8; 4]).unwrap();
     assert_eq!(plan.short.len(), 3);

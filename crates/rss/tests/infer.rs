@@ -1,4 +1,4 @@
-//! Inference against devices made up for the test: what each does is recovered from few samples, or said to be unknown.
+//! Inference from made-up devices: the behaviour of each is recovered from few samples, or reported as unknown.
 
 use crate::common::random::Draws;
 use corelane_rss::infer::{
@@ -7,13 +7,13 @@ use corelane_rss::infer::{
 use corelane_rss::{Bucket, HashFields, HashType, IndirectionTable, Key, Protocol, Tuple, oracle};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A device: what it was given, and what it does.
+/// A device: its settings and its actual behaviour.
 struct Device {
     key: Key,
     relation: Relation,
     transform: Transform,
     initial: u32,
-    /// Ports of UDP are hashed too.
+    /// Whether UDP ports are hashed, too.
     udp_ports: bool,
     table: IndirectionTable,
 }
@@ -67,7 +67,7 @@ impl Device {
         }
     }
 
-    /// Packets of every kind that may come in, of any addresses and ports.
+    /// Packets of every kind that a device may receive, with random addresses and ports.
     fn samples(&self, count: usize, random: &mut Draws) -> Vec<Sample> {
         let kinds = [Protocol::Tcp, Protocol::Udp, Protocol::Other];
         (0..count)
@@ -125,7 +125,7 @@ fn every_dialect_is_recovered_from_fewer_than_1000_samples() {
                     format!("seed {seed}, {relation}, {transform}, {initial:#x}, UDP ports {udp_ports}");
                 let found = infer(&samples, Some(&device.key));
                 let table = found.table.unwrap();
-                // By chance no flow may have fallen on some entry: that is then said.
+                // By chance some entry may have no flow; the result reports that.
                 let expected = [Verdict::Settled, Verdict::NotEnough][usize::from(table.unseen > 0)];
                 assert_eq!(found.verdict, expected, "{what}: {:?}", found.needed);
                 assert_eq!(table.period, 128, "{what}");
@@ -147,7 +147,7 @@ fn every_dialect_is_recovered_from_fewer_than_1000_samples() {
                     assert_eq!(kind.hashed.len(), if ports { 4 } else { 2 }, "{what}: {kind:?}");
                     assert!(kind.unknown.is_empty(), "{what}: {kind:?}");
                 }
-                // Without knowing what key was given, the same is found but for the relation.
+                // Without the given key the result is the same, except for the relation.
                 let unknown = infer(&samples, None);
                 assert_eq!((unknown.verdict, unknown.relation), (expected, None), "{what}");
             }
@@ -236,7 +236,7 @@ fn what_never_varies_is_unknown_and_asked_for() {
             found.needed
         );
     }
-    // What is said to be settled is right.
+    // The bits reported as settled are correct.
     for (first, last) in found.key_bits_settled {
         for bit in first..=last {
             let of = |key: &Key| key.as_bytes()[bit / 8] << (bit % 8) & 0x80;
@@ -291,7 +291,7 @@ fn of_four_queues_named_in_turn_the_bits_of_an_unknown_key_are_told() {
     let found = infer(&samples, None);
     assert_eq!(found.verdict, Verdict::NotEnough);
     let (key, settled) = (found.key.unwrap(), found.key_bits_settled);
-    // Bits 30 and 31 of the key's first window are the first that two low hash bits see.
+    // Bits 30 and 31 of the key's first window are the first that affect two low hash bits.
     assert_eq!(settled, [(30, 318)], "{:?}", found.needed);
     for bit in 30..=318 {
         let of = |key: &Key| key.as_bytes()[bit / 8] << (bit % 8) & 0x80;
@@ -317,7 +317,7 @@ fn of_queues_of_an_irregular_table_and_an_unknown_key_nothing_is_guessed() {
     );
 }
 
-/// Spoils the hashes of so many samples, and the queues of as many others; returns their places.
+/// Falsifies `hashes` hashes and the queues of `queues` other samples; returns their positions.
 fn spoil(samples: &mut [Sample], hashes: usize, queues: usize, random: &mut Draws) -> Vec<usize> {
     let mut spoilt = Vec::new();
     while spoilt.len() < hashes + queues {
@@ -350,7 +350,7 @@ fn wrong_samples_are_named_and_the_others_settle_all_when_they_may_be_set_aside(
         let mut samples = device.samples(990, &mut random);
         let spoilt = spoil(&mut samples, 12, 3, &mut random);
         let what = format!("seed {seed}, {relation}, {transform}, {initial:#x}");
-        // Never by itself.
+        // Contradictions are tolerated only on request.
         assert_eq!(infer(&samples, None).verdict, Verdict::NothingFits, "{what}");
         assert_eq!(contradicting(&samples, 11), None, "{what}: 12 hashes are wrong");
         let found = infer_tolerating(&samples, Some(&device.key), 20);
@@ -382,7 +382,7 @@ fn samples_that_agree_are_never_set_aside_and_half_of_them_never_called_wrong() 
         (found.verdict, found.key, found.set_aside),
         (Verdict::NothingFits, None, Vec::new())
     );
-    // Two of one flow, one of them wrong: which, nobody can tell.
+    // Two samples of one flow, one of them wrong: the result cannot decide which.
     let mut two = device.samples(40, &mut random);
     two.retain(|sample| sample.protocol == Protocol::Tcp);
     two.truncate(2);

@@ -1,8 +1,8 @@
-//! What takes a network namespace of one's own: the kernel runs the steering program on datagrams that carry the very
-//! tuples of the RSS verification suite, and on packets with IPv6 extension headers, which take privilege to send.
+//! Tests that need a network namespace: the kernel runs the steering program on datagrams with exactly the tuples of
+//! the RSS verification suite, and on packets with IPv6 extension headers, which only a privileged process may send.
 //!
-//! The suite's addresses are given to the namespace's loopback device. Without privilege the namespace belongs to a user
-//! namespace, and entering that takes a process of one thread, so these tests have a `main` of their own.
+//! The loopback device of the namespace has the suite's addresses. Without privilege the namespace belongs to a user
+//! namespace, which only a process with one thread can enter, so these tests have their own `main`.
 
 mod common;
 
@@ -49,7 +49,7 @@ mod linux {
         ),
     ];
 
-    /// Gives the loopback device the addresses of the suite.
+    /// Adds the addresses of the suite to the loopback device.
     pub fn prepare() {
         let ends = suite()
             .into_iter()
@@ -57,7 +57,7 @@ mod linux {
         set_up_loopback(ends.map(|end| end.ip()).filter(|address| !address.is_multicast()));
     }
 
-    /// Eight bits at a time: the sockets of a group are one for each value of a byte of the hash.
+    /// Eight bits at a time: a group has one socket for each value of a byte of the hash.
     const BUCKETS: u16 = 256;
 
     fn the_kernel_computes_every_byte_of_every_published_hash() {
@@ -93,7 +93,7 @@ mod linux {
         }
     }
 
-    /// A steering whose program answers with `offset` plus the byte of the hash that is `shift` bits up. Zeros before the
+    /// A steering whose program returns `offset` plus the byte of the hash that starts at bit `shift`. Zeros before the
     /// key move the hash towards its low bits.
     fn steering(fields: HashFields, shift: usize, offset: u16) -> Steering {
         let key = [&vec![0; shift / 8], Key::VERIFICATION.as_bytes()].concat();
@@ -123,8 +123,9 @@ mod linux {
         assert_eq!(payload[..received], [byte as u8]);
     }
 
-    /// A multicast datagram goes to every socket of a group, and no program chooses. Attached to a socket as its filter,
-    /// the same program instead says how many bytes the kernel keeps of the datagram, its header of eight bytes included.
+    /// A multicast datagram goes to every socket of a group without a program's choice. The same program attached to a
+    /// socket as its filter instead determines how many bytes of the datagram the kernel keeps, including the header of
+    /// eight bytes.
     fn filter_keeps_as_many_bytes(tuple: &Tuple, fields: HashFields, shift: usize, byte: u16) {
         const OFFSET: u16 = 100;
         let program = steer::program(&steering(fields, shift, OFFSET), Families::V6).unwrap();
@@ -157,7 +158,7 @@ mod linux {
             .unwrap();
     }
 
-    /// Link-local and multicast addresses are addresses of a device.
+    /// Link-local and multicast addresses need a scope: the device.
     fn on_loopback(address: SocketAddr) -> SocketAddr {
         match address {
             SocketAddr::V6(mut own) if own.ip().is_multicast() || own.ip().is_unicast_link_local() => {

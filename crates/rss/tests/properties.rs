@@ -1,5 +1,5 @@
-//! For random keys, tables and tuples the oracle, the compiled hash and the steering program agree, and every plan keeps
-//! its promises.
+//! For random keys, tables and tuples the oracle, the compiled hash and the steering program agree, and every plan has
+//! its documented properties.
 
 use crate::common::interpreter;
 use crate::common::packet::{Transport, packet};
@@ -9,7 +9,7 @@ use corelane_rss::{Bucket, HashFields, Key, Steering, Toeplitz, Tuple, oracle, p
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
-/// The bucket that the definitions name: the oracle's hash, its low bits, the entry.
+/// The bucket by definition: the oracle's hash, its low bits, the entry.
 fn oracle_bucket(steering: &Steering, tuple: &Tuple) -> Bucket {
     let hash = oracle::toeplitz(&steering.key, tuple.input(steering.hash_fields).as_bytes());
     steering.table.entries()[hash as usize % steering.table.size()]
@@ -22,7 +22,7 @@ fn transport() -> impl Strategy<Value = Transport> {
     ]
 }
 
-/// Up to five extension headers of the kinds that stand before UDP and TCP, hop-by-hop only first, up to 40 bytes each.
+/// Up to five extension headers of the kinds that may precede UDP and TCP, hop-by-hop only first, up to 40 bytes each.
 fn extensions() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
     let header = |kinds: &'static [u8]| {
         let body = (0..5_usize).prop_flat_map(|units| prop::collection::vec(any::<u8>(), 6 + 8 * units));
@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// The definition of a port plan: try every port.
+/// A port plan by definition: try every port.
 fn by_bucket(
     steering: &Steering,
     range: std::ops::RangeInclusive<u16>,
@@ -157,7 +157,7 @@ fn by_bucket(
     buckets
 }
 
-/// The buckets that the table names and the plan leaves empty.
+/// The buckets that the table contains and the plan leaves empty.
 fn without_any<T>(steering: &Steering, plan: &[Vec<T>]) -> Vec<Bucket> {
     let buckets = (0..steering.table.buckets() as u16).map(Bucket::new);
     buckets
@@ -165,8 +165,8 @@ fn without_any<T>(steering: &Steering, plan: &[Vec<T>]) -> Vec<Bucket> {
         .collect()
 }
 
-/// With the verification suite's key the 16 bits of the source port reach full rank on the low 7, 9 and 11 hash bits,
-/// so a port exists for every entry.
+/// With the verification suite's key the 16 bits of the source port have full rank on the low 7, 9 and 11 hash bits, so
+/// a port exists for every entry.
 #[test]
 fn with_the_verification_key_every_entry_of_common_tables_has_ports() {
     for size in [128, 512, 2048] {

@@ -1,8 +1,8 @@
-//! The kernel, running the generated program, gives every datagram and connection to the socket of the bucket that the
-//! oracle names.
+//! The kernel, running the generated program, delivers every datagram and connection to the socket of the bucket that
+//! the oracle selects.
 //!
-//! Each test makes a group of sockets on loopback, one a bucket, attaches the program and sends from many addresses and
-//! ports. Every socket has a receive time limit, so that a lost packet fails the test instead of hanging it.
+//! Each test creates a group of sockets on loopback, one per bucket, attaches the program and sends from many addresses
+//! and ports. Every socket has a receive timeout, so that a lost packet fails the test instead of blocking it.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Published values come out of every way of hashing, and out of the planner.
+//! Every way of hashing and the planner reproduce the published values.
 
 use crate::common::interpreter;
 use crate::common::packet::{Transport, packet};
@@ -47,7 +47,7 @@ fn the_verification_suite_comes_out_of_the_oracle_and_of_every_way() {
     }
 }
 
-/// A table that names 4,096 buckets in turn makes the program answer with the low 12 bits of the hash.
+/// With a table of 4,096 buckets in turn the program returns the low 12 bits of the hash.
 #[test]
 fn the_verification_suite_comes_out_of_the_steering_program() {
     for row in suite() {

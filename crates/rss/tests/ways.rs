@@ -1,15 +1,15 @@
-//! Every way of hashing that this CPU has equals the oracle on millions of random inputs, single and in batches.
+//! Every way of hashing on this CPU equals the oracle on millions of random inputs, single and in batches.
 
 use crate::common::random::Draws;
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple, Way, oracle};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Random inputs a kind of tuple; there are four kinds.
+/// Random inputs per kind of tuple; there are four kinds.
 const INPUTS: usize = 500_000;
-/// Inputs hashed under one key.
+/// Inputs hashed with one key.
 const INPUTS_A_KEY: usize = 2_000;
 
-/// The ways of this CPU; names those that it lacks.
+/// The ways that this CPU supports; prints those that it lacks.
 fn ways() -> Vec<Way> {
     let available = Way::available();
     for way in Way::ALL.into_iter().filter(|way| !available.contains(way)) {

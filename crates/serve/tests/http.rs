@@ -440,8 +440,7 @@ fn slow_clients_are_timed_out_each_by_its_own_name() {
     assert_counted(&served, "write_timeout");
 }
 
-/// Asserts one timeout with this cause and no other error. A client that continues to write may also be counted as
-/// reset.
+/// Asserts one timeout with this cause and no other error. A client that still writes may count as reset, too.
 fn assert_counted(served: &[HttpServed], cause: &str) {
     for served in served {
         let errors = served.errors().into_iter();

@@ -1,4 +1,4 @@
-//! Maps of both families: longest matches over hosts and prefixes, replacement as one, snapshots.
+//! Maps of both families: longest matches over hosts and prefixes, atomic replacement, snapshots.
 
 use crate::common::{SEED, value};
 use corelane_table::{
@@ -28,7 +28,7 @@ fn of_list(text: &str) -> AddressMap {
     map
 }
 
-/// A file that is gone when it is closed.
+/// A file that is deleted when it is closed.
 fn scratch_file() -> File {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn lookup(map: &AddressMap, address: IpAddr) -> Option<Value> {
 fn the_longest_match_wins_over_hosts_and_prefixes() {
     let mut map = of_list("10.0.0.0/8 1\n10.0.0.0/24 2\n10.0.0.1 3\n2001:db8::/32 4\n2001:db8::1 5\n");
     let ask = |map: &AddressMap, address: &str| lookup(map, address.parse().unwrap()).map(Value::get);
-    let asked = [
+    let addresses = [
         "10.0.0.1",
         "10.0.0.2",
         "10.1.0.0",
@@ -63,7 +63,7 @@ fn the_longest_match_wins_over_hosts_and_prefixes() {
         "2001:db8::2",
         "::1",
     ];
-    let answers = |map: &AddressMap| asked.map(|address| ask(map, address));
+    let answers = |map: &AddressMap| addresses.map(|address| ask(map, address));
     assert_eq!(
         answers(&map),
         [Some(3), Some(2), Some(1), None, Some(5), Some(4), None]
@@ -78,7 +78,7 @@ fn the_longest_match_wins_over_hosts_and_prefixes() {
     assert_eq!(map.len(), 2);
 }
 
-/// Prefixes of few addresses, so that they nest, hosts among them.
+/// Prefixes of few addresses, so that they nest; some are hosts.
 fn prefix() -> impl Strategy<Value = IpPrefix> {
     let v4 = (0_u32..4, 0_u32..4, 0_u8..=4).prop_map(|(high, low, length)| {
         let length = [0, 8, 24, 30, 32][usize::from(length)];
@@ -211,11 +211,11 @@ fn an_empty_map_answers_nothing_and_survives_its_snapshot() {
     assert_eq!((map.len(), map.memory_bytes()), (0, 0));
 }
 
-/// Replacements that the writer makes.
+/// Number of replacements.
 const REPLACEMENTS: u32 = 300;
 
-/// One list maps half of the addresses as hosts and the others by a prefix, the other list the other way round: tables of
-/// both lists together would give answers that neither gives.
+/// One list maps half of the addresses as hosts and the others by a prefix, the other list vice versa: a mixture of
+/// both lists' tables would give values that are in neither list.
 #[test]
 fn a_replacement_of_both_tables_is_seen_as_one() {
     let even = "10.0.0.0/31 1\n10.0.0.2 1\n10.0.0.3 1\n";

@@ -1,4 +1,4 @@
-//! Lists and snapshots of any bytes: what fuzzing found worth keeping, and random ones.
+//! Lists and snapshots of arbitrary bytes: kept inputs of the fuzzer, and random ones.
 
 use crate::any_list;
 use crate::any_snapshot;

@@ -1,4 +1,4 @@
-//! Exact maps against the standard library's, alone and with concurrent readers.
+//! Exact maps compared with the standard library's, alone and with concurrent readers.
 
 use crate::common::{SEED, address, value};
 use corelane_table::{Address, ExactMap, Lookup, Placement, Prefetch, Value};
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// Fills a map far past its first size and takes most of it away again.
+/// Fills a map far beyond its first size and removes most of its entries again.
 fn grows_and_shrinks<A: Address>() {
     let mut random = fastrand::Rng::with_seed(7);
     let numbers: Vec<u32> = (0..400_000).map(|_| random.u32(..)).collect();
@@ -132,27 +132,27 @@ fn six_million_ipv4_entries_take_at_most_twelve_bytes_each_however_they_came() {
         let mut map = ExactMap::with_capacity(capacity, SEED, Placement::default()).unwrap();
         map.insert_all(&entries).unwrap();
         let bytes = map.memory_bytes() as f64 / map.len() as f64;
-        assert!(bytes <= 12.0, "made for {capacity}: {bytes} bytes an entry");
+        assert!(bytes <= 12.0, "made for {capacity}: {bytes} bytes per entry");
     }
 }
 
-/// How many keys are present throughout, and how many come and go.
+/// Number of keys that are always present, and number of keys that are added and removed.
 const STABLE: u32 = 60_000;
 const CHANGING: u32 = 30_000;
-/// Changes that the writer makes.
+/// Number of changes by the writer.
 const CHANGES: u32 = 400_000;
 
-/// What a key may map to at any time: four values that no other neighbouring key has.
+/// Whether `value` is one of the four values of the key, which differ from those of neighbouring keys.
 fn is_a_value_of(number: u32, value: Value) -> bool {
     u32::from(value.get()) / 4 == number % 1_000
 }
 
-/// A value of the key, the `version`th.
+/// The `version`th value of the key.
 fn version_of(number: u32, version: u32) -> Value {
     value((number % 1_000 * 4 + version % 4) as u16)
 }
 
-/// The numbers of the stable keys are even, those of the changing ones odd; spread over the whole range.
+/// The numbers of the stable keys are even, those of the changing ones odd, spread over the whole range.
 fn stable(index: u32) -> u32 {
     (index % STABLE).wrapping_mul(0x9e37_79b1) & !1
 }
@@ -212,7 +212,7 @@ fn readers_and_a_writer<A: Address>() {
                 map.insert(address(number), version_of(number, turn)).unwrap();
             }
             if turn % 40_000 == 0 {
-                // The same entries in lines of another seed and size, all at once.
+                // The same entries in lines of another seed and size, replaced at once.
                 let mut other =
                     ExactMap::with_capacity(map.len() + turn as usize / 8, SEED, Placement::default())
                         .unwrap();
@@ -231,8 +231,8 @@ fn readers_see_old_or_new_values_while_a_writer_changes_and_replaces() {
     readers_and_a_writer::<Ipv6Addr>();
 }
 
-/// Two tables of the post's size: one maps its keys to 1, the other one, with half of the keys and as many others, to 2.
-/// Readers never get what neither says, and within one batch only what one of them says.
+/// Two tables of the post's size: one maps its keys to 1; the other has half of these keys and as many others, mapped
+/// to 2. Readers must get only values of one of the tables, and within one batch only values of the same table.
 #[test]
 fn replacing_six_million_entries_gives_no_answer_that_neither_table_would() {
     const ENTRIES: u32 = 6_000_000;

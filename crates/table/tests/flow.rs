@@ -1,4 +1,4 @@
-//! Flow maps against the standard library's, alone and with concurrent readers.
+//! Flow maps compared with the standard library's, alone and with concurrent readers.
 
 use crate::common::SEED;
 use corelane_table::{FlowKey, FlowMap, Lookup, Placement, Prefetch};
@@ -10,7 +10,7 @@ use std::thread;
 type Ipv4Flow = FlowKey<2>;
 type Ipv6Flow = FlowKey<5>;
 
-/// The key of a number: bytes as of a tuple, of which neighbouring numbers share most.
+/// The key of a number: bytes like those of a tuple; neighbouring numbers share most bytes.
 fn ipv4_flow(number: u32) -> Ipv4Flow {
     let [a, b, c, d] = number.to_be_bytes();
     FlowKey::of_bytes(&[10, 0, a, b, 10, 0, 0, 1, c, d, 0, 80, 6])
@@ -91,7 +91,7 @@ fn a_map_that_outgrows_its_records_keeps_every_flow_and_reuses_those_of_flows_th
     }
 }
 
-/// Flows that come and go; the low bits of a value are those of its key, so a mixture would show.
+/// Flows that are added and removed; the low bits of a value are those of its key, so a mixture is detected.
 const FLOWS: u32 = 20_000;
 const CHANGES: u32 = 400_000;
 

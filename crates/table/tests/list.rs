@@ -1,4 +1,4 @@
-//! Lists in every format: what is taken, with which values, and which line is refused.
+//! Lists in every format: which entries are accepted, with which values, and which line is rejected.
 
 use corelane_table::{
     BadLines, BadReason, ListError, ListFormat, ListOptions, ListSummary, Value, read_list,
@@ -18,7 +18,7 @@ fn read(text: &str) -> (Vec<String>, ListSummary) {
     read_with(text.as_bytes(), &ListOptions::default()).unwrap()
 }
 
-/// The line and the reason for which a list is refused.
+/// The line and the reason for which a list is rejected.
 fn refused(text: &str) -> (u64, BadReason) {
     match read_with(text.as_bytes(), &ListOptions::default()) {
         Err(ListError::Line(bad)) => (bad.line, bad.reason),

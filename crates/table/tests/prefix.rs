@@ -1,4 +1,4 @@
-//! Prefix maps against a search by every length, alone and with concurrent readers.
+//! Prefix maps compared with a search by every length, alone and with concurrent readers.
 
 use crate::common::value;
 use corelane_table::{Address, Lookup, Placement, Prefetch, Prefix, PrefixMap, Value};
@@ -12,7 +12,7 @@ fn empty<A: Address>() -> PrefixMap<A> {
     PrefixMap::with_capacity(0, Placement::default()).unwrap()
 }
 
-/// The longest prefix of the oracle that holds the address, by trying every length.
+/// The longest prefix in the oracle that contains the address, found by trying every length.
 fn longest<A: Address>(oracle: &BTreeMap<Prefix<A>, Value>, address: A) -> Option<(Prefix<A>, Value)> {
     (0..=A::BITS).rev().find_map(|length| {
         let prefix = Prefix::new(address, length).unwrap();
@@ -20,24 +20,24 @@ fn longest<A: Address>(oracle: &BTreeMap<Prefix<A>, Value>, address: A) -> Optio
     })
 }
 
-/// A prefix of a few clustered addresses, so that prefixes nest, and its length of the family's.
+/// A prefix of one of a few clustered addresses, so that prefixes nest; its length is within the family's.
 fn prefix<A: Address>(bits: u64, length: u8) -> Prefix<A> {
     let address = A::from_high_bits(clustered(bits));
     Prefix::new(address, (u16::from(length) * u16::from(A::BITS) / 255) as u8).unwrap()
 }
 
-/// Two choices for each byte of an address.
+/// Two possible values for each byte of an address.
 fn clustered(bits: u64) -> u128 {
     (0..16).fold(0, |address, byte| {
         address << 8 | [0x20, 0xa1][(bits >> byte & 1) as usize]
     })
 }
 
-fn behaves_like_a_search_by_length<A: Address>(changes: &[(u64, u8, Option<u16>)], asked: &[u64]) {
+fn behaves_like_a_search_by_length<A: Address>(changes: &[(u64, u8, Option<u16>)], queries: &[u64]) {
     let mut map = empty::<A>();
     let mut oracle = BTreeMap::new();
     let mut reader = map.reader();
-    let keys: Vec<A> = asked
+    let keys: Vec<A> = queries
         .iter()
         .map(|bits| A::from_high_bits(clustered(*bits) ^ u128::from(bits >> 60)))
         .collect();
@@ -68,10 +68,10 @@ proptest! {
     #[test]
     fn every_lookup_equals_a_search_by_length(
         changes in prop::collection::vec((any::<u64>(), any::<u8>(), prop::option::weighted(0.7, any::<u16>())), 1..40),
-        asked in prop::collection::vec(any::<u64>(), 100),
+        queries in prop::collection::vec(any::<u64>(), 100),
     ) {
-        behaves_like_a_search_by_length::<Ipv4Addr>(&changes, &asked);
-        behaves_like_a_search_by_length::<Ipv6Addr>(&changes, &asked);
+        behaves_like_a_search_by_length::<Ipv4Addr>(&changes, &queries);
+        behaves_like_a_search_by_length::<Ipv6Addr>(&changes, &queries);
     }
 }
 
@@ -80,7 +80,7 @@ fn a_map_that_outgrows_its_nodes_keeps_every_prefix() {
     let mut map = empty::<Ipv4Addr>();
     let mut reader = map.reader();
     map.insert("0.0.0.0/0".parse().unwrap(), value(9)).unwrap();
-    // One host in each /24 of 70,000: more nodes than an empty map has room for.
+    // One host in each of 70,000 /24 prefixes: more nodes than an empty map has room for.
     let host = |number: u32| Ipv4Addr::from_bits(0x0a00_0000 + (number << 8 | 7));
     for number in 0..70_000 {
         map.insert(Prefix::host(host(number)), value(number as u16 % 9))
@@ -102,11 +102,11 @@ fn a_map_that_outgrows_its_nodes_keeps_every_prefix() {
     assert_eq!(map.table().get(host(5)), Some(value(9)));
 }
 
-/// Changes that the writer makes.
+/// Number of changes by the writer.
 const CHANGES: u32 = 200_000;
 
-/// The default prefix maps to 0, one of length `length` around an address to its length: an answer that is the length of
-/// no prefix around the address would show.
+/// The default prefix maps to 0, and a prefix of length `length` around an address maps to its length: a result that is
+/// not the length of a prefix around the address is detected.
 #[test]
 fn readers_see_old_or_new_values_while_prefixes_come_and_go() {
     let mut map = empty::<Ipv6Addr>();

@@ -1,16 +1,16 @@
-//! Files and functions stay small: the larger ones are listed in `tests/bounds.toml` with their sizes, which only go down.
+//! Files and functions stay small: `tests/bounds.toml` lists the larger ones with their sizes, which may only decrease.
 
 use corelane_tests::{repository, shipped_files, source_files};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A file of more lines holds two things, as a rule.
+/// The usual limit of lines in a file: a longer one usually has two subjects.
 const FILE_LINES: usize = 500;
 
-/// A function of more lines does two things, as a rule.
+/// The usual limit of lines in a function: a longer one usually does two things.
 const FUNCTION_LINES: usize = 60;
 
-/// A file or function that is larger, and how many lines it may have.
+/// The larger files or functions, with their maximum number of lines.
 type Bounds = BTreeMap<String, usize>;
 
 #[test]
@@ -39,7 +39,7 @@ fn files_and_functions_stay_small_and_larger_ones_only_shrink() {
     );
 }
 
-/// What is larger than it may be, and what the table should say now of those that have shrunk.
+/// The items that are larger than permitted, and the corrections to the table for those that have shrunk.
 fn compare(bounds: &Bounds, sizes: &Bounds, usual: usize) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, lines) in sizes {
@@ -91,7 +91,7 @@ fn a_bound_holds_new_ones_and_larger_ones_back_and_follows_what_shrinks() {
     );
 }
 
-/// Printed with `--nocapture`; nothing is asserted, as a feature may weigh what it weighs.
+/// Prints the counts (see them with `--nocapture`). There is no limit, because a feature may need any number of lines.
 #[test]
 fn the_shipped_lines_of_each_crate_are_counted() {
     let mut crates = Bounds::new();

@@ -1,5 +1,5 @@
-//! Modules of a crate import each other in no circle, but for a parent and its own: whoever reads one file of a circle has to
-//! read them all.
+//! Modules of a crate do not import each other in a circle, except for a parent and its children: to understand one
+//! file of a circle, a reader has to read all of them.
 //!
 //! Paths in `use` and in code (`crate::`, `super::`) are read as text and followed through `pub use` to the file that
 //! declares the item.
@@ -7,12 +7,12 @@
 use corelane_tests::shipped_files;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Crates whose modules are looked at.
+/// Crates whose modules are checked.
 const CRATES: &[&str] = &[
     "report", "measure", "host", "link", "observe", "load", "lab", "serve", "worker",
 ];
 
-/// Circles that are there still, each crate and its modules; the list only shrinks.
+/// Known circles, each with its crate and modules; entries may only be removed.
 const KNOWN: &[(&str, &[&str])] = &[("load", &["udp::generator", "udp::mix"])];
 
 /// A module's path within its crate.
@@ -90,7 +90,7 @@ fn circles(sources: &BTreeMap<Module, String>) -> Vec<BTreeSet<String>> {
     found.into_iter().filter(|circle| circle.len() > 1).collect()
 }
 
-/// Which modules each module imports from, those above and below it left out.
+/// The modules from which each module imports, except its ancestors and descendants.
 fn imports(sources: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut reexported = BTreeMap::new();
     let mut named: BTreeMap<Module, Vec<Module>> = BTreeMap::new();
@@ -119,14 +119,14 @@ fn imports(sources: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Modu
         .collect()
 }
 
-/// The module that declares what a path names: re-exports are followed.
+/// The module that declares the item of a path; re-exports are followed.
 fn declaring(
     path: &Module,
     sources: &BTreeMap<Module, String>,
     reexported: &BTreeMap<(Module, String), Module>,
 ) -> Module {
     let mut path = path.clone();
-    // No item is passed on more often than that.
+    // No item is re-exported more often than that.
     for _ in 0..8 {
         let depth = (0..=path.len())
             .rev()
@@ -146,7 +146,7 @@ fn declaring(
     path
 }
 
-/// A path from the root of the crate; none for what is of another crate.
+/// A path from the root of the crate; `None` for a path into another crate.
 fn absolute(module: &Module, path: &str, sources: &BTreeMap<Module, String>) -> Option<Module> {
     let parts: Vec<&str> = path.split("::").map(str::trim).collect();
     let mut start = match parts[0] {
@@ -171,7 +171,8 @@ fn absolute(module: &Module, path: &str, sources: &BTreeMap<Module, String>) -> 
     Some(start)
 }
 
-/// Every path of a source: those of `use`, and whether it is public; and others that begin with `crate` or `super`.
+/// Every path in a source: those of `use`, with whether the `use` is public, and others that begin with `crate` or
+/// `super`.
 fn paths(text: &str) -> Vec<(String, bool)> {
     let (mut paths, mut rest) = (Vec::new(), String::new());
     let mut lines = text.lines();

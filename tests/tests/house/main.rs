@@ -1,5 +1,5 @@
-//! The house holds: a room names only rooms of a lower rank, each opens with a README, unsafe stays where it is allowed,
-//! files and functions stay within their bounds, and modules import each other in no circle.
+//! Rules of the workspace: a crate depends only on crates of a lower rank, each has a README, unsafe code is only in
+//! permitted files, files and functions stay within their bounds, and modules do not import each other in a circle.
 
 mod bounds;
 mod circles;
@@ -8,7 +8,7 @@ use corelane_tests::{repository, source_files};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Rooms and their ranks, as `docs/ARCHITECTURE.md` draws them.
+/// Crates and their ranks, as drawn in `docs/ARCHITECTURE.md`.
 const RANKS: &[(&str, u32)] = &[
     ("rss", 0),
     ("table", 0),
@@ -27,8 +27,8 @@ const RANKS: &[(&str, u32)] = &[
     ("cli", 5),
 ];
 
-/// The files that hold unsafe code: the older ethtool calls, which take a pointer; what links share with the kernel; SIMD ways
-/// of the hash and of look-ups; the engines' system calls.
+/// The files with unsafe code: the older ethtool calls, which take a pointer; the memory that links share with the
+/// kernel; SIMD variants of hashing and lookups; the engines' system calls.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/host/src/ethtool/ioctl.rs",
     "crates/link/benches/veth/bare.rs",

@@ -1,5 +1,5 @@
-//! A bare AF_XDP receive loop: one socket, its rings and its program by system calls of its own, aligned chunks of 2048
-//! bytes, and nothing done to a frame but a look at its first byte.
+//! A bare AF_XDP receive loop: one socket, its rings and its program, set up by plain system calls, with aligned chunks
+//! of 2048 bytes. It only reads the first byte of each frame.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,7 +10,7 @@ const CHUNKS: u32 = 2048;
 const CHUNK: usize = 2048;
 const BURST: u32 = 256;
 
-/// Frames a second that the loop takes from queue 0 of the bed's device.
+/// Frames per second that the loop receives from queue 0 of the bed's device.
 pub fn frames_per_second(cpu: u32, round: Duration) -> io::Result<f64> {
     corelane_host::pin::current_thread(cpu).map_err(io::Error::other)?;
     let socket = Socket::open()?;
@@ -41,7 +41,7 @@ impl Socket {
         // SAFETY: plain system calls; every structure outlives its call, and mappings live until the process ends.
         unsafe {
             let number =
-                told(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0).into())? as i32;
+                checked(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0).into())? as i32;
             let descriptor = OwnedFd::from_raw_fd(number);
             let bytes = CHUNKS as usize * CHUNK;
             let memory = map(-1, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0)?;
@@ -60,14 +60,14 @@ impl Socket {
             }
             let mut offsets: libc::xdp_mmap_offsets = std::mem::zeroed();
             let mut length = size_of_val(&offsets) as libc::socklen_t;
-            let asked = libc::getsockopt(
+            let result = libc::getsockopt(
                 number,
                 libc::SOL_XDP,
                 libc::XDP_MMAP_OFFSETS,
                 (&raw mut offsets).cast(),
                 &raw mut length,
             );
-            told(asked.into())?;
+            checked(result.into())?;
             let shared = libc::MAP_SHARED | libc::MAP_POPULATE;
             let descriptors = CHUNKS as usize * size_of::<libc::xdp_desc>();
             let receive = map(
@@ -94,7 +94,7 @@ impl Socket {
             address.sxdp_ifindex = libc::if_nametoindex(c"server0".as_ptr());
             address.sxdp_flags = libc::XDP_USE_NEED_WAKEUP;
             let size = size_of_val(&address) as libc::socklen_t;
-            told(libc::bind(number, (&raw const address).cast(), size).into())?;
+            checked(libc::bind(number, (&raw const address).cast(), size).into())?;
             Ok(Socket {
                 descriptor,
                 memory,
@@ -105,11 +105,11 @@ impl Socket {
         }
     }
 
-    /// Takes up to a burst and gives the chunks back; says how many.
+    /// Receives up to a burst and returns the chunks to the kernel; returns the number of frames.
     fn turn(&self, first_bytes: &mut u64) -> u32 {
         let (rx, fr) = (&self.offsets.rx, &self.offsets.fr);
-        // SAFETY: indices and entries lie where the kernel said; masked places lie within the rings, and descriptors within
-        // the memory.
+        // SAFETY: the kernel gave the positions of indices and entries; masked positions lie within the rings, and
+        // descriptors within the memory.
         unsafe {
             let consumer = index(self.receive, rx.consumer).load(Ordering::Relaxed);
             let producer = index(self.receive, rx.producer).load(Ordering::Acquire);
@@ -143,7 +143,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // SAFETY: the mappings are its own, with the sizes that they were made with.
+        // SAFETY: the mappings belong to this socket and have the sizes with which they were created.
         unsafe {
             libc::munmap(self.memory.cast(), CHUNKS as usize * CHUNK);
             let descriptors = CHUNKS as usize * size_of::<libc::xdp_desc>();
@@ -156,7 +156,7 @@ impl Drop for Socket {
     }
 }
 
-/// Loads the program of `bpf/redirect.bpf.c` and puts it on the device for as long as the descriptors live.
+/// Loads the program of `bpf/redirect.bpf.c` and attaches it to the device for as long as the descriptors exist.
 fn attach(socket: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
     // SAFETY: each array is the beginning of `union bpf_attr` for its command, and what it points to outlives the call.
     unsafe {
@@ -193,10 +193,10 @@ fn attach(socket: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
 /// bpf(2).
 ///
 /// # Safety
-/// The attributes are those of the command, and addresses in them are of what the command reads.
+/// The attributes are those of the command, and addresses in them point to what the command reads.
 unsafe fn bpf(command: i32, attributes: &[u64]) -> io::Result<i64> {
-    // SAFETY: the kernel reads as many bytes as there are.
-    told(unsafe {
+    // SAFETY: the kernel reads as many bytes as `attributes` has.
+    checked(unsafe {
         libc::syscall(
             libc::SYS_bpf,
             command,
@@ -209,9 +209,9 @@ unsafe fn bpf(command: i32, attributes: &[u64]) -> io::Result<i64> {
 /// The index at an offset of a ring.
 ///
 /// # Safety
-/// The offset is one that the kernel gave for this ring, which is mapped.
+/// The kernel gave the offset for this ring, which is mapped.
 unsafe fn index<'ring>(ring: *mut u8, offset: u64) -> &'ring AtomicU32 {
-    // SAFETY: the caller vouches for the place; the kernel aligns it.
+    // SAFETY: the caller guarantees the position; the kernel aligns it.
     unsafe { AtomicU32::from_ptr(ring.add(offset as usize).cast()) }
 }
 
@@ -228,11 +228,13 @@ fn map(file: i32, bytes: usize, flags: i32, offset: i64) -> io::Result<*mut u8> 
 fn set<T>(socket: i32, option: i32, value: &T) -> io::Result<()> {
     let bytes = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel reads as many bytes as the value has.
-    told(unsafe { libc::setsockopt(socket, libc::SOL_XDP, option, (&raw const *value).cast(), bytes) }.into())
-        .map(drop)
+    checked(
+        unsafe { libc::setsockopt(socket, libc::SOL_XDP, option, (&raw const *value).cast(), bytes) }.into(),
+    )
+    .map(drop)
 }
 
-fn told(result: i64) -> io::Result<i64> {
+fn checked(result: i64) -> io::Result<i64> {
     if result == -1 {
         Err(io::Error::last_os_error())
     } else {

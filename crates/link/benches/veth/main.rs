@@ -1,6 +1,6 @@
-//! AF_XDP on veth: frames a second that a link receives, beside a bare loop over the rings of a socket of its own that does
-//! nothing else (`bare`). Interleaved rounds, medians; the sender is the same throughout and runs on another CPU where there
-//! is one. Needs the right to make network namespaces; says so and ends where it is missing.
+//! AF_XDP on veth: frames per second that a link receives, compared with a bare loop (`bare`) over the rings of a
+//! socket. Rounds are interleaved and the results are medians; the sender is the same throughout and runs on another
+//! CPU if there is one. Needs permission to create network namespaces; without it, prints the reason and exits.
 
 mod bare;
 
@@ -73,10 +73,10 @@ fn main() {
     }
     stop.store(true, Ordering::Relaxed);
     let _ = sender.join();
-    tell(found.map(median));
+    print(found.map(median));
 }
 
-fn tell([bare, aligned, unaligned, packet]: [f64; 4]) {
+fn print([bare, aligned, unaligned, packet]: [f64; 4]) {
     println!("bare loop, stride 2048      {bare:8.0} frames/s");
     for (name, rate) in [
         ("xdp, stride 2048", aligned),
@@ -91,7 +91,7 @@ fn tell([bare, aligned, unaligned, packet]: [f64; 4]) {
     println!("(of xdp at least 0.95 is wanted)");
 }
 
-/// Frames a second that a link receives, each of which is looked at once.
+/// Frames per second that a link receives; each is read once.
 fn received(cpu: u32, spec: &str, round: Duration) -> f64 {
     corelane_host::pin::current_thread(cpu).expect("a CPU of this process");
     let spec: LinkSpec = spec.parse().expect("a specification");
@@ -112,8 +112,8 @@ fn received(cpu: u32, spec: &str, round: Duration) -> f64 {
     frames as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Does it again while it fails, up to a second: the kernel frees a queue a moment after its socket is closed (`xp_put_pool`
-/// of net/xdp/xsk_buff_pool.c leaves it to a worker).
+/// Retries for up to a second while the attempt fails: the kernel frees a queue shortly after its socket is closed
+/// (`xp_put_pool` of net/xdp/xsk_buff_pool.c leaves it to a worker).
 fn once_free<T, E>(attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
     let started = Instant::now();
     loop {
@@ -124,7 +124,7 @@ fn once_free<T, E>(attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
     }
 }
 
-/// Sends frames of 60 bytes as fast as it can.
+/// Sends frames of 60 bytes at full speed.
 fn flood(cpu: u32, stop: &AtomicBool) {
     corelane_host::pin::current_thread(cpu).expect("a CPU of this process");
     let spec: LinkSpec = "xdp:client0".parse().expect("a specification");
@@ -134,7 +134,7 @@ fn flood(cpu: u32, stop: &AtomicBool) {
             buffer[..60].fill(2);
             60
         });
-        // Nothing goes on while the receiver changes.
+        // Nothing can be sent while the receiver changes.
         if sent.is_err() {
             std::thread::yield_now();
         }

@@ -1,11 +1,11 @@
-//! What must hold of any bytes as a capture file: used by a test over the kept corpus and by the fuzz target.
+//! Properties of the capture reader for arbitrary bytes: used by a test over the kept corpus and by the fuzz target.
 
 use corelane_link::capture::{CaptureReader, CaptureWriter};
 use std::fs;
 use std::path::Path;
 
-/// Reads `bytes` as a file in `folder`: frames up to its end or to where it is damaged, no more bytes of them than there
-/// are, and the same ones again from a file that is written of them.
+/// Reads `bytes` as a file in `folder`, up to its end or to the first damage. Asserts that the frames have no more
+/// bytes than the file, and that the same frames are read back from a file written with them.
 pub fn holds(bytes: &[u8], folder: &Path) {
     let (given, copied) = (folder.join("given"), folder.join("copied.pcapng"));
     fs::write(&given, bytes).expect("the folder can be written");
@@ -22,7 +22,7 @@ pub fn holds(bytes: &[u8], folder: &Path) {
     assert_eq!(read(&copied), frames);
 }
 
-/// The frames of a file up to where it is damaged.
+/// The frames of a file up to the first damage.
 fn read(path: &Path) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let Ok(mut reader) = CaptureReader::open(path) else {

@@ -1,4 +1,5 @@
-//! Any text as a link's specification: used by a test over the kept corpus and by the fuzz target.
+//! Properties of the parser for arbitrary text as a link's specification: used by a test over the kept corpus and by
+//! the fuzz target.
 
 use corelane_link::LinkSpec;
 

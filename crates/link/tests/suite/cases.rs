@@ -1,4 +1,4 @@
-//! What holds for every link.
+//! Properties of every link.
 
 use super::worlds::World;
 use corelane_link::{AnyLink, Link, Sent};
@@ -30,8 +30,8 @@ pub const ALL: &[(&str, Case)] = &[
     ("what both ends count agrees", what_both_ends_count_agrees),
 ];
 
-/// A frame of `length` bytes that says its number, of a local experimental protocol (IEEE 802, 0x88b5) so that no stack
-/// answers. All are for one flow, so that they come in order.
+/// A frame of `length` bytes with its number, of a local experimental protocol (IEEE 802, 0x88b5) so that no network
+/// stack answers. All belong to one flow, so they arrive in order.
 fn frame(number: usize, length: usize) -> Vec<u8> {
     let mut frame = vec![0x02, 0x63, 0x6c, 0, 0, 9, 0x02, 0x63, 0x6c, 0, 0, 8, 0x88, 0xb5];
     frame.extend((number as u32).to_be_bytes());
@@ -39,7 +39,7 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Collects what comes to any queue until it is so many frames.
+/// Receives from all queues until there are `wanted` frames.
 fn collect(links: &mut [AnyLink], wanted: usize) -> Vec<Vec<u8>> {
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut frames = Vec::new();

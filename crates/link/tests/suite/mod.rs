@@ -1,11 +1,11 @@
-//! One suite for every kind of link: what is sent at one end arrives at the other, whatever lies between.
+//! One suite for every kind of link: frames sent at one end arrive at the other, whatever connects them.
 
 mod cases;
 mod worlds;
 
 use worlds::World;
 
-/// Runs every case in a fresh world of this kind, or says why there is none here.
+/// Runs every case in a new world of this kind, or prints why this machine cannot build one.
 fn every_case(build: impl Fn() -> Result<World, String>) {
     for (name, case) in cases::ALL {
         match build() {

@@ -1,15 +1,15 @@
-//! Two ends of each kind, joined by what really joins them.
+//! Two ends of each kind, with their real connection.
 
 use corelane_host::bed::{Bed, BedPlan, Side};
 use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, Opener, Wrapped, memory};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Two ends, and what has to live as long as they do.
+/// Two ends, and the objects that must exist as long as they do.
 pub struct World {
     pub name: String,
-    /// Queues of one end.
+    /// One link per queue of one end.
     pub left: Vec<AnyLink>,
-    /// Queues of the other.
+    /// One link per queue of the other end.
     pub right: Vec<AnyLink>,
     pub _bed: Option<Bed>,
 }
@@ -24,7 +24,7 @@ pub fn pair() -> Result<World, String> {
     })
 }
 
-/// Both ends live in this process, each with a mapping of its own, as they would in two.
+/// Both ends are in this process, each with its own mapping, as in two processes.
 pub fn shared() -> Result<World, String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!(
@@ -42,7 +42,11 @@ pub fn shared() -> Result<World, String> {
         std::thread::yield_now();
     }
     let right = joining.join().unwrap().unwrap();
-    assert_eq!(right.layout(), layout(), "who joins takes the ring as it is");
+    assert_eq!(
+        right.layout(),
+        layout(),
+        "the joining end uses the layout of the ring"
+    );
     Ok(World {
         name: "ring".to_owned(),
         left: vec![Wrapped::new(BareLink::Memory(left), None, None)],
@@ -67,10 +71,10 @@ pub fn veth(left: &str, right: &str, queues: Option<u32>) -> Result<World, Strin
     })
 }
 
-/// A tap device, and an AF_PACKET socket on it that plays the host's stack.
+/// A tap device, and an AF_PACKET socket on it in place of the host's stack.
 pub fn tap(queues: usize) -> Result<World, String> {
     let bed = bed(None)?;
-    // Before the device is there, so that its own neighbour discovery does not mix with the test's frames.
+    // Before the device exists, so that its neighbour discovery does not mix with the test's frames.
     bed.server
         .set("net.ipv6.conf.default.disable_ipv6", "1")
         .map_err(|error| error.to_string())?;

@@ -1,9 +1,9 @@
-//! What the tests of this room share: work of a known size, and saying why something cannot run here.
+//! Helpers shared by the tests of this crate: work of a known size, and messages for skipped tests.
 
 use std::net::UdpSocket;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Some tests watch whole CPUs and would see the others: one at a time.
+/// Serializes tests that watch whole CPUs and would otherwise observe each other.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
@@ -14,7 +14,7 @@ pub fn cpus() -> Vec<u32> {
     corelane_host::cpus::allowed().unwrap().cpus
 }
 
-/// Sends `count` datagrams over loopback to a socket that nobody reads.
+/// Sends `count` datagrams over loopback to a socket that no thread reads.
 pub fn flood(count: u32) {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let source = UdpSocket::bind("127.0.0.1:0").unwrap();

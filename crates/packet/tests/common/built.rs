@@ -1,4 +1,4 @@
-//! Frames that `etherparse` builds, in every shape it can: the other opinion that dissection and edits are held to.
+//! Frames built by `etherparse` in every supported shape: an independent reference for dissection and edits.
 
 use etherparse::{
     IpAuthHeader, IpFragOffset, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv4Options, Ipv6Extensions,
@@ -8,7 +8,7 @@ use etherparse::{
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-/// All that a built frame can differ in.
+/// Everything in which built frames may differ.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub ends: Ends,
@@ -17,13 +17,13 @@ pub struct Shape {
     /// Words of IPv4 options, at most 10.
     pub options: usize,
     pub extensions: Extensions,
-    /// Offset in units of 8 bytes, whether more follow, identification.
+    /// Offset in units of 8 bytes, whether more fragments follow, identification.
     pub fragment: Option<(u16, bool, u16)>,
     pub authenticated: bool,
     pub payload: Vec<u8>,
 }
 
-/// Who talks to whom.
+/// The addresses and ports of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     pub source: IpAddr,
@@ -38,7 +38,7 @@ pub enum Transport {
     Icmp,
 }
 
-/// Which IPv6 extension headers stand before fragment and authentication headers.
+/// The IPv6 extension headers before the fragment and authentication headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Extensions {
     pub hop_by_hop: bool,
@@ -99,7 +99,7 @@ pub fn shape() -> impl Strategy<Value = Shape> {
 }
 
 impl Shape {
-    /// The frame, with every checksum that `etherparse` computes.
+    /// The frame with every checksum that `etherparse` computes.
     pub fn frame(&self) -> Vec<u8> {
         let mut frame = Vec::new();
         let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]);
@@ -158,7 +158,7 @@ impl Shape {
     }
 
     fn extensions(&self, auth: Option<IpAuthHeader>) -> Ipv6Extensions {
-        // Padding of 4 bytes as the only option; for a routing header: type 253, no segments left.
+        // Padding of 4 bytes as the only option; as a routing header: type 253, no segments left.
         let options = || Ipv6RawExtHeader::new_raw(IpNumber::UDP, &[1, 4, 0, 0, 0, 0]).unwrap();
         let routing = || Ipv6RoutingExtensions {
             routing: Ipv6RawExtHeader::new_raw(IpNumber::UDP, &[253, 0, 0, 0, 0, 0]).unwrap(),

@@ -1,4 +1,4 @@
-//! Frames put together layer by layer, from the inside out, so that a test shows every header it is about.
+//! Frames built layer by layer, from the inside out, so that a test shows every header that it concerns.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ pub fn ethernet(tags: &[(u16, u16)], ether_type: u16, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// The header of an IPv4 packet, as far as tests differ in it.
+/// The fields of an IPv4 header that tests vary.
 #[derive(Clone, Copy)]
 pub struct V4<'a> {
     pub source: Ipv4Addr,
@@ -38,7 +38,7 @@ impl V4<'_> {
         identification: 0,
     };
 
-    /// An untagged frame that carries the packet.
+    /// An untagged Ethernet frame with the packet.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
         ethernet(&[], 0x0800, &self.packet(payload))
     }
@@ -60,7 +60,7 @@ impl V4<'_> {
     }
 }
 
-/// The header of an IPv6 packet and its extension headers: type, and bytes from the third on.
+/// The fields of an IPv6 header, and its extension headers: type, and bytes from the third on.
 #[derive(Clone)]
 pub struct V6 {
     pub source: Ipv6Addr,
@@ -80,7 +80,7 @@ impl V6 {
         }
     }
 
-    /// An untagged frame that carries the packet.
+    /// An untagged Ethernet frame with the packet.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
         ethernet(&[], 0x86dd, &self.packet(payload))
     }
@@ -109,7 +109,7 @@ impl V6 {
     }
 }
 
-/// Destination options with nothing but padding around a home address option.
+/// A destination options header with only padding and a home address option.
 pub fn home_address(address: &str) -> (u8, Vec<u8>) {
     let mut body = vec![1, 2, 0, 0, 0xc9, 16];
     body.extend(address.parse::<Ipv6Addr>().unwrap().octets());
@@ -123,14 +123,14 @@ pub fn routing_type_2(address: &str) -> (u8, Vec<u8>) {
     (43, body)
 }
 
-/// A fragment header: offset in bytes, and whether more follow.
+/// A fragment header: offset in bytes, and whether more fragments follow.
 pub fn fragment_header(offset: u16, more: bool, identification: u32) -> (u8, Vec<u8>) {
     let mut body = (offset | u16::from(more)).to_be_bytes().to_vec();
     body.extend(identification.to_be_bytes());
     (44, body)
 }
 
-/// Hop-by-hop options that only pad.
+/// A hop-by-hop options header with only padding.
 pub fn hop_by_hop() -> (u8, Vec<u8>) {
     (0, vec![1, 4, 0, 0, 0, 0])
 }
@@ -158,7 +158,7 @@ pub fn tcp(source: u16, destination: u16, sequence: u32, payload: &[u8]) -> Vec<
     segment
 }
 
-/// An SCTP packet of one chunk of data, its checksum not filled in.
+/// An SCTP packet with one data chunk and an empty checksum.
 pub fn sctp(source: u16, destination: u16) -> Vec<u8> {
     let mut packet = [source, destination].map(u16::to_be_bytes).concat();
     packet.extend([0, 0, 0, 7, 0, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! What must hold of any bytes whatsoever: used by the mutation test and by the fuzz target.
+//! Properties of dissection and edits for arbitrary bytes: used by the mutation test and by the fuzz target.
 
 use corelane_packet::ethernet::{self, MacAddress};
 use corelane_packet::{Dissection, Editor, Fragment, HashTypes, Transport, tunnel};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 static TOEPLITZ: LazyLock<Toeplitz> = LazyLock::new(|| Toeplitz::new(&Key::VERIFICATION));
 
-/// Dissects `frame` in every way, and asserts what the documentation promises.
+/// Dissects `frame` in every way, and asserts the documented properties.
 pub fn hold_for(frame: &[u8]) {
     assert!(ethernet::vlan_ids(frame).count() <= frame.len() / 4);
     for found in [Dissection::of(frame), Dissection::of_packet(frame)] {
@@ -68,7 +68,7 @@ fn inputs_hold(dissection: &Dissection) {
     assert_eq!(tuple.destination().ip(), dissection.destination());
 }
 
-/// Exchanges both ends of the flow: what was set is what is then read.
+/// Exchanges both ends of the flow, and asserts that the new values are read back.
 fn edits_hold(frame: &[u8]) {
     let mut edited = frame.to_vec();
     let Ok(mut editor) = Editor::of(&mut edited) else {
@@ -85,7 +85,7 @@ fn edits_hold(frame: &[u8]) {
         editor
             .set_destination_port(ports.source)
             .expect("one port could be set");
-        let now = editor.dissection().ports().expect("ports stay where they are");
+        let now = editor.dissection().ports().expect("ports keep their position");
         assert_eq!((now.source, now.destination), (ports.destination, ports.source));
     }
     if addresses_set {

@@ -1,4 +1,4 @@
-//! What the tests of this room share: frames put together by hand, and what must hold of any bytes.
+//! Helpers shared by the tests of this crate: frames built by hand, and properties for arbitrary bytes.
 
 pub mod built;
 pub mod frames;

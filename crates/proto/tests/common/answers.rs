@@ -1,8 +1,8 @@
-//! What answers amount to, read by the parser of answers and by `httparse`.
+//! The content of responses, read by the response parser and by `httparse`.
 
 use corelane_proto::http::response::{Item, Parser, ResponseError, Version};
 
-/// Everything that one answer amounts to.
+/// The content of one response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     pub informational: Vec<u16>,
@@ -14,7 +14,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// The answers in `input`, fed in pieces that end at `cuts`, and then closed.
+/// The responses in `input`, which is passed in pieces that end at `cuts`, followed by the end of the stream.
 pub fn answers(input: &[u8], cuts: &[usize], to_head: bool) -> Result<Vec<Answer>, ResponseError> {
     let (mut parser, mut answers, mut answer) = (Parser::default(), Vec::new(), Answer::default());
     let mut start = 0;
@@ -59,7 +59,7 @@ fn take(item: Item<'_>, answer: &mut Answer, answers: &mut Vec<Answer>) {
     }
 }
 
-/// The head of the answer at the start of `input`, as `httparse` reads it, and its length.
+/// The head of the response at the start of `input`, as `httparse` reads it, and its length.
 pub fn httparse_head(input: &[u8]) -> Result<Option<(Answer, usize)>, httparse::Error> {
     let mut space = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut space);

@@ -1,9 +1,10 @@
-//! What must hold of any bytes as requests: used by a test over the kept corpus and by the fuzz target.
+//! Properties of the request parser for arbitrary bytes: used by a test over the kept corpus and by the fuzz target.
 
 use corelane_proto::http::chunked;
 use corelane_proto::http::request::{BodyReader, Limits, read};
 
-/// Reads one request after the other, each by its own framing, and asserts what is promised of heads and bodies.
+/// Reads one request after the other, each by its own framing, and asserts the documented properties of heads and
+/// bodies.
 pub fn holds(input: &[u8]) {
     let mut rest = input;
     while let Ok(Some(head)) = read(rest, &Limits::default()) {
@@ -12,7 +13,7 @@ pub fn holds(input: &[u8]) {
         let beginning = read(&rest[..head.bytes - 1], &Limits::default());
         assert!(
             matches!(beginning, Ok(None)),
-            "a beginning is no head: {beginning:?}"
+            "a prefix is not a complete head: {beginning:?}"
         );
         let body = &rest[head.bytes..];
         let Some(reader) = head.framing.reader() else {
@@ -31,11 +32,11 @@ pub fn holds(input: &[u8]) {
     }
     assert!(
         read(rest, &Limits::default()).is_ok() || read(&[rest, b"x"].concat(), &Limits::default()).is_err(),
-        "what is refused early is refused for good"
+        "an early rejection is final"
     );
 }
 
-/// Bytes used of the pieces together, the body's data so far, and whether it is complete.
+/// Total bytes used of the pieces, the body's data so far, and whether the body is complete.
 type Fed = Result<(usize, Vec<u8>, bool), chunked::ChunkedError>;
 
 fn feed(mut reader: BodyReader, pieces: &[&[u8]]) -> Fed {
@@ -60,7 +61,7 @@ fn feed(mut reader: BodyReader, pieces: &[&[u8]]) -> Fed {
     Ok((total, data, false))
 }
 
-/// A head that is taken is what `httparse` reads, but of versions between 1.1 and 2, which that refuses.
+/// Asserts that `httparse` reads an accepted head alike, except for versions between 1.1 and 2, which it rejects.
 fn agrees_with_httparse(head: &[u8]) {
     let ours = read(head, &Limits::default())
         .expect("taken before")

@@ -1,8 +1,9 @@
-//! What must hold of any bytes as answers: used by a test over the kept corpus and by the fuzz target.
+//! Properties of the response parser for arbitrary bytes: used by a test over the kept corpus and by the fuzz target.
 
 use crate::answers::{answers, httparse_head};
 
-/// Reads answers to GET and to HEAD, whole and cut in two, which must come to the same, and heads as `httparse` reads them.
+/// Reads responses to GET and to HEAD, whole and in two pieces, with the same result, and heads as `httparse` reads
+/// them.
 pub fn holds(input: &[u8]) {
     for to_head in [false, true] {
         let whole = answers(input, &[], to_head);
@@ -13,7 +14,7 @@ pub fn holds(input: &[u8]) {
         };
         if first.informational.is_empty() && first.fields.len() <= 64 {
             let (theirs, _) = httparse_head(input)
-                .expect("httparse takes it")
+                .expect("httparse accepts it")
                 .expect("it is whole");
             assert_eq!(
                 (first.status, first.minor, first.reason, first.fields),

@@ -1,20 +1,20 @@
-//! A classic BPF machine: a program and a packet enter, the program's answer leaves.
+//! An interpreter of classic BPF: it runs a program on a packet and returns the result.
 //!
-//! Written from the kernel's documentation (`Documentation/networking/filter.rst`, `linux/bpf_common.h`,
-//! `linux/filter.h`) and sharing nothing with the generator, so that one can be held to the other.
+//! It is written from the kernel's documentation (`Documentation/networking/filter.rst`, `linux/bpf_common.h`,
+//! `linux/filter.h`) and shares no code with the generator, so that each can be checked against the other.
 
 use corelane_rss::steer::Instruction;
 use thiserror::Error;
 
-/// Runs `program` on `packet`, which starts at its IP header and whose transport payload starts at `payload_offset`, as
-/// the kernel runs the program of a socket group. The answer is a bucket, or 0 where the program reads outside the
-/// packet or is none, which is what the kernel answers for a failed load.
+/// Runs `program` as the kernel runs the program of a socket group. The packet starts at its IP header, its transport
+/// payload at `payload_offset`. The result is a bucket, or 0 if the program is invalid or reads outside the packet, as
+/// in the kernel.
 #[must_use]
 pub fn run(program: impl AsRef<[Instruction]>, packet: &[u8], payload_offset: usize) -> u32 {
     try_run(program, packet, payload_offset).unwrap_or(0)
 }
 
-/// As [`run`], but says what went wrong.
+/// Like [`run`], but returns the error.
 pub fn try_run(
     program: impl AsRef<[Instruction]>,
     packet: &[u8],
@@ -40,33 +40,33 @@ pub fn try_run(
     }
 }
 
-/// Why a program has no answer of its own.
+/// Why a program has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// It read past the packet's ends; the kernel ends it with the answer 0.
+    /// It read outside the packet; the kernel ends it with the result 0.
     #[error("a load of {size} bytes at offset {offset} is outside the packet")]
     Load {
-        /// Where, from the transport payload, or below zero as `linux/filter.h` defines it.
+        /// The offset from the transport payload, or a negative offset as `linux/filter.h` defines it.
         offset: i32,
-        /// How much.
+        /// The number of bytes.
         size: usize,
     },
-    /// An instruction that the kernel would not have taken.
+    /// An instruction that the kernel rejects.
     #[error("{0:?} is no instruction of a socket filter")]
     Instruction(Instruction),
-    /// It ran past its last instruction.
+    /// It continued past its last instruction.
     #[error("the program ends without an answer")]
     NoAnswer,
 }
 
-/// `SKF_AD_OFF` (`linux/filter.h`): from here on, facts about the packet that are not in it.
+/// `SKF_AD_OFF` (`linux/filter.h`): from here on, metadata of the packet.
 const ANCILLARY: i32 = -0x1000;
 /// `SKF_NET_OFF`: from here on, offsets from the IP header.
 const NETWORK: i32 = -0x10_0000;
 
 /// `SKF_AD_PROTOCOL`: the EtherType.
 const PROTOCOL: i32 = 0;
-/// `SKF_AD_MAX`: there are no facts from here on.
+/// `SKF_AD_MAX`: no metadata from here on.
 const ANCILLARY_END: i32 = 64;
 
 struct Machine<'a> {
@@ -131,7 +131,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Class ALU: bit 3 says whether the operand is X or the constant, the upper four bits what to do.
+    /// Class ALU: bit 3 selects X or the constant as the operand, the upper four bits select the operation.
     fn calculate(&mut self, instruction: Instruction) -> Result<u32, Fault> {
         let operand = if instruction.code & 0x08 == 0 {
             instruction.k
@@ -143,11 +143,11 @@ impl Machine<'_> {
             0x00 => Ok(a.wrapping_add(operand)),
             0x10 => Ok(a.wrapping_sub(operand)),
             0x20 => Ok(a.wrapping_mul(operand)),
-            // The kernel refuses a constant of zero, and a program that divides by an X of zero answers 0.
+            // The kernel rejects a constant of zero, and a program that divides by an X of zero returns 0.
             0x30 => a.checked_div(operand).ok_or(Fault::Instruction(instruction)),
             0x40 => Ok(a | operand),
             0x50 => Ok(a & operand),
-            // Shifts by X take its low five bits; constants past 31 are refused.
+            // Shifts by X use its low five bits; constants past 31 are rejected.
             0x60 if instruction.code & 0x08 != 0 || operand < 32 => Ok(a << (operand & 31)),
             0x70 if instruction.code & 0x08 != 0 || operand < 32 => Ok(a >> (operand & 31)),
             0x80 if instruction.code == 0x84 => Ok(a.wrapping_neg()),
@@ -188,7 +188,7 @@ impl Machine<'_> {
         slot.ok_or(Fault::Instruction(instruction))
     }
 
-    /// Bytes from the transport payload on.
+    /// The number of bytes from the transport payload to the end of the packet.
     fn length(&self) -> u32 {
         self.packet.len().saturating_sub(self.payload_offset) as u32
     }
@@ -206,8 +206,8 @@ impl Machine<'_> {
         Ok(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
     }
 
-    /// Facts about the packet: its EtherType by its IP version; all others are 0, as of a packet to this host that
-    /// nothing marked, tagged or hashed before.
+    /// Metadata of the packet: its EtherType, derived from its IP version. All others are 0, as for a packet to this
+    /// host without a mark, VLAN tag or hash.
     fn ancillary(&self, instruction: Instruction, size: usize) -> Result<u32, Fault> {
         match (instruction.k as i32 - ANCILLARY, size) {
             (PROTOCOL, 4) => Ok(if self.bytes(NETWORK, 1)? >> 4 == 6 {

@@ -1,4 +1,5 @@
-//! What the integration tests share: a classic BPF machine, vectors, random steerings and tuples, and packets that carry a tuple.
+//! Helpers shared by the integration tests: a BPF interpreter, vectors, random steerings and tuples, and packets with a
+//! tuple.
 #![allow(dead_code, reason = "each test crate uses its part")]
 
 pub mod interpreter;

@@ -1,4 +1,4 @@
-//! A network namespace of this process's own, with any addresses on its loopback device. It ends with the process.
+//! A network namespace of this process, with any addresses on its loopback device. It ends with the process.
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The index of the loopback device in every new namespace (`LOOPBACK_IFINDEX` in `net/flow.h`).
 pub const LOOPBACK: u32 = 1;
 
-/// Moves this process, which has one thread only, into a new network namespace: by privilege, or else through a user
+/// Moves this process, which must have a single thread, into a new network namespace, if necessary through a user
 /// namespace of its own.
 pub fn enter() -> nix::Result<()> {
     let network = CloneFlags::CLONE_NEWNET;
@@ -25,8 +25,9 @@ pub fn enter() -> nix::Result<()> {
     unshare(network | CloneFlags::CLONE_NEWUSER)
 }
 
-/// Switches the loopback device on and gives it these addresses and all IPv6 multicast. The route of the latter is a local
-/// one, because Linux turns any other through a loopback device into a refusal (`fib6_is_reject` in `net/ipv6/route.c`).
+/// Brings the loopback device up and adds these addresses and all IPv6 multicast to it. The multicast route is a local
+/// one, because Linux rejects packets by any other route through a loopback device (`fib6_is_reject` in
+/// `net/ipv6/route.c`).
 pub fn set_up_loopback(addresses: impl IntoIterator<Item = IpAddr>) {
     let mut link = LinkMessage::default();
     link.header.index = LOOPBACK;
@@ -61,7 +62,7 @@ pub fn set_up_loopback(addresses: impl IntoIterator<Item = IpAddr>) {
     }
 }
 
-/// Sends one request and waits for the kernel to say that it is done.
+/// Sends one request and waits for the kernel's acknowledgement.
 fn request(message: RouteNetlinkMessage) {
     let description = format!("{message:?}");
     let mut socket = Socket::new(NETLINK_ROUTE).unwrap();

@@ -1,26 +1,26 @@
-//! Packets that carry a tuple, with the options and extension headers of one's choice, to run programs on.
+//! Packets that carry a tuple, with optional IPv4 options and IPv6 extension headers, as input for programs.
 
 use corelane_rss::Tuple;
 use std::net::SocketAddr;
 
-/// The transport of a packet, and the bytes of its header.
+/// The transport protocol of a packet, and the size of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     Udp,
-    /// TCP with so many bytes of options, a multiple of 4 up to 40.
+    /// TCP with this many bytes of options, a multiple of 4 up to 40.
     Tcp {
         options: usize,
     },
 }
 
-/// A packet from its IP header on, and where its transport payload starts.
+/// A packet from its IP header on, and the offset of its transport payload.
 pub struct Packet {
     pub bytes: Vec<u8>,
     pub payload_offset: usize,
 }
 
-/// A packet of this tuple. `options` are IPv4 options, a multiple of 4 bytes, at most 40; `extensions` are IPv6 extension
-/// headers, type and body, whose body makes the header a multiple of 8 bytes long. Each family ignores the other's.
+/// A packet with this tuple. `options` are IPv4 options, a multiple of 4 bytes, at most 40; `extensions` are IPv6
+/// extension headers, type and body, each a multiple of 8 bytes with its header. Each family ignores the other's.
 pub fn packet(
     tuple: &Tuple,
     transport: Transport,
@@ -56,7 +56,7 @@ pub fn packet(
     }
 }
 
-/// Appends extension headers, and writes each header's type where the one before names it.
+/// Appends extension headers, and writes each header's type into the preceding one.
 fn chained(
     mut bytes: Vec<u8>,
     mut type_at: usize,
@@ -67,7 +67,7 @@ fn chained(
         assert_eq!((2 + body.len()) % 8, 0);
         bytes[type_at] = *kind;
         type_at = bytes.len();
-        // A fragment header's second byte is reserved, and it is 8 bytes long: the formula gives both.
+        // The second byte of a fragment header is reserved and must be 0: its 8 bytes give 0 by the same formula.
         bytes.extend([0, ((2 + body.len()) / 8 - 1) as u8]);
         bytes.extend(body);
     }

@@ -14,7 +14,7 @@ pub fn hash_fields() -> impl Strategy<Value = HashFields> {
     prop_oneof![Just(HashFields::TwoTuple), Just(HashFields::FourTuple)]
 }
 
-/// Tables of up to `largest` entries, a power of two: in turn, at random, and a random start repeated.
+/// Tables of up to `largest` entries, a power of two: round robin, random, and a random start repeated.
 pub fn table(largest: u32) -> impl Strategy<Value = IndirectionTable> {
     let sizes = 0..=largest.ilog2();
     let in_turn = (sizes.clone(), any::<prop::sample::Index>()).prop_map(|(bits, buckets)| {
@@ -55,12 +55,12 @@ pub fn tuple() -> impl Strategy<Value = Tuple> {
     prop_oneof![tuple_v4(), tuple_v6()]
 }
 
-/// Two ends of a flow of one family whose source port is still open: the client's address and the server.
+/// The ends of a flow of one family without a source port: the client's address and the server.
 pub fn ends() -> impl Strategy<Value = (std::net::IpAddr, SocketAddr)> {
     tuple().prop_map(|tuple| (tuple.source().ip(), tuple.destination()))
 }
 
-/// Random draws by the million, without proptest's shrinking: SplitMix64 from a seed that the test names.
+/// Random draws by the million, without proptest's shrinking: SplitMix64 with a seed given by the test.
 pub struct Draws(u64);
 
 impl Draws {

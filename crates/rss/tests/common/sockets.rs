@@ -1,5 +1,5 @@
-//! Groups of sockets that a generated program steers, the sources that send to them, and the options that put headers
-//! between addresses and ports.
+//! Groups of sockets steered by a generated program, the sources that send to them, and socket options that insert
+//! headers between addresses and ports.
 
 use super::random::Draws;
 use corelane_rss::steer::{self, Families, Program};
@@ -14,13 +14,13 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-/// Longer than any packet takes on loopback, shorter than anyone waits for a failing test.
+/// Longer than any packet takes on loopback, yet short enough to wait for a failing test.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Loopback, a port of the kernel's choice.
+/// Loopback, with a port chosen by the kernel.
 pub const LOOPBACK_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 pub const LOOPBACK_V6: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
-/// Every address of both families.
+/// Every address of both families, with a port chosen by the kernel.
 pub const WILDCARD: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 
 pub fn steering(hash_fields: HashFields, table: IndirectionTable) -> Steering {
@@ -38,7 +38,7 @@ pub fn round_robin(size: usize, buckets: usize) -> IndirectionTable {
     IndirectionTable::round_robin(size, buckets).unwrap()
 }
 
-/// A table in which neighbouring entries have nothing to do with each other.
+/// A table without a regular pattern of neighbouring entries.
 pub fn irregular(size: u32, buckets: u32) -> IndirectionTable {
     let draw = |entry: u32| (entry.wrapping_mul(2_654_435_761) >> 12) % buckets;
     let entries = (0..size).map(|entry| Bucket::new(draw(entry) as u16));
@@ -50,8 +50,8 @@ fn oracle_bucket(steering: &Steering, tuple: &Tuple) -> Bucket {
     steering.table.entries()[hash as usize % steering.table.size()]
 }
 
-/// Sends a datagram or makes a connection from each source to port `server` of the group, and asserts that the socket
-/// that the oracle names receives it.
+/// Sends a datagram or opens a connection from each source to port `server` of the group, and asserts that the socket
+/// chosen by the oracle receives it.
 pub fn sources_meet_the_oracle(
     steering: &Steering,
     group: &[Socket],
@@ -89,7 +89,7 @@ pub fn random_steerings_meet_the_oracle(seed: u64) {
             .collect();
         let table = IndirectionTable::from_entries(entries).unwrap();
         for (address, families) in [(LOOPBACK_V4, Families::V4), (LOOPBACK_V6, Families::V6)] {
-            // There is one IPv6 loopback address, and so one IPv6 2-tuple.
+            // There is only one IPv6 loopback address, and so only one IPv6 2-tuple.
             let two = address.is_ipv4() && draws.next() & 1 == 0;
             let steering = Steering {
                 key: draws.key(),
@@ -112,7 +112,7 @@ pub fn random_steerings_meet_the_oracle(seed: u64) {
     }
 }
 
-/// Sends the tuple as text and returns the address that came with it.
+/// Sends the tuple as text and returns the source address that the receiver saw.
 fn receive(source: &Socket, receiver: &Socket, tuple: &Tuple) -> io::Result<SocketAddr> {
     source.send(tuple.to_string().as_bytes())?;
     let mut payload = [0; 200];
@@ -121,7 +121,7 @@ fn receive(source: &Socket, receiver: &Socket, tuple: &Tuple) -> io::Result<Sock
     Ok(tuple.source())
 }
 
-/// So many sockets of 127.x.y.z addresses, each with a port of its own.
+/// `count` sockets on 127.x.y.z addresses, each with its own port.
 pub fn ipv4_sources(kind: Type, count: u32) -> impl Iterator<Item = Socket> {
     (0..count).map(move |number| {
         let host = number.wrapping_mul(0x9e37_79b9) >> 8;
@@ -130,7 +130,7 @@ pub fn ipv4_sources(kind: Type, count: u32) -> impl Iterator<Item = Socket> {
     })
 }
 
-/// So many sockets of ::1, each with a port of its own.
+/// `count` sockets on ::1, each with its own port.
 pub fn ipv6_sources(kind: Type, count: u32) -> impl Iterator<Item = Socket> {
     (0..count).map(move |_| source(kind, LOOPBACK_V6))
 }
@@ -142,7 +142,7 @@ fn source(kind: Type, address: SocketAddr) -> Socket {
     socket
 }
 
-/// Sockets bound to `address`, one a bucket, with the program attached. Port 0 becomes a port that is free.
+/// Sockets bound to `address`, one per bucket, with the program attached. Port 0 selects a free port.
 pub fn group(steering: &Steering, kind: Type, mut address: SocketAddr, families: Families) -> Vec<Socket> {
     let mut sockets = Vec::new();
     for _ in 0..steering.cpus.len() {
@@ -184,7 +184,7 @@ pub fn port(socket: &Socket) -> u16 {
     socket.local_addr().unwrap().as_socket().unwrap().port()
 }
 
-// Values of these options are bytes of a length of one's choice; nix passes an OsString's bytes as they are.
+// The values of these options are byte strings of variable length; nix passes the bytes of an OsString unchanged.
 nix::sockopt_impl!(
     Ipv4Options,
     SetOnly,
@@ -210,14 +210,14 @@ nix::sockopt_impl!(
     sockopt::SetOsString<'_>
 );
 
-/// Makes the socket send so many words of "no operation" options (RFC 791, section 3.1), at most ten.
+/// Makes the socket send this many words of "no operation" options (RFC 791, section 3.1), at most ten.
 pub fn send_ipv4_options(socket: &impl AsFd, words: usize) {
     setsockopt(socket, Ipv4Options, &OsString::from_vec(vec![1; 4 * words])).unwrap();
 }
 
-/// Makes the socket send a hop-by-hop and a destination options header of so many units of eight bytes, each filled with
-/// one option that receivers skip: 0x1e, for experiments (RFC 4727, section 3). Linux drops packets with more than seven
-/// bytes of padding. This takes `CAP_NET_RAW`.
+/// Makes the socket send a hop-by-hop and a destination options header with these numbers of 8-byte units. Each is
+/// filled with one option that receivers skip: 0x1e, for experiments (RFC 4727, section 3), because Linux drops packets
+/// with more than seven bytes of padding. This requires `CAP_NET_RAW`.
 pub fn send_ipv6_extensions(socket: &impl AsFd, hop_by_hop: usize, destination: usize) -> nix::Result<()> {
     let header = |units: usize| {
         let mut header = vec![0; 8 * units];

@@ -27,7 +27,7 @@ pub fn suite() -> Vec<SuiteRow> {
     rows(include_str!("../vectors/rss.tsv")).map(row).collect()
 }
 
-/// A client address that a post names for a bucket.
+/// A client address and the bucket that a post gives for it.
 pub struct PostRow {
     pub buckets: usize,
     pub server: IpAddr,
@@ -55,7 +55,7 @@ pub fn post_buckets() -> Vec<PostRow> {
         .collect()
 }
 
-/// Hash, ring it was received on, and the ring of four that it names.
+/// Rows of the hash, the ring that received the frame, and the ring of four that the hash selects.
 pub fn post_wrong_ring() -> Vec<(u32, usize, usize)> {
     let row = |columns: Vec<&str>| {
         let number = |at: usize| columns[at].parse().unwrap();

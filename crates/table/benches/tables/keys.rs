@@ -1,10 +1,11 @@
-//! Keys of tables and queries: random ones, half of them present, and prefixes as the Internet has them.
+//! Keys of tables and queries: random keys, half of them present, and prefixes with the length distribution of the
+//! Internet.
 
 use corelane_table::Prefix;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Queries, of which half are among the entries.
+/// Queries, half of which are among the entries.
 pub fn queries<K: Copy>(
     random: &mut Rng,
     count: usize,
@@ -25,13 +26,13 @@ pub fn ipv4(random: &mut Rng) -> Ipv4Addr {
     Ipv4Addr::from_bits(random.u32(..))
 }
 
-/// A random address of 2000::/3, where the Internet's are.
+/// A random address in 2000::/3, the global unicast range.
 pub fn ipv6(random: &mut Rng) -> Ipv6Addr {
     Ipv6Addr::from_bits(random.u128(..) >> 3 | 1 << 125)
 }
 
-/// How many of a million IPv4 prefixes have each length, from /8 on: the shares of the full table of early 2025 (bgp.potaroo.net,
-/// AS 131072), and one in a hundred longer than /24, as networks have of their own.
+/// The number of prefixes of each length, from /8 on, among a million IPv4 prefixes: the distribution of the full table
+/// of early 2025 (bgp.potaroo.net, AS 131072), and one percent longer than /24, as in internal networks.
 const LENGTHS: [(u8, usize); 25] = [
     (8, 16),
     (9, 14),
@@ -60,7 +61,7 @@ const LENGTHS: [(u8, usize); 25] = [
     (32, 800),
 ];
 
-/// A million prefixes or a few less, where random ones met.
+/// About a million prefixes: slightly fewer, because random duplicates are removed.
 pub fn internet(random: &mut Rng) -> Vec<Prefix<Ipv4Addr>> {
     let mut prefixes = Vec::new();
     for (length, count) in LENGTHS {
@@ -72,7 +73,7 @@ pub fn internet(random: &mut Rng) -> Vec<Prefix<Ipv4Addr>> {
     prefixes
 }
 
-/// A random address of a prefix.
+/// A random address in a prefix.
 pub fn within(random: &mut Rng, prefix: Prefix<Ipv4Addr>) -> Ipv4Addr {
     let (first, last) = (prefix.address().to_bits(), prefix.last_address().to_bits());
     Ipv4Addr::from_bits(random.u32(first..=last))

@@ -1,7 +1,7 @@
 //! Loading 6 million addresses: from text, from a snapshot, and into the kernel's sets for comparison.
 //!
-//! Times are of one thread's CPU for what runs here, and of the whole command's user and system time for `ipset restore`
-//! and `nft -f`, each in a network namespace of its own.
+//! Times are the CPU time of this thread, or the user and system time of the whole command for `ipset restore` and `nft
+//! -f`, which run in network namespaces of their own.
 
 use crate::ENTRIES;
 use crate::keys;
@@ -76,7 +76,7 @@ fn from_text(text: &str) -> (AddressMap, u64) {
     (map, summary.elements)
 }
 
-/// Gives the same addresses to ipset and to nftables, if they are here.
+/// Loads the same addresses into ipset and nftables, if they are installed.
 fn kernel(folder: &std::path::Path, addresses: &[Ipv4Addr], loaded: Duration) {
     let mut ipset = format!(
         "create s hash:ip family inet hashsize 4194304 maxelem {}\n",
@@ -111,7 +111,7 @@ fn kernel(folder: &std::path::Path, addresses: &[Ipv4Addr], loaded: Duration) {
     }
 }
 
-/// CPU time of the children that ended.
+/// CPU time of the children that have ended.
 fn children() -> Duration {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("every Linux counts it");
     let time =

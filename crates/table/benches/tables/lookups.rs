@@ -1,4 +1,5 @@
-//! Lookups a second: 6 million random keys, half of the queries present, as many a call as a bridge has in a burst.
+//! Lookups per second: 6 million random keys, half of the queries present, as many per call as a burst of the bridge
+//! has.
 
 use crate::ENTRIES;
 use crate::keys;
@@ -10,15 +11,15 @@ use corelane_table::{
 };
 use std::net::Ipv4Addr;
 
-/// Queries that a way looks up in a round, and all that there are: more lines than caches hold lie between two uses.
+/// Queries per round and way, and in total: between two uses of a query more cache lines are read than the caches hold.
 const PIECE: usize = 200_000;
 const QUERIES: usize = 64 * PIECE;
 const ROUNDS: usize = 41;
-/// Lines that the limit asks for before it reads them.
+/// Cache lines that the limit prefetches before it reads them.
 const BATCH: usize = 32;
-/// Keys of a call: both addresses of a burst of frames.
+/// Keys per call: both addresses of a burst of frames.
 const CALL: usize = 512;
-/// What others are divided by: the loop that only asks for lines, batch by batch, and reads them.
+/// The reference of the other ways: a loop that only prefetches lines, batch by batch, and reads them.
 const LIMIT: &str = "limit, batches of 32";
 const DISTANCES: [usize; 3] = [16, 32, 64];
 
@@ -36,7 +37,7 @@ fn piece<K>(queries: &[K], number: usize) -> &[K] {
     &queries[first..first + PIECE]
 }
 
-/// Looks a piece up in calls, asking for the next ones' lines meanwhile.
+/// Looks a piece up in calls, and prefetches the lines of the next call meanwhile.
 fn in_calls<T: Lookup>(table: &T, keys: &[T::Key], prefetch: Prefetch) -> u64 {
     let mut answers = [None; CALL];
     let mut present = 0;
@@ -50,7 +51,7 @@ fn in_calls<T: Lookup>(table: &T, keys: &[T::Key], prefetch: Prefetch) -> u64 {
     present as u64
 }
 
-/// The ways of reading random lines of this much memory.
+/// The ways of reading random cache lines of this much memory.
 fn limits<'a>(limit: &'a RandomLines, queries: &'a [Ipv4Addr]) -> Vec<Way<'a>> {
     let rolling = |distance| {
         let name = format!("limit, {distance} ahead");
@@ -118,7 +119,7 @@ fn exact_ipv4(random: &mut fastrand::Rng) {
             let name = format!("post {} {}", post.memory_bytes() >> 20, describe(order));
             let queries = &queries;
             ways.push(Way::new(name, "exact IPv4, Ahead(32)", move |number| {
-                // It knows nothing of the next call's keys, so calls are long.
+                // This way does not know the keys of the next call, so calls are long.
                 let mut answers = [None; 16 * CALL];
                 let mut present = 0;
                 for keys in piece(queries, number).chunks(answers.len()) {
@@ -156,7 +157,7 @@ fn exact_ipv4(random: &mut fastrand::Rng) {
     );
 }
 
-/// How the lookups of a call follow each other.
+/// How the lookups of a call overlap.
 #[derive(Clone, Copy)]
 enum PostOrder {
     Batches { batch: usize, prefetch: PostPrefetch },
@@ -228,7 +229,7 @@ fn prefixes(random: &mut fastrand::Rng) {
 }
 
 fn flows(random: &mut fastrand::Rng) {
-    /// Flows of a busy server.
+    /// Number of flows on a busy server.
     const FLOWS: usize = 1_000_000;
     let flow = |random: &mut fastrand::Rng| FlowKey::<2>::from([random.u64(..), random.u64(..) >> 24]);
     let entries: Vec<_> = (0..FLOWS).map(|_| flow(random)).collect();

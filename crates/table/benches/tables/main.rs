@@ -1,8 +1,8 @@
-//! How fast the tables are on this machine: rates, and their ratios to the limit and to the post's table, from one run.
+//! The speed of the tables on this machine: rates, and their ratios to the limit and to the post's table, from one run.
 //!
-//! `cargo bench -p corelane-table [-- lookups | readers | loading]`. Ways take turns in every round, each on queries that
-//! no way saw shortly before, and each figure is the median of the rounds, so that what else runs on the machine meets all
-//! of them alike.
+//! `cargo bench -p corelane-table [-- lookups | readers | loading]`. The ways alternate in every round, each with
+//! queries that no way has used shortly before, and each figure is the median of the rounds, so that other programs on
+//! the machine affect all of them alike.
 
 mod keys;
 mod loading;
@@ -19,12 +19,12 @@ fn main() {
         ("readers", readers::run),
         ("loading", loading::run),
     ];
-    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
     let all = !parts
         .iter()
-        .any(|(name, _)| asked.iter().any(|asked| asked == name));
+        .any(|(name, _)| chosen.iter().any(|chosen| chosen == name));
     for (name, run) in parts {
-        if all || asked.iter().any(|asked| asked == name) {
+        if all || chosen.iter().any(|chosen| chosen == name) {
             run();
         }
     }

@@ -1,9 +1,9 @@
-//! Readers beside a writer that makes 100,000 changes per second: what each looks up in a second of its CPU time, alone
-//! and together.
+//! Readers with a concurrent writer that makes 100,000 changes per second: lookups per second of CPU time of each
+//! reader, alone and together.
 //!
-//! Time is each reader's own CPU time, so that a machine with fewer free CPUs than threads, or other work on it, does not
-//! count as scaling badly; what threads cost each other through caches and memory does count. The reader of random lines
-//! shows what two CPUs of this machine lose of their memory's speed to each other.
+//! Time is each reader's own CPU time, so that a shortage of CPUs or other work on the machine does not count as poor
+//! scaling, while mutual interference through caches and memory does. The reader of random lines shows how much memory
+//! speed two CPUs of this machine cost each other.
 
 use crate::ENTRIES;
 use crate::keys;
@@ -16,10 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const CHANGES_A_SECOND: u32 = 100_000;
-/// Changes that the writer makes before it looks at the clock again.
+/// Changes that the writer makes before it reads the clock again.
 const CHANGES_AT_ONCE: u32 = 100;
 const ROUNDS: usize = 15;
-/// Passes of each reader over its queries in a round, and the queries: every reader has its own.
+/// Passes of each reader over its queries in a round, and the number of queries; every reader has its own.
 const PASSES: usize = 4;
 const QUERIES: usize = 2_000_000;
 
@@ -96,7 +96,7 @@ fn beside_a_writer(
     })
 }
 
-/// Removes and adds entries at the given rate until it is done.
+/// Removes and adds entries at the given rate until `done` is set.
 fn write(map: &mut ExactMap<Ipv4Addr>, entries: &[Ipv4Addr], done: &AtomicBool) -> f64 {
     let mut random = fastrand::Rng::new();
     let (started, mut changes) = (Instant::now(), 0);
@@ -113,7 +113,8 @@ fn write(map: &mut ExactMap<Ipv4Addr>, entries: &[Ipv4Addr], done: &AtomicBool) 
     f64::from(changes) / started.elapsed().as_secs_f64()
 }
 
-/// Lets a thread for each of the query lists read at the same time, and gives the mean of their rates by CPU time.
+/// Runs one reader thread for each of the query lists at the same time, and returns the mean of their rates by CPU
+/// time.
 fn together(queries: &[Vec<Ipv4Addr>], read: impl Fn(&[Ipv4Addr]) + Sync) -> f64 {
     let rate = &|queries: &[Ipv4Addr]| {
         let started = cpu_time();

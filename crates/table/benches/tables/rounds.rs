@@ -1,20 +1,20 @@
-//! Rounds in which several ways take turns, and the table of their medians.
+//! Rounds in which several ways alternate, and the table of their medians.
 
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// One way of doing the work: a number of operations for every call.
+/// One way of doing the work, with a number of operations per call.
 pub struct Way<'a> {
     pub name: String,
-    /// The way whose rate this one's is divided by.
+    /// The name of the way whose rate is the divisor of this one's ratio.
     pub reference: &'static str,
     pub run: Box<dyn FnMut(usize) -> u64 + 'a>,
     rates: Vec<f64>,
 }
 
 impl<'a> Way<'a> {
-    /// A way whose `run` does a piece of the work, of the number it is given, and returns something that depends on it.
+    /// A way whose `run` processes the piece with the given number, and returns a value that depends on it.
     pub fn new(
         name: impl Into<String>,
         reference: &'static str,
@@ -39,15 +39,15 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The time that this thread had a CPU: what others on the machine take away does not count, save for what their use of
-/// caches and memory costs.
+/// The CPU time of this thread. It excludes time that other programs had the CPU, but not the cost of their use of
+/// caches and memory.
 pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .expect("every Linux has this clock")
         .into()
 }
 
-/// Lets every way run once in every round, of `operations` operations each.
+/// Runs every way once in every round, with `operations` operations each.
 pub fn run(ways: &mut [Way<'_>], rounds: usize, operations: usize) {
     let mut piece = 0;
     for _ in 0..rounds {

@@ -1,14 +1,14 @@
-//! What must hold of any bytes as a list: used by a test over the kept corpus and by the fuzz target.
+//! Properties of the list reader for arbitrary bytes: used by a test over the kept corpus and by the fuzz target.
 
 use corelane_table::{
     AddressMap, BadLines, IpPrefix, ListError, ListFormat, ListOptions, Placement, Seed, Value, read_list,
 };
 
-/// Entries of which a map is made as well, where all are single addresses: a map of prefixes takes 64 MiB, and has tests of
-/// its own.
+/// The most entries of which a map is built as well, and only if all are single addresses: a map of prefixes needs 64
+/// MiB and has tests of its own.
 const MOST_IN_A_MAP: usize = 64;
 
-/// Reads `text` in every format, and asserts what the documentation promises.
+/// Reads `text` in every format, and asserts the documented properties.
 pub fn holds(text: &[u8]) {
     for format in [
         ListFormat::Detect,
@@ -27,7 +27,7 @@ pub fn holds(text: &[u8]) {
             Ok(())
         });
         let summary =
-            skipping.expect("skipping refuses only a set that is not there, and none was asked for");
+            skipping.expect("with skipping, only a missing set is an error, and none was requested");
         assert_eq!(summary.prefixes, entries.len() as u64);
         assert!(
             summary.elements <= summary.prefixes,
@@ -56,10 +56,10 @@ pub fn holds(text: &[u8]) {
     }
 }
 
-/// Of two entries for one prefix the later one counts.
+/// If two entries have the same prefix, the later one counts.
 fn the_map_holds(text: &[u8], options: &ListOptions, entries: &[(IpPrefix, Value)]) {
     let (map, _) = AddressMap::from_list(text, options, Seed::default(), Placement::default())
-        .expect("what was read can be had");
+        .expect("a list that was read can be loaded");
     let expected: std::collections::BTreeMap<_, _> = entries.iter().copied().collect();
     let found: std::collections::BTreeMap<_, _> = map.iter().collect();
     assert_eq!(found, expected);

@@ -1,4 +1,4 @@
-//! What must hold of a snapshot after any change: used by a test over the kept corpus and by the fuzz target.
+//! Properties of a snapshot after arbitrary changes: used by a test over the kept corpus and by the fuzz target.
 
 use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed, SnapshotMemory};
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Snapshots to change: of addresses alone, and with prefixes, whose table takes 64 MiB.
+/// Snapshots to change: one of addresses only, and one with prefixes, whose table needs 64 MiB.
 static ORIGINALS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     [
         "192.0.2.1 1\n192.0.2.2 2\n2001:db8::1 3\n",
@@ -28,18 +28,19 @@ static ORIGINALS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Where the header says of its sections, as `src/address_map/snapshot/header.rs` lays it out: eight words each from the
-/// sixth on, the checksum of the page in its last word.
+/// Size of the header. It describes its sections as laid out in `src/address_map/snapshot/header.rs`: eight words each
+/// from the sixth on; the last word is the checksum of the page.
 const HEADER: usize = 4096;
 const FIRST_SECTION: usize = 5 * 8;
 const SECTION: usize = 8 * 8;
 
-/// A first byte from here on changes the large original: seldom, because it takes a hundred times as long.
+/// A first byte from here on selects the large original: rarely, because it takes a hundred times as long.
 const LARGE: u8 = 0xf0;
 
-/// Takes `changes` as: which original ([`LARGE`]), whether checksums are mended (bit 1), whether the file is mapped (bit 2),
-/// whether it is cut off (bit 3, to the place of the first change); then four bytes of a place and one to put there, again
-/// and again. Asserts that the result is refused by name, or answers.
+/// Interprets `changes`. The first byte selects the original ([`LARGE`]), whether checksums are corrected (bit 1),
+/// whether the file is mapped (bit 2), and whether it is truncated at the position of the first change (bit 3). Then
+/// follow groups of four bytes for a position and one byte to write there. Asserts that the result is rejected with a
+/// message, or can be queried.
 pub fn holds(changes: &[u8]) {
     let Some((mode, changes)) = changes.split_first() else {
         return;
@@ -54,7 +55,7 @@ pub fn holds(changes: &[u8]) {
         bytes[place] = change[4];
     }
     if mode & 2 != 0 {
-        mend(&mut bytes);
+        correct_checksums(&mut bytes);
     }
     let mut file = scratch_file();
     file.write_all(&bytes).expect("a file that can be written");
@@ -68,8 +69,8 @@ pub fn holds(changes: &[u8]) {
     }
 }
 
-/// Makes every checksum right that can be reached.
-fn mend(bytes: &mut [u8]) {
+/// Corrects every checksum that is within the file.
+fn correct_checksums(bytes: &mut [u8]) {
     if bytes.len() < HEADER {
         return;
     }
@@ -91,7 +92,7 @@ fn mend(bytes: &mut [u8]) {
     bytes[HEADER - 8..HEADER].copy_from_slice(&checksum.to_ne_bytes());
 }
 
-/// A map that was opened answers, is listed, changes and is saved, whatever it says.
+/// Queries, lists, changes and saves a map that was opened, whatever its contents.
 fn answers(mut map: AddressMap) {
     let fours = [0xc000_0201, 0xc633_6401, 0xcb00_7141, 0, u32::MAX].map(Ipv4Addr::from_bits);
     let sixes = [1_u128, 0x2001_0db8 << 96 | 1].map(Ipv6Addr::from_bits);
@@ -100,7 +101,7 @@ fn answers(mut map: AddressMap) {
     map.table().v6.lookup(&sixes, Prefetch::default(), &mut of_sixes);
     assert_eq!(of_fours, fours.map(|address| map.table().v4.get(address)));
     assert_eq!(of_sixes, sixes.map(|address| map.table().v6.get(address)));
-    // A damaged table may list what it does not answer; it must not do anything worse.
+    // A damaged table may list entries that it does not find; it must not do anything worse.
     let listed: Vec<_> = map.iter().take(1 << 16).collect();
     for (prefix, value) in listed.into_iter().take(16) {
         map.remove(prefix);
@@ -110,7 +111,7 @@ fn answers(mut map: AddressMap) {
     }
 }
 
-/// A file that is gone when it is closed.
+/// A file that is deleted when it is closed.
 fn scratch_file() -> File {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
