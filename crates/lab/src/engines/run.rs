@@ -180,13 +180,10 @@ fn server(comparison: &Comparison, way: UdpWay) -> anyhow::Result<UdpServePlan> 
         cpus: vec![comparison.plan.server_cpu],
         generation: 0,
     };
-    let moving = way.server();
     Ok(UdpServePlan {
         mode: Mode::Echo,
         engine: Some(way.engine()),
-        batch: moving.datagram_batch,
-        coalesce: moving.coalesce,
-        gro: moving.gro,
+        settings: way.server(),
         receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
         ..UdpServePlan::new(target(comparison), steering)
     })
@@ -208,7 +205,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         descriptor_limit: comparison.descriptor_limit,
     };
     let workers = sources.udp(&workers)?;
-    let (probes, moving) = (Probes::new(plan.payload_bytes)?, way.client());
+    let probes = Probes::new(plan.payload_bytes)?;
     Ok(UdpLoadPlan {
         pace: Pace::Window {
             datagrams: way.window(),
@@ -217,9 +214,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
             duration_s: Some(plan.duration_s),
             datagrams: None,
         },
-        batch: moving.datagram_batch,
-        coalesce: moving.coalesce,
-        gro: moving.gro,
+        settings: way.client(),
         ..UdpLoadPlan::new(sources.target, probes, workers)
     })
 }

@@ -10,7 +10,7 @@ use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Bytes, Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -172,12 +172,14 @@ impl StreamsPlan {
         };
         Ok(TcpLoadPlan {
             target: self.server,
-            direction,
-            write_bytes: write_bytes(shape, WRITE_BYTES),
-            write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
+            transfer: Bytes {
+                direction,
+                write_bytes: write_bytes(shape, WRITE_BYTES),
+                write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
+                drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
+                stall_s: stall_s(shape),
+            },
             duration_s: request.duration_s,
-            drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
-            stall_s: stall_s(shape),
             connect_timeout_s: TIMEOUTS.connect_s,
             engine: request.engine,
             memory: MemoryPolicy::default(),

@@ -13,6 +13,7 @@ use super::protocol::{StreamProtocol, Terms};
 use crate::showing::{Seen, Showing};
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
+use corelane_measure::counters::Counters;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};

@@ -126,7 +126,7 @@ impl TcpLoaded {
         let rates = [self.sent_gbit_per_second, self.received_gbit_per_second];
         let [sending, receiving] = rates.map(|rate| quantity::fixed(rate, 3));
         let cost = quantity::or_missing(self.gbit_per_cpu_second, |gbit| quantity::fixed(gbit, 2));
-        let (target, direction, engine) = (self.plan.target, self.plan.direction, &self.engine);
+        let (target, direction, engine) = (self.plan.target, self.plan.transfer.direction, &self.engine);
         let mut lines = vec![format!(
             "{target}: {direction}, {opened} of {asked} connections opened in {opening}, {running}, engine {engine}"
         )];
