@@ -16,7 +16,6 @@ use corelane_serve::bridge::{
     BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,
     Verdict,
 };
-use corelane_serve::read_word;
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,16 +37,16 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "FILE")]
     pub table: Vec<PathBuf>,
     /// Addresses of a frame to look up: one value for all tables, or one per table [default: both]
-    #[arg(long = "match", value_name = "src|dst|both", value_parser = read_word::<Sides>)]
+    #[arg(long = "match", value_name = "src|dst|both")]
     pub sides: Vec<Sides>,
     /// Action for frames that match: one value for all tables, or one per table [default: drop]
-    #[arg(long, value_name = "drop|pass|count", value_parser = read_word::<OnMatch>)]
+    #[arg(long, value_name = "drop|pass|count")]
     pub on_match: Vec<OnMatch>,
     /// Action for frames that no table decided
-    #[arg(long, value_name = "pass|drop", default_value = "pass", value_parser = read_word::<Verdict>)]
+    #[arg(long, value_name = "pass|drop", default_value = "pass")]
     pub otherwise: Verdict,
     /// Action for frames without a readable IP header, such as ARP
-    #[arg(long, value_name = "pass|drop", default_value = "pass", value_parser = read_word::<Verdict>)]
+    #[arg(long, value_name = "pass|drop", default_value = "pass")]
     pub not_ip: Verdict,
     /// Skip and count invalid lines of tables instead of rejecting the file
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! Resource usage of this process's own threads: CPU time as the kernel charged it, and resident memory.
 
+use corelane_measure::counters;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
@@ -7,35 +8,19 @@ use std::fs;
 
 use crate::tree::kibibytes;
 
-/// CPU time of a thread or of the process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Seconds in user code.
-    pub user_s: f64,
-    /// Seconds in the kernel. Interrupts that hit it are charged here or nowhere, depending on the kernel
-    /// configuration.
-    pub system_s: f64,
+counters! {
+    /// CPU time of a thread or of the process.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+    pub struct Usage {
+        /// Seconds in user code.
+        pub user_s: f64,
+        /// Seconds in the kernel. Interrupts that hit it are charged here or nowhere, depending on the kernel
+        /// configuration.
+        pub system_s: f64,
+    }
 }
 
 impl Usage {
-    /// The difference from `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            user_s: self.user_s - earlier.user_s,
-            system_s: self.system_s - earlier.system_s,
-        }
-    }
-
-    /// The sum of this and `other`.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            user_s: self.user_s + other.user_s,
-            system_s: self.system_s + other.system_s,
-        }
-    }
-
     /// User and system time together, seconds.
     #[must_use]
     pub fn total_s(&self) -> f64 {
@@ -63,6 +48,8 @@ pub fn resident_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use corelane_measure::counters::Counters;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::document::{Document, TrialStatus};
 use corelane_host::counters::CpuTimes;
+use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -298,7 +299,8 @@ impl Tried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_host::counters::{CpuTime, TimeOfCpu};
+    use corelane_host::counters::CpuTime;
+    use std::collections::BTreeMap;
     use std::convert::Infallible;
 
     const SCHEDULE: Schedule = Schedule {
@@ -361,15 +363,14 @@ mod tests {
     #[test]
     fn more_time_stolen_than_may_be_spoils_a_trial() {
         let times = |idle_ns: u64, steal_ns: u64| CpuTimes {
-            cpus: vec![TimeOfCpu {
-                cpu: 0,
-                time: CpuTime {
+            cpus: BTreeMap::from([(
+                0,
+                CpuTime {
                     idle_ns,
                     steal_ns,
                     ..CpuTime::default()
                 },
-            }],
-            running_now: None,
+            )]),
         };
         let spoilt =
             |idle_ns: u64, steal_ns: u64| spoilt(0.1, &times(100, 50), &times(100 + idle_ns, 50 + steal_ns));

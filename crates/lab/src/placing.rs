@@ -79,7 +79,7 @@ pub(crate) fn sorted(cpus: Vec<u32>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_serve::read_word;
+    use corelane_measure::words::read_word;
 
     #[test]
     fn steps_grow_by_one_on_small_machines_and_double_on_large_ones() {

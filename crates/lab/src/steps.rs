@@ -7,6 +7,7 @@ use crate::experiment::Tried;
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
 use corelane_host::counters::CpuTimes;
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
@@ -484,8 +485,8 @@ pub(crate) fn cpu_shares(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes) -> 
     let spent = later.since(earlier);
     let share = |cpu: &u32| CpuShare {
         cpu: *cpu,
-        idle_share: spent.cpu(*cpu).and_then(|time| time.idle_share()),
-        softirq_share: spent.cpu(*cpu).and_then(|time| time.softirq_share()),
+        idle_share: spent.cpus.get(cpu).and_then(|time| time.idle_share()),
+        softirq_share: spent.cpus.get(cpu).and_then(|time| time.softirq_share()),
     };
     cpus.iter().map(share).collect()
 }

@@ -10,6 +10,7 @@ use crate::spec::{LinkKind, LinkSpec};
 use crate::tap;
 use crate::wrapper::{Around, FaultPlan, Injected, Shared, Wrapped, lock};
 use crate::xdp;
+use corelane_measure::counters::Counters;
 use std::time::Instant;
 
 /// Opens one link, also repeatedly: faults and captures continue where they were when the link was lost. Clones open
@@ -52,12 +53,9 @@ impl Opener {
     #[must_use]
     pub fn injected(&self) -> Option<Injected> {
         self.spec.faults?;
-        let mut sum = Injected::default();
-        lock(&self.around)
-            .iter()
-            .filter_map(Around::injected)
-            .for_each(|injected| sum += injected);
-        Some(sum)
+        Some(Counters::sum(
+            lock(&self.around).iter().filter_map(Around::injected),
+        ))
     }
 }
 

@@ -1,26 +1,28 @@
 //! The counters of a link.
 
 use crate::burst::Extent;
-use std::ops::AddAssign;
+use corelane_measure::counters;
 
-/// Counters of one queue since it was opened. A counter that a kind of link does not support stays 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Frames lent in bursts.
-    pub received: u64,
-    /// Bytes of those.
-    pub received_bytes: u64,
-    /// Frames accepted for sending.
-    pub sent: u64,
-    /// Bytes of those.
-    pub sent_bytes: u64,
-    /// Frames that arrived without room: the ring or the list of free buffers was exhausted.
-    pub receive_dropped: u64,
-    /// Frames that arrived but were invalid: longer than a buffer, or inconsistent with their descriptor.
-    pub receive_invalid: u64,
-    /// Frames that were accepted and then rejected by the kernel: longer than the device's MTU, or the device had no
-    /// room.
-    pub send_failed: u64,
+counters! {
+    /// Counters of one queue since it was opened. A counter that a kind of link does not support stays 0.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Tally {
+        /// Frames lent in bursts.
+        pub received: u64,
+        /// Bytes of those.
+        pub received_bytes: u64,
+        /// Frames accepted for sending.
+        pub sent: u64,
+        /// Bytes of those.
+        pub sent_bytes: u64,
+        /// Frames that arrived without room: the ring or the list of free buffers was exhausted.
+        pub receive_dropped: u64,
+        /// Frames that arrived but were invalid: longer than a buffer, or inconsistent with their descriptor.
+        pub receive_invalid: u64,
+        /// Frames that were accepted and then rejected by the kernel: longer than the device's MTU, or the device had no
+        /// room.
+        pub send_failed: u64,
+    }
 }
 
 impl Tally {
@@ -38,17 +40,5 @@ impl Tally {
         self.sent += frames as u64;
         self.sent_bytes += bytes;
         frames
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
-        self.received += other.received;
-        self.received_bytes += other.received_bytes;
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.receive_dropped += other.receive_dropped;
-        self.receive_invalid += other.receive_invalid;
-        self.send_failed += other.send_failed;
     }
 }

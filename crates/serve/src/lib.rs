@@ -12,8 +12,6 @@ mod shared;
 mod streams;
 pub mod tcp;
 pub mod udp;
-mod words;
 
 pub use server::{ServeError, Server, TableError};
 pub use streams::{ConnectionCounts, Listening, StreamServer, StreamsServed};
-pub use words::{UnknownWord, read_word};

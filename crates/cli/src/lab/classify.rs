@@ -9,7 +9,7 @@ use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheInfo, CacheKind};
 use corelane_lab::classify::document::{LockKind, PrefetchKind, TableKind};
 use corelane_lab::classify::{Classification, Lists, Request};
-use corelane_serve::read_word;
+use corelane_measure::words::read_word;
 use std::time::Duration;
 
 /// Shown under `--help`.

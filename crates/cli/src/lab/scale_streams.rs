@@ -12,8 +12,8 @@ use corelane_lab::scale::Placement;
 use corelane_lab::streams::{
     Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest, Traffic,
 };
+use corelane_measure::words::read_word;
 use corelane_rss::{HashFields, Key};
-use corelane_serve::read_word;
 use corelane_worker::engine::EngineKind;
 use std::time::Duration;
 

@@ -10,10 +10,10 @@ use clap::Args;
 use corelane_host::limits;
 use corelane_lab::scale::{Observe, Placement, Scale, ScalePlan, ScaleRequest};
 use corelane_load::udp::Skew;
+use corelane_measure::words::{UnknownWord, read_word};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, Key};
 use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_serve::{UnknownWord, read_word};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 

@@ -8,8 +8,8 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
+use corelane_serve::ServeError;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
-use corelane_serve::{ServeError, read_word};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub struct ServeTcpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,
     /// Server mode: sink, source or echo
-    #[arg(long, value_name = "MODE", default_value = "sink", value_parser = read_word::<TcpMode>)]
+    #[arg(long, value_name = "MODE", default_value = "sink")]
     pub mode: TcpMode,
     /// Bytes per write of a source, at most 1 MiB; the next write starts when the kernel has accepted all of them
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]

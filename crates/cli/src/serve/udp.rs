@@ -14,7 +14,7 @@ use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Steering};
 use corelane_serve::udp::{Answers, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
-use corelane_serve::{ServeError, Server, read_word};
+use corelane_serve::{ServeError, Server};
 use signal_hook::consts::SIGUSR1;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ pub struct ServeUdpArguments {
     #[arg(long)]
     pub sink: bool,
     /// How a datagram is assigned to a worker: single, shared, farm, reuseport, incoming_cpu or exact
-    #[arg(long, value_name = "NAME", default_value = "exact", value_parser = read_word::<Model>)]
+    #[arg(long, value_name = "NAME", default_value = "exact")]
     pub model: Model,
     /// How answers are sent: per_send (the kernel hashes each answer), received (by the worker that the received hash
     /// selected), caller (on the socket that the worker's own hash selects) or connected (one socket per flow)
-    #[arg(long, value_name = "WAY", default_value = "per_send", value_parser = read_word::<Answers>)]
+    #[arg(long, value_name = "WAY", default_value = "per_send")]
     pub answers: Answers,
     /// Pass hash, hash type and bucket of each datagram to the application
     #[arg(long)]

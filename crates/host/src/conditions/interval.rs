@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use corelane_measure::counters::Counters;
+
 use super::load::{END_OTHERS, about_load, about_steal, stolen};
 use super::{Condition, Severity};
 use crate::counters::CpuTimes;

@@ -12,12 +12,9 @@ const LOADED: f64 = 0.5;
 pub(super) const END_OTHERS: &str = "stop other programs; top lists them";
 
 pub(super) fn conditions(tree: &Tree) -> [Condition; 2] {
-    let times = CpuTimes::read_in(tree);
-    let (load, mend) = match &times {
-        Ok(times) => load(tree, times),
-        Err(error) => (Err(error.to_string()), ""),
-    };
-    let steal = times.map_err(|error| error.to_string()).and_then(|times| {
+    let (load, mend) = load(tree);
+    let times = CpuTimes::read_in(tree).map_err(|error| error.to_string());
+    let steal = times.and_then(|times| {
         let share = times
             .total()
             .steal_share()
@@ -36,13 +33,16 @@ pub(super) fn conditions(tree: &Tree) -> [Condition; 2] {
     ]
 }
 
-fn load(tree: &Tree, times: &CpuTimes) -> (Result<(String, Severity), String>, &'static str) {
+fn load(tree: &Tree) -> (Result<(String, Severity), String>, &'static str) {
     let text = tree.text("/proc/loadavg").unwrap_or_default();
-    let average = text
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse::<f64>().ok());
-    let (Some(average), Some(running)) = (average, times.running_now) else {
+    let average = text.split_whitespace().next();
+    let stat = tree.text("/proc/stat").unwrap_or_default();
+    let running = stat.lines().find_map(|line| line.strip_prefix("procs_running "));
+    let numbers = average.zip(running);
+    let numbers = numbers.and_then(|(average, running)| {
+        Some((average.parse::<f64>().ok()?, running.trim().parse::<u64>().ok()?))
+    });
+    let Some((average, running)) = numbers else {
         let because = "no load average or no count of running threads";
         return (Err(because.to_owned()), "");
     };

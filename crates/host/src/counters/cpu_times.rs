@@ -1,17 +1,19 @@
 //! The CPU time of each CPU by category.
 
+use std::collections::BTreeMap;
+
+use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use nix::unistd::{SysconfVar, sysconf};
 
-use serde::{Deserialize, Serialize};
-
-use super::counters;
+use super::kernel_counters;
 use crate::HostError;
 use crate::tree::Tree;
 
-const STAT: &str = "/proc/stat";
+pub(crate) const STAT: &str = "/proc/stat";
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
 
-counters! {
+kernel_counters! {
     /// The time of one or more CPUs, in nanoseconds. The kernel counts ticks of `USER_HZ`, a hundredth of a second on
     /// every common architecture, so short intervals are coarse.
     pub struct CpuTime {
@@ -66,22 +68,13 @@ impl CpuTime {
     }
 }
 
-/// The times of all CPUs online.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuTimes {
-    /// One entry per CPU, by ascending id.
-    pub cpus: Vec<TimeOfCpu>,
-    /// Runnable threads now, the reader's own included; not a counter.
-    pub running_now: Option<u64>,
-}
-
-/// One CPU and its times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TimeOfCpu {
-    /// The CPU.
-    pub cpu: u32,
-    /// Its times.
-    pub time: CpuTime,
+counters! {
+    /// The times of all CPUs online.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct CpuTimes {
+        /// By id.
+        pub cpus: BTreeMap<u32, CpuTime>,
+    }
 }
 
 impl CpuTimes {
@@ -107,44 +100,19 @@ impl CpuTimes {
         let mut times = Self::default();
         let tick_ns = NANOSECONDS_A_SECOND / ticks_a_second.max(1);
         for line in text.lines() {
-            if let Some(count) = line.strip_prefix("procs_running ") {
-                times.running_now = count.trim().parse().ok();
-            } else if let Some(numbered) = line
-                .strip_prefix("cpu")
-                .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-            {
-                let time = cpu_line(numbered, tick_ns)
+            let numbered = line.strip_prefix("cpu");
+            if let Some(numbered) = numbered.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+                let (cpu, time) = cpu_line(numbered, tick_ns)
                     .ok_or_else(|| HostError::format(STAT, "a CPU and eight numbers", line))?;
-                times.cpus.push(time);
+                times.cpus.insert(cpu, time);
             }
         }
-        times.cpus.sort_by_key(|entry| entry.cpu);
         Ok(times)
-    }
-
-    /// The difference from `earlier`; the number of threads is the current one. A CPU missing in `earlier` counts from
-    /// 0.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let since = |now: &TimeOfCpu| TimeOfCpu {
-            cpu: now.cpu,
-            time: now.time.since(&earlier.cpu(now.cpu).unwrap_or_default()),
-        };
-        Self {
-            cpus: self.cpus.iter().map(since).collect(),
-            running_now: self.running_now,
-        }
-    }
-
-    /// The times of one CPU.
-    pub fn cpu(&self, cpu: u32) -> Option<CpuTime> {
-        let mut cpus = self.cpus.iter();
-        cpus.find(|entry| entry.cpu == cpu).map(|entry| entry.time)
     }
 
     /// The sum over all CPUs.
     pub fn total(&self) -> CpuTime {
-        let times = self.cpus.iter().map(|entry| &entry.time);
-        times.fold(CpuTime::default(), |sum, time| sum.plus(time))
+        Counters::sum(self.cpus.values())
     }
 }
 
@@ -154,12 +122,11 @@ pub(super) fn ticks_a_second() -> u64 {
     ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(100)
 }
 
-fn cpu_line(numbered: &str, tick_ns: u64) -> Option<TimeOfCpu> {
+fn cpu_line(numbered: &str, tick_ns: u64) -> Option<(u32, CpuTime)> {
     let mut words = numbered.split_whitespace();
     let cpu = words.next()?.parse().ok()?;
     let nanoseconds = words.map(|word| word.parse::<u64>().ok()?.checked_mul(tick_ns));
-    let time = CpuTime::in_order(nanoseconds)?;
-    Some(TimeOfCpu { cpu, time })
+    Some((cpu, CpuTime::in_order(nanoseconds)?))
 }
 
 #[cfg(test)]
@@ -181,8 +148,7 @@ procs_blocked 0
     fn ticks_become_nanoseconds_of_each_cpu() {
         let times = CpuTimes::parse(TEXT, 100).unwrap();
         assert_eq!(times.cpus.len(), 2);
-        assert_eq!(times.running_now, Some(3));
-        let time = times.cpu(3).unwrap();
+        let time = times.cpus[&3];
         assert_eq!((time.user_ns, time.steal_ns), (100_000_000, 800_000_000));
         assert_eq!(time.total_ns(), 3_600_000_000);
         assert_eq!(time.busy_ns(), 1_900_000_000);
@@ -193,7 +159,7 @@ procs_blocked 0
     fn shares_of_an_interval_add_up() {
         let earlier = CpuTimes::parse("cpu0 100 0 100 100 0 0 100 0\n", 100).unwrap();
         let later = CpuTimes::parse("cpu0 110 0 120 150 5 0 110 5\n", 100).unwrap();
-        let time = later.since(&earlier).cpu(0).unwrap();
+        let time = later.since(&earlier).cpus[&0];
         assert_eq!(time.busy_ns() * 10, time.total_ns() * 4);
         assert_eq!(time.idle_share(), Some(0.55));
         assert_eq!(time.softirq_share(), Some(0.1));
@@ -215,9 +181,8 @@ procs_blocked 0
     fn this_machine_accounts_for_every_cpu_this_process_may_use() {
         let times = CpuTimes::read().unwrap();
         for cpu in crate::cpus::allowed().unwrap().cpus {
-            assert!(times.cpu(cpu).unwrap().total_ns() > 0);
+            assert!(times.cpus[&cpu].total_ns() > 0);
         }
-        assert!(times.running_now.unwrap() >= 1);
     }
 
     proptest! {

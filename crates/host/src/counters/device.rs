@@ -1,12 +1,12 @@
 //! Counters of one network device.
 
-use super::counters;
+use super::kernel_counters;
 use crate::HostError;
 use crate::tree::Tree;
 
 const NET_DEV: &str = "/proc/thread-self/net/dev";
 
-counters! {
+kernel_counters! {
     /// Frames and bytes that a device received and sent. The kernel's names are those of `struct rtnl_link_stats64`, as
     /// `/proc/net/dev` folds them into columns (`dev_seq_printf_stats` in `net/core/net-procfs.c`).
     ///

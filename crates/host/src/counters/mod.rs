@@ -1,7 +1,8 @@
 //! Counters of the kernel: activity of the network stack, the CPUs and a process between two readings.
 //!
 //! Input: the text of files under `/proc` (each `parse` is pure), or the machine itself (each `read`). Output: plain
-//! structs of numbers; `later.since(&earlier)` is the difference.
+//! structs of numbers; `later.since(&earlier)` is the difference
+//! ([`Counters`](corelane_measure::counters::Counters)).
 //!
 //! Network counters belong to a network namespace: `read` uses that of the calling thread, so read the counters of one
 //! side of a bed from within it. A counter that decreased between two readings (another namespace, a device created
@@ -20,7 +21,7 @@ mod thread;
 mod udp;
 
 pub use clock::ClockRate;
-pub use cpu_times::{CpuTime, CpuTimes, TimeOfCpu};
+pub use cpu_times::{CpuTime, CpuTimes};
 pub use device::DeviceStatistics;
 pub use family::Family;
 pub use process::{ProcessCpu, Switches};
@@ -30,31 +31,23 @@ pub use tcp::{ListenerCounters, TcpCounters, TcpStatistics, tcp_buffer_bytes};
 pub use thread::{ThreadClock, ThreadTime};
 pub use udp::{IpCounters, UdpCounters, UdpStatistics};
 
-/// Defines a struct of `u64` counters with difference and sum. Each field may state the kernel's name for it.
-macro_rules! counters {
+/// Declares a block of counters that states the kernel's name for each.
+macro_rules! kernel_counters {
     (
         $(#[$about:meta])*
         pub struct $name:ident {
             $( $(#[$field_about:meta])* $field:ident: $kernel:literal, )+
         }
     ) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        pub struct $name {
-            $( $(#[$field_about])* #[doc = concat!(" The kernel calls it `", $kernel, "`.")] pub $field: u64, )+
+        corelane_measure::counters! {
+            $(#[$about])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+            pub struct $name {
+                $( $(#[$field_about])* #[doc = concat!(" The kernel calls it `", $kernel, "`.")] pub $field: u64, )+
+            }
         }
 
         impl $name {
-            /// What happened after `earlier`.
-            pub fn since(&self, earlier: &Self) -> Self {
-                Self { $( $field: self.$field.saturating_sub(earlier.$field), )+ }
-            }
-
-            /// The sum of two.
-            pub fn plus(&self, other: &Self) -> Self {
-                Self { $( $field: self.$field.saturating_add(other.$field), )+ }
-            }
-
             /// Takes each counter by the kernel's word for it. A word this kernel does not have counts 0.
             #[allow(dead_code, reason = "tables without words in the file are read by column")]
             fn by_name(value: impl Fn(&str) -> Option<u64>) -> Self {
@@ -70,4 +63,4 @@ macro_rules! counters {
     };
 }
 
-use counters;
+use kernel_counters;

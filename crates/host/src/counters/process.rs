@@ -1,14 +1,15 @@
 //! CPU time and context switches of one process, by process id.
 
+use corelane_measure::counters::Counters;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-use super::counters;
 use super::cpu_times::ticks_a_second;
+use super::kernel_counters;
 use crate::HostError;
 use crate::tree::{Tree, field};
 
-counters! {
+kernel_counters! {
     /// How often a thread was switched out.
     pub struct Switches {
         /// Voluntarily, to wait for something.
@@ -31,7 +32,7 @@ impl Switches {
         for thread in tree.numbers(&directory, "")? {
             // A thread may end between listing and reading while the process continues.
             if let Ok(status) = tree.text(&format!("{directory}/{thread}/status")) {
-                sum = sum.plus(&Self::parse(&status)?);
+                sum.add(&Self::parse(&status)?);
             }
         }
         Ok(sum)
@@ -55,7 +56,7 @@ impl Switches {
     }
 }
 
-counters! {
+kernel_counters! {
     /// The CPU time of a process: all its threads, ended ones included.
     ///
     /// Interrupts that a CPU serves while the process runs on it are charged to the process, unless the kernel accounts

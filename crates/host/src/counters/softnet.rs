@@ -1,14 +1,15 @@
 //! Receive-path counters per CPU: the table of `/proc/net/softnet_stat`.
 
+use corelane_measure::counters::Counters;
 use serde::{Deserialize, Serialize};
 
-use super::counters;
+use super::kernel_counters;
 use crate::HostError;
 use crate::tree::Tree;
 
 const SOFTNET_STAT: &str = "/proc/net/softnet_stat";
 
-counters! {
+kernel_counters! {
     /// The receive path of one CPU, over all network namespaces. The kernel's names are those of `struct softnet_data`.
     pub struct CpuSoftnet {
         /// Frames handled.
@@ -71,8 +72,7 @@ impl Softnet {
 
     /// The sum over all CPUs.
     pub fn total(&self) -> CpuSoftnet {
-        let counters = self.cpus.iter().map(|entry| &entry.counters);
-        counters.fold(CpuSoftnet::default(), |sum, own| sum.plus(own))
+        Counters::sum(self.cpus.iter().map(|entry| entry.counters))
     }
 }
 

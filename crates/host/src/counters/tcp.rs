@@ -1,8 +1,9 @@
 //! TCP counters of a network namespace, as `netstat -s` shows them, and the memory of all TCP sockets.
 
+use corelane_measure::counters::Counters;
 use serde::{Deserialize, Serialize};
 
-use super::counters;
+use super::kernel_counters;
 use super::names::Named;
 use crate::HostError;
 use crate::pages::base_page_size;
@@ -12,7 +13,7 @@ const SNMP: &str = "/proc/thread-self/net/snmp";
 const NETSTAT: &str = "/proc/thread-self/net/netstat";
 const SOCKSTAT: &str = "/proc/thread-self/net/sockstat";
 
-counters! {
+kernel_counters! {
     /// TCP connections and segments, IPv4 and IPv6 together.
     pub struct TcpCounters {
         /// Connections opened by this side.
@@ -36,7 +37,7 @@ counters! {
     }
 }
 
-counters! {
+kernel_counters! {
     /// Drops by listeners and on the receive path, and memory shortages.
     pub struct ListenerCounters {
         /// Established connections dropped because the accept queue was full.

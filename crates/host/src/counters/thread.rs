@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::counters;
+use super::kernel_counters;
 use crate::HostError;
 
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
@@ -16,7 +16,7 @@ pub struct ThreadClock {
     schedstat: Option<File>,
 }
 
-counters! {
+kernel_counters! {
     /// Both times since the thread started.
     pub struct ThreadTime {
         /// Nanoseconds on a CPU.
@@ -61,6 +61,8 @@ impl ThreadClock {
 
 #[cfg(test)]
 mod tests {
+    use corelane_measure::counters::Counters;
+
     use super::*;
 
     #[test]

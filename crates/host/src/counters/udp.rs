@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use serde::{Deserialize, Serialize};
 
-use super::counters;
+use super::kernel_counters;
 use super::names::Named;
 use crate::HostError;
 use crate::tree::Tree;
@@ -12,7 +14,7 @@ use crate::tree::Tree;
 const SNMP: &str = "/proc/thread-self/net/snmp";
 const SNMP6: &str = "/proc/thread-self/net/snmp6";
 
-counters! {
+kernel_counters! {
     /// UDP datagrams of one address family. Counted by sockets, so after reassembly and, with GRO, after splitting
     /// merged datagrams.
     pub struct UdpCounters {
@@ -53,7 +55,7 @@ impl UdpCounters {
     }
 }
 
-counters! {
+kernel_counters! {
     /// IP packets of one address family.
     pub struct IpCounters {
         /// Packets that devices delivered to IP, bad ones included.
@@ -67,21 +69,23 @@ counters! {
     }
 }
 
-/// The UDP and IP counters of a network namespace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UdpStatistics {
-    /// UDP over IPv4.
-    pub ipv4: UdpCounters,
-    /// UDP over IPv6.
-    pub ipv6: UdpCounters,
-    /// UDP-Lite over IPv4 and IPv6; 0 in kernels without it.
-    pub lite: UdpCounters,
-    /// IPv4 itself, all protocols.
-    pub ip_v4: IpCounters,
-    /// IPv6 itself, all protocols.
-    pub ip_v6: IpCounters,
-    /// ICMP messages received, of both families (`InMsgs`).
-    pub icmp_received: u64,
+counters! {
+    /// The UDP and IP counters of a network namespace.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct UdpStatistics {
+        /// UDP over IPv4.
+        pub ipv4: UdpCounters,
+        /// UDP over IPv6.
+        pub ipv6: UdpCounters,
+        /// UDP-Lite over IPv4 and IPv6; 0 in kernels without it.
+        pub lite: UdpCounters,
+        /// IPv4 itself, all protocols.
+        pub ip_v4: IpCounters,
+        /// IPv6 itself, all protocols.
+        pub ip_v6: IpCounters,
+        /// ICMP messages received, of both families (`InMsgs`).
+        pub icmp_received: u64,
+    }
 }
 
 impl UdpStatistics {
@@ -131,18 +135,6 @@ impl UdpStatistics {
             ip_v6: IpCounters::by_name(|name| number6("Ip6", name)),
             icmp_received: messages.into_iter().flatten().sum(),
         })
-    }
-
-    /// The difference from `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            ipv4: self.ipv4.since(&earlier.ipv4),
-            ipv6: self.ipv6.since(&earlier.ipv6),
-            lite: self.lite.since(&earlier.lite),
-            ip_v4: self.ip_v4.since(&earlier.ip_v4),
-            ip_v6: self.ip_v6.since(&earlier.ip_v6),
-            icmp_received: self.icmp_received.saturating_sub(earlier.icmp_received),
-        }
     }
 
     /// UDP and UDP-Lite of both families.

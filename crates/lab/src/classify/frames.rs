@@ -2,6 +2,7 @@
 
 use corelane_host::HostError;
 use corelane_host::counters::ThreadClock;
+use corelane_measure::counters::Counters;
 use corelane_packet::checksum::internet;
 use fastrand::Rng;
 use std::hint::black_box;

@@ -4,6 +4,7 @@ use super::frames::{Rings, Traffic};
 use crate::classify::document::{PrefetchKind, Setting, ThreadTrial};
 use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
+use corelane_measure::counters::Counters;
 use corelane_observe::misses::CacheMisses;
 use corelane_packet::Dissection;
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};

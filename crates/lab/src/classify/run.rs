@@ -14,6 +14,7 @@ use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
 use corelane_host::{HostError, pin};
+use corelane_measure::counters::Counters;
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
 use corelane_table::limit::RandomLines;

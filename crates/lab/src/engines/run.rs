@@ -11,6 +11,7 @@ use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
 use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan, Until};
+use corelane_measure::counters::Counters;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
 use corelane_worker::{WorkerSettings, spawn};

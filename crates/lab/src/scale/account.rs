@@ -15,6 +15,7 @@ use corelane_host::counters::{
     ClockRate, CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics,
 };
 use corelane_load::udp::{UdpLoaded, WorkerLoaded};
+use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_serve::udp::{BucketServed, Mode, UdpServed};
 use serde_json::json;

@@ -11,6 +11,7 @@ use crate::steps::cpu_shares;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
+use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use serde_json::json;

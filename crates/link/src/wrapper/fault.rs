@@ -1,8 +1,8 @@
 //! Faults of frames, drawn from a seed. Input: frames with the time. Output: those that are due. No link, no clock.
 
 use crate::burst::{Burst, FrameTime};
+use corelane_measure::counters;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 /// The maximum number of held frames, which bounds memory for long delays; more frames wait in the link.
@@ -45,51 +45,32 @@ pub enum Direction {
     Sent,
 }
 
-/// The number of frames per fault.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Injected {
-    /// Frames dropped.
-    pub dropped: u64,
-    /// Frames truncated.
-    pub truncated: u64,
-    /// Frames with a changed bit.
-    pub corrupted: u64,
-    /// Frames duplicated.
-    pub duplicated: u64,
-    /// Frames overtaken by another.
-    pub reordered: u64,
-    /// Frames delayed.
-    pub delayed: u64,
-    /// Frames held now: those that arrived and were not dropped, with their copies, less those that left.
-    pub held: u64,
+counters! {
+    /// The number of frames per fault.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Injected {
+        /// Frames dropped.
+        pub dropped: u64,
+        /// Frames truncated.
+        pub truncated: u64,
+        /// Frames with a changed bit.
+        pub corrupted: u64,
+        /// Frames duplicated.
+        pub duplicated: u64,
+        /// Frames overtaken by another.
+        pub reordered: u64,
+        /// Frames delayed.
+        pub delayed: u64,
+        /// Frames held now: those that arrived and were not dropped, with their copies, less those that left.
+        pub held: u64,
+    }
 }
 
 impl Injected {
     /// The counts by name, for reports.
     #[must_use]
-    pub fn by_name(mut self) -> BTreeMap<String, u64> {
-        let named = self.counts().map(|(name, count)| (name.to_owned(), *count));
-        named.into()
-    }
-
-    fn counts(&mut self) -> [(&'static str, &mut u64); 7] {
-        [
-            ("dropped", &mut self.dropped),
-            ("truncated", &mut self.truncated),
-            ("corrupted", &mut self.corrupted),
-            ("duplicated", &mut self.duplicated),
-            ("reordered", &mut self.reordered),
-            ("delayed", &mut self.delayed),
-            ("held", &mut self.held),
-        ]
-    }
-}
-
-impl AddAssign for Injected {
-    fn add_assign(&mut self, mut other: Injected) {
-        for ((_, sum), (_, count)) in self.counts().into_iter().zip(other.counts()) {
-            *sum += *count;
-        }
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        self.named().map(|(name, count)| (name.to_owned(), count)).into()
     }
 }
 

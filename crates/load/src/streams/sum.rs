@@ -8,6 +8,7 @@ use super::protocol::StreamProtocol;
 use super::run::StreamLoad;
 use crate::account::late;
 use corelane_host::usage::Usage;
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
 use corelane_measure::quantity;
 use std::time::Duration;

@@ -4,6 +4,7 @@ use super::counts::{LinkCounts, TableCounts, WorkerCounts};
 use super::plan::{BridgePlan, OnMatch, Sides, TablePlan};
 use crate::shared::lock;
 use corelane_link::{Injected, Tally};
+use corelane_measure::counters::Counters;
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -164,7 +165,7 @@ impl LinkBridged {
     fn add<'a>(&mut self, workers: impl Iterator<Item = &'a LinkCounts>) {
         let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
         for worker in workers {
-            tally += *lock(&worker.tally);
+            tally.add(&lock(&worker.tally));
             full += worker.full.get();
             oversized += worker.oversized.get();
             lost += worker.link_lost.get();

@@ -3,6 +3,7 @@
 use super::counts::WorkerCounts;
 use crate::shared::lock;
 use corelane_link::{Burst, Link, LinkError, Tally};
+use corelane_measure::counters::Counters;
 use corelane_worker::CachePadded;
 use std::sync::Arc;
 
@@ -36,11 +37,8 @@ impl<L: Link> Queues<L> {
     }
 
     fn tally(&self) -> Tally {
-        let mut sum = self.before;
-        for queue in &self.queues {
-            sum += queue.tally();
-        }
-        sum
+        self.before
+            .plus(&Counters::sum(self.queues.iter().map(Link::tally)))
     }
 }
 

@@ -1,9 +1,11 @@
 //! The plan of a bridge: links, tables in order, and the default verdict.
 
+use corelane_measure::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+words!(Sides, OnMatch, Verdict);
 
 /// Default frames per receive call: the post's burst ("Intel DDIO, LLC cache, buffer alignment, prefetching, shared
 /// locks and packet rates": up to 1024 entries of the receive ring).
@@ -98,16 +100,4 @@ pub enum Verdict {
     Pass,
     /// Drops it.
     Drop,
-}
-
-impl fmt::Display for Sides {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
-
-impl fmt::Display for OnMatch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
 }

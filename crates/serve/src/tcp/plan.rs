@@ -2,9 +2,12 @@
 //! report.
 
 use crate::streams::Listening;
+use corelane_measure::words;
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+
+words!(TcpMode);
 
 /// Mode of a TCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,10 @@
 //!
 //! Names used in documents and flags, and descriptions.
 
+use corelane_measure::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+
+words!(Model, Mode, Answers);
 
 /// How a datagram reaches its worker. All but the last are baselines for exact steering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,12 +56,6 @@ impl Model {
     }
 }
 
-impl fmt::Display for Model {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
-
 /// Mode of a UDP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,12 +74,6 @@ impl Mode {
             Self::Echo => "answered",
             Self::Sink => "seen",
         }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
     }
 }
 
@@ -116,24 +106,17 @@ impl Answers {
     }
 }
 
-impl fmt::Display for Answers {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::read_word;
 
     #[test]
     fn flags_and_documents_spell_a_model_alike() {
         for model in Model::ALL {
-            assert_eq!(read_word(&model.to_string()), Ok(model));
+            assert_eq!(model.to_string().parse(), Ok(model));
             assert_eq!(serde_json::to_value(model).unwrap(), model.to_string());
         }
-        let unknown = read_word::<Model>("steered").unwrap_err().to_string();
+        let unknown = "steered".parse::<Model>().unwrap_err().to_string();
         assert!(
             unknown.contains("'steered'") && unknown.contains("incoming_cpu"),
             "{unknown}"
@@ -143,16 +126,17 @@ mod tests {
     #[test]
     fn modes_and_answers_are_read_as_they_are_written() {
         for mode in [Mode::Echo, Mode::Sink] {
-            assert_eq!(read_word(&mode.to_string()), Ok(mode));
+            assert_eq!(mode.to_string().parse(), Ok(mode));
         }
         assert!(
-            read_word::<Mode>("tee")
+            "tee"
+                .parse::<Mode>()
                 .unwrap_err()
                 .to_string()
                 .contains("echo or sink")
         );
         for answers in Answers::ALL {
-            assert_eq!(read_word(&answers.to_string()), Ok(answers));
+            assert_eq!(answers.to_string().parse(), Ok(answers));
             assert_eq!(serde_json::to_value(answers).unwrap(), answers.to_string());
         }
     }

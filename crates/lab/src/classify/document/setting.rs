@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn names_in_flags_and_in_json_are_the_same() {
-        use corelane_serve::read_word;
+        use corelane_measure::words::read_word;
         use serde::de::DeserializeOwned;
         use std::fmt::{Debug, Display};
         fn check<Kind: Serialize + DeserializeOwned + Display + Debug + PartialEq>(all: &[Kind]) {
