@@ -3,7 +3,8 @@
 use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
-const QUICK: &str = "lab rebalance --buckets 4 --share-cpus --rounds 1 --duration 300ms --rate 5k";
+const QUICK: &str =
+    "lab rebalance --max-steal 100% --buckets 4 --share-cpus --rounds 1 --duration 300ms --rate 5k";
 
 #[test]
 fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {

@@ -4,6 +4,7 @@
 //! The rules of every document: changes only add, units stand in field names, raw trials are always kept, and what is
 //! unknown is `null` with its reason beside it.
 
+use crate::experiment::Tried;
 use corelane_host::bed::{Bed as TestBed, BedKind};
 use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
@@ -13,7 +14,7 @@ use corelane_report::{diff, text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
@@ -78,6 +79,18 @@ macro_rules! document {
     };
 }
 pub(crate) use document;
+
+/// Shows plain enums by the names that documents and flags have for them.
+macro_rules! shown_as_written {
+    ($($word:ty),+) => {$(
+        impl std::fmt::Display for $word {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                serde::Serialize::serialize(self, out)
+            }
+        }
+    )+};
+}
+pub(crate) use shown_as_written;
 
 /// Why a document cannot be read.
 #[derive(Debug, Error)]
@@ -174,6 +187,73 @@ pub enum TrialStatus {
     Interrupted,
     /// The trial failed.
     Failed,
+}
+
+/// Why a trial is spoilt.
+pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
+
+/// Trials that are not results, and why.
+const SET_ASIDE: [(TrialStatus, &str); 2] = [
+    (TrialStatus::GeneratorLimited, "the generator was the limit"),
+    (TrialStatus::Spoilt, SPOILT),
+];
+
+/// The trials that are not results, as paragraphs of the text and caveats of the page.
+pub(crate) fn set_aside<'a>(
+    head: &Head,
+    trials: impl IntoIterator<Item = &'a Tried>,
+    page: &mut Page,
+) -> Section {
+    let trials: Vec<&Tried> = trials.into_iter().collect();
+    let all = trials.len();
+    let mut section = Section::new("");
+    let mut caveat = |sentence: String| {
+        let about = String::new();
+        page.caveats.push(Caveat { about, sentence });
+    };
+    let ended = |status| trials.iter().filter(move |tried| tried.status == status);
+    for (status, why) in SET_ASIDE {
+        let marked = ended(status).count();
+        if marked > 0 {
+            let most = format!("In {marked} of {all} trials {why}");
+            caveat(format!("{most}; none of them enters a number."));
+            let kept = "they are kept among the raw trials, marked, and enter no median.";
+            section = section.text_note("", format!("{most}: {kept}"));
+        }
+    }
+    let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
+    for tried in ended(TrialStatus::Failed) {
+        let reason = tried.why.as_deref().unwrap_or("for no reason that is known");
+        *failed.entry(reason).or_default() += 1;
+    }
+    if !failed.is_empty() {
+        let times: usize = failed.values().sum();
+        caveat(format!(
+            "In {times} of {all} trials something failed; none of them enters a number."
+        ));
+    }
+    for (reason, times) in failed {
+        section = section.text_note("", format!("{times} of {all} trials failed: {reason}"));
+    }
+    if head.interrupted {
+        let line = "The run was ended early: what follows rests on the trials that were complete.";
+        section = section.text_note("", line);
+        caveat("The run was ended early; the numbers rest on the trials that were complete.".to_owned());
+    }
+    section
+}
+
+/// `avg_ns, max_ns: why they are null`, a line per reason.
+pub(crate) fn reasons<'a>(unknown: impl IntoIterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (field, reason) in unknown {
+        fields_by_reason.entry(reason).or_default().insert(field);
+    }
+    let line = |(reason, fields): (&str, BTreeSet<&str>)| {
+        let fields: Vec<&str> = fields.into_iter().collect();
+        format!("{}: {reason}", fields.join(", "))
+    };
+    fields_by_reason.into_iter().map(line).collect()
 }
 
 /// How one CPU spent its time, in shares of 1.

@@ -1,8 +1,9 @@
 //! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
 use crate::columns;
-use crate::document::TrialStatus;
-use crate::steps::{Kind, Report, SPOILT, Series, Shape, Step, Trial};
+use crate::document::{reasons, set_aside};
+use crate::experiment::Trial;
+use crate::steps::{Kind, Report, Series, Shape, Step};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
@@ -16,7 +17,6 @@ use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Ticks of a y axis: about as many as stay apart on a phone.
 pub(crate) const Y_STEPS: usize = 4;
@@ -26,12 +26,6 @@ pub(crate) const MOST_X_LABELS: usize = 8;
 
 /// Caption of figures of medians.
 pub(crate) const MEDIANS: &str = "Medians of the valid trials; bars span the lowest and the highest round.";
-
-/// Trials that are not results, and why.
-const SET_ASIDE: [(TrialStatus, &str); 2] = [
-    (TrialStatus::GeneratorLimited, "the generator was the limit"),
-    (TrialStatus::Spoilt, SPOILT),
-];
 
 /// The specific parts of a scaling experiment's page.
 pub trait Shown: Kind {
@@ -106,46 +100,14 @@ impl<K: Shown> Rendered for Report<K> {
 impl<K: Kind> Report<K> {
     /// The trials' status and what was skipped; in text at this place, on a page before the figures.
     fn trials_section(&self, page: &mut Page) -> Section {
-        let all = self.trials.len();
-        let mut section = Section::new("");
-        let mut caveat = |about: &str, sentence: String| {
-            let about = about.to_owned();
-            page.caveats.push(Caveat { about, sentence });
-        };
-        let ended =
-            |status| (self.trials.iter().map(Trial::tried)).filter(move |tried| tried.status == status);
-        for (status, why) in SET_ASIDE {
-            let marked = ended(status).count();
-            if marked > 0 {
-                let most = format!("In {marked} of {all} trials {why}");
-                caveat("", format!("{most}; none of them enters a number."));
-                let kept = "they are kept among the raw trials, marked, and enter no median.";
-                section = section.text_note("", format!("{most}: {kept}"));
-            }
-        }
-        let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
-        for tried in ended(TrialStatus::Failed) {
-            let reason = tried.why.as_deref().unwrap_or("for no reason that is known");
-            *failed.entry(reason).or_default() += 1;
-        }
-        if !failed.is_empty() {
-            let times: usize = failed.values().sum();
-            let sentence =
-                format!("In {times} of {all} trials something failed; none of them enters a number.");
-            caveat("", sentence);
-        }
-        for (reason, times) in failed {
-            section = section.text_note("", format!("{times} of {all} trials failed: {reason}"));
-        }
-        if self.head.interrupted {
-            let line = "The run was ended early: what follows rests on the trials that were complete.";
-            section = section.text_note("", line);
-            let line = "The run was ended early; the numbers rest on the trials that were complete.";
-            caveat("", line.to_owned());
-        }
+        let mut section = set_aside(&self.head, self.trials.iter().map(Trial::tried), page);
         for reason in self.kind.left_out() {
             section = section.text_note("left out ", reason);
-            caveat("left out", format!("{reason}."));
+            let about = "left out".to_owned();
+            page.caveats.push(Caveat {
+                about,
+                sentence: format!("{reason}."),
+            });
         }
         section
     }
@@ -153,17 +115,12 @@ impl<K: Kind> Report<K> {
     /// Values that could not be measured in the main series, one paragraph per reason.
     fn unknown_section(&self) -> Section {
         let main = self.main_series().map_or_else(Vec::new, |series| series.0);
-        let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (field, reason) in main.iter().flat_map(|step| &step.summed.unknown) {
-            if self.kind.is_news(field) {
-                fields_by_reason.entry(reason).or_default().insert(field);
-            }
-        }
-        let paragraph = |section: Section, (reason, fields): (&str, BTreeSet<&str>)| {
-            let fields: Vec<&str> = fields.into_iter().collect();
-            section.text_note("unknown  ", format!("{}: {reason}", fields.join(", ")))
-        };
-        fields_by_reason.into_iter().fold(Section::new(""), paragraph)
+        let unknown = main.iter().flat_map(|step| &step.summed.unknown);
+        let unknown = unknown.filter(|(field, _)| self.kind.is_news(field));
+        let lines = reasons(unknown).into_iter();
+        lines.fold(Section::new(""), |section, line| {
+            section.text_note("unknown  ", line)
+        })
     }
 
     /// All series at their largest step, compared with exact steering with aligned clients.

@@ -1,5 +1,6 @@
 //! The limit of growth: its cause, a sentence about it, and the measurements of every suspect.
 
+use crate::document::shown_as_written;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::scalability::{self, Law};
 use serde::{Deserialize, Serialize};
@@ -90,17 +91,13 @@ pub enum SuspectName {
     Memory,
 }
 
+shown_as_written!(SuspectName);
+
 impl SuspectName {
     /// The name in reports.
     #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-            Self::KernelReceive => "kernel receive",
-            Self::ListenerBacklog => "listener backlog",
-            Self::Memory => "memory",
-        }
+    pub fn words(self) -> String {
+        self.to_string().replace('_', " ")
     }
 }
 

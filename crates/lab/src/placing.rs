@@ -1,8 +1,9 @@
-//! Which buckets are active in the steps of an experiment, and on which CPUs their clients run.
+//! Which buckets are active in the steps of an experiment, and on which CPUs and for how long their clients run.
 
+use crate::document::shown_as_written;
+use corelane_load::udp::Until;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// Buckets up to which every number of active ones is a step of its own.
 const MOST_STEPS_OF_ONE: usize = 8;
@@ -36,11 +37,7 @@ impl Placement {
     }
 }
 
-impl fmt::Display for Placement {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
+shown_as_written!(Placement);
 
 /// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the
 /// doublings and all of them, which keeps the run near a minute and the law's points apart.
@@ -64,6 +61,14 @@ fn other_cpus(own: &[u32]) -> Vec<u32> {
             *others.find(|cpu| **cpu != own[bucket]).unwrap_or(&own[bucket])
         })
         .collect()
+}
+
+/// The end of a generator's run after this time.
+pub(crate) const fn lasting(seconds: f64) -> Until {
+    Until {
+        duration_s: Some(seconds),
+        datagrams: None,
+    }
 }
 
 /// How many different CPUs there are.

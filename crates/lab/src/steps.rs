@@ -2,13 +2,13 @@
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
-use crate::document::{CpuShare, Head, TrialStatus, as_json};
-use crate::experiment::Tried;
+use crate::document::{CpuShare, Head, SPOILT, TrialStatus, as_json};
+use crate::experiment::Trial;
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
-use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
+use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
@@ -21,9 +21,6 @@ use std::fmt;
 
 /// The default reason for a missing number.
 const NOT_COUNTED: &str = "the trials did not count it";
-
-/// Of trials that another machine on the same hardware spoilt.
-pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
 
 /// What every step says of its trials, flattened into its document as the last of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -76,26 +73,6 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
 
     /// The rank of a judged series: the verdict is about the highest. `first` is the first judged series.
     fn weight(&self, first: &Self) -> u64;
-}
-
-/// A trial.
-pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + 'static {
-    /// A trial that counted nothing, to be filled in.
-    #[must_use]
-    fn new(tried: Tried) -> Self {
-        let mut trial = Self::default();
-        *trial.tried_mut() = tried;
-        trial
-    }
-
-    /// The common fields.
-    fn tried(&self) -> &Tried;
-
-    /// The common fields, mutable.
-    fn tried_mut(&mut self) -> &mut Tried;
-
-    /// CPU time shares of the trial.
-    fn cpu_shares(&self) -> &[CpuShare];
 }
 
 /// The specifics of one scaling experiment; a value holds the fields of its document that no other has.
@@ -424,8 +401,8 @@ fn valid<T: Trial>(trials: &[T], step: usize) -> Vec<&T> {
 
 /// The metric of growth, which the conclusion sets.
 pub(crate) const fn linearity_metric<T>() -> Metric<T> {
-    let about = "Rate at this many buckets over as many times the rate at one, median over the rounds.";
-    Metric::concluded("linearity", "linearity", Show::Fixed(2), Better::Higher, about)
+    Metric::more("linearity", "linearity", Show::Fixed(2))
+        .about("Rate at this many buckets over as many times the rate at one, median over the rounds.")
         .spread("linearity_spread")
 }
 

@@ -1,8 +1,8 @@
 //! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
-use crate::document::{Document, TrialStatus};
-use crate::experiment::{Experiment, Tried, Trying, Turn};
-use crate::steps::{Kind, Report, Shape, Trial};
+use crate::document::Document;
+use crate::experiment::{Experiment, RawTrials, Trying};
+use crate::steps::{Kind, Report, Shape};
 use serde_json::Value;
 
 /// A scaling experiment.
@@ -58,24 +58,14 @@ where
         format!("{} x{}", shape.title(), shape.active())
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<TrialStatus> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<()> {
         let trial = self.measure(trying, report)?;
-        let status = trial.tried().status;
         report.trials.push(trial);
-        Ok(status)
-    }
-
-    fn failed(&self, turn: Turn, error: anyhow::Error, report: &mut Self::Document) -> anyhow::Result<()> {
-        let mut tried = Tried::new(turn.step, turn.round, 0.0);
-        tried.end(TrialStatus::Failed, error.to_string());
-        report.trials.push(Trial::new(tried));
         Ok(())
     }
 
-    fn spoil(&self, _turn: Turn, why: String, report: &mut Self::Document) {
-        if let Some(trial) = report.trials.last_mut() {
-            trial.tried_mut().end(TrialStatus::Spoilt, why);
-        }
+    fn raw<'a>(&self, _: usize, report: &'a mut Self::Document) -> &'a mut dyn RawTrials {
+        &mut report.trials
     }
 
     fn conclude(&self, report: &mut Self::Document) {

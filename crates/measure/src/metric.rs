@@ -170,6 +170,41 @@ pub struct Metric<T: 'static> {
 }
 
 impl<T> Metric<T> {
+    /// Declares a metric, to be completed: [`Metric::about`], [`Metric::read`] unless the conclusion sets it.
+    #[must_use]
+    pub const fn declared(name: &'static str, header: &'static str, show: Show, better: Better) -> Self {
+        Self {
+            name,
+            label: header,
+            header,
+            unit: show.unit(),
+            show,
+            better,
+            about: "",
+            read: None,
+            spread: None,
+            compared: false,
+        }
+    }
+
+    /// Declares a metric of which more is better, to be completed.
+    #[must_use]
+    pub const fn more(name: &'static str, header: &'static str, show: Show) -> Self {
+        Self::declared(name, header, show, Better::Higher)
+    }
+
+    /// Declares a metric of which less is better, to be completed.
+    #[must_use]
+    pub const fn less(name: &'static str, header: &'static str, show: Show) -> Self {
+        Self::declared(name, header, show, Better::Lower)
+    }
+
+    /// Declares an explanatory metric, to be completed.
+    #[must_use]
+    pub const fn explaining(name: &'static str, header: &'static str, show: Show) -> Self {
+        Self::declared(name, header, show, Better::Neither)
+    }
+
     /// Declares a metric computed from trials.
     #[must_use]
     pub const fn new(
@@ -180,10 +215,7 @@ impl<T> Metric<T> {
         about: &'static str,
         read: Read<T>,
     ) -> Self {
-        Self {
-            read: Some(read),
-            ..Self::concluded(name, header, show, better, about)
-        }
+        Self::declared(name, header, show, better).about(about).read(read)
     }
 
     /// Declares a metric of which more is better.
@@ -195,7 +227,7 @@ impl<T> Metric<T> {
         about: &'static str,
         read: Read<T>,
     ) -> Self {
-        Self::new(name, header, show, Better::Higher, about, read)
+        Self::more(name, header, show).about(about).read(read)
     }
 
     /// Declares a metric of which less is better.
@@ -207,30 +239,21 @@ impl<T> Metric<T> {
         about: &'static str,
         read: Read<T>,
     ) -> Self {
-        Self::new(name, header, show, Better::Lower, about, read)
+        Self::less(name, header, show).about(about).read(read)
     }
 
-    /// Declares a metric that the conclusion sets.
+    /// The same with a description.
     #[must_use]
-    pub const fn concluded(
-        name: &'static str,
-        header: &'static str,
-        show: Show,
-        better: Better,
-        about: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            label: header,
-            header,
-            unit: show.unit(),
-            show,
-            better,
-            about,
-            read: None,
-            spread: None,
-            compared: false,
-        }
+    pub const fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    /// The same, computed from trials.
+    #[must_use]
+    pub const fn read(mut self, read: Read<T>) -> Self {
+        self.read = Some(read);
+        self
     }
 
     /// The same with another unit under its header.
@@ -440,8 +463,7 @@ mod tests {
     static TRIP: Metric<Trial> = Metric::lower("trip", "trip", Show::Nanoseconds, "", |trial| {
         Some(Sample::Durations(&trial.times))
     });
-    static LINEARITY: Metric<Trial> =
-        Metric::concluded("linearity", "linearity", Show::Fixed(2), Better::Higher, "");
+    static LINEARITY: Metric<Trial> = Metric::more("linearity", "linearity", Show::Fixed(2));
 
     fn filled() -> Values {
         let trial = |rate, hits| {

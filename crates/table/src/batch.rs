@@ -14,7 +14,7 @@ pub enum Prefetch {
 }
 
 impl Prefetch {
-    /// The distance, none when there is no prefetching.
+    /// The distance; `None` without prefetching.
     #[must_use]
     pub const fn distance(self) -> Option<usize> {
         match self {

@@ -81,12 +81,7 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let facts = shell::facts(&snapshot);
     let mut experiment = Classification::new(request(arguments, cpus), data_caches(first)?, facts);
     let trial_seconds = arguments.duration.as_secs_f64();
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
@@ -114,9 +109,9 @@ fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
         burst: arguments.burst,
         ring: arguments.ring,
         duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.shell.rounds,
+        rounds: arguments.shell.turns.rounds,
         cpus,
-        seed: arguments.shell.seed,
+        seed: arguments.shell.turns.seed,
     }
 }
 

@@ -1,14 +1,13 @@
 //! `corelane lab engines`: compares hash implementations and datagram I/O methods on this machine.
 
 use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
-use crate::lab::shell::{self, RunArguments};
+use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, cannot_run, usage};
 use crate::steering;
 use crate::values::duration;
 use clap::Args;
 use corelane_host::limits;
 use corelane_lab::engines::{Comparison, OUTSTANDING, PAYLOAD_BYTES, Plan};
-use corelane_lab::experiment::Schedule;
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -16,6 +15,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab engines --ways toeplitz\n 
     corelane lab engines --ways batch,gro_gso_64 --duration 200ms --rounds 3 --json engines.json";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
 pub struct EnginesArguments {
     /// Methods to compare: toeplitz, udp, or names such as gfni,batch,gro_gso_64; references are added [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -23,9 +23,6 @@ pub struct EnginesArguments {
     /// Duration of one datagram measurement
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub duration: Duration,
-    /// Rounds; each measures every method once, in a new random order
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
     /// CPUs to use, such as 0,1: the first for hashing and the server, the last for the client [default: one CPU for
     /// all, as in `lab scale`]
     #[arg(long, value_name = "LIST")]
@@ -33,11 +30,8 @@ pub struct EnginesArguments {
     /// Where the datagrams are sent
     #[arg(long, value_enum, default_value = "auto")]
     pub bed: BedArgument,
-    /// Seed of the order within each round
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
     #[command(flatten)]
-    pub run: RunArguments,
+    pub shell: ShellArguments,
 }
 
 /// `corelane lab engines`.
@@ -53,13 +47,13 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
     let mut plan = Plan {
         toeplitz,
         udp,
-        rounds: arguments.rounds,
+        rounds: arguments.shell.turns.rounds,
         duration_s,
         payload_bytes: PAYLOAD_BYTES,
         outstanding: OUTSTANDING,
         server_cpu,
         client_cpu,
-        seed: arguments.seed,
+        seed: arguments.shell.turns.seed,
     };
     let mut comparison = Comparison {
         left_out: plan.leave_out(),
@@ -70,12 +64,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         facts: shell::facts(&snapshot),
         descriptor_limit: limits::open_descriptors()?,
     };
-    shell::run(
-        Schedule::unguarded(arguments.rounds, arguments.seed),
-        &arguments.run,
-        &mut comparison,
-        (Some(&snapshot), duration_s + 0.5),
-    )
+    arguments.shell.run(&mut comparison, &snapshot, duration_s + 0.5)
 }
 
 /// The CPUs of the server and of the client.

@@ -38,8 +38,9 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         program: shell::program()?,
         facts: shell::facts(None),
     };
+    // The device is emulated, so no time is measured.
     shell::run(
-        Schedule::unguarded(1, arguments.seed),
+        Schedule::untimed(1, arguments.seed),
         &arguments.run,
         &mut proof,
         (None, GUEST_SECONDS),

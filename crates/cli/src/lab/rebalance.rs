@@ -1,14 +1,13 @@
 //! `corelane lab rebalance`: a skewed load before, during and after table changes, compared with static RSS.
 
 use crate::lab::bed::{self, BedArgument, build_bed, snapshot};
-use crate::lab::shell::{self, RunArguments};
+use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, usage};
 use crate::shared::RuleArguments;
 use crate::steering;
 use crate::values::{duration, rate};
 use clap::Args;
 use corelane_host::bed::{Bed, BedKind};
-use corelane_lab::experiment::Schedule;
 use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, Request};
 use corelane_rss::HashFields;
 use std::net::Ipv4Addr;
@@ -37,20 +36,14 @@ pub struct RebalanceArguments {
     /// Duration of each phase
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     duration: Duration,
-    /// Rounds, each with different loaded entries
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: u32,
     /// Table changes per minute, in the phase with table changes
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     changes_per_minute: u32,
-    /// Random seed for the ranks of entries
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Where the experiment runs
     #[arg(long, value_enum, default_value = "auto")]
     bed: BedArgument,
     #[command(flatten)]
-    run: RunArguments,
+    shell: ShellArguments,
 }
 
 /// `corelane lab rebalance`.
@@ -67,12 +60,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         program: shell::program()?,
         facts: shell::facts(&snapshot),
     };
-    shell::run(
-        Schedule::unguarded(arguments.rounds, arguments.seed),
-        &arguments.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
@@ -97,10 +85,10 @@ fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
         exponent: arguments.exponent,
         rate: arguments.rate,
         duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.rounds,
+        rounds: arguments.shell.turns.rounds,
         changes_a_minute: arguments.changes_per_minute,
         tolerance: corelane_rss::balance::Options::TOLERANCE,
-        seed: arguments.seed,
+        seed: arguments.shell.turns.seed,
     };
     Ok((bed, request))
 }

@@ -102,12 +102,7 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     };
     // Each trial builds its own bed.
     drop(bed);
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(
@@ -148,9 +143,9 @@ fn request(
         client_cpus: client_cpus.transpose()?,
         rate: asked.rate,
         duration_s: asked.duration.as_secs_f64(),
-        rounds: arguments.shell.rounds,
+        rounds: arguments.shell.turns.rounds,
         engine: arguments.engine,
-        seed: arguments.shell.seed,
+        seed: arguments.shell.turns.seed,
         max_steal: arguments.shell.max_steal,
     })
 }

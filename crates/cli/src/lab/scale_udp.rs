@@ -132,12 +132,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         descriptor_limit: limits::open_descriptors()?,
     };
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
-    shell::run(
-        arguments.shell.schedule(),
-        &arguments.shell.run,
-        &mut experiment,
-        (Some(&snapshot), trial_seconds),
-    )
+    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
@@ -157,7 +152,7 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         answers: (arguments.answers.as_ref()).map_or_else(Vec::new, |ways| ways.0.clone()),
         metadata: arguments.metadata,
         duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.shell.rounds,
+        rounds: arguments.shell.turns.rounds,
         payload_bytes: arguments.size as usize,
         flows: arguments.flows as usize,
         window: arguments.window,
@@ -167,7 +162,7 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         gro: arguments.moving.gro,
         memory: arguments.placing.memory,
         buffer_memory: arguments.placing.buffer_memory,
-        seed: arguments.shell.seed,
+        seed: arguments.shell.turns.seed,
         max_steal: arguments.shell.max_steal,
         observe: Observe {
             profile: arguments.observe.profile,

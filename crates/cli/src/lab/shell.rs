@@ -17,15 +17,11 @@ use corelane_report::page::Rendered;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Flags of every experiment.
+/// Flags of every experiment that measures time.
 #[derive(Debug, Args)]
 pub struct ShellArguments {
-    /// Trials per step, interleaved
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
-    /// Random seed, for the order of trials and all other draws
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    #[command(flatten)]
+    pub turns: TurnArguments,
     /// Maximum share of steal time in a trial; a trial with more is discarded and repeated
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
     pub max_steal: f64,
@@ -33,7 +29,18 @@ pub struct ShellArguments {
     pub run: RunArguments,
 }
 
-/// Flags of an experiment with its own schedule.
+/// Flags of every experiment with rounds.
+#[derive(Debug, Args)]
+pub struct TurnArguments {
+    /// Trials per step, interleaved
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Random seed, for the order of trials and all other draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Flags of every experiment.
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Print the plan and exit
@@ -58,13 +65,14 @@ pub fn program() -> anyhow::Result<PathBuf> {
 }
 
 impl ShellArguments {
-    /// The schedule of these flags.
-    pub fn schedule(&self) -> Schedule {
-        Schedule {
-            rounds: self.rounds as usize,
-            seed: self.seed,
+    /// Runs an experiment whose trials measure time.
+    pub fn run<E: Experiment>(&self, experiment: &mut E, snapshot: &Snapshot, trial_seconds: f64) -> Outcome {
+        let schedule = Schedule {
+            rounds: self.turns.rounds as usize,
+            seed: self.turns.seed,
             max_steal: self.max_steal,
-        }
+        };
+        run(schedule, &self.run, experiment, (Some(snapshot), trial_seconds))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `corelane lab simulate`: simulates how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
-use crate::lab::shell::{self, RunArguments};
+use crate::lab::shell::{self, RunArguments, TurnArguments};
 use crate::outcome::Outcome;
 use crate::values::count;
 use clap::Args;
@@ -17,6 +17,11 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab simulate --buckets 2,8,32 
     corelane lab simulate --buckets 16 --sizes elephants:4:50% --hash 2tuple --clients 10.11.0.0/16 --json";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("rounds", |rounds| rounds
+    .default_value("11")
+    .value_parser(clap::value_parser!(u32).range(1..=10_000))
+    .help("Rounds, each with different flows")))]
+#[command(mut_arg("seed", |seed| seed.help("Random seed; the same seed produces the same document")))]
 pub struct SimulateArguments {
     /// Numbers of buckets, up to 1024
     #[arg(
@@ -55,12 +60,8 @@ pub struct SimulateArguments {
     /// Destination, as ADDRESS:PORT
     #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080")]
     pub server: SocketAddr,
-    /// Rounds, each with different flows
-    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub rounds: u32,
-    /// Random seed; the same seed produces the same document
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    #[command(flatten)]
+    pub turns: TurnArguments,
     /// Load above the lowest level found that rebalancing may leave on a bucket; a higher value needs fewer moves
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percentage)]
     pub tolerance: f64,
@@ -79,7 +80,7 @@ pub fn run(arguments: &SimulateArguments) -> Outcome {
     let mut simulation = Simulation::new(request(arguments), shell::facts(None));
     let trial_seconds = arguments.flows as f64 * SECONDS_PER_FLOW;
     shell::run(
-        Schedule::unguarded(arguments.rounds, arguments.seed),
+        Schedule::untimed(arguments.turns.rounds, arguments.turns.seed),
         &arguments.run,
         &mut simulation,
         (None, trial_seconds),
@@ -98,8 +99,8 @@ fn request(arguments: &SimulateArguments) -> Request {
         key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
         clients: arguments.clients.clone(),
         server: arguments.server,
-        seed: arguments.seed,
-        rounds: arguments.rounds,
+        seed: arguments.turns.seed,
+        rounds: arguments.turns.rounds,
         tolerance: arguments.tolerance,
         list_flows: arguments.list_flows,
     }

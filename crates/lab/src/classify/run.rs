@@ -8,8 +8,8 @@ use super::document::{
 use super::frames::{self, FRAME_BYTES, Traffic};
 use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
 use super::plan::{Request, settings};
-use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::experiment::{Experiment, Trying, Turn};
+use crate::document::{Head, RunFacts, as_json};
+use crate::experiment::{Experiment, RawTrials, Tried, Trying};
 use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
@@ -52,9 +52,9 @@ pub(super) struct Bench {
 /// One trial of a round.
 #[derive(Clone, Copy)]
 enum Unit {
+    Step(usize),
     Limit(usize),
     Headers(usize),
-    Step(usize),
 }
 
 /// The ways of reading random lines: a batch that is prefetched and then read, or rolling so far ahead. Whichever is
@@ -130,7 +130,7 @@ impl Classification {
     }
 
     /// Reads random lines on the first CPU.
-    fn read_lines(&self, way: usize, round: u32, bench: &Bench) -> anyhow::Result<LimitTrial> {
+    fn read_lines(&self, way: usize, tried: Tried, bench: &Bench) -> anyhow::Result<LimitTrial> {
         let (name, prefetch) = LIMIT_WAYS[way];
         let limit = &bench.tables.limit.table;
         let lines_per_s = self.on_first_cpu(|| {
@@ -154,17 +154,17 @@ impl Classification {
             Ok(read as f64 / begun.elapsed().saturating_sub(waited).as_secs_f64())
         })?;
         Ok(LimitTrial {
-            round,
+            tried,
             way: name.to_owned(),
             lines_per_s,
         })
     }
 
     /// Fetches headers one after the other on the first CPU.
-    fn fetch_headers(&self, stride: usize, round: u32, bench: &Bench) -> anyhow::Result<HeaderTrial> {
+    fn fetch_headers(&self, stride: usize, tried: Tried, bench: &Bench) -> anyhow::Result<HeaderTrial> {
         let (request, duration) = (&self.request, self.duration());
         let ns_per_header = self.on_first_cpu(|| {
-            let mut order = Rng::with_seed(request.seed ^ u64::from(round));
+            let mut order = Rng::with_seed(request.seed ^ tried.round as u64);
             frames::nanoseconds(
                 stride,
                 self.ring(),
@@ -175,8 +175,8 @@ impl Classification {
             )
         })?;
         Ok(HeaderTrial {
+            tried,
             stride,
-            round,
             ns_per_header,
         })
     }
@@ -194,9 +194,8 @@ impl Classification {
     /// One trial of a step: its threads start together, each on its CPU.
     fn classify(
         &self,
-        step: usize,
         setting: &Setting,
-        round: u32,
+        tried: Tried,
         bench: &Bench,
         first: usize,
     ) -> anyhow::Result<Trial> {
@@ -224,14 +223,12 @@ impl Classification {
         let elapsed_ns = begun.elapsed().as_nanos() as u64;
         let done = done?;
         Ok(Trial {
-            step,
-            round,
+            tried,
             cache_misses: done.iter().map(|(_, misses)| *misses).sum(),
             threads: done.into_iter().map(|(trial, _)| trial).collect(),
             mem_read_bytes: moved.map(|moved| moved.read),
             mem_write_bytes: moved.map(|moved| moved.written),
             elapsed_ns,
-            why: None,
         })
     }
 }
@@ -251,11 +248,12 @@ impl Experiment for Classification {
         let mut random = Rng::with_seed(self.request.seed ^ 1);
         let limits = (0..LIMIT_WAYS.len()).map(Unit::Limit);
         let headers = report.strides.iter().map(|stride| Unit::Headers(stride.stride));
+        // Steps come first: the place of one in the schedule is its place in the report.
         let steps = (0..settings.len()).map(Unit::Step);
         self.bench = Some(Bench {
             traffic: Traffic::new(PAIRS, &tables.entries, &mut random),
             lines: (0..PAIRS).map(|_| Ipv4Addr::from_bits(random.u32(..))).collect(),
-            units: limits.chain(headers).chain(steps).collect(),
+            units: steps.chain(limits).chain(headers).collect(),
             tables,
             random,
         });
@@ -275,39 +273,34 @@ impl Experiment for Classification {
         }
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut ClassifyReport) -> anyhow::Result<TrialStatus> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut ClassifyReport) -> anyhow::Result<()> {
         const BEGUN: &str = "trials follow the beginning";
         let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
-        let (bench, round) = (self.bench.as_ref().expect(BEGUN), trying.turn.round as u32);
+        let bench = self.bench.as_ref().expect(BEGUN);
+        let tried = trying.tried(self.request.duration_s);
         match bench.units[trying.turn.step] {
+            Unit::Step(step) => {
+                let setting = report.steps[step].setting;
+                let trial = trying.clock(|| self.classify(&setting, tried, bench, first))?;
+                report.trials.push(trial);
+            }
             Unit::Limit(way) => {
-                let trial = trying.clock(|| self.read_lines(way, round, bench))?;
+                let trial = trying.clock(|| self.read_lines(way, tried, bench))?;
                 report.limit.trials.push(trial);
             }
             Unit::Headers(stride) => {
-                let trial = trying.clock(|| self.fetch_headers(stride, round, bench))?;
+                let trial = trying.clock(|| self.fetch_headers(stride, tried, bench))?;
                 report.header_trials.push(trial);
             }
-            Unit::Step(step) => {
-                let setting = report.steps[step].setting;
-                let trial = trying.clock(|| self.classify(step, &setting, round, bench, first))?;
-                report.trials.push(trial);
-            }
         }
-        Ok(TrialStatus::Valid)
+        Ok(())
     }
 
-    fn spoil(&self, turn: Turn, why: String, report: &mut ClassifyReport) {
-        match self.bench.as_ref().map(|bench| bench.units[turn.step]) {
-            Some(Unit::Step(_)) => {
-                if let Some(trial) = report.trials.last_mut() {
-                    trial.why = Some(why);
-                }
-            }
-            // These have no field for a reason, and are measured again.
-            Some(Unit::Limit(_)) => drop(report.limit.trials.pop()),
-            Some(Unit::Headers(_)) => drop(report.header_trials.pop()),
-            None => {}
+    fn raw<'a>(&self, step: usize, report: &'a mut ClassifyReport) -> &'a mut dyn RawTrials {
+        match self.bench.as_ref().map(|bench| bench.units[step]) {
+            Some(Unit::Limit(_)) => &mut report.limit.trials,
+            Some(Unit::Headers(_)) => &mut report.header_trials,
+            Some(Unit::Step(_)) | None => &mut report.trials,
         }
     }
 

@@ -7,8 +7,9 @@
 
 use super::ways::{BASIC, LeftOut, ORACLE, Plan, UdpWay as Way};
 use crate::document::{Head, document};
+use crate::experiment::{Tried, trial};
 use crate::steps::number;
-use corelane_measure::metric::{Better, Measured, Metric, Show, Values};
+use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
@@ -78,16 +79,17 @@ impl Measured for UdpWay {
 }
 
 /// One measurement of a hash.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToeplitzTrial {
+    /// The trial's step, round and status.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// The way.
     pub name: String,
     /// What was hashed.
     pub tuple: String,
     /// Hashes computed by one call.
     pub batch: usize,
-    /// The round, from 0.
-    pub round: u32,
     /// Nanoseconds per hash: the median of repetitions within the round.
     pub ns_per_hash: f64,
 }
@@ -95,10 +97,11 @@ pub struct ToeplitzTrial {
 /// One measurement of datagrams.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpTrial {
+    /// The trial's step, round and status.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// The way.
     pub name: String,
-    /// The round, from 0.
-    pub round: u32,
     /// Datagrams that the server answered.
     pub answered: u64,
     /// CPU time of the server's process meanwhile, nanoseconds.
@@ -107,9 +110,21 @@ pub struct UdpTrial {
     pub sending_s: f64,
     /// Datagrams sent by the client and not returned.
     pub lost: u64,
-    /// Why the trial has no result; `None` if it has one.
-    pub why: Option<String>,
 }
+
+trial!(
+    ToeplitzTrial,
+    fn name(&mut self, title: &str) {
+        title.clone_into(&mut self.name);
+    }
+);
+
+trial!(
+    UdpTrial,
+    fn name(&mut self, title: &str) {
+        title.clone_into(&mut self.name);
+    }
+);
 
 impl ToeplitzTrial {
     fn kind(&self) -> (&str, &str, usize) {
@@ -121,7 +136,7 @@ impl UdpTrial {
     /// Datagrams per second of the server's CPU time; `None` when the trial gives no figure.
     #[must_use]
     pub fn datagrams_per_cpu_second(&self) -> Option<f64> {
-        let measured = self.why.is_none() && self.answered > 0 && self.server_cpu_ns > 0;
+        let measured = self.tried.is_result() && self.answered > 0 && self.server_cpu_ns > 0;
         measured.then(|| self.answered as f64 * 1e9 / self.server_cpu_ns as f64)
     }
 }
@@ -198,19 +213,21 @@ fn values<'a, T>(
 }
 
 fn toeplitz_ways(trials: &[ToeplitzTrial]) -> Vec<ToeplitzWay> {
+    let results = || trials.iter().filter(|trial| trial.tried.is_result());
     let mut kinds: Vec<(&str, &str, usize)> = Vec::new();
-    for trial in trials {
+    for trial in results() {
         if !kinds.contains(&trial.kind()) {
             kinds.push(trial.kind());
         }
     }
     let way = |kind: (&str, &str, usize)| {
         let (tuple, name, batch) = kind;
-        let own: Vec<&ToeplitzTrial> = trials.iter().filter(|trial| trial.kind() == kind).collect();
+        let own: Vec<&ToeplitzTrial> = results().filter(|trial| trial.kind() == kind).collect();
         let oracle = |of: &ToeplitzTrial| {
-            let is_oracle =
-                |trial: &&ToeplitzTrial| trial.kind() == (tuple, ORACLE, 1) && trial.round == of.round;
-            trials.iter().find(is_oracle)
+            let is_oracle = |trial: &&ToeplitzTrial| {
+                trial.kind() == (tuple, ORACLE, 1) && trial.tried.round == of.tried.round
+            };
+            results().find(is_oracle)
         };
         ToeplitzWay {
             name: name.to_owned(),
@@ -226,11 +243,11 @@ fn udp_way(way: Way, trials: &[UdpTrial]) -> UdpWay {
     let name = way.to_string();
     let own: Vec<&UdpTrial> = trials.iter().filter(|trial| trial.name == name).collect();
     let basic = |of: &UdpTrial| {
-        let mut all = trials.iter();
-        all.find(|trial| trial.name == BASIC && trial.round == of.round)
+        let same = |trial: &&UdpTrial| trial.name == BASIC && trial.tried.round == of.tried.round;
+        trials.iter().rfind(same)
     };
     let values = values(UDP_METRICS, &own, basic);
-    let unknown_because = match own.iter().find_map(|trial| trial.why.clone()) {
+    let unknown_because = match own.iter().find_map(|trial| trial.tried.why.clone()) {
         _ if RATIO_TO_BASIC.of(&values).is_some() => None,
         _ if PER_CPU_SECOND.of(&values).is_some() => {
             Some(format!("no round gave a figure for it and for {BASIC}"))
@@ -252,45 +269,28 @@ pub static HASH_METRICS: &[&Metric<ToeplitzTrial>] = &[&NS_PER_HASH, &RATIO_TO_O
 /// Of a way to move datagrams.
 pub static UDP_METRICS: &[&Metric<UdpTrial>] = &[&PER_CPU_SECOND, &RATIO_TO_BASIC];
 
-pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::<ToeplitzTrial>::lower(
-    "ns_per_hash",
-    "one at a time",
-    Show::Fixed(2),
-    "Nanoseconds per hash, as throughput: many independent inputs.",
-    |trial| number(Some(trial.ns_per_hash)),
-)
-.unit("ns/hash")
-.spread("ns_per_hash_spread");
+pub static NS_PER_HASH: Metric<ToeplitzTrial> = Metric::less("ns_per_hash", "one at a time", Show::Fixed(2))
+    .about("Nanoseconds per hash, as throughput: many independent inputs.")
+    .read(|trial: &ToeplitzTrial| number(Some(trial.ns_per_hash)))
+    .unit("ns/hash")
+    .spread("ns_per_hash_spread");
 
-pub static RATIO_TO_ORACLE: Metric<ToeplitzTrial> = Metric::concluded(
-    "ratio_to_oracle",
-    "time",
-    Show::Ratio,
-    Better::Lower,
-    "Nanoseconds per hash, divided by the oracle's for the same tuple.",
-)
-.unit("of oracle")
-.spread("ratio_to_oracle_spread");
+pub static RATIO_TO_ORACLE: Metric<ToeplitzTrial> = Metric::less("ratio_to_oracle", "time", Show::Ratio)
+    .about("Nanoseconds per hash, divided by the oracle's for the same tuple.")
+    .unit("of oracle")
+    .spread("ratio_to_oracle_spread");
 
-pub static PER_CPU_SECOND: Metric<UdpTrial> = Metric::<UdpTrial>::higher(
-    "datagrams_per_cpu_second",
-    "datagrams",
-    Show::Prefixed,
-    "Datagrams answered per second of the server's CPU time.",
-    |trial| number(trial.datagrams_per_cpu_second()),
-)
-.unit("/CPU s")
-.spread("datagrams_per_cpu_second_spread");
+pub static PER_CPU_SECOND: Metric<UdpTrial> =
+    Metric::more("datagrams_per_cpu_second", "datagrams", Show::Prefixed)
+        .about("Datagrams answered per second of the server's CPU time.")
+        .read(|trial: &UdpTrial| number(trial.datagrams_per_cpu_second()))
+        .unit("/CPU s")
+        .spread("datagrams_per_cpu_second_spread");
 
-pub static RATIO_TO_BASIC: Metric<UdpTrial> = Metric::concluded(
-    "ratio_to_basic",
-    "rate",
-    Show::Ratio,
-    Better::Higher,
-    "Datagrams answered per second of CPU time, divided by those of one at a time.",
-)
-.unit("x basic")
-.spread("ratio_to_basic_spread");
+pub static RATIO_TO_BASIC: Metric<UdpTrial> = Metric::more("ratio_to_basic", "rate", Show::Ratio)
+    .about("Datagrams answered per second of CPU time, divided by those of one at a time.")
+    .unit("x basic")
+    .spread("ratio_to_basic_spread");
 
 #[cfg(test)]
 mod tests {
@@ -298,25 +298,26 @@ mod tests {
     use crate::document::Document;
     use corelane_report::page::Rendered;
 
-    fn hashed(name: &str, batch: usize, round: u32, ns_per_hash: f64) -> ToeplitzTrial {
+    fn hashed(name: &str, batch: usize, round: usize, ns_per_hash: f64) -> ToeplitzTrial {
         ToeplitzTrial {
+            tried: Tried::new(0, round, 1.0),
             name: name.to_owned(),
             tuple: "ipv4-4tuple".to_owned(),
             batch,
-            round,
             ns_per_hash,
         }
     }
 
-    fn moved(name: &str, round: u32, answered: u64, why: Option<&str>) -> UdpTrial {
+    fn moved(name: &str, round: usize, answered: u64, why: Option<&str>) -> UdpTrial {
+        let mut tried = Tried::new(0, round, 1.0);
+        tried.why = why.map(str::to_owned);
         UdpTrial {
+            tried,
             name: name.to_owned(),
-            round,
             answered,
             server_cpu_ns: 1_000_000_000,
             sending_s: 1.0,
             lost: 0,
-            why: why.map(str::to_owned),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::document::ToeplitzTrial;
 use super::ways::{self, ORACLE};
+use crate::experiment::{Tried, Turn};
 use corelane_measure::statistics;
 use corelane_rss::{Key, Toeplitz, oracle};
 use std::hint::black_box;
@@ -24,7 +25,7 @@ const PASSES: usize = 40;
 const TURNS: usize = 11;
 
 /// Measures `ways`, which this CPU has, once.
-pub(super) fn round(ways: &[String], round: u32, seed: u64) -> Vec<ToeplitzTrial> {
+pub(super) fn round(ways: &[String], turn: Turn, seed: u64) -> Vec<ToeplitzTrial> {
     let mut cases = Vec::new();
     add_cases::<8>(&mut cases, ways, "ipv4-2tuple", seed);
     add_cases::<12>(&mut cases, ways, "ipv4-4tuple", seed);
@@ -39,11 +40,12 @@ pub(super) fn round(ways: &[String], round: u32, seed: u64) -> Vec<ToeplitzTrial
         }
     }
     let trial = |case: Case| {
+        let nanoseconds = case.turns.iter().sum::<f64>() * (PASSES * INPUTS) as f64;
         Some(ToeplitzTrial {
+            tried: Tried::new(turn.step, turn.round, nanoseconds / 1e9),
             name: case.way,
             tuple: case.tuple.to_owned(),
             batch: case.batch,
-            round,
             ns_per_hash: statistics::median(&case.turns)?,
         })
     };
@@ -116,12 +118,12 @@ mod tests {
     fn every_way_is_measured_for_every_kind_of_tuple() {
         let fast = Way::available().into_iter().map(Way::name);
         let ways: Vec<String> = [ORACLE].into_iter().chain(fast).map(str::to_owned).collect();
-        let trials = round(&ways, 3, 1);
+        let trials = round(&ways, Turn { step: 0, round: 3 }, 1);
         assert_eq!(trials.len(), 4 * (1 + 2 * Way::available().len()));
         assert!(
             trials
                 .iter()
-                .all(|trial| trial.ns_per_hash > 0.0 && trial.round == 3)
+                .all(|trial| trial.ns_per_hash > 0.0 && trial.tried.is_valid() && trial.tried.round == 3)
         );
     }
 }

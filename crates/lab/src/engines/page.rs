@@ -6,6 +6,8 @@ use super::document::{
 };
 use super::ways::ORACLE;
 use crate::columns::{self, half_range, number, words};
+use crate::document::set_aside;
+use crate::experiment::Trial;
 use corelane_measure::metric::{Measured, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -20,6 +22,10 @@ impl Rendered for EnginesReport {
         // A value that came from JSON always goes back to it.
         let pretty = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
         page.documents = vec![("Plan", pretty)];
+        let hashes = self.toeplitz_trials.iter().map(Trial::tried);
+        let datagrams = self.udp_trials.iter().map(Trial::tried);
+        let set_aside = set_aside(&self.head, hashes.chain(datagrams), &mut page);
+        page.section(set_aside);
         page.section(self.hashes_section());
         page.section(self.udp_section());
         page.section(self.remarks());
@@ -27,23 +33,20 @@ impl Rendered for EnginesReport {
     }
 
     fn table(&self) -> Table {
-        let hashes = self.toeplitz.iter().map(|way| Row {
-            name: &way.name,
-            tuple: &way.tuple,
-            batch: Some(way.batch as f64),
-            values: &way.values,
-        });
-        let udp = self.udp.iter().map(|way| Row {
-            name: &way.name,
-            tuple: "",
-            batch: None,
-            values: &way.values,
-        });
+        let hashes = self
+            .toeplitz
+            .iter()
+            .map(|way| Row(&way.values, &way.name, Some(way)));
+        let udp = self.udp.iter().map(|way| Row(&way.values, &way.name, None));
         let rows: Vec<Row<'_>> = hashes.chain(udp).collect();
         let readings = [
-            words("way", |row: &Row<'_>| row.name.to_owned()),
-            words("tuple", |row: &Row<'_>| row.tuple.to_owned()),
-            number(Column::right("batch"), Show::Count, |row: &Row<'_>| row.batch),
+            words("way", |row: &Row<'_>| row.1.to_owned()),
+            words("tuple", |row: &Row<'_>| {
+                row.2.map_or("", |way| &way.tuple).to_owned()
+            }),
+            number(Column::right("batch"), Show::Count, |row: &Row<'_>| {
+                Some(row.2?.batch as f64)
+            }),
             metric(&NS_PER_HASH),
             metric(&RATIO_TO_ORACLE),
             metric(&PER_CPU_SECOND),
@@ -60,17 +63,12 @@ impl Rendered for EnginesReport {
     }
 }
 
-/// A way of either kind.
-struct Row<'a> {
-    name: &'a str,
-    tuple: &'a str,
-    batch: Option<f64>,
-    values: &'a Values,
-}
+/// A way of either kind: its metrics, its name, and what only a way to hash has.
+struct Row<'a>(&'a Values, &'a str, Option<&'a ToeplitzWay>);
 
 impl Measured for Row<'_> {
     fn values(&self) -> &Values {
-        self.values
+        self.0
     }
 }
 
@@ -142,10 +140,6 @@ impl EnginesReport {
             if let Some(because) = &way.unknown_because {
                 section = section.labelled("unknown  ", format!("{}: {because}", way.name));
             }
-        }
-        if self.head.interrupted {
-            section =
-                section.note("The run was ended early: what it says rests on the trials that were complete.");
         }
         section.text_note("", self.conclusion())
     }

@@ -5,12 +5,13 @@ use super::hashes;
 use super::ways::{LeftOut, Plan, UdpWay};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::experiment::{Experiment, Trying, Turn};
+use crate::experiment::{Experiment, RawTrials, Trying, Turn};
+use crate::placing::lasting;
 use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan, Until};
+use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
 use corelane_measure::counters::Counters;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
@@ -18,7 +19,6 @@ use corelane_worker::{WorkerSettings, spawn};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 /// A comparison, ready to run.
 pub struct Comparison {
@@ -45,10 +45,10 @@ impl Comparison {
     }
 
     /// Hashes on a thread of the server's CPU.
-    fn hash(&self, round: u32) -> anyhow::Result<Vec<ToeplitzTrial>> {
+    fn hash(&self, turn: Turn) -> anyhow::Result<Vec<ToeplitzTrial>> {
         let settings = WorkerSettings::new("toeplitz", self.plan.server_cpu);
         let (ways, seed) = (self.plan.toeplitz.clone(), self.plan.seed);
-        let worker = spawn(settings, move || hashes::round(&ways, round, seed))?;
+        let worker = spawn(settings, move || hashes::round(&ways, turn, seed))?;
         Ok(worker
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -81,32 +81,20 @@ impl Experiment for Comparison {
             .map_or("toeplitz".to_owned(), |way| way.to_string())
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut EnginesReport) -> anyhow::Result<TrialStatus> {
-        let round = trying.turn.round as u32;
-        let Some(way) = self.way(trying.turn.step) else {
-            report.toeplitz_trials.extend(self.hash(round)?);
-            return Ok(TrialStatus::Valid);
-        };
-        let mut trial = trial(self, way, round, trying.interrupt)?;
-        if trying.interrupted() {
-            trial.why = Some("ended early".to_owned());
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut EnginesReport) -> anyhow::Result<()> {
+        let turn = trying.turn;
+        match self.way(turn.step) {
+            Some(way) => report.udp_trials.push(trial(self, way, trying)?),
+            None => report.toeplitz_trials.extend(trying.clock(|| self.hash(turn))?),
         }
-        report.udp_trials.push(trial);
-        Ok(TrialStatus::Valid)
+        Ok(())
     }
 
-    /// A failure is a result without a figure, unless it is the first: then no datagrams can be moved here.
-    fn failed(&self, turn: Turn, error: anyhow::Error, report: &mut EnginesReport) -> anyhow::Result<()> {
-        let Some(way) = self.way(turn.step).filter(|_| !report.udp_trials.is_empty()) else {
-            return Err(error);
-        };
-        report.udp_trials.push(UdpTrial {
-            name: way.to_string(),
-            round: turn.round as u32,
-            why: Some(error.to_string()),
-            ..UdpTrial::default()
-        });
-        Ok(())
+    fn raw<'a>(&self, step: usize, report: &'a mut EnginesReport) -> &'a mut dyn RawTrials {
+        match self.way(step) {
+            Some(_) => &mut report.udp_trials,
+            None => &mut report.toeplitz_trials,
+        }
     }
 
     fn conclude(&self, report: &mut EnginesReport) {
@@ -130,40 +118,33 @@ const WARM_UP_S: f64 = 0.05;
 /// Answers under which a measurement gives no figure: ten windows, so that the start is a small part of it.
 const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
 
-/// Measures `way` in round `round`.
-pub(super) fn trial(
-    comparison: &Comparison,
-    way: UdpWay,
-    round: u32,
-    interrupt: &AtomicBool,
-) -> anyhow::Result<UdpTrial> {
-    let (bed, program) = (&comparison.bed, &comparison.program);
+fn trial(comparison: &Comparison, way: UdpWay, trying: &mut Trying<'_>) -> anyhow::Result<UdpTrial> {
+    let (bed, program, interrupt) = (&comparison.bed, &comparison.program, trying.interrupt());
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
     let warm_up = UdpLoadPlan {
-        until: Until {
-            duration_s: Some(WARM_UP_S),
-            datagrams: None,
-        },
+        until: lasting(WARM_UP_S),
         ..load.clone()
     };
     LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
     let (answered_before, cpu_before) = reading(&mut server)?;
-    let loaded = LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&load, interrupt, |_| ())?;
+    let client = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
+    let loaded = trying.clock(|| client.run(&load, interrupt, |_| ()))?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);
-    let why = (answered < FEWEST_ANSWERS).then(|| {
-        format!("only {answered} datagrams were answered, too few for a figure: give a longer --duration")
-    });
+    let mut tried = trying.tried(loaded.sending_s);
+    if answered < FEWEST_ANSWERS {
+        let why = "were answered, too few for a figure: give a longer --duration";
+        tried.end(TrialStatus::Failed, format!("only {answered} datagrams {why}"));
+    }
     Ok(UdpTrial {
+        tried,
         name: way.to_string(),
-        round,
         answered,
         server_cpu_ns: cpu.since(&cpu_before).total_ns,
         sending_s: loaded.sending_s,
         lost: loaded.total.lost,
-        why,
     })
 }
 
@@ -211,10 +192,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         pace: Pace::Window {
             datagrams: way.window(),
         },
-        until: Until {
-            duration_s: Some(plan.duration_s),
-            datagrams: None,
-        },
+        until: lasting(plan.duration_s),
         settings: way.client(),
         ..UdpLoadPlan::new(sources.target, probes, workers)
     })

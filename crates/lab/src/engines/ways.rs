@@ -1,10 +1,10 @@
 //! The ways that can be compared, and the plan. In: names. Out: the settings of server and client for each way.
 
+use crate::document::shown_as_written;
 use crate::error::Refusal;
 use corelane_rss::{Key, Toeplitz, Way};
 use corelane_worker::engine::{EngineKind, EngineSettings, choose};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The reference for hashes: the sliding-window oracle.
 pub const ORACLE: &str = "oracle";
@@ -121,11 +121,7 @@ pub enum UdpWay {
     GroGso64,
 }
 
-impl fmt::Display for UdpWay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
+shown_as_written!(UdpWay);
 
 impl UdpWay {
     /// All ways, the reference first.

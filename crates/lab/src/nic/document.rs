@@ -1,6 +1,7 @@
 //! The document of `lab nic`, schema `corelane/nic/1`.
 
-use crate::document::{Head, document};
+use crate::document::{Head, TrialStatus, document};
+use crate::experiment::{Tried, trial};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,6 +42,9 @@ pub struct Verdict {
 /// One device model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelReport {
+    /// The trial's step, round and status.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// The emulator's name of the model.
     pub model: String,
     /// Why it did not run.
@@ -135,6 +139,13 @@ const LEAST_FRAMES: u64 = 2_000;
 
 document!(NicReport, [SCHEMA]);
 
+trial!(
+    ModelReport,
+    fn name(&mut self, title: &str) {
+        title.clone_into(&mut self.model);
+    }
+);
+
 impl NicReport {
     /// Computes the totals.
     pub(super) fn judged(&self) -> Verdict {
@@ -157,6 +168,7 @@ impl NicReport {
         };
         let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
         let all_right = [sent, right_hash, right_queue, right_cpu] == [frames; 4];
+        let none_failed = (self.models.iter()).all(|model| model.tried.status != TrialStatus::Failed);
         Verdict {
             sent,
             frames,
@@ -164,7 +176,11 @@ impl NicReport {
             right_queue,
             right_cpu,
             wrong_rules_caught,
-            passed: frames >= LEAST_FRAMES && all_right && rounds.iter().all(is_sound) && wrong_rules_caught,
+            passed: frames >= LEAST_FRAMES
+                && all_right
+                && none_failed
+                && rounds.iter().all(is_sound)
+                && wrong_rules_caught,
         }
     }
 }
@@ -227,9 +243,8 @@ mod tests {
         };
         ModelReport {
             model: "virtio-net".to_owned(),
-            skipped: None,
             probed: Some(probed),
-            took_seconds: None,
+            ..ModelReport::default()
         }
     }
 
@@ -254,5 +269,8 @@ mod tests {
             assert!(!passes(vec![model(faulty.clone())]), "{faulty:?}");
         }
         assert!(!passes(Vec::new()));
+        let mut failed = ModelReport::default();
+        failed.tried.end(TrialStatus::Failed, "the guest did not end");
+        assert!(!passes(vec![model(round()), failed]));
     }
 }

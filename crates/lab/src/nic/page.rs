@@ -2,6 +2,8 @@
 
 use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
 use crate::columns::{count, words};
+use crate::document::set_aside;
+use crate::experiment::Trial;
 use corelane_measure::metric::Show;
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
@@ -18,6 +20,8 @@ impl Rendered for NicReport {
             "{} frames of {} sent: {} with the hash, {} by the queue, {} on the CPU that was computed: {passed}",
             verdict.frames, verdict.sent, verdict.right_hash, verdict.right_queue, verdict.right_cpu,
         );
+        let set_aside = set_aside(&self.head, self.models.iter().map(Trial::tried), &mut page);
+        page.section(set_aside);
         for model in &self.models {
             page.section(model_section(model));
             let rounds = model.probed.iter().flat_map(|probed| &probed.rounds);

@@ -5,8 +5,8 @@ use super::frames::GUEST;
 use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
-use crate::document::{Head, RunFacts, TrialStatus, as_json};
-use crate::experiment::{Experiment, Trying};
+use crate::document::{Head, RunFacts, as_json};
+use crate::experiment::{Experiment, RawTrials, Trying};
 use anyhow::anyhow;
 use corelane_guest::{GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
@@ -54,20 +54,28 @@ impl Experiment for NicProof {
         MODELS[step].name.to_owned()
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<TrialStatus> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<()> {
         let model = MODELS[trying.turn.step];
         let parts = GuestParts::find(&self.kernel_directories)?;
-        report
-            .models
-            .push(match model.guest(&parts, &self.program, &self.plan)? {
-                Ok(guest) => probe_model(model, &guest, &parts, &self.plan)?,
-                Err(reason) => ModelReport {
-                    model: model.name.to_owned(),
-                    skipped: Some(reason),
-                    ..ModelReport::default()
-                },
-            });
-        Ok(TrialStatus::Valid)
+        let mut found = ModelReport {
+            tried: trying.tried(0.0),
+            model: model.name.to_owned(),
+            ..ModelReport::default()
+        };
+        match model.guest(&parts, &self.program, &self.plan)? {
+            Ok(guest) => {
+                let (probed, took) = probe_model(&guest, &parts, &self.plan)?;
+                found.tried.duration_s = took.as_secs_f64();
+                (found.probed, found.took_seconds) = (Some(probed), Some(took.as_secs_f64()));
+            }
+            Err(reason) => found.skipped = Some(reason),
+        }
+        report.models.push(found);
+        Ok(())
+    }
+
+    fn raw<'a>(&self, _: usize, report: &'a mut NicReport) -> &'a mut dyn RawTrials {
+        &mut report.models
     }
 
     fn conclude(&self, report: &mut NicReport) {
@@ -77,12 +85,12 @@ impl Experiment for NicProof {
     }
 }
 
+/// What the guest found, and how long it ran.
 fn probe_model(
-    model: Model,
     guest: &GuestPlan,
     parts: &GuestParts,
     plan: &NicPlan,
-) -> anyhow::Result<ModelReport> {
+) -> anyhow::Result<(NicProbed, Duration)> {
     // Any addresses do: nothing of the bed is used but that its namespaces are its own and silent.
     let mut bed_plan = BedPlan::new(
         [198, 51, 100, 1].into(),
@@ -116,12 +124,7 @@ fn probe_model(
     for (round, sent) in probed.rounds.iter_mut().zip(sent?) {
         round.sent = sent;
     }
-    Ok(ModelReport {
-        model: model.name.to_owned(),
-        probed: Some(probed),
-        took_seconds: Some(booted.took.as_secs_f64()),
-        ..ModelReport::default()
-    })
+    Ok((probed, booted.took))
 }
 
 /// The tap that the emulator makes.

@@ -1,12 +1,12 @@
 //! The document of `lab rebalance`: phases, decisions, and the verdict, which is a pure function of them.
 
 use super::Request;
-use crate::document::{Head, document};
+use crate::document::{Head, document, shown_as_written};
+use crate::experiment::{Tried, trial};
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Name and version of the document.
 pub const SCHEMA: &str = "corelane/rebalance/1";
@@ -20,7 +20,7 @@ pub struct Rebalancing {
     /// The request.
     pub request: Request,
     /// The decision of each round, computed from the loads that the server counted.
-    pub decisions: Vec<Rebalanced>,
+    pub decisions: Vec<Decision>,
     /// Every phase, by round, the control first.
     pub phases: Vec<Phase>,
     /// The verdict; `None` if the run was interrupted before every phase was measured.
@@ -29,11 +29,23 @@ pub struct Rebalancing {
 
 document!(Rebalancing, [SCHEMA]);
 
+/// A decision, and the round in which it was made; earlier versions wrote one for each round, without its number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Decision {
+    /// The round, from 0.
+    #[serde(default)]
+    pub round: Option<usize>,
+    /// What was decided.
+    #[serde(flatten)]
+    pub decided: Rebalanced,
+}
+
 /// The kind of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseName {
     /// The control: a server whose table never changes.
+    #[default]
     Static,
     /// The second server, before its table changes.
     Before,
@@ -43,17 +55,14 @@ pub enum PhaseName {
     After,
 }
 
-impl fmt::Display for PhaseName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
+shown_as_written!(PhaseName);
 
 /// The measurements of one phase. Counts are datagrams unless stated otherwise.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The round, from 0.
-    pub round: u32,
+    /// Step, round and status: the control is step 0, the phases of the second server are step 1.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// The kind of phase.
     pub name: PhaseName,
     /// Datagrams sent.
@@ -85,6 +94,19 @@ pub struct Phase {
     /// Why the generator missed its schedule. Such a phase still counts losses, but its times are not a result.
     pub limited_by: Option<String>,
 }
+
+trial!(
+    Phase,
+    // If the second server fails, none of its phases is a result.
+    fn name(&mut self, title: &str) {
+        if title != CONTROL_TITLE {
+            self.name = PhaseName::Before;
+        }
+    }
+);
+
+/// The title of the step that measures the control.
+pub(super) const CONTROL_TITLE: &str = "static";
 
 /// The verdict of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -119,7 +141,8 @@ pub(super) fn entry_loads(counts: &FlowCounts, entries: usize) -> Vec<u64> {
 
 /// Computes the verdict; `None` unless each phase was measured.
 pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
-    let of = |name: PhaseName| rebalancing.phases.iter().filter(move |phase| phase.name == name);
+    let results = || (rebalancing.phases.iter()).filter(|phase| phase.tried.is_result());
+    let of = |name: PhaseName| results().filter(move |phase| phase.name == name);
     let lost = |name: PhaseName| {
         let count = |count: fn(&Phase) -> u64| of(name).map(count).sum::<u64>() as f64;
         ratio(1e6 * count(|phase| phase.lost), count(|phase| phase.sent))
@@ -129,7 +152,7 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
         median(&of_phases.collect::<Vec<_>>())
     };
     let (static_lost, during_lost) = (lost(PhaseName::Static)?, lost(PhaseName::During)?);
-    let decided = rebalancing.decisions.iter();
+    let decided = rebalancing.decisions.iter().map(|decision| &decision.decided);
     let over_best = decided.map(|decided| decided.fullest_after as f64 / decided.bound.max(1) as f64);
     let changes = of(PhaseName::During).map(|phase| phase.changes_a_minute);
     Some(Verdict {

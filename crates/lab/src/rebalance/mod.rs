@@ -10,22 +10,22 @@ mod document;
 mod page;
 mod phase;
 
-pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
+pub use document::{Decision, Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
 pub use phase::PAYLOAD_BYTES;
 
-use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::document::{Head, RunFacts, as_json};
 use crate::error::Refusal;
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RawTrials, Trying};
 use corelane_host::bed::Bed;
+use corelane_host::counters::CpuTimes;
 use corelane_rss::Steering;
 use corelane_rss::balance::{self, Options};
-use document::{entry_loads, verdict};
-use phase::{Bench, Changes};
+use document::{CONTROL_TITLE, entry_loads, verdict};
+use phase::Bench;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,16 +67,11 @@ pub struct Rebalance {
 
 impl Rebalance {
     /// Measures the three phases of one server: before, during and after.
-    fn rebalanced(
-        &self,
-        round: u32,
-        interrupt: &AtomicBool,
-        rebalancing: &mut Rebalancing,
-    ) -> anyhow::Result<()> {
+    fn rebalanced(&self, trying: &mut Trying<'_>) -> anyhow::Result<(Vec<Phase>, Decision)> {
         let request = &self.request;
         let table = &request.steering.table;
-        let mut bench = Bench::start(self, round)?;
-        let before = bench.phase(PhaseName::Before, None, interrupt)?;
+        let mut bench = Bench::start(self, trying)?;
+        let before = bench.phase(PhaseName::Before, None)?;
         let loads = entry_loads(&bench.server.flows()?, table.size());
         let options = Options {
             buckets: table.buckets(),
@@ -84,21 +79,17 @@ impl Rebalance {
         };
         let decided = balance::rebalance(table, &loads, options)?;
         let levelled = decided.table.clone();
-        rebalancing.decisions.push(decided);
-        rebalancing.phases.push(before);
-        if interrupt.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let changes = Changes {
-            tables: [levelled.clone(), table.clone()],
-            a_minute: request.changes_a_minute,
+        let decision = Decision {
+            round: Some(trying.turn.round),
+            decided,
         };
-        let during = bench.phase(PhaseName::During, Some(changes), interrupt)?;
-        rebalancing.phases.push(during);
+        if trying.is_cut() {
+            return Ok((vec![before], decision));
+        }
+        let during = bench.phase(PhaseName::During, Some([levelled.clone(), table.clone()]))?;
         bench.server.change_table(levelled)?;
-        let after = bench.phase(PhaseName::After, None, interrupt)?;
-        rebalancing.phases.push(after);
-        Ok(())
+        let after = bench.phase(PhaseName::After, None)?;
+        Ok((vec![before, during, after], decision))
     }
 }
 
@@ -136,26 +127,37 @@ impl Experiment for Rebalance {
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        ["static", "before, during, after"][step].to_owned()
+        [CONTROL_TITLE, "before, during, after"][step].to_owned()
     }
 
-    fn trial(
-        &mut self,
-        trying: &mut Trying<'_>,
-        rebalancing: &mut Rebalancing,
-    ) -> anyhow::Result<TrialStatus> {
-        let round = trying.turn.round as u32;
+    fn trial(&mut self, trying: &mut Trying<'_>, rebalancing: &mut Rebalancing) -> anyhow::Result<()> {
+        let begun = CpuTimes::read();
         if trying.turn.step == CONTROL {
-            let control = Bench::start(self, round)?.phase(PhaseName::Static, None, trying.interrupt)?;
+            let control = Bench::start(self, trying)?.phase(PhaseName::Static, None)?;
             rebalancing.phases.push(control);
         } else {
-            self.rebalanced(round, trying.interrupt, rebalancing)?;
+            let (phases, decision) = self.rebalanced(trying)?;
+            rebalancing.phases.extend(phases);
+            // A repeat decides anew.
+            rebalancing
+                .decisions
+                .retain(|other| other.round != decision.round);
+            rebalancing.decisions.push(decision);
         }
-        Ok(TrialStatus::Valid)
+        if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
+            trying.clocked(&begun, &ended);
+        }
+        Ok(())
+    }
+
+    fn raw<'a>(&self, _: usize, rebalancing: &'a mut Rebalancing) -> &'a mut dyn RawTrials {
+        &mut rebalancing.phases
     }
 
     fn conclude(&self, rebalancing: &mut Rebalancing) {
-        rebalancing.phases.sort_by_key(|phase| (phase.round, phase.name));
+        rebalancing
+            .phases
+            .sort_by_key(|phase| (phase.tried.round, phase.name));
         rebalancing.verdict = verdict(rebalancing);
     }
 }

@@ -2,7 +2,10 @@
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
-use corelane_measure::metric::Show;
+use crate::document::set_aside;
+use crate::experiment::Trial;
+use crate::steps;
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
@@ -23,7 +26,8 @@ impl Rendered for Rebalancing {
                 quantity::count(verdict.changes_a_minute as u64),
                 fixed(verdict.static_lost_per_million, 1)
             ),
-            None => "ended early: no verdict".to_owned(),
+            None if self.head.interrupted => "ended early: no verdict".to_owned(),
+            None => "not every phase has a result: no verdict".to_owned(),
         };
         // A value that came from JSON always goes back to it.
         let pretty = serde_json::to_string_pretty(&self.request).unwrap_or_default();
@@ -35,6 +39,8 @@ impl Rendered for Rebalancing {
                 fixed(verdict.static_fullest_over_mean, 3)
             )
         });
+        let set_aside = set_aside(&self.head, self.phases.iter().map(Trial::tried), &mut page);
+        page.section(set_aside);
         page.section(
             Section::new(self.load())
                 .table(self.table())
@@ -54,7 +60,7 @@ impl Rendered for Rebalancing {
             .key("bucket_shares")
             .may_shrink();
         let readings = [
-            count("round", "round", |phase: &Phase| u64::from(phase.round) + 1),
+            count("round", "round", |phase: &Phase| phase.tried.round as u64 + 1),
             Reading::new(Column::left("phase").key("name"), |phase: &Phase| {
                 phase.name.to_string()
             }),
@@ -73,32 +79,10 @@ impl Rendered for Rebalancing {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        type Read = fn(&Verdict) -> f64;
-        let figures: [(&str, usize, &str, Read); 3] = [
-            (
-                "during_lost_per_million",
-                1,
-                "Lost while the table changed, per million sent.",
-                |verdict| verdict.during_lost_per_million,
-            ),
-            (
-                "after_fullest_over_mean",
-                3,
-                "The fullest bucket over the mean after rebalancing.",
-                |verdict| verdict.after_fullest_over_mean,
-            ),
-            (
-                "decided_over_best",
-                3,
-                "The fullest bucket decided over the best possible.",
-                |verdict| verdict.decided_over_best,
-            ),
-        ];
-        let figure = |(name, decimals, about, read): (_, _, _, Read)| {
-            let show = Show::Fixed(decimals);
-            (Figure { name, show, about }, self.verdict.as_ref().map(read))
+        let of = |metric: &&'static Metric<Verdict>| {
+            (Figure::of(metric), metric.numbers(&self.verdict).first().copied())
         };
-        figures.map(figure).into()
+        METRICS.iter().map(of).collect()
     }
 
     fn proved(&self) -> Result<(), String> {
@@ -107,11 +91,24 @@ impl Rendered for Rebalancing {
             Some(verdict) if verdict.decided_over_best > MOST_OVER_BEST => {
                 "the fullest bucket stays more than 5 % above the best possible"
             }
+            None if !self.head.interrupted && !self.phases.is_empty() => "not every phase has a result",
             _ => return Ok(()),
         };
         Err(failure.to_owned())
     }
 }
+
+static METRICS: &[&Metric<Verdict>] = &[
+    &Metric::less("during_lost_per_million", "lost", Show::Fixed(1))
+        .about("Lost while the table changed, per million sent.")
+        .read(|verdict| steps::number(Some(verdict.during_lost_per_million))),
+    &Metric::less("after_fullest_over_mean", "fullest", Show::Fixed(3))
+        .about("The fullest bucket over the mean after rebalancing.")
+        .read(|verdict| steps::number(Some(verdict.after_fullest_over_mean))),
+    &Metric::less("decided_over_best", "decided", Show::Fixed(3))
+        .about("The fullest bucket decided over the best possible.")
+        .read(|verdict| steps::number(Some(verdict.decided_over_best))),
+];
 
 /// The buckets' shares of what was seen, in percent.
 fn shares(phase: &Phase) -> String {
@@ -135,11 +132,12 @@ impl Rebalancing {
 
     /// The decision of each round.
     fn decided(&self) -> Vec<String> {
-        let decided = self.decisions.iter().enumerate().map(|(round, decided)| {
+        let decided = self.decisions.iter().enumerate().map(|(index, decision)| {
+            let decided = &decision.decided;
             let over = |load: u64| fixed(load as f64 / decided.bound.max(1) as f64, 3);
             format!(
                 "round {}: {} of {} entries moved; fullest bucket {} of the best possible, {} before",
-                round + 1,
+                decision.round.unwrap_or(index) + 1,
                 decided.moves.len(),
                 decided.table.size(),
                 over(decided.fullest_after),

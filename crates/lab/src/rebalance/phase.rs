@@ -4,9 +4,11 @@ use super::document::{Phase, PhaseName};
 use super::{Rebalance, Request};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::error::Refusal;
+use crate::experiment::{Tried, Trying};
+use crate::placing::lasting;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
-use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan, Until};
+use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan};
 use corelane_measure::statistics::ratio;
 use corelane_rss::{IndirectionTable, Steering, plan};
 use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
@@ -26,21 +28,19 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 /// delay its worker for that long.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Table changes during a phase: two tables alternate.
-pub(super) struct Changes {
-    pub(super) tables: [IndirectionTable; 2],
-    pub(super) a_minute: u32,
-}
-
 /// A server and its load.
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
-    round: u32,
+    tried: Tried,
+    interrupt: &'a AtomicBool,
     pub(super) server: ServerProcess<UdpServer>,
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> anyhow::Result<Bench<'a>> {
+    pub(super) fn start<'b: 'a>(
+        experiment: &'a Rebalance,
+        trying: &mut Trying<'b>,
+    ) -> anyhow::Result<Bench<'a>> {
         let side = &experiment.bed.server;
         let plan = UdpServePlan {
             flows: true,
@@ -52,7 +52,8 @@ impl<'a> Bench<'a> {
         };
         Ok(Bench {
             experiment,
-            round,
+            tried: trying.tried(experiment.request.duration_s),
+            interrupt: trying.interrupt(),
             server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
         })
     }
@@ -60,11 +61,10 @@ impl<'a> Bench<'a> {
     pub(super) fn phase(
         &mut self,
         name: PhaseName,
-        changes: Option<Changes>,
-        interrupt: &AtomicBool,
+        changes: Option<[IndirectionTable; 2]>,
     ) -> anyhow::Result<Phase> {
-        let experiment = self.experiment;
-        let load = load(&experiment.request, self.server.ready().address, self.round)?;
+        let (experiment, interrupt) = (self.experiment, self.interrupt);
+        let load = load(&experiment.request, self.server.ready().address, self.tried.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
@@ -75,7 +75,7 @@ impl<'a> Bench<'a> {
                 sent.store(true, Ordering::Release);
                 loaded
             });
-            let moved = self.attend(&sent, changes.as_ref());
+            let moved = self.attend(&sent, changes);
             let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
             anyhow::Ok((loaded?, moved?))
         })?;
@@ -90,7 +90,7 @@ impl<'a> Bench<'a> {
         let table_changes = after.steering.generation - before.steering.generation;
         let (total, round_trip) = (loaded.total, loaded.round_trip);
         Ok(Phase {
-            round: self.round,
+            tried: self.tried.clone(),
             name,
             sent: total.sent,
             returned: total.returned,
@@ -109,12 +109,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Changes the table on schedule until the last datagram is sent; returns the number of entries moved.
-    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> anyhow::Result<u64> {
-        let Some(Changes { tables, a_minute }) = changes else {
+    /// Alternates between two tables on schedule until the last datagram is sent; returns the number of entries moved.
+    fn attend(&mut self, sent: &AtomicBool, tables: Option<[IndirectionTable; 2]>) -> anyhow::Result<u64> {
+        let Some(tables) = tables else {
             return Ok(0);
         };
-        let interval = Duration::from_secs(60) / *a_minute;
+        let interval = Duration::from_secs(60) / self.experiment.request.changes_a_minute;
         let started = Instant::now();
         let mut moved = 0;
         for turn in 1_u32.. {
@@ -154,7 +154,7 @@ pub const PAYLOAD_BYTES: u32 = 64;
 const LOSS_TIMEOUT_S: f64 = 2.0;
 
 /// The generator's plan for round `round`.
-pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> anyhow::Result<UdpPlan> {
+pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyhow::Result<UdpPlan> {
     let entries = request.steering.table.size();
     // One bucket per entry: the planner then returns one port per entry.
     let by_entry = Steering {
@@ -175,7 +175,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> anyhow:
         exponent: request.exponent,
     };
     let mut weights = skew.shares(entries).unwrap_or_default();
-    fastrand::Rng::with_seed(request.seed.wrapping_add(u64::from(round))).shuffle(&mut weights);
+    fastrand::Rng::with_seed(request.seed.wrapping_add(round as u64)).shuffle(&mut weights);
     let worker = PlannedWorker {
         cpu: request.client_cpu,
         bucket: None,
@@ -192,10 +192,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> anyhow:
         pace: Pace::Rate {
             per_second: request.rate,
         },
-        until: Until {
-            duration_s: Some(request.duration_s),
-            datagrams: None,
-        },
+        until: lasting(request.duration_s),
         loss_timeout_s: LOSS_TIMEOUT_S,
         skew,
         ..UdpPlan::new(server, probes, vec![worker])

@@ -1,13 +1,11 @@
 //! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
-//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes
-//! out.
+//! generator's own counts come in; a [`Trial`] goes out, in which `places` then counts drops by cause.
 
-use super::document::{Trial, TrialBucket, unexplained};
-use super::places;
+use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
 use crate::document::TrialStatus;
-use crate::experiment::{Tried, Turn};
-use crate::steps::{Trial as _, cpu_shares};
+use crate::experiment::{Trial as _, Tried, Turn};
+use crate::steps::cpu_shares;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions::{self, Condition};
@@ -81,8 +79,6 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     if let Some(limit) = &loaded.limited_by {
         trial.tried.end(TrialStatus::GeneratorLimited, limit);
     }
-    places::count(&mut trial, plan, evidence);
-    trial.unexplained = unexplained(&trial);
     trial
 }
 

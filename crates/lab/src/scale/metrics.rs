@@ -3,12 +3,13 @@
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
 use crate::document::CpuShare;
-use crate::experiment::Tried;
-use crate::steps::{self, linearity_metric, number, share};
+use crate::experiment::{Tried, trial};
+use crate::steps::{linearity_metric, number, share};
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
-use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
+use corelane_measure::statistics::ratio;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,195 +42,103 @@ pub static METRICS: &[&M] = &[
     &ROUND_TRIP,
 ];
 
-pub static RATE: M = M::higher(
-    "rate_pps",
-    "rate",
-    Show::PerSecond,
-    "Frames answered per second; for a sink, frames seen.",
-    |trial| number(Some(trial.tried.per_second(trial.answered.unwrap_or(trial.seen)))),
-)
-.spread("rate_spread")
-.compared();
+pub static RATE: M = M::more("rate_pps", "rate", Show::PerSecond)
+    .about("Frames answered per second; for a sink, frames seen.")
+    .read(|trial| trial.rate(trial.answered.or(Some(trial.seen))))
+    .spread("rate_spread")
+    .compared();
 
-pub static GENERATED: M = M {
-    better: Better::Neither,
-    ..frames(
-        "generated_pps",
-        "generated",
-        "Frames per second that the clients sent.",
-        |trial| trial.rate(Some(trial.generated)),
-    )
-};
+pub static GENERATED: M = M::explaining("generated_pps", "generated", Show::PerSecond)
+    .about("Frames per second that the clients sent.")
+    .read(|trial| trial.rate(Some(trial.generated)));
 
-pub static RECEIVED: M = frames(
-    "received_pps",
-    "received",
-    "Frames per second that the server host's device counted.",
-    |trial| trial.rate(trial.received),
-);
+pub static RECEIVED: M = M::more("received_pps", "received", Show::PerSecond)
+    .about("Frames per second that the server host's device counted.")
+    .read(|trial| trial.rate(trial.received));
 
-pub static SEEN: M = frames(
-    "seen_pps",
-    "seen",
-    "Frames per second that the server's workers read.",
-    |trial| trial.rate(Some(trial.seen)),
-);
+pub static SEEN: M = M::more("seen_pps", "seen", Show::PerSecond)
+    .about("Frames per second that the server's workers read.")
+    .read(|trial| trial.rate(Some(trial.seen)));
 
-pub static ANSWERED: M = frames(
-    "answered_pps",
-    "answered",
-    "Frames per second that the server's workers answered.",
-    |trial| trial.rate(trial.answered),
-);
+pub static ANSWERED: M = M::more("answered_pps", "answered", Show::PerSecond)
+    .about("Frames per second that the server's workers answered.")
+    .read(|trial| trial.rate(trial.answered));
 
-pub static RETURNED: M = frames(
-    "returned_pps",
-    "returned",
-    "Frames per second that came back to the clients.",
-    |trial| trial.rate(trial.returned),
-);
+pub static RETURNED: M = M::more("returned_pps", "returned", Show::PerSecond)
+    .about("Frames per second that came back to the clients.")
+    .read(|trial| trial.rate(trial.returned));
 
-/// Frames per second at one of the five places.
-const fn frames(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::higher(name, header, Show::PerSecond, about, read)
-}
+pub static PAYLOAD: M = M::more("gbit_s", "Gb/s", Show::Fixed(2))
+    .about("Payload that the workers read, in 10^9 bits per second.")
+    .read(|trial| number(Some(trial.tried.per_second(trial.seen_bytes?) * 8.0 / 1e9)));
 
-pub static PAYLOAD: M = M::higher(
-    "gbit_s",
-    "Gb/s",
-    Show::Fixed(2),
-    "Payload that the workers read, in 10^9 bits per second.",
-    |trial| {
-        let bits = trial.seen_bytes? as f64 * 8.0;
-        number(Some(bits / 1e9 / trial.tried.duration_s))
-    },
-);
+pub static CPU: M = M::less("cpu_us_per_frame", "CPU \u{b5}s", Show::Microseconds(2))
+    .about("CPU microseconds of the server, workers and receive path, for each frame seen.")
+    .read(|trial| number(ratio(trial.server_cpu_us?, trial.seen as f64)))
+    .unit("/frame")
+    .label("CPU per frame")
+    .compared();
 
-pub static CPU: M = M::lower(
-    "cpu_us_per_frame",
-    "CPU \u{b5}s",
-    Show::Microseconds(2),
-    "CPU microseconds of the server, workers and receive path, for each frame seen.",
-    |trial| {
-        let microseconds = trial.server_cpu_us.filter(|_| trial.seen > 0)?;
-        number(Some(microseconds / trial.seen as f64))
-    },
-)
-.unit("/frame")
-.label("CPU per frame")
-.compared();
+pub static LOCALITY: M = M::more("locality", "local", Show::Share)
+    .about("Share of sampled frames whose receive path ran on their worker's CPU.")
+    .read(|trial| share(trial.locality))
+    .label("locality")
+    .compared();
 
-pub static LOCALITY: M = sampled(
-    "locality",
-    "local",
-    "Share of sampled frames whose receive path ran on their worker's CPU.",
-    |trial| share(trial.locality),
-)
-.label("locality")
-.compared();
+pub static STEERING: M = M::more("steering_ok", "steered right", Show::Share)
+    .about("Share of sampled frames that reached the bucket selected by their hash.")
+    .read(|trial| share(trial.steering));
 
-pub static STEERING: M = sampled(
-    "steering_ok",
-    "steered right",
-    "Share of sampled frames that reached the bucket selected by their hash.",
-    |trial| share(trial.steering),
-);
+pub static TX_LOCALITY: M = M::more("tx_locality", "tx", Show::Share)
+    .about("Share of sampled answers that left on their bucket's CPU and queue.")
+    .read(|trial| share(trial.tx_locality))
+    .unit("local %");
 
-pub static TX_LOCALITY: M = sampled(
-    "tx_locality",
-    "tx",
-    "Share of sampled answers that left on their bucket's CPU and queue.",
-    |trial| share(trial.tx_locality),
-)
-.unit("local %");
+pub static TX_ON_CPU: M = M::more("tx_on_cpu", "tx on CPU", Show::Share)
+    .about("Share of sampled answers that left on their bucket's CPU.")
+    .read(|trial| share(trial.tx_on_cpu));
 
-pub static TX_ON_CPU: M = sampled(
-    "tx_on_cpu",
-    "tx on CPU",
-    "Share of sampled answers that left on their bucket's CPU.",
-    |trial| share(trial.tx_on_cpu),
-);
-
-pub static TX_ON_QUEUE: M = sampled(
-    "tx_on_queue",
-    "tx on queue",
-    "Share of sampled answers that left on their bucket's queue.",
-    |trial| share(trial.tx_on_queue),
-);
-
-/// A share of what the tap saw.
-const fn sampled(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::higher(name, header, Show::Share, about, read)
-}
+pub static TX_ON_QUEUE: M = M::more("tx_on_queue", "tx on queue", Show::Share)
+    .about("Share of sampled answers that left on their bucket's queue.")
+    .read(|trial| share(trial.tx_on_queue));
 
 pub static LINEARITY: M = linearity_metric();
 
-pub static RATE_OF_PLAIN: M = of_plain(
-    "rate_of_plain",
-    "rate",
-    Better::Higher,
-    "Rate as a share of that of the same step without its variation, from the medians.",
-);
+pub static RATE_OF_PLAIN: M = M::more("rate_of_plain", "rate", Show::Ratio)
+    .about("Rate as a share of that of the same step without its variation, from the medians.")
+    .unit("of plain");
 
-pub static COST_OF_PLAIN: M = of_plain(
-    "cost_of_plain",
-    "CPU",
-    Better::Lower,
-    "CPU time per frame as a share of that of the same step without its variation, from the medians.",
-);
+pub static COST_OF_PLAIN: M = M::less("cost_of_plain", "CPU", Show::Ratio)
+    .about("CPU time per frame as a share of that of the same step without its variation, from the medians.")
+    .unit("of plain");
 
-const fn of_plain(name: &'static str, header: &'static str, better: Better, about: &'static str) -> M {
-    M::concluded(name, header, Show::Ratio, better, about).unit("of plain")
-}
+pub static IMBALANCE: M = M::less("imbalance", "fullest", Show::Fixed(2))
+    .about("Frames sent to the fullest active bucket, divided by the mean of all active buckets.")
+    .read(|trial| number(trial.imbalance))
+    .unit("x mean");
 
-pub static IMBALANCE: M = M::lower(
-    "imbalance",
-    "fullest",
-    Show::Fixed(2),
-    "Frames sent to the fullest active bucket, divided by the mean of all active buckets.",
-    |trial| number(trial.imbalance),
-)
-.unit("x mean");
-
-pub static REORDERED: M = M::lower(
-    "reordered_share",
-    "out of",
-    Show::Share,
-    "Share of answers received out of order.",
-    |trial| {
+pub static REORDERED: M = M::less("reordered_share", "out of", Show::Share)
+    .about("Share of answers received out of order.")
+    .read(|trial| {
         let (hits, samples) = (trial.reordered?, trial.returned?);
         share(Some(Share { hits, samples }))
-    },
-)
-.unit("order %");
+    })
+    .unit("order %");
 
-pub static CONTEXT_SWITCHES: M = M::lower(
-    "context_switches_per_s",
-    "ctx switches",
-    Show::PerSecond,
-    "Context switches of the server per second.",
-    |trial| trial.rate(trial.context_switches),
-);
+pub static CONTEXT_SWITCHES: M = M::less("context_switches_per_s", "ctx switches", Show::PerSecond)
+    .about("Context switches of the server per second.")
+    .read(|trial| trial.rate(trial.context_switches));
 
-pub static CLOCK: M = M::new(
-    "effective_mhz",
-    "clock",
-    Show::Fixed(0),
-    Better::Neither,
-    "Effective clock of the server's CPUs, in MHz.",
-    |trial| number(trial.effective_mhz),
-)
-.unit("MHz");
+pub static CLOCK: M = M::explaining("effective_mhz", "clock", Show::Fixed(0))
+    .about("Effective clock of the server's CPUs, in MHz.")
+    .read(|trial| number(trial.effective_mhz))
+    .unit("MHz");
 
-pub static ROUND_TRIP: M = M::lower(
-    "round_trip",
-    "round trip",
-    Show::Nanoseconds,
-    "Round trips from the intended send time.",
-    |trial| trial.round_trip.as_ref().map(Sample::Durations),
-)
-.label("round trip p99")
-.compared();
+pub static ROUND_TRIP: M = M::less("round_trip", "round trip", Show::Nanoseconds)
+    .about("Round trips from the intended send time.")
+    .read(|trial| trial.round_trip.as_ref().map(Sample::Durations))
+    .label("round trip p99")
+    .compared();
 
 /// One trial of one step. Counts are frames within the trial; `None` if not counted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -341,19 +250,12 @@ pub fn unexplained(trial: &Trial) -> Unexplained {
     Gap::ALL.map(|gap| (gap, open(gap))).into()
 }
 
-impl steps::Trial for Trial {
-    fn tried(&self) -> &Tried {
-        &self.tried
-    }
-
-    fn tried_mut(&mut self) -> &mut Tried {
-        &mut self.tried
-    }
-
+trial!(
+    Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-}
+);
 
 impl Trial {
     /// A count as a rate per second.

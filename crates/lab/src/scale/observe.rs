@@ -4,10 +4,8 @@
 //! [`Observed`] for the document. An unavailable
 //! observation is omitted with its reason, which names the missing permission; it never fails a trial.
 
-use super::Placement;
 use super::document::{Shape, Step};
 use super::observed::{LockComparison, Observed};
-use super::plan::ScalePlan;
 use crate::steps::Shape as _;
 use corelane_observe::ObserveError;
 use corelane_observe::locks::{LockSite, LockWatch, compare};
@@ -124,16 +122,6 @@ pub(super) fn compare_locks(steps: &[Step]) -> Vec<LockComparison> {
         })
     };
     watched(Mode::Echo).filter_map(compared).collect()
-}
-
-/// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the
-/// lock of a socket whose reader runs at the same time. On its worker's CPU it never can.
-pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<Shape> {
-    let crossed = |step: &&Shape| (step.model, step.placement) == (Model::Exact, Placement::Crossed);
-    let echo = plan.steps.iter().rfind(crossed)?;
-    let mode = Mode::Sink;
-    let sink = Shape { mode, ..*echo };
-    (plan.request.observe.locks && !plan.steps.contains(&sink)).then_some(sink)
 }
 
 #[cfg(test)]

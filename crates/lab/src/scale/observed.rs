@@ -6,6 +6,7 @@
 //! microseconds in the lock table, as in the post.
 
 use crate::columns::{number, plain, words};
+use crate::document::reasons;
 use crate::growth::buckets;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
@@ -173,16 +174,6 @@ const FUNCTIONS_SHOWN: usize = 10;
 
 /// Places of waiting that are shown: the post shows nine, of which one matters.
 const LOCKS_SHOWN: usize = 6;
-
-/// `avg_ns, max_ns: why they are null`, a line a reason.
-fn reasons(unknown: &BTreeMap<String, String>) -> Vec<String> {
-    let mut fields_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (field, reason) in unknown {
-        fields_by_reason.entry(reason).or_default().push(field);
-    }
-    let line = |(reason, fields): (&str, Vec<&str>)| format!("{}: {reason}", fields.join(", "));
-    fields_by_reason.into_iter().map(line).collect()
-}
 
 impl Observed {
     /// What a reader of the tables should know: why columns are empty, and what was lost.

@@ -11,7 +11,7 @@
 //! frames, and the rest stays unexplained, with the reason under `unknown`.
 
 use super::account::{Evidence, SideReading};
-use super::document::Trial;
+use super::document::{Trial, unexplained};
 use super::plan::ScalePlan;
 use corelane_measure::drops::{Cause, Gap, Side};
 
@@ -43,7 +43,7 @@ struct Dropped {
     merged: bool,
 }
 
-/// Fills in what was received and dropped.
+/// Fills in what was received and dropped, and what is missing without a cause.
 pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>) {
     let ip = if plan.server.is_ipv4() {
         IPV4_BYTES
@@ -82,6 +82,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
         trial.tried.explain("received_pps", reason);
     }
     attribute(trial, dropped);
+    trial.unexplained = unexplained(trial);
 }
 
 impl Framing {
@@ -269,9 +270,7 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Tried;
-    use crate::scale::document::unexplained;
-    use crate::steps::Trial as _;
+    use crate::experiment::{Trial as _, Tried};
 
     fn trial() -> Trial {
         Trial {

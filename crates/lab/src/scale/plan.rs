@@ -1,8 +1,8 @@
 //! The plan of the scaling experiment: its steps as data.
 
 use super::document::Shape;
-use super::observe::{Observe, crossed_sink};
-use crate::placing::{ONE_CPU, active_counts, sorted};
+use super::observe::Observe;
+use crate::placing::{ONE_CPU, active_counts, lasting, sorted};
 use crate::scale::Placement;
 use crate::steps::Shape as _;
 use corelane_host::HostError;
@@ -10,8 +10,7 @@ use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::udp::Skew;
-use corelane_load::udp::{Probes, UdpLoadError, UdpPlan as UdpLoadPlan, Until};
+use corelane_load::udp::{Probes, Skew, UdpLoadError, UdpPlan as UdpLoadPlan};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
@@ -157,9 +156,19 @@ impl ScalePlan {
             steps,
             left_out,
         };
-        plan.steps.extend(crossed_sink(&plan));
+        plan.steps.extend(plan.crossed_sink());
         plan.vary(bed);
         plan
+    }
+
+    /// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the
+    /// lock of a socket whose reader runs at the same time. On its worker's CPU it never can.
+    fn crossed_sink(&self) -> Option<Shape> {
+        let crossed = |step: &&Shape| (step.model, step.placement) == (Model::Exact, Placement::Crossed);
+        let echo = self.steps.iter().rfind(crossed)?;
+        let mode = Mode::Sink;
+        let sink = Shape { mode, ..*echo };
+        (self.request.observe.locks && !self.steps.contains(&sink)).then_some(sink)
     }
 
     /// Adds the steps with variations, each next to the plain step of its shape with all buckets active.
@@ -312,12 +321,5 @@ impl ScalePlan {
         }
         cpus.extend(&step.placement.client_cpus(all)[..active]);
         sorted(cpus)
-    }
-}
-
-const fn lasting(seconds: f64) -> Until {
-    Until {
-        duration_s: Some(seconds),
-        datagrams: None,
     }
 }

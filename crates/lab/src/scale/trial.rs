@@ -5,10 +5,11 @@ use super::account::{self, Evidence, SideReading, Sides, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
 use super::observe::{self, Observation};
 use super::observed::Observed;
+use super::places;
 use super::plan::ScalePlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
-use crate::document::{Head, RunFacts, TrialStatus};
+use crate::document::{Head, RunFacts};
 use crate::error::Refusal;
 use crate::experiment::Trying;
 use crate::trials::Trials;
@@ -65,7 +66,7 @@ impl Trials for Scale {
 
     fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> anyhow::Result<Trial> {
         let (trial, seen) = run(self, trying)?;
-        if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
+        if let Some(seen) = seen.filter(|_| trial.tried.is_valid() && !trying.is_cut()) {
             report.steps[trying.turn.step].found.observed = Some(seen);
             report.kind.lock_comparisons = observe::compare_locks(&report.steps);
         }
@@ -80,7 +81,7 @@ impl Trials for Scale {
 /// Runs one trial.
 fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
-    let (turn, interrupt) = (trying.turn, trying.interrupt);
+    let (turn, interrupt) = (trying.turn, trying.interrupt());
     let step = &plan.steps[turn.step];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
@@ -119,11 +120,9 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
         loaded: &loaded,
         apart: bed.kind() != BedKind::Loopback,
     };
-    let mut trial = account::trial(plan, turn, &evidence);
     trying.clocked(&spent_before.cpus, &spent.cpus);
-    if trying.interrupted() {
-        trial.tried.end(TrialStatus::Interrupted, "ended early");
-    }
+    let mut trial = account::trial(plan, turn, &evidence);
+    places::count(&mut trial, plan, &evidence);
     Ok((trial, seen))
 }
 

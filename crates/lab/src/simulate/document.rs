@@ -7,8 +7,9 @@
 
 use super::Request;
 use crate::document::{Head, document};
+use crate::experiment::{Tried, trial};
 use crate::steps::number;
-use corelane_measure::metric::{Better, Measured, Metric, Read, Show, Values};
+use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::ratio;
 use serde::{Deserialize, Serialize};
 
@@ -69,14 +70,15 @@ pub struct Flow {
 }
 
 /// One round of one step as it was counted. Datagrams are those of the fullest bucket.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
+    /// The trial's step, round and status. No time is measured.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// Entries of the table.
     pub table_size: usize,
     /// Buckets.
     pub buckets: usize,
-    /// The round, from 0.
-    pub round: u32,
     /// Datagrams of all flows; 0 where an earlier version did not write them.
     #[serde(default)]
     pub datagrams: u64,
@@ -93,6 +95,8 @@ pub struct Trial {
     /// Datagrams of the largest flow: nothing that keeps a flow on one bucket can have less.
     pub largest_flow_datagrams: u64,
 }
+
+trial!(Trial);
 
 impl Trial {
     /// So many datagrams over the mean of the buckets.
@@ -157,71 +161,44 @@ pub static METRICS: &[&M] = &[
     &LARGEST_FLOW,
 ];
 
-const fn over_mean(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    let metric = M::lower(name, header, Show::Fixed(2), about, read);
-    metric.unit("/mean").spread(name)
+const fn over_mean(name: &'static str, header: &'static str) -> M {
+    M::less(name, header, Show::Fixed(2)).unit("/mean").spread(name)
 }
 
-const fn of_ideal(name: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::higher(name, "of ideal", Show::Share, about, read).spread(name)
-}
+pub static IMBALANCE: M = over_mean("imbalance", "fullest")
+    .about("Load of the fullest bucket over the mean, with the table that drivers start with.")
+    .read(|trial| number(trial.over_mean(trial.fullest_datagrams)));
 
-pub static IMBALANCE: M = over_mean(
-    "imbalance",
-    "fullest",
-    "Load of the fullest bucket over the mean, with the table that drivers start with.",
-    |trial| number(trial.over_mean(trial.fullest_datagrams)),
-);
+pub static RANDOM_IMBALANCE: M = over_mean("random_imbalance", "random")
+    .about("The same with an ideal hash.")
+    .read(|trial| number(trial.over_mean(trial.random_fullest_datagrams)));
 
-pub static RANDOM_IMBALANCE: M = over_mean(
-    "random_imbalance",
-    "random",
-    "The same with an ideal hash.",
-    |trial| number(trial.over_mean(trial.random_fullest_datagrams)),
-);
+pub static THROUGHPUT_SHARE: M = M::more("throughput_share", "of ideal", Show::Share)
+    .about("What the buckets carry together when the fullest is busy.")
+    .read(|trial| number(trial.of_ideal(trial.fullest_datagrams)))
+    .spread("throughput_share");
 
-pub static THROUGHPUT_SHARE: M = of_ideal(
-    "throughput_share",
-    "What the buckets carry together when the fullest is busy.",
-    |trial| number(trial.of_ideal(trial.fullest_datagrams)),
-);
+pub static REBALANCED_IMBALANCE: M = over_mean("rebalanced_imbalance", "rebalanced")
+    .about("Load of the fullest bucket over the mean with the rebalanced table.")
+    .read(|trial| number(trial.over_mean(trial.rebalanced_fullest_datagrams)));
 
-pub static REBALANCED_IMBALANCE: M = over_mean(
-    "rebalanced_imbalance",
-    "rebalanced",
-    "Load of the fullest bucket over the mean with the rebalanced table.",
-    |trial| number(trial.over_mean(trial.rebalanced_fullest_datagrams)),
-);
+pub static REBALANCED_SHARE: M = M::more("rebalanced_throughput_share", "of ideal", Show::Share)
+    .about("What the buckets carry together with the rebalanced table.")
+    .read(|trial| number(trial.of_ideal(trial.rebalanced_fullest_datagrams)))
+    .spread("rebalanced_throughput_share");
 
-pub static REBALANCED_SHARE: M = of_ideal(
-    "rebalanced_throughput_share",
-    "What the buckets carry together with the rebalanced table.",
-    |trial| number(trial.of_ideal(trial.rebalanced_fullest_datagrams)),
-);
+pub static MOVES: M = M::explaining("moves", "moves", Show::Fixed(0))
+    .about("Entries that rebalancing moved.")
+    .read(|trial| number(Some(trial.moves as f64)))
+    .spread("moves");
 
-pub static MOVES: M = M::new(
-    "moves",
-    "moves",
-    Show::Fixed(0),
-    Better::Neither,
-    "Entries that rebalancing moved.",
-    |trial| number(Some(trial.moves as f64)),
-)
-.spread("moves");
+pub static LEAST_IMBALANCE: M = over_mean("least_imbalance", "least")
+    .about("A lower bound of the imbalance of all tables that send whole entries to buckets.")
+    .read(|trial| number(trial.over_mean(trial.least_fullest_datagrams)));
 
-pub static LEAST_IMBALANCE: M = over_mean(
-    "least_imbalance",
-    "least",
-    "A lower bound of the imbalance of all tables that send whole entries to buckets.",
-    |trial| number(trial.over_mean(trial.least_fullest_datagrams)),
-);
-
-pub static LARGEST_FLOW: M = over_mean(
-    "largest_flow_imbalance",
-    "flow",
-    "The largest flow over the mean of the buckets; above 1 nothing that keeps a flow on one bucket can be level.",
-    |trial| number(trial.over_mean(trial.largest_flow_datagrams)),
-);
+pub static LARGEST_FLOW: M = over_mean("largest_flow_imbalance", "flow")
+    .about("The largest flow over the mean of the buckets; above 1 nothing that keeps a flow on one bucket can be level.")
+    .read(|trial| number(trial.over_mean(trial.largest_flow_datagrams)));
 
 impl Step {
     /// The step of these trials, which are all of one table size and number of buckets. `None` without a trial.

@@ -2,6 +2,8 @@
 
 use super::document::{METRICS, SimulateReport, Step, Trial};
 use crate::columns::{self, count};
+use crate::document::set_aside;
+use crate::experiment::Trial as _;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -28,15 +30,12 @@ impl Rendered for SimulateReport {
         // A value that came from JSON always goes back to it.
         let pretty = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
         page.documents = vec![("Plan", pretty)];
+        let set_aside = set_aside(&self.head, self.trials.iter().map(Trial::tried), &mut page);
+        page.section(set_aside);
         for steps in self.steps.chunk_by(|one, next| one.table_size == next.table_size) {
             page.section(self.table_section(steps));
         }
-        let mut words = Section::new("").note(LEGEND);
-        if self.head.interrupted {
-            words =
-                words.note("The run was ended early: what it says rests on the rounds that were complete.");
-        }
-        page.section(words);
+        page.section(Section::new("").note(LEGEND));
         page.section(Section::new("").notes(&self.conclusions));
         page
     }
@@ -75,7 +74,7 @@ impl SimulateReport {
             "from {} to {}, hashed as {}",
             asked.clients, asked.server, asked.hash_fields
         );
-        let rounds = self.trials.iter().map(|trial| trial.round + 1).max();
+        let rounds = self.trials.iter().map(|trial| trial.tried.round + 1).max();
         let rounds = format!(
             "{}, each with flows of its own, seed {}; median\u{b1}half the range",
             rounds.unwrap_or(0),

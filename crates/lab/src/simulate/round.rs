@@ -4,6 +4,7 @@ use super::document::{self, PerBucket, Trial};
 use super::sizes::share_out;
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
+use crate::experiment::Tried;
 use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, Toeplitz, Tuple};
 use fastrand::Rng;
@@ -19,12 +20,6 @@ pub(super) struct Round {
     hashes: Vec<u32>,
     /// By flow, a number drawn at random: the hash that leaves nothing to be wished for.
     random: Vec<u32>,
-}
-
-/// What a round shows for one table.
-pub(super) struct Outcome {
-    pub(super) trial: Trial,
-    pub(super) per_bucket: Vec<PerBucket>,
 }
 
 impl Round {
@@ -43,15 +38,21 @@ impl Round {
         })
     }
 
-    pub(super) fn outcome(&self, table: &IndirectionTable, tolerance: f64) -> Result<Outcome, BalanceError> {
+    /// What the round shows for one table.
+    pub(super) fn outcome(
+        &self,
+        tried: Tried,
+        table: &IndirectionTable,
+        tolerance: f64,
+    ) -> Result<(Trial, Vec<PerBucket>), BalanceError> {
         let buckets = table.buckets();
         let entry_loads = self.entry_loads(table, &self.hashes);
         let random = bucket_loads(table, &self.entry_loads(table, &self.random), buckets);
         let rebalanced = balance::rebalance(table, &entry_loads, Options { buckets, tolerance })?;
         let trial = Trial {
+            tried,
             table_size: table.size(),
             buckets,
-            round: self.number,
             datagrams: self.flows.iter().map(|flow| flow.datagrams).sum(),
             fullest_datagrams: rebalanced.fullest_before,
             random_fullest_datagrams: random.into_iter().max().unwrap_or(0),
@@ -62,10 +63,7 @@ impl Round {
         };
         let before = bucket_loads(table, &entry_loads, buckets);
         let after = bucket_loads(&rebalanced.table, &entry_loads, buckets);
-        Ok(Outcome {
-            trial,
-            per_bucket: self.per_bucket(table, &before, &after),
-        })
+        Ok((trial, self.per_bucket(table, &before, &after)))
     }
 
     /// The flows as the document names them.

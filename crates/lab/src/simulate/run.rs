@@ -1,11 +1,11 @@
 //! The simulation, for the runner: a step is a table, and a trial one round of it.
 
-use super::document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
-use super::round::{Outcome, Round};
+use super::document::{LeftOut, PerBucket, Plan, SCHEMA, SimulateReport, Step, Trial};
+use super::round::Round;
 use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
-use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::document::{Head, RunFacts, as_json};
 use crate::error::{Refusal, within};
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RawTrials, Trying};
 use corelane_rss::IndirectionTable;
 use serde_json::Value;
 
@@ -18,8 +18,12 @@ pub struct Simulation {
     facts: RunFacts,
     /// The table of each step.
     tables: Vec<IndirectionTable>,
-    /// What each round came to, by step.
-    outcomes: Vec<Vec<Outcome>>,
+    /// The buckets in the first round, by step.
+    per_bucket: Vec<Vec<PerBucket>>,
+    /// Trials of the last round.
+    in_round: usize,
+    /// The rounds with a trial of every step.
+    complete: Vec<usize>,
     /// The flows of the last round that was drawn: all tables are tried with the same.
     round: Option<Round>,
 }
@@ -32,7 +36,9 @@ impl Simulation {
             request,
             facts,
             tables: Vec::new(),
-            outcomes: Vec::new(),
+            per_bucket: Vec::new(),
+            in_round: 0,
+            complete: Vec::new(),
             round: None,
         }
     }
@@ -47,7 +53,7 @@ impl Experiment for Simulation {
 
     fn begin(&mut self) -> anyhow::Result<SimulateReport> {
         let (tables, plan) = planned(&self.request)?;
-        self.outcomes = tables.iter().map(|_| Vec::new()).collect();
+        self.per_bucket = vec![Vec::new(); tables.len()];
         self.tables = tables;
         Ok(SimulateReport {
             // The same request gives the same document, whenever it is simulated.
@@ -72,36 +78,54 @@ impl Experiment for Simulation {
         format!("{} entries, {} buckets", table.size(), table.buckets())
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut SimulateReport) -> anyhow::Result<TrialStatus> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut SimulateReport) -> anyhow::Result<()> {
         let (step, number) = (trying.turn.step, trying.turn.round as u32);
         let round = match self.round.take().filter(|round| round.number == number) {
             Some(round) => round,
-            None => Round::draw(&self.request, number)?,
+            None => {
+                self.in_round = 0;
+                Round::draw(&self.request, number)?
+            }
         };
         if number == 0 && self.request.list_flows && report.flows.is_empty() {
             report.flows = round.listed();
         }
-        let outcome = round.outcome(&self.tables[step], self.request.tolerance);
-        let outcome = outcome.map_err(|error| Refusal::new("--tolerance", error))?;
-        self.outcomes[step].push(outcome);
+        let outcome = round.outcome(trying.tried(0.0), &self.tables[step], self.request.tolerance);
+        let (trial, per_bucket) = outcome.map_err(|error| Refusal::new("--tolerance", error))?;
+        report.trials.push(trial);
+        if number == 0 {
+            self.per_bucket[step] = per_bucket;
+        }
         self.round = Some(round);
-        Ok(TrialStatus::Valid)
+        self.in_round += 1;
+        if self.in_round == self.tables.len() {
+            self.complete.push(trying.turn.round);
+        }
+        Ok(())
+    }
+
+    fn raw<'a>(&self, _: usize, report: &'a mut SimulateReport) -> &'a mut dyn RawTrials {
+        &mut report.trials
     }
 
     /// Rounds count when they are complete: all steps then rest on the same flows.
     fn conclude(&self, report: &mut SimulateReport) {
-        let rounds = self.outcomes.first().map_or(0, Vec::len);
-        if rounds == 0 || self.outcomes.iter().any(|outcomes| outcomes.len() != rounds) {
+        if self.in_round < self.tables.len() {
             return;
         }
-        let step = |outcomes: &Vec<Outcome>| {
-            let trials: Vec<&Trial> = outcomes.iter().map(|outcome| &outcome.trial).collect();
-            Step::of(&trials, outcomes.first()?.per_bucket.clone())
+        let place = |trial: &Trial| (trial.tried.step, trial.tried.round);
+        report.trials.sort_by_key(place);
+        let counts = |trial: &&Trial| {
+            trial.tried.is_result() && self.complete.binary_search(&trial.tried.round).is_ok()
         };
-        report.steps = self.outcomes.iter().filter_map(step).collect();
+        let counted: Vec<&Trial> = report.trials.iter().filter(counts).collect();
+        let by_step = counted.chunk_by(|one, next| one.tried.step == next.tried.step);
+        let per_bucket = self.per_bucket.iter();
+        let steps = by_step.zip(per_bucket);
+        report.steps = steps
+            .filter_map(|(trials, per_bucket)| Step::of(trials, per_bucket.clone()))
+            .collect();
         report.conclusions = verdict::conclusions(&report.steps);
-        let all = self.outcomes.iter().flatten();
-        report.trials = all.map(|outcome| outcome.trial.clone()).collect();
     }
 }
 

@@ -60,7 +60,6 @@ mod tests {
         let trial = Trial {
             table_size,
             buckets,
-            round: 0,
             datagrams: 100 * buckets as u64,
             fullest_datagrams: fullest,
             random_fullest_datagrams: fullest,
@@ -68,6 +67,7 @@ mod tests {
             moves: 1,
             least_fullest_datagrams: rebalanced,
             largest_flow_datagrams: largest_flow,
+            ..Trial::default()
         };
         Step::of(&[&trial], Vec::new()).unwrap()
     }

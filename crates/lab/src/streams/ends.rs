@@ -3,8 +3,7 @@
 use super::document::{Connections, CpuUse, Segments, Trial};
 use crate::child::SubjectReady;
 use crate::document::as_json;
-use crate::experiment::Tried;
-use crate::steps::Trial as _;
+use crate::experiment::{Trial as _, Tried};
 use corelane_load::Failure;
 use corelane_load::http::{Histograms, HttpLoaded};
 use corelane_load::sources::Ports;

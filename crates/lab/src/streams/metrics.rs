@@ -6,10 +6,10 @@
 use super::document::Protocol;
 use super::memory::Memory;
 use crate::document::CpuShare;
-use crate::experiment::Tried;
-use crate::steps::{self, linearity_metric, number, share};
+use crate::experiment::{Tried, trial};
+use crate::steps::{linearity_metric, number, share};
 use corelane_measure::histogram::Histogram;
-use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};
@@ -79,133 +79,83 @@ pub const OF_REQUESTS: [&str; 4] = [
     CLIENT_PER_REQUEST.name,
 ];
 
-pub const REQUESTS: M = M::higher(
-    "requests_per_s",
-    "requests",
-    Show::Prefixed,
-    "Requests answered per second.",
-    |trial| {
-        // A valid trial without requests is one of bytes.
-        number((trial.requests_ok > 0).then(|| trial.tried.per_second(trial.requests_ok)))
-    },
-)
-.unit("/s");
+pub const REQUESTS: M = M::more("requests_per_s", "requests", Show::Prefixed)
+    .about("Requests answered per second.")
+    // A valid trial without requests is one of bytes.
+    .read(|trial| number((trial.requests_ok > 0).then(|| trial.tried.per_second(trial.requests_ok))))
+    .unit("/s");
 
-pub const PAYLOAD: M = M::higher(
-    "gbit_s",
-    "Gb/s",
-    Show::Fixed(2),
-    "Bytes both ways, in 10^9 bits per second.",
-    |trial| number(Some(trial.tried.per_second(trial.bytes()) * 8.0 / 1e9)),
-);
+pub const PAYLOAD: M = M::more("gbit_s", "Gb/s", Show::Fixed(2))
+    .about("Bytes both ways, in 10^9 bits per second.")
+    .read(|trial| number(Some(trial.tried.per_second(trial.bytes()) * 8.0 / 1e9)));
 
 pub const LINEARITY: M = linearity_metric();
 
-pub const LATENCY: M = M::lower(
-    "latency",
-    "p99",
-    Show::Nanoseconds,
-    "Time from the intended send to the response.",
-    |trial| trial.latency.as_ref().map(Sample::Durations),
-);
+pub const LATENCY: M = M::less("latency", "p99", Show::Nanoseconds)
+    .about("Time from the intended send to the response.")
+    .read(|trial| trial.latency.as_ref().map(Sample::Durations));
 
-pub const SCHEDULE_LAG: M = M::lower(
-    "schedule_lag",
-    "schedule lag",
-    Show::Nanoseconds,
-    "Delay of requests behind their schedule.",
-    |trial| trial.schedule_lag.as_ref().map(Sample::Durations),
-)
-.unit("p99");
+pub const SCHEDULE_LAG: M = M::less("schedule_lag", "schedule lag", Show::Nanoseconds)
+    .about("Delay of requests behind their schedule.")
+    .read(|trial| trial.schedule_lag.as_ref().map(Sample::Durations))
+    .unit("p99");
 
-pub const SERVER_PER_REQUEST: M = per_request(
-    "server_cpu_us_per_request",
-    "server",
-    "CPU microseconds of the server for each request.",
-    |trial| cost(trial.cpu.server_ns, 1e3, trial.requests_ok as f64),
-);
+pub const SERVER_PER_REQUEST: M = M::less("server_cpu_us_per_request", "server", Show::Microseconds(2))
+    .about("CPU microseconds of the server for each request.")
+    .read(|trial| cost(trial.cpu.server_ns, 1e3, trial.requests_ok as f64))
+    .unit("\u{b5}s/request");
 
-pub const CLIENT_PER_REQUEST: M = per_request(
-    "client_cpu_us_per_request",
-    "client",
-    "CPU microseconds of the client for each request.",
-    |trial| cost(trial.cpu.client_ns, 1e3, trial.requests_ok as f64),
-);
+pub const CLIENT_PER_REQUEST: M = M::less("client_cpu_us_per_request", "client", Show::Microseconds(2))
+    .about("CPU microseconds of the client for each request.")
+    .read(|trial| cost(trial.cpu.client_ns, 1e3, trial.requests_ok as f64))
+    .unit("\u{b5}s/request");
 
-pub const SERVER_PER_KIB: M = per_kib(
-    "server_cpu_ns_per_kib",
-    "server",
-    "CPU nanoseconds of the server for each KiB, either way.",
-    |trial| cost(trial.cpu.server_ns, 1.0, trial.bytes() as f64 / 1024.0),
-);
+pub const SERVER_PER_KIB: M = M::less("server_cpu_ns_per_kib", "server", Show::Nanoseconds)
+    .about("CPU nanoseconds of the server for each KiB, either way.")
+    .read(|trial| cost(trial.cpu.server_ns, 1.0, trial.bytes() as f64 / 1024.0))
+    .unit("/KiB");
 
-pub const CLIENT_PER_KIB: M = per_kib(
-    "client_cpu_ns_per_kib",
-    "client",
-    "CPU nanoseconds of the client for each KiB, either way.",
-    |trial| cost(trial.cpu.client_ns, 1.0, trial.bytes() as f64 / 1024.0),
-);
+pub const CLIENT_PER_KIB: M = M::less("client_cpu_ns_per_kib", "client", Show::Nanoseconds)
+    .about("CPU nanoseconds of the client for each KiB, either way.")
+    .read(|trial| cost(trial.cpu.client_ns, 1.0, trial.bytes() as f64 / 1024.0))
+    .unit("/KiB");
 
-pub const SERVER_BYTES: M = per_cpu_second(
-    "server_bytes_per_cpu_s",
-    "server",
-    "Bytes, either way, for each second of the server's CPU time.",
-    |trial| carried(trial, trial.cpu.server_ns),
-);
+pub const SERVER_BYTES: M = M::more("server_bytes_per_cpu_s", "server", Show::Prefixed)
+    .about("Bytes, either way, for each second of the server's CPU time.")
+    .read(|trial| carried(trial, trial.cpu.server_ns))
+    .unit("B/CPU s");
 
-pub const CLIENT_BYTES: M = per_cpu_second(
-    "client_bytes_per_cpu_s",
-    "client",
-    "Bytes, either way, for each second of the client's CPU time.",
-    |trial| carried(trial, trial.cpu.client_ns),
-);
+pub const CLIENT_BYTES: M = M::more("client_bytes_per_cpu_s", "client", Show::Prefixed)
+    .about("Bytes, either way, for each second of the client's CPU time.")
+    .read(|trial| carried(trial, trial.cpu.client_ns))
+    .unit("B/CPU s");
 
-pub const SERVER_SHARE: M = of_cpus(
-    "server_cpu_share",
-    "server",
-    "Share of the CPUs' time used by the server's processes, including the receive path run on their behalf.",
-    |trial| cost(trial.cpu.server_ns, 1e9, cpu_seconds(trial)),
-);
+pub const SERVER_SHARE: M = M::explaining("server_cpu_share", "server", Show::WholeShare)
+    .about("Share of the CPUs' time used by the server's processes, including the receive path run on their behalf.")
+    .read(|trial| cost(trial.cpu.server_ns, 1e9, cpu_seconds(trial)))
+    .unit("share %");
 
-pub const CLIENT_SHARE: M = of_cpus(
-    "client_cpu_share",
-    "client",
-    "Share of the CPUs' time used by the client's process.",
-    |trial| cost(trial.cpu.client_ns, 1e9, cpu_seconds(trial)),
-);
+pub const CLIENT_SHARE: M = M::explaining("client_cpu_share", "client", Show::WholeShare)
+    .about("Share of the CPUs' time used by the client's process.")
+    .read(|trial| cost(trial.cpu.client_ns, 1e9, cpu_seconds(trial)))
+    .unit("share %");
 
-pub const STEERING: M = M::higher(
-    "steering_ok",
-    "steered right",
-    Show::Share,
-    "Share of connections on the bucket selected by their hash.",
-    |trial| share(trial.steering),
-);
+pub const STEERING: M = M::more("steering_ok", "steered right", Show::Share)
+    .about("Share of connections on the bucket selected by their hash.")
+    .read(|trial| share(trial.steering));
 
-pub const OPENED: M = M::higher(
-    "connections_opened",
-    "opened",
-    Show::Count,
-    "Connections opened.",
-    |trial| number(Some(trial.connections.opened as f64)),
-);
+pub const OPENED: M = M::more("connections_opened", "opened", Show::Count)
+    .about("Connections opened.")
+    .read(|trial| number(Some(trial.connections.opened as f64)));
 
-pub const HELD: M = M::higher(
-    "connections_held",
-    "held",
-    Show::Count,
-    "Connections held to the end.",
-    |trial| number(Some(trial.connections.held as f64)),
-);
+pub const HELD: M = M::more("connections_held", "held", Show::Count)
+    .about("Connections held to the end.")
+    .read(|trial| number(Some(trial.connections.held as f64)));
 
-pub const OPENING: M = M::lower(
-    "opening_s",
-    "in",
-    Show::Fixed(2),
-    "Seconds until all connections were open.",
-    |trial| number(trial.connections.opening_s),
-)
-.unit("s");
+pub const OPENING: M = M::less("opening_s", "in", Show::Fixed(2))
+    .about("Seconds until all connections were open.")
+    .read(|trial| number(trial.connections.opening_s))
+    .unit("s");
 
 /// CPU time in units of so many nanoseconds, for each of `pieces`; `None` if there are none.
 fn cost<'a>(cpu_ns: Option<u64>, unit: f64, pieces: f64) -> Option<Sample<'a>> {
@@ -220,22 +170,6 @@ fn carried(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
 /// What all CPUs of both sides had.
 fn cpu_seconds(trial: &Trial) -> f64 {
     trial.tried.duration_s * trial.cpu_shares.len() as f64
-}
-
-const fn per_request(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::lower(name, side, Show::Microseconds(2), about, read).unit("\u{b5}s/request")
-}
-
-const fn per_kib(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::lower(name, side, Show::Nanoseconds, about, read).unit("/KiB")
-}
-
-const fn per_cpu_second(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::higher(name, side, Show::Prefixed, about, read).unit("B/CPU s")
-}
-
-const fn of_cpus(name: &'static str, side: &'static str, about: &'static str, read: Read<Trial>) -> M {
-    M::new(name, side, Show::WholeShare, Better::Neither, about, read).unit("share %")
 }
 
 /// One trial. Counts are of the measured time alone, from when every connection was open.
@@ -355,19 +289,12 @@ pub struct CpuUse {
     pub client_ns: Option<u64>,
 }
 
-impl steps::Trial for Trial {
-    fn tried(&self) -> &Tried {
-        &self.tried
-    }
-
-    fn tried_mut(&mut self) -> &mut Tried {
-        &mut self.tried
-    }
-
+trial!(
+    Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-}
+);
 
 impl Trial {
     /// Bytes both ways, by the client's count.

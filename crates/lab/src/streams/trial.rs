@@ -9,7 +9,7 @@ use super::memory::{self, KernelMemory, ServerProcesses};
 use super::plan::StreamsPlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess, Subject};
-use crate::document::{self, Head, RunFacts, TrialStatus};
+use crate::document::{self, Head, RunFacts};
 use crate::experiment::Trying;
 use crate::trials::Trials;
 use corelane_host::HostError;
@@ -141,7 +141,7 @@ fn measure<S: Server, G: Generator>(
         let mut has_ended = Some(has_ended);
         let mut reading = None;
         let (bed, kernel_before) = (&bed, &kernel_before);
-        let report = generator.run(&load, trying.interrupt, |moment| match moment {
+        let report = generator.run(&load, trying.interrupt(), |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(bed, processes));
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
@@ -170,11 +170,7 @@ fn measure<S: Server, G: Generator>(
         memory,
     };
     trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
-    let mut trial = account::trial(plan, trying.turn, evidence);
-    if trying.interrupted() {
-        trial.tried.end(TrialStatus::Interrupted, "ended early");
-    }
-    Ok(trial)
+    Ok(account::trial(plan, trying.turn, evidence))
 }
 
 /// Waits until the server's counts are stable, and returns them.

@@ -7,10 +7,11 @@ use corelane_lab::classify::document::{
     Unknowns, published,
 };
 use corelane_lab::document::{Document, Head};
+use corelane_lab::experiment::Tried;
 use corelane_report::page::Rendered;
 
 /// Frames of each trial, in the second that it took.
-fn trial(step: usize, round: u32, threads: usize, frames: u64) -> Trial {
+fn trial(step: usize, round: usize, threads: usize, frames: u64) -> Trial {
     let thread = ThreadTrial {
         frames: frames / threads as u64,
         lookups: 2 * frames / threads as u64,
@@ -22,14 +23,12 @@ fn trial(step: usize, round: u32, threads: usize, frames: u64) -> Trial {
         waited_ns: 500_000_000,
     };
     Trial {
-        step,
-        round,
+        tried: Tried::new(step, round, 1.0),
         threads: vec![thread; threads],
         cache_misses: None,
         mem_read_bytes: Some(3_000_000),
         mem_write_bytes: None,
         elapsed_ns: 2_000_000_000,
-        why: None,
     }
 }
 
@@ -49,7 +48,7 @@ fn plan() -> Plan {
 
 fn limit() -> Limit {
     let trial = |round, way: &str, lines_per_s| LimitTrial {
-        round,
+        tried: Tried::new(0, round, 1.0),
         way: way.to_owned(),
         lines_per_s,
     };

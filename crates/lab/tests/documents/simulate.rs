@@ -1,6 +1,7 @@
 //! The document of `lab simulate` and its text.
 
 use corelane_lab::document::{Document, Head, Tool};
+use corelane_lab::experiment::Tried;
 use corelane_lab::simulate::document::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
 use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Step, Trial};
 use corelane_load::udp::Skew;
@@ -11,12 +12,12 @@ use serde_json::Value;
 const DATAGRAMS: u64 = 1_000_000;
 
 /// A round in which the fullest bucket takes so many thousandths of its share, and rebalanced 1,020 at least.
-fn trial((table_size, buckets): (usize, usize), round: u32, thousandths: u64) -> Trial {
+fn trial((table_size, buckets): (usize, usize), round: usize, thousandths: u64) -> Trial {
     let share = DATAGRAMS / buckets as u64;
     Trial {
         table_size,
         buckets,
-        round,
+        tried: Tried::new(0, round, 0.0),
         datagrams: DATAGRAMS,
         fullest_datagrams: share * thousandths / 1000,
         random_fullest_datagrams: share * 1100 / 1000,

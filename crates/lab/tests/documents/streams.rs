@@ -1,11 +1,11 @@
 //! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
 
 use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
+use corelane_lab::experiment::Trial as _;
 use corelane_lab::experiment::Tried;
 use corelane_lab::limit::Scaling;
 use corelane_lab::limit::{Limit, LimitCause, Suspect, SuspectName};
 use corelane_lab::scale::Placement;
-use corelane_lab::steps::Trial as _;
 use corelane_lab::streams::document::{
     ByteStreams, CacheGrowth, Connections, CpuUse, Memory, Segments, Shape, Step, Trial,
 };

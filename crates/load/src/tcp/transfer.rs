@@ -5,13 +5,11 @@ use super::loaded::Stall;
 use crate::failure::Failure;
 use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
 use corelane_measure::histogram::Histogram;
+use corelane_measure::words;
 use corelane_worker::Time;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
-use thiserror::Error;
 
 /// Direction of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,30 +31,7 @@ impl Direction {
     }
 }
 
-/// Invalid direction.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is not a direction: use write, read or both")]
-pub struct UnknownDirection(String);
-
-impl FromStr for Direction {
-    type Err = UnknownDirection;
-
-    fn from_str(text: &str) -> Result<Self, UnknownDirection> {
-        let all = [Self::Write, Self::Read, Self::Both];
-        let found = all.into_iter().find(|direction| direction.to_string() == text);
-        found.ok_or_else(|| UnknownDirection(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::Both => "both",
-        })
-    }
-}
+words!(Direction);
 
 /// Default and maximum size of a write: large enough that the cost per call does not matter.
 pub const WRITE_BYTES: u32 = 1 << 20;

@@ -31,7 +31,7 @@ impl<A: Address> ExactTable<A> {
         }
     }
 
-    /// What an address maps to. For more than one, [`Lookup::lookup`] is many times as fast.
+    /// The value of an address. For several, [`Lookup::lookup`] is many times as fast.
     #[must_use]
     pub fn get(&self, address: A) -> Option<Value> {
         let payload = self.cuckoo().find(&self.place(address), Some)?;
@@ -44,7 +44,7 @@ impl<A: Address> ExactTable<A> {
         self.lines.bytes()
     }
 
-    /// The pages that hold them.
+    /// The kind of pages of its lines.
     #[must_use]
     pub fn pages(&self) -> GrantedPages {
         self.lines.pages()

@@ -40,7 +40,7 @@ impl<const WORDS: usize> FlowTable<WORDS> {
         })
     }
 
-    /// What a flow maps to. For more than one, [`Lookup::lookup`] is many times as fast.
+    /// The value of a flow. For several, [`Lookup::lookup`] is many times as fast.
     #[must_use]
     pub fn get(&self, key: &FlowKey<WORDS>) -> Option<u32> {
         self.flows().get(&self.place(key), key)

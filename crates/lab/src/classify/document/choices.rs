@@ -34,10 +34,11 @@ fn compared((factor, words, steps): Pair, trials: &[Trial]) -> Option<Choice> {
     let [Some(from), Some(to)] = steps else {
         return None;
     };
-    let of = |step: usize| trials.iter().filter(move |trial| trial.step == step);
+    let of = |step: usize| trials.iter().filter(move |trial| trial.tried.step == step);
     let ratio = |trial: &Trial| {
-        let mut same_round = of(from).filter(|other| other.round == trial.round);
-        Some(trial.frames_per_s()? / same_round.next()?.frames_per_s()?)
+        // A spoilt trial of the same round has no rate; its repeat has one.
+        let mut same_round = of(from).filter(|other| other.tried.round == trial.tried.round);
+        Some(trial.frames_per_s()? / same_round.find_map(Trial::frames_per_s)?)
     };
     let ratios: Vec<f64> = of(to).filter_map(ratio).collect();
     let ratio = Spread::of(&ratios).filter(|_| from != to)?;
@@ -91,21 +92,15 @@ impl ClassifyReport {
     /// Strides, batches, prefetching, buckets and tables.
     fn of_one_thread(&self) -> Vec<Pair> {
         let ([aligned, shifted], [few, many], post) = (published::STRIDES, published::BUCKETS, self.post());
+        let one = Setting { batch: 1, ..post };
         let mut pairs = Vec::new();
         for (entries, over) in [(0, "an empty table"), (post.entries, "the post's table")] {
             let words =
                 format!("a stride of {shifted} instead of {aligned}, over {over}, one frame at a time");
-            let at = |stride| {
-                self.find(Setting {
-                    entries,
-                    batch: 1,
-                    stride,
-                    ..post
-                })
-            };
+            let one = Setting { entries, ..one };
+            let at = |stride| self.find(Setting { stride, ..one });
             pairs.push(("stride", words, [aligned, shifted].map(at)));
         }
-        let one = Setting { batch: 1, ..post };
         let batched =
             self.best(|setting| setting.batch > 1 && Setting { batch: 1, ..*setting }.repeats(&one));
         let batch = batched.map_or(0, |place| self.steps[place].setting.batch);

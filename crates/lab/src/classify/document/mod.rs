@@ -18,9 +18,10 @@ pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use strides::{HeaderTrial, Held, Stride};
 
 use crate::document::{Head, document};
+use crate::experiment::{Tried, trial};
 use crate::steps::{number, share};
 use corelane_host::cpus::CacheInfo;
-use corelane_measure::metric::{Better, Measured, Metric, Show, Values};
+use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::share::Share;
 use corelane_measure::statistics::{Spread, ratio};
@@ -104,35 +105,47 @@ pub struct Limit {
 }
 
 /// One measurement of the limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitTrial {
-    /// The round, from 0.
-    pub round: u32,
+    /// Round and status; the step is its place in the schedule.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// The way of reading.
     pub way: String,
     /// Lines read per second of CPU time.
     pub lines_per_s: f64,
 }
 
+trial!(
+    LimitTrial,
+    fn name(&mut self, title: &str) {
+        title.clone_into(&mut self.way);
+    }
+);
+
 impl Limit {
+    /// The valid measurements.
+    fn results(&self) -> impl Iterator<Item = &LimitTrial> {
+        self.trials.iter().filter(|trial| trial.tried.is_result())
+    }
+
     /// The limit as it was in a round; in a round without one, the median of all.
     #[must_use]
-    pub fn in_round(&self, round: u32) -> Option<f64> {
+    pub fn in_round(&self, round: usize) -> Option<f64> {
         let own = self
-            .trials
-            .iter()
-            .find(|trial| trial.round == round && Some(&trial.way) == self.way.as_ref());
+            .results()
+            .find(|trial| trial.tried.round == round && Some(&trial.way) == self.way.as_ref());
         own.map(|trial| trial.lines_per_s)
             .or_else(|| self.lines_per_s_spread.map(|spread| spread.median))
     }
 
     /// Chooses the faster way.
     fn conclude(&mut self) {
-        let mut ways: Vec<&str> = self.trials.iter().map(|trial| trial.way.as_str()).collect();
+        let mut ways: Vec<&str> = self.results().map(|trial| trial.way.as_str()).collect();
         ways.sort_unstable();
         ways.dedup();
         let spread = |way: &str| {
-            let own = self.trials.iter().filter(|trial| trial.way == way);
+            let own = self.results().filter(|trial| trial.way == way);
             Spread::of(&own.map(|trial| trial.lines_per_s).collect::<Vec<_>>())
         };
         let fastest = ways
@@ -172,7 +185,11 @@ impl ClassifyReport {
         self.limit.conclude();
         self.limit_lines_per_s = self.limit.lines_per_s_spread.map(|spread| spread.median);
         for (place, step) in self.steps.iter_mut().enumerate() {
-            let own: Vec<&Trial> = self.trials.iter().filter(|trial| trial.step == place).collect();
+            let own: Vec<&Trial> = self
+                .trials
+                .iter()
+                .filter(|trial| trial.tried.step == place)
+                .collect();
             step.conclude(&own, &self.limit, &self.unknowns);
         }
         strides::measure(&mut self.strides, &self.steps, &self.header_trials);
@@ -194,12 +211,11 @@ impl ClassifyReport {
 }
 
 /// One measurement of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The step, by its place in `steps`.
-    pub step: usize,
-    /// The round, from 0.
-    pub round: u32,
+    /// The trial's step, by its place in `steps`, its round and status.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// The counts of each thread.
     pub threads: Vec<ThreadTrial>,
     /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
@@ -211,9 +227,9 @@ pub struct Trial {
     pub mem_write_bytes: Option<u64>,
     /// Nanoseconds of the whole trial.
     pub elapsed_ns: u64,
-    /// Why the trial has no result; `None` if it has one.
-    pub why: Option<String>,
 }
+
+trial!(Trial);
 
 /// The counts of one thread in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,7 +274,7 @@ impl Trial {
             (own > 0).then(|| of(thread) as f64 * 1e9 / own as f64)
         };
         let sum = self.threads.iter().map(rate).sum::<Option<f64>>()?;
-        (self.why.is_none() && sum > 0.0).then_some(sum)
+        (self.tried.is_result() && sum > 0.0).then_some(sum)
     }
 
     /// CPU time over time: below 1, the threads waited for a lock or for their CPU.
@@ -267,7 +283,7 @@ impl Trial {
             self.sum(|thread| thread.cpu_ns),
             self.sum(|thread| thread.wall_ns),
         );
-        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.why.is_none())
+        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.tried.is_result())
     }
 
     /// Millions of bytes per second of the whole trial.
@@ -343,7 +359,8 @@ impl Step {
     pub(super) fn conclude(&mut self, trials: &[&Trial], limit: &Limit, unknowns: &Unknowns) {
         self.values.fill(METRICS, trials);
         let threads = self.setting.threads as f64;
-        let share = |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.round)?);
+        let share =
+            |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.tried.round)?);
         let shares: Vec<f64> = trials.iter().filter_map(share).collect();
         self.values.set_spread(&SHARE_OF_LIMIT, Spread::of(&shares));
         self.explain(trials, unknowns);
@@ -352,7 +369,7 @@ impl Step {
     /// Says why each figure that is missing is.
     fn explain(&mut self, trials: &[&Trial], unknowns: &Unknowns) {
         self.unknown.clear();
-        let failed = trials.iter().find_map(|trial| trial.why.as_deref());
+        let failed = trials.iter().find_map(|trial| trial.tried.why.as_deref());
         let none = failed.unwrap_or("no trial was complete");
         let (looked_up, page) = match self.setting.table {
             TableKind::None => ("nothing is looked up", "there is no table"),
@@ -398,10 +415,6 @@ pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
             step.setting
         ));
     }
-    if report.head.interrupted {
-        sentences
-            .push("The run was ended early: what it says rests on the trials that were complete.".to_owned());
-    }
     sentences
 }
 
@@ -419,75 +432,40 @@ pub static METRICS: &[&M] = &[
     &MATCHED,
 ];
 
-pub static FRAMES: M = M::higher(
-    "frames_per_s",
-    "frames",
-    Show::PerSecond,
-    "Frames classified and forwarded per second, all threads together.",
-    |trial| number(trial.frames_per_s()),
-)
-.spread("frames_per_s_spread")
-.compared();
+pub static FRAMES: M = M::more("frames_per_s", "frames", Show::PerSecond)
+    .about("Frames classified and forwarded per second, all threads together.")
+    .read(|trial| number(trial.frames_per_s()))
+    .spread("frames_per_s_spread")
+    .compared();
 
-pub static LOOKUPS: M = M::higher(
-    "lookups_per_s",
-    "lookups",
-    Show::PerSecond,
-    "Addresses looked up per second, two for each frame, all threads together.",
-    |trial| number(trial.lookups_per_s()),
-)
-.spread("lookups_per_s_spread");
+pub static LOOKUPS: M = M::more("lookups_per_s", "lookups", Show::PerSecond)
+    .about("Addresses looked up per second, two for each frame, all threads together.")
+    .read(|trial| number(trial.lookups_per_s()))
+    .spread("lookups_per_s_spread");
 
-pub static SHARE_OF_LIMIT: M = M::concluded(
-    "share_of_limit",
-    "limit",
-    Show::Share,
-    Better::Higher,
-    "Lookups per second and thread, divided by the random lines per second of one thread, of the same round.",
-)
-.spread("share_of_limit_spread");
+pub static SHARE_OF_LIMIT: M = M::more("share_of_limit", "limit", Show::Share)
+    .about("Lookups per second and thread, divided by the random lines per second of one thread, of the same round.")
+    .spread("share_of_limit_spread");
 
-pub static CPU: M = M::new(
-    "cpu_share",
-    "CPU",
-    Show::Share,
-    Better::Neither,
-    "CPU time over time, of all threads.",
-    |trial| number(trial.cpu_share()),
-);
+pub static CPU: M = M::explaining("cpu_share", "CPU", Show::Share)
+    .about("CPU time over time, of all threads.")
+    .read(|trial| number(trial.cpu_share()));
 
-pub static MEMORY_READ: M = M::lower(
-    "mem_read_mb_s",
-    "read",
-    Show::Fixed(0),
-    "Memory read, in millions of bytes per second.",
-    |trial| number(trial.mb_s(trial.mem_read_bytes)),
-)
-.unit("MB/s");
+pub static MEMORY_READ: M = M::less("mem_read_mb_s", "read", Show::Fixed(0))
+    .about("Memory read, in millions of bytes per second.")
+    .read(|trial| number(trial.mb_s(trial.mem_read_bytes)))
+    .unit("MB/s");
 
-pub static MEMORY_WRITTEN: M = M::lower(
-    "mem_write_mb_s",
-    "written",
-    Show::Fixed(0),
-    "Memory written, in millions of bytes per second.",
-    |trial| number(trial.mb_s(trial.mem_write_bytes)),
-)
-.unit("MB/s");
+pub static MEMORY_WRITTEN: M = M::less("mem_write_mb_s", "written", Show::Fixed(0))
+    .about("Memory written, in millions of bytes per second.")
+    .read(|trial| number(trial.mb_s(trial.mem_write_bytes)))
+    .unit("MB/s");
 
-pub static MISSES: M = M::lower(
-    "cache_misses_per_lookup",
-    "misses",
-    Show::Fixed(2),
-    "Misses of the last-level cache for each lookup.",
-    |trial| number(trial.misses_per_lookup()),
-)
-.unit("/lookup");
+pub static MISSES: M = M::less("cache_misses_per_lookup", "misses", Show::Fixed(2))
+    .about("Misses of the last-level cache for each lookup.")
+    .read(|trial| number(trial.misses_per_lookup()))
+    .unit("/lookup");
 
-pub static MATCHED: M = M::new(
-    "matched_share",
-    "matched",
-    Show::Share,
-    Better::Neither,
-    "Share of the addresses that were found.",
-    |trial| share(trial.matched()),
-);
+pub static MATCHED: M = M::explaining("matched_share", "matched", Show::Share)
+    .about("Share of the addresses that were found.")
+    .read(|trial| share(trial.matched()));

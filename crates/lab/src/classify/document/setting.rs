@@ -1,5 +1,6 @@
 //! The setting of a step: table, batch, prefetching, stride, threads and lock, with the names used in flags and JSON.
 
+use crate::document::shown_as_written;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -117,23 +118,7 @@ impl LockKind {
     pub const ALL: [Self; 3] = [Self::None, Self::Read, Self::ReadPerBatch];
 }
 
-impl fmt::Display for TableKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
-
-impl fmt::Display for PrefetchKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
+shown_as_written!(TableKind, PrefetchKind, LockKind);
 
 impl Setting {
     /// The post's: its full table with fewer buckets, frames one at a time, nothing prefetched, its remedy of a stride.

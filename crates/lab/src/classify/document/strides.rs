@@ -7,6 +7,7 @@
 
 use super::setting::Setting;
 use super::{FRAMES, Step};
+use crate::experiment::{Tried, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
@@ -38,15 +39,18 @@ pub struct Stride {
 }
 
 /// One measurement of how far headers are.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeaderTrial {
-    /// The stride.
+    /// Round and status; the step is its place in the schedule.
+    #[serde(flatten)]
+    pub tried: Tried,
+    /// The stride; 0 if the trial failed.
     pub stride: usize,
-    /// The round, from 0.
-    pub round: u32,
     /// See [`Stride::ns_per_header`].
     pub ns_per_header: f64,
 }
+
+trial!(HeaderTrial);
 
 /// A header is further away when it takes a quarter longer: a half of them in the next level costs more, as each level
 /// takes about three times the one before.
@@ -136,7 +140,10 @@ fn held(stride: usize, burst: usize, cache: &CacheInfo) -> Option<Held> {
 pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTrial]) {
     let times = |stride: &Stride| -> Vec<&HeaderTrial> {
         let size = stride.stride;
-        trials.iter().filter(|trial| trial.stride == size).collect()
+        trials
+            .iter()
+            .filter(|trial| trial.stride == size && trial.tried.is_result())
+            .collect()
     };
     for stride in &mut *strides {
         let probes = |setting: &Setting| setting.stride == stride.stride && setting.is_stride_probe();
@@ -153,7 +160,9 @@ pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTr
     let quickest = quickest.map(times).unwrap_or_default();
     for stride in strides {
         let ratio = |trial: &&HeaderTrial| {
-            let same = quickest.iter().find(|other| other.round == trial.round)?;
+            let same = quickest
+                .iter()
+                .find(|other| other.tried.round == trial.tried.round)?;
             Some(trial.ns_per_header / same.ns_per_header)
         };
         let ratios: Vec<f64> = times(stride).iter().filter_map(ratio).collect();
@@ -239,8 +248,8 @@ mod tests {
         let caches = [SECOND];
         let mut strides = [2048, 1920].map(|stride| Stride::predicted(stride, 1024, &caches));
         let trial = |stride, round, ns_per_header| HeaderTrial {
+            tried: Tried::new(0, round, 1.0),
             stride,
-            round,
             ns_per_header,
         };
         let mut trials = vec![

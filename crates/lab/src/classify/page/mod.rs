@@ -7,11 +7,13 @@ use super::document::{
     MISSES, PrefetchKind, PublishedRow, SHARE_OF_LIMIT, Setting, Step, Stride, TableKind,
 };
 use crate::columns::{self, half_range, number, plain, words};
+use crate::document::set_aside;
+use crate::experiment::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
 use corelane_report::html::tiles::Tile;
-use corelane_report::page::{Caveat, Page, Rendered, Section};
+use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
 
@@ -20,13 +22,11 @@ impl Rendered for ClassifyReport {
         let mut page = self.head.page("classification in memory");
         page.headline = self.headline();
         page.tiles = self.tiles();
-        if self.head.interrupted {
-            page.caveats.push(Caveat {
-                about: String::new(),
-                sentence: "The run was ended early; the numbers rest on the trials that were complete."
-                    .to_owned(),
-            });
-        }
+        let limits = self.limit.trials.iter().map(Trial::tried);
+        let headers = self.header_trials.iter().map(Trial::tried);
+        let trials = self.trials.iter().map(Trial::tried).chain(limits).chain(headers);
+        let set_aside = set_aside(&self.head, trials, &mut page);
+        page.section(set_aside);
         page.section(Section::new("").labelled("limit    ", self.limit_words()));
         page.section(Section::new("how rates go").figures([figures::all(self)]));
         page.section(self.steps_section());

@@ -1,10 +1,10 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
+use crate::document::shown_as_written;
 use crate::scale::Placement;
 use crate::steps;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 /// What is measured.
@@ -61,12 +61,6 @@ impl Server {
     }
 }
 
-impl fmt::Display for Server {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
-
 impl FromStr for Server {
     type Err = String;
 
@@ -102,11 +96,7 @@ impl FromStr for Traffic {
     }
 }
 
-impl fmt::Display for Traffic {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
+shown_as_written!(Server, Traffic);
 
 /// What one step tries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
