@@ -67,6 +67,15 @@ pub trait Lookup {
     }
 }
 
+/// The table and the arguments of one call of [`Lookup::lookup_then`].
+pub(crate) struct Call<'a, T: Lookup> {
+    pub(crate) table: &'a T,
+    pub(crate) keys: &'a [T::Key],
+    pub(crate) upcoming: &'a [T::Key],
+    pub(crate) ahead: Prefetch,
+    pub(crate) answers: &'a mut [Option<T::Answer>],
+}
+
 /// Keys that are processed together: few enough for registers and first-level cache, enough to compute their places in
 /// vectors.
 pub(crate) const BLOCK: usize = 32;

@@ -6,7 +6,8 @@ use crate::load::sources::{self, SourceArguments};
 use crate::outcome::Outcome;
 use crate::values::{byte_rate, duration, positive, write_size};
 use clap::{Args, ValueEnum};
-use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpPlan};
+use corelane_load::StreamLoadError;
+use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
 use corelane_measure::quantity;
 use corelane_worker::engine::EngineKind;
 use std::net::SocketAddr;
@@ -84,7 +85,7 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
 }
 
 impl Shown for TcpLoad {
-    fn refused(error: TcpLoadError) -> anyhow::Error {
+    fn refused(error: StreamLoadError) -> anyhow::Error {
         error.into()
     }
 

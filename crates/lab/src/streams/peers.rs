@@ -5,12 +5,13 @@ use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
 use crate::placing::sorted;
 use corelane_host::memory::MemoryPolicy;
+use corelane_load::StreamLoadError;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Bytes, Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Bytes, Direction, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -161,7 +162,7 @@ impl StreamsPlan {
     ///
     /// # Errors
     /// When the pool cannot reach a bucket, or has too few ports.
-    pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, TcpLoadError> {
+    pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, StreamLoadError> {
         let request = &self.request;
         let connections = shape.connections as f64;
         let sources = SourceRequest {

@@ -10,6 +10,6 @@ mod run;
 mod transfer;
 
 pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
-pub use plan::{TcpLoadError, TcpPlan};
+pub use plan::TcpPlan;
 pub use run::TcpLoad;
 pub use transfer::{Bytes, Direction, WRITE_BYTES};

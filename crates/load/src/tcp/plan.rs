@@ -2,7 +2,6 @@
 
 use super::transfer::Bytes;
 use crate::sources::PlannedWorker;
-use crate::streams::StreamLoadError;
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
@@ -36,6 +35,3 @@ impl TcpPlan {
         self.workers.iter().map(PlannedWorker::sockets).sum()
     }
 }
-
-/// Why a generator could not be planned, started or finished.
-pub type TcpLoadError = StreamLoadError;

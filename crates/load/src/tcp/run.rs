@@ -1,12 +1,12 @@
 //! The running TCP generator, and the sum of its workers' results.
 
 use super::loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
-use super::plan::{TcpLoadError, TcpPlan};
+use super::plan::TcpPlan;
 use super::transfer::{Bytes, Transfers};
 use crate::account::{late, merge};
 use crate::streams::{
-    self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamPlan, Timeouts,
-    Until,
+    self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamLoadError,
+    StreamPlan, Timeouts, Until,
 };
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
@@ -25,14 +25,14 @@ pub struct TcpLoad {
 impl Generator for TcpLoad {
     type Plan = TcpPlan;
     type Loaded = TcpLoaded;
-    type Error = TcpLoadError;
+    type Error = StreamLoadError;
     const KIND: &'static str = StreamLoad::<Bytes>::KIND;
 
     fn needs(plan: &TcpPlan) -> Needs {
         Needs::of_workers(&plan.workers, plan.target)
     }
 
-    fn start(plan: Self::Plan) -> Result<Self, TcpLoadError> {
+    fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
         Ok(Self {
             streams: StreamLoad::start(plan.streams())?,
             plan,
@@ -51,7 +51,7 @@ impl Generator for TcpLoad {
         self.streams.stop();
     }
 
-    fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
+    fn finish(mut self) -> Result<TcpLoaded, StreamLoadError> {
         let outcomes = self.streams.outcomes()?;
         Ok(self.add_up(&outcomes))
     }
@@ -161,10 +161,8 @@ impl TcpPlan {
             requests: None,
             timeouts: Timeouts {
                 connect_s: self.connect_timeout_s,
-                continue_s: 0.0,
-                first_byte_s: 0.0,
-                request_s: 0.0,
                 drain_s: self.transfer.drain_s.unwrap_or(0.0),
+                ..Timeouts::default()
             },
             engine: self.engine,
             memory: self.memory,

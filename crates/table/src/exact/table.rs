@@ -2,7 +2,7 @@
 
 use super::placing::Places;
 use crate::address::Address;
-use crate::batch::{BLOCK, Lookup, Prefetch, blocks};
+use crate::batch::{BLOCK, Call, Lookup, Prefetch, blocks};
 use crate::cuckoo::{Bounds, Cuckoo, Layout, Moves, Place};
 use crate::memory::{GrantedPages, Kernel, Lanes, Line, Region, prefetch, with_widest_vectors};
 use crate::mix::Seed;
@@ -96,7 +96,7 @@ impl<A: Address> Lookup for ExactTable<A> {
 
     fn lookup_then(&self, keys: &[A], upcoming: &[A], ahead: Prefetch, answers: &mut [Option<Value>]) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        with_widest_vectors(Batch {
+        with_widest_vectors(Call {
             table: self,
             keys,
             upcoming,
@@ -106,16 +106,7 @@ impl<A: Address> Lookup for ExactTable<A> {
     }
 }
 
-/// One call of [`Lookup::lookup_then`].
-struct Batch<'a, A: Address> {
-    table: &'a ExactTable<A>,
-    keys: &'a [A],
-    upcoming: &'a [A],
-    ahead: Prefetch,
-    answers: &'a mut [Option<Value>],
-}
-
-impl<A: Address> Kernel for Batch<'_, A> {
+impl<A: Address> Kernel for Call<'_, ExactTable<A>> {
     #[inline(always)]
     fn run<V: Lanes>(self) {
         let table = self.table;
