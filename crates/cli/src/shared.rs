@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, usage};
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
 use corelane_rss::Key;
-use corelane_worker::engine::EngineKind;
+use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -64,6 +64,19 @@ pub struct MovingArguments {
     /// Receive consecutive datagrams of a flow as one (UDP_GRO)
     #[arg(long)]
     pub gro: bool,
+}
+
+impl MovingArguments {
+    /// The engine settings, with the buffers placed as requested.
+    pub fn settings(&self, placing: &MemoryArguments) -> EngineSettings {
+        EngineSettings {
+            datagram_batch: usize::from(self.batch),
+            coalesce: self.gso,
+            gro: self.gro,
+            memory: placing.buffer_memory,
+            ..EngineSettings::default()
+        }
+    }
 }
 
 /// NUMA policy of the workers' memory.

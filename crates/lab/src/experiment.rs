@@ -379,13 +379,8 @@ impl Tried {
 #[cfg(test)]
 mod tests {
     use super::*;
-<<<<<<< HEAD
     use crate::engines::{EnginesReport, UdpTrial};
-    use corelane_host::counters::{CpuTime, TimeOfCpu};
-=======
     use corelane_host::counters::CpuTime;
-    use std::collections::BTreeMap;
->>>>>>> host
     use std::convert::Infallible;
 
     const SCHEDULE: Schedule = Schedule {
@@ -443,7 +438,6 @@ mod tests {
 
     #[test]
     fn more_time_stolen_than_may_be_spoils_a_trial() {
-<<<<<<< HEAD
         let spoilt =
             |idle_ns: u64, steal_ns: u64| spoilt(0.1, &times(100, 50), &times(100 + idle_ns, 50 + steal_ns));
         let why = "11.0 % of CPU time was stolen, and --max-steal is 10.0 %";
@@ -503,23 +497,13 @@ mod tests {
     }
 
     fn times(idle_ns: u64, steal_ns: u64) -> CpuTimes {
+        let time = CpuTime {
+            idle_ns,
+            steal_ns,
+            ..CpuTime::default()
+        };
         CpuTimes {
-            cpus: vec![TimeOfCpu {
-                cpu: 0,
-                time: CpuTime {
-=======
-        let times = |idle_ns: u64, steal_ns: u64| CpuTimes {
-            cpus: BTreeMap::from([(
-                0,
-                CpuTime {
->>>>>>> host
-                    idle_ns,
-                    steal_ns,
-                    ..CpuTime::default()
-                },
-<<<<<<< HEAD
-            }],
-            running_now: None,
+            cpus: BTreeMap::from([(0, time)]),
         }
     }
 
@@ -529,9 +513,6 @@ mod tests {
         let schedule = Schedule {
             rounds: 1,
             ..SCHEDULE
-=======
-            )]),
->>>>>>> host
         };
         let report = run(&mut fake, EnginesReport::default(), schedule, &interrupt, |_| ()).unwrap();
         let ended: Vec<_> = report.udp_trials.iter().map(|trial| trial.tried.status).collect();

@@ -7,12 +7,8 @@ use crate::experiment::Trial;
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
 use corelane_host::counters::CpuTimes;
-<<<<<<< HEAD
-use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
-=======
 use corelane_measure::counters::Counters;
-use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
->>>>>>> host
+use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;

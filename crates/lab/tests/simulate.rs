@@ -5,7 +5,8 @@ use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_lab::simulate::document::{
     IMBALANCE, LARGEST_FLOW, MOVES, RANDOM_IMBALANCE, REBALANCED_IMBALANCE,
 };
-use corelane_lab::simulate::{Flow, Request, SimulateReport, Simulation, Sizes, Step, flows};
+use corelane_lab::simulate::{Flow, Request, SimulateReport, Simulation, Step, flows};
+use corelane_load::udp::Skew;
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::group::{self, GroupSettings};
@@ -21,7 +22,7 @@ fn request() -> Request {
         table_sizes: vec![128],
         flows: 1000,
         datagrams: 1_000_000,
-        sizes: Sizes::Uniform,
+        sizes: Skew::Uniform,
         hash_fields: HashFields::FourTuple,
         key: Key::VERIFICATION,
         clients: "172.16.0.0/16".parse().unwrap(),
@@ -82,7 +83,7 @@ fn the_kernel_agrees(hash_fields: HashFields, clients: &str, server: &str, famil
         buckets: vec![BUCKETS],
         flows: 300,
         datagrams: 1500,
-        sizes: Sizes::Zipf { exponent: 0.8 },
+        sizes: Skew::Zipf { exponent: 0.8 },
         hash_fields,
         clients: clients.parse().unwrap(),
         server: group[0].local_addr().unwrap(),
@@ -220,7 +221,7 @@ fn with_very_many_flows_only_the_uneven_table_is_left() {
 
 #[test]
 fn an_elephant_is_what_no_table_can_level() {
-    let sizes = Sizes::Elephants { flows: 1, share: 0.5 };
+    let sizes = Skew::Elephants { flows: 1, share: 0.5 };
     let step = step(&Request {
         buckets: vec![8],
         sizes,
@@ -243,7 +244,7 @@ fn rebalancing_stays_between_the_bound_and_the_table_as_it_was() {
     let request = Request {
         buckets: vec![2, 4, 8, 16, 32],
         table_sizes: vec![32, 128, 4096],
-        sizes: Sizes::Zipf { exponent: 1.0 },
+        sizes: Skew::Zipf { exponent: 1.0 },
         ..request()
     };
     let report = simulated(&request);

@@ -2,7 +2,6 @@
 //! whether the generator was the limit.
 
 use corelane_measure::histogram::{Histogram, Summary};
-use std::collections::BTreeMap;
 
 /// Largest 99th-percentile lag expected of a worker with its own CPU: kernel timer slack plus one time slice of another
 /// thread.
@@ -16,13 +15,6 @@ pub(crate) fn merge<'a>(
     histograms.for_each(|histogram| merged.merge(histogram));
     let summary = merged.summary();
     (summary.is_some().then_some(merged), summary)
-}
-
-/// Adds counts by name.
-pub(crate) fn add_named(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>) {
-    for (name, count) in other {
-        *sum.entry(name.clone()).or_default() += count;
-    }
 }
 
 /// Reports how late `what` left ("requests left ... behind their schedule") if the lag exceeds one time slice per

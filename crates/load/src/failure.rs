@@ -1,5 +1,6 @@
 //! Outcomes of a connection or request that failed, each with its own name.
 
+use corelane_measure::counters::Counters;
 use corelane_worker::engine::Cause;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -161,12 +162,15 @@ impl Failures {
         let found = lacking.into_iter().find(|(failure, _)| failed(*failure));
         found.map(|(_, lacking)| lacking.to_owned())
     }
+}
 
-    /// Adds what `other` counted.
-    pub fn add(&mut self, other: &Self) {
-        for (count, other) in self.0.iter_mut().zip(other.0) {
-            *count += other;
-        }
+impl Counters for Failures {
+    fn add(&mut self, other: &Self) {
+        self.0.add(&other.0);
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self(self.0.since(&earlier.0))
     }
 }
 

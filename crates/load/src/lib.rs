@@ -23,4 +23,6 @@ pub use failure::{Failure, Failures};
 pub use generate::{Generator, Moment};
 pub use needs::{Need, Needs};
 pub use showing::Seen;
-pub use streams::{StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProtocol, TlsLoadError};
+pub use streams::{
+    StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProgress, StreamProtocol, TlsLoadError,
+};

@@ -1,39 +1,14 @@
 //! Report lines and metrics shared by all generators.
 
 use corelane_measure::histogram::Summary;
-use corelane_measure::metric::{Metric, Read, Sample, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// Declares a time: less is better.
-pub(crate) const fn time<T>(
-    name: &'static str,
-    header: &'static str,
-    about: &'static str,
-    read: Read<T>,
-) -> Metric<T> {
-    Metric::lower(name, header, Show::Nanoseconds, about, read)
-}
-
-/// Declares a count of which less is better.
-pub(crate) const fn fewer<T>(
-    name: &'static str,
-    header: &'static str,
-    about: &'static str,
-    read: Read<T>,
-) -> Metric<T> {
-    Metric::lower(name, header, Show::Count, about, read)
-}
-
-/// Declares a count of which more is better.
-pub(crate) const fn more<T>(
-    name: &'static str,
-    header: &'static str,
-    about: &'static str,
-    read: Read<T>,
-) -> Metric<T> {
-    Metric::higher(name, header, Show::Count, about, read)
+/// Declares a time, to be completed: less is better.
+pub(crate) const fn time<T>(name: &'static str, header: &'static str) -> Metric<T> {
+    Metric::less(name, header, Show::Nanoseconds)
 }
 
 /// A count as a metric value.

@@ -3,6 +3,7 @@
 //! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
 use crate::failure::Failures;
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -4,7 +4,7 @@
 /// byte padded with zero (RFC 1071).
 #[must_use]
 pub fn internet(bytes: &[u8]) -> u16 {
-    !folded(sum(bytes))
+    finished(sum(bytes))
 }
 
 /// `checksum` updated for the replacement of the bytes `old` by `new` at an even offset of the covered data: `HC' =
@@ -14,8 +14,8 @@ pub fn internet(bytes: &[u8]) -> u16 {
 /// A wrong checksum stays wrong by the same difference, so the update does not hide damage.
 #[must_use]
 pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    let removed = u64::from(!folded(sum(old)));
-    !folded(u64::from(!checksum) + removed + sum(new))
+    let removed = u64::from(finished(sum(old)));
+    finished(u64::from(!checksum) + removed + sum(new))
 }
 
 /// The CRC32c of an SCTP packet of `length` bytes when its first four, `old`, become `new` (RFC 9260, appendix A). A
@@ -30,9 +30,11 @@ pub(crate) fn sctp_updated(checksum: u32, old: [u8; 4], new: [u8; 4], length: us
     ran ^ checksum
 }
 
-/// The sum of 16-bit words in network order, not yet folded. 64 bits hold the sum of 2^48 words, far more than a frame
-/// has.
-fn sum(bytes: &[u8]) -> u64 {
+/// The sum of 16-bit words in network order, an odd last byte padded with zero, not yet [`finished`]. Sums of parts of
+/// even length can be added. 64 bits hold the sum of 2^48 words, far more than a frame has.
+#[must_use]
+#[inline(always)]
+pub fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let whole: u64 = words
         .by_ref()
@@ -42,12 +44,14 @@ fn sum(bytes: &[u8]) -> u64 {
     whole + odd
 }
 
-/// Folds the carries in.
-fn folded(mut sum: u64) -> u16 {
+/// The checksum of a sum: folds the carries in, and complements.
+#[must_use]
+#[inline(always)]
+pub fn finished(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    sum as u16
+    !(sum as u16)
 }
 
 /// Contribution of each lowest byte when CRC32c advances by one byte: the reflected polynomial 0x82f63b78 (RFC 9260,

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// An IPv4 or IPv6 address, network byte order as the standard library keeps it. Implemented for these two only.
+/// An IPv4 or IPv6 address in network byte order, as in the standard library. Implemented for these two only.
 pub trait Address: Placing + Copy + Ord + Hash + Debug + Display + FromStr + Send + Sync + 'static {
     /// Bits of an address: 32 or 128.
     const BITS: u8;
@@ -60,7 +60,7 @@ impl<A: Address> Prefix<A> {
     /// do: `10.1.2.3/8` is `10.0.0.0/8`.
     ///
     /// # Errors
-    /// When the length is more than the address has bits.
+    /// If the length is greater than the number of address bits.
     pub fn new(address: A, length: u8) -> Result<Prefix<A>, PrefixError> {
         if length > A::BITS {
             return Err(PrefixError::Length {
@@ -72,7 +72,7 @@ impl<A: Address> Prefix<A> {
         Ok(Prefix { address, length })
     }
 
-    /// The prefix that holds this address alone.
+    /// The prefix of this address alone.
     #[must_use]
     pub fn host(address: A) -> Prefix<A> {
         Prefix {
@@ -93,7 +93,7 @@ impl<A: Address> Prefix<A> {
         A::from_high_bits(self.address.to_high_bits() | !mask(self.length))
     }
 
-    /// How many bits its addresses share.
+    /// The number of bits that its addresses share.
     #[must_use]
     pub fn length(self) -> u8 {
         self.length
@@ -105,13 +105,13 @@ impl<A: Address> Prefix<A> {
         self.length == A::BITS
     }
 
-    /// Whether the address is one of its own.
+    /// Whether it contains the address.
     #[must_use]
     pub fn contains(self, address: A) -> bool {
         (address.to_high_bits() ^ self.address.to_high_bits()) & mask(self.length) == 0
     }
 
-    /// The prefix of this length around it; itself if it is not longer.
+    /// The prefix of this length that contains it; itself if it is not longer.
     #[must_use]
     pub(crate) fn shortened(self, length: u8) -> Prefix<A> {
         let length = length.min(self.length);
@@ -129,12 +129,12 @@ fn mask(length: u8) -> u128 {
 /// A text or a length is not a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PrefixError {
-    /// The length is more than the address has bits.
+    /// The length is greater than the number of address bits.
     #[error("/{length} is longer than an address of {longest} bits: give a length from 0 to {longest}")]
     Length {
-        /// The one given.
+        /// The given length.
         length: u32,
-        /// The longest there is.
+        /// The greatest valid length.
         longest: u8,
     },
     /// Not an address, or not a number after the slash.
@@ -142,7 +142,7 @@ pub enum PrefixError {
         "{text:?} is not an address or a prefix: write 192.0.2.1, 192.0.2.0/24, 2001:db8::1 or 2001:db8::/32"
     )]
     Text {
-        /// What was read.
+        /// The text.
         text: String,
     },
 }

@@ -14,7 +14,7 @@ pub enum Prefetch {
 }
 
 impl Prefetch {
-    /// The distance, none when there is no prefetching.
+    /// The distance; `None` without prefetching.
     #[must_use]
     pub const fn distance(self) -> Option<usize> {
         match self {
@@ -65,6 +65,15 @@ pub trait Lookup {
         }
         self.lookup_then(keys, &[], prefetch, answers);
     }
+}
+
+/// The table and the arguments of one call of [`Lookup::lookup_then`].
+pub(crate) struct Call<'a, T: Lookup> {
+    pub(crate) table: &'a T,
+    pub(crate) keys: &'a [T::Key],
+    pub(crate) upcoming: &'a [T::Key],
+    pub(crate) ahead: Prefetch,
+    pub(crate) answers: &'a mut [Option<T::Answer>],
 }
 
 /// Keys that are processed together: few enough for registers and first-level cache, enough to compute their places in

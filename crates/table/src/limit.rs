@@ -14,7 +14,7 @@ impl RandomLines {
     /// This many bytes, rounded up to lines; each line is written once, so that each has memory of its own.
     ///
     /// # Errors
-    /// When there is no memory, or no such node.
+    /// If there is no memory, or the node does not exist.
     pub fn new(bytes: usize, placement: Placement) -> Result<RandomLines, MemoryError> {
         let lines = Region::<Line>::zeroed(bytes.div_ceil(size_of::<Line>()).max(1), placement)?;
         for (number, line) in lines.iter().enumerate() {

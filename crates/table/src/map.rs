@@ -50,22 +50,22 @@ pub struct Map<W: Writer> {
     retired: Vec<Arc<W::Table>>,
 }
 
-/// What a kind of map does to its tables. In a private module, so that no other type implements it.
+/// The changes of one kind of map. In a private module, so that no other type implements it.
 pub trait Writer {
-    /// What readers see.
+    /// The readers' view.
     type Table;
-    /// What is mapped.
+    /// The keys.
     type Key;
-    /// What it is mapped to.
+    /// The values.
     type Value;
 
-    /// The table of now: another one after the writer outgrew the one before.
+    /// The current table; another one after it has grown.
     fn table(&self) -> &Arc<Self::Table>;
 
-    /// How many entries there are.
+    /// The number of entries.
     fn len(&self) -> usize;
 
-    /// Bytes of the table and of what the writer keeps as large as it.
+    /// Bytes of the table and of the writer's state of comparable size.
     fn memory_bytes(&self) -> usize;
 
     /// See [`Map::insert`].
@@ -101,13 +101,13 @@ impl<W: Writer> Map<W> {
         self.writer.table()
     }
 
-    /// How many entries it holds.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.writer.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -119,7 +119,7 @@ impl<W: Writer> Map<W> {
         self.writer.memory_bytes()
     }
 
-    /// Maps a key to a value, and returns the one that it mapped to before.
+    /// Maps a key to a value; returns the previous value.
     ///
     /// # Errors
     /// If the map must grow and there is no memory for it; the map is then unchanged.
@@ -147,7 +147,7 @@ impl<W: Writer> Map<W> {
     /// Frees replaced tables that no reader holds any more, and returns how many are still held. Every change does this
     /// too.
     pub fn reclaim(&mut self) -> usize {
-        // A count of one cannot rise again: nobody else has a way to the table.
+        // A count of one cannot rise again: there is no other reference to the table.
         self.retired.retain(|table| Arc::strong_count(table) > 1);
         self.retired.len()
     }

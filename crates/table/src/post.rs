@@ -23,7 +23,7 @@ pub struct PostTable {
 #[derive(Clone, Default)]
 struct Head(Box<[u32]>);
 
-/// What a batch prefetches before its lookups.
+/// The memory that a batch prefetches before its lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostPrefetch {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum PostPrefetch {
     HeadAndArray,
 }
 
-/// The shared read lock of the post. It guards nothing; only the cost of taking it matters.
+/// The shared read lock of the post. It protects nothing; only the cost of acquiring it matters.
 #[derive(Clone, Copy, Debug)]
 pub enum PostLock<'a> {
     /// None.
@@ -88,13 +88,13 @@ impl PostTable {
         table
     }
 
-    /// How many addresses it holds.
+    /// The number of addresses.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries == 0

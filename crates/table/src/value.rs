@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, ParseIntError};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What an address or prefix maps to: an integer from 0 to [`Value::LARGEST`], such as a rule, a class or a next hop.
+/// The value of an address or prefix: an integer from 0 to [`Value::LARGEST`], such as a rule, a class or a next hop.
 ///
 /// Twelve bits, so that a 32-bit slot holds it together with the bits that identify an IPv4 address in its bucket.
 /// `Option<Value>` has the same size.
@@ -15,7 +15,7 @@ pub struct Value(NonZeroU16);
 impl Value {
     /// Bits of a value.
     pub(crate) const BITS: u32 = 12;
-    /// The largest value there is, 4,095.
+    /// The largest value, 4,095.
     pub const LARGEST: u16 = (1 << Value::BITS) - 1;
     /// The value of the members of a set, 0: a set is a map whose values have no meaning.
     pub const MEMBER: Value = Value::from_low_bits(0);
@@ -31,7 +31,7 @@ impl Value {
         Ok(Value::from_low_bits(value as u32))
     }
 
-    /// What was read of a text as a value.
+    /// The value of a parsed text.
     pub(crate) fn of_integer(text: &str, read: Result<u64, ParseIntError>) -> Result<Value, ValueError> {
         let value = read.map_err(|_| ValueError::NoInteger {
             text: text.to_owned(),

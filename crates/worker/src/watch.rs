@@ -1,6 +1,7 @@
 //! Packet sockets that observe a device: opened without delivery, given a filter program, and read without blocking.
 
 use crate::system::option;
+use corelane_rss::steer::code;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
@@ -61,7 +62,7 @@ pub(crate) fn open(
     let forced = setsockopt(&socket, RcvBufForce, &buffer_bytes);
     let sized = forced.or_else(|_| socket.set_recv_buffer_size(buffer_bytes));
     check("set the receive buffer", sized)?;
-    attach(&socket, &[SockFilter::new(code::RETURN, 0, 0, 0)])?;
+    attach(&socket, &[SockFilter::new(code::ANSWER_CONSTANT, 0, 0, 0)])?;
     let bound = option::bind_packet(&socket, protocol as u16, device);
     check("bind to the device", bound)?;
     Ok(socket)
@@ -83,24 +84,6 @@ pub(crate) fn read(mut socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<
     }
 }
 
-/// Codes of classic BPF (`linux/filter.h`): the class, size and mode of each instruction that the programs use.
-pub(crate) mod code {
-    pub(crate) const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    pub(crate) const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
-    pub(crate) const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-    pub(crate) const LOAD_HALF_PAST_X: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
-    pub(crate) const LOAD_HEADER_LENGTH_TO_X: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
-    pub(crate) const LOAD_CONSTANT_TO_X: u16 = (libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM) as u16;
-    pub(crate) const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    pub(crate) const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
-    pub(crate) const SHIFT_RIGHT: u16 = (libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K) as u16;
-    pub(crate) const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
-    pub(crate) const ADD: u16 = (libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K) as u16;
-    pub(crate) const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
-    pub(crate) const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    pub(crate) const RETURN_A: u16 = (libc::BPF_RET | libc::BPF_A) as u16;
-}
-
 /// Loads frame metadata (`SKF_AD_*`).
 pub(crate) fn load(field: i32) -> SockFilter {
     SockFilter::new(code::LOAD_WORD, 0, 0, (libc::SKF_AD_OFF + field) as u32)
@@ -111,7 +94,7 @@ pub(crate) fn only(field: i32, value: u32, is: bool) -> [SockFilter; 3] {
     [
         load(field),
         SockFilter::new(code::JUMP_IF_EQUAL, u8::from(is), u8::from(!is), value),
-        SockFilter::new(code::RETURN, 0, 0, 0),
+        SockFilter::new(code::ANSWER_CONSTANT, 0, 0, 0),
     ]
 }
 

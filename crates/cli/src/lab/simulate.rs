@@ -5,8 +5,9 @@ use crate::outcome::Outcome;
 use crate::values::count;
 use clap::Args;
 use corelane_lab::experiment::Schedule;
-use corelane_lab::simulate::{Request, Simulation, Sizes};
+use corelane_lab::simulate::{Request, Simulation};
 use corelane_load::pool::Pool;
+use corelane_load::udp::Skew;
 use corelane_rss::{HashFields, Key};
 use std::net::SocketAddr;
 
@@ -46,7 +47,7 @@ pub struct SimulateArguments {
     pub datagrams: u64,
     /// How flows share the datagrams: uniform, zipf:EXPONENT, or elephants:FLOWS:SHARE%
     #[arg(long, value_name = "SIZES", default_value = "uniform")]
-    pub sizes: Sizes,
+    pub sizes: Skew,
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     pub hash: HashFields,

@@ -6,7 +6,8 @@ use crate::load::sources::{self, SourceArguments};
 use crate::outcome::Outcome;
 use crate::values::{byte_rate, duration, positive, write_size};
 use clap::{Args, ValueEnum};
-use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpPlan};
+use corelane_load::StreamLoadError;
+use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
 use corelane_measure::quantity;
 use corelane_worker::engine::EngineKind;
 use std::net::SocketAddr;
@@ -84,7 +85,7 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
 }
 
 impl Shown for TcpLoad {
-    fn refused(error: TcpLoadError) -> anyhow::Error {
+    fn refused(error: StreamLoadError) -> anyhow::Error {
         error.into()
     }
 
@@ -96,11 +97,11 @@ impl Shown for TcpLoad {
     }
 
     fn view(&mut self) -> Option<View> {
-        let (progress, left) = (self.progress(), self.left());
+        let (progress, left) = (self.streams.progress(), self.left());
         let stage = match (progress.opening, left) {
             (true, _) => "connecting".to_owned(),
             (false, Some(left)) if left.is_zero() => "ending".to_owned(),
-            _ => self.plan().direction.to_string(),
+            _ => self.plan().transfer.direction.to_string(),
         };
         let growing = if progress.opening {
             vec![Growing::events("opened", progress.open)]
@@ -121,7 +122,7 @@ impl Shown for TcpLoad {
                 format!("{stalled} stalled"),
             ],
             measured: "opening",
-            seen: self.seen(),
+            seen: self.streams.seen(),
         })
     }
 }
@@ -139,12 +140,14 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
         target: arguments.target,
-        direction: arguments.direction,
-        write_bytes: arguments.size,
-        write_bytes_per_second: arguments.rate,
-        drain_s: arguments.drain.map(|drain| drain.as_secs_f64()),
+        transfer: Bytes {
+            direction: arguments.direction,
+            write_bytes: arguments.size,
+            write_bytes_per_second: arguments.rate,
+            drain_s: arguments.drain.map(|drain| drain.as_secs_f64()),
+            stall_s: arguments.stall.as_secs_f64(),
+        },
         duration_s: arguments.duration.unwrap_or(duration).as_secs_f64(),
-        stall_s: arguments.stall.as_secs_f64(),
         connect_timeout_s: arguments.connect_timeout.as_secs_f64(),
         engine: arguments.engine,
         memory: arguments.foreground.placing.memory,

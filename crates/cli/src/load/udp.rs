@@ -138,11 +138,8 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         },
         answers: !arguments.no_answers,
         engine: arguments.moving.engine,
-        batch: usize::from(arguments.moving.batch),
-        coalesce: arguments.moving.gso,
-        gro: arguments.moving.gro,
+        settings: arguments.moving.settings(&arguments.foreground.placing),
         memory: arguments.foreground.placing.memory,
-        buffer_memory: arguments.foreground.placing.buffer_memory,
         ..UdpPlan::new(arguments.target, protocol, workers)
     };
     Ok(plan.skewed(arguments.skew))

@@ -91,6 +91,19 @@ fn memory(tree: &Tree, process: u32) -> Option<u64> {
     }
 }
 
+/// A process and its living descendants.
+///
+/// # Errors
+///
+/// [`HostError::Read`] if there is no such process.
+pub fn with_descendants(process: u32) -> Result<Vec<u32>, HostError> {
+    let tree = Tree::machine();
+    tree.text(&format!("/proc/{process}/stat"))?;
+    let mut family = vec![process];
+    family.extend(descendants(process, &parents(&tree)?));
+    Ok(family)
+}
+
 /// The living descendants of `process`.
 fn descendants(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     let mut found = vec![process];

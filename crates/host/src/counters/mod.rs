@@ -23,7 +23,7 @@ mod udp;
 pub use clock::ClockRate;
 pub use cpu_times::{CpuTime, CpuTimes};
 pub use device::DeviceStatistics;
-pub use family::Family;
+pub use family::{Family, with_descendants};
 pub use process::{ProcessCpu, Switches};
 pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};

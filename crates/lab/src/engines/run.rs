@@ -11,12 +11,8 @@ use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-<<<<<<< HEAD
 use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
-=======
-use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan, Until};
 use corelane_measure::counters::Counters;
->>>>>>> host
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
 use corelane_worker::{WorkerSettings, spawn};
@@ -166,13 +162,10 @@ fn server(comparison: &Comparison, way: UdpWay) -> anyhow::Result<UdpServePlan> 
         cpus: vec![comparison.plan.server_cpu],
         generation: 0,
     };
-    let moving = way.server();
     Ok(UdpServePlan {
         mode: Mode::Echo,
         engine: Some(way.engine()),
-        batch: moving.datagram_batch,
-        coalesce: moving.coalesce,
-        gro: moving.gro,
+        settings: way.server(),
         receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
         ..UdpServePlan::new(target(comparison), steering)
     })
@@ -194,15 +187,13 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         descriptor_limit: comparison.descriptor_limit,
     };
     let workers = sources.udp(&workers)?;
-    let (probes, moving) = (Probes::new(plan.payload_bytes)?, way.client());
+    let probes = Probes::new(plan.payload_bytes)?;
     Ok(UdpLoadPlan {
         pace: Pace::Window {
             datagrams: way.window(),
         },
         until: lasting(plan.duration_s),
-        batch: moving.datagram_batch,
-        coalesce: moving.coalesce,
-        gro: moving.gro,
+        settings: way.client(),
         ..UdpLoadPlan::new(sources.target, probes, workers)
     })
 }

@@ -149,9 +149,6 @@ const PORTS: std::ops::RangeInclusive<u16> = 10_000..=32_767;
 /// Payload bytes: the smallest that holds a probe, because only the path of datagrams is measured.
 pub const PAYLOAD_BYTES: u32 = 64;
 
-/// Datagrams per batch.
-const BATCH: usize = 64;
-
 /// An answer that takes longer counts as lost. A busy machine may delay a thread by some time slices, which is not a
 /// loss.
 const LOSS_TIMEOUT_S: f64 = 2.0;
@@ -174,11 +171,11 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
         );
         return Err(Refusal::new("--key", reason).into());
     }
-    let mut weights: Vec<f64> = (1..=entries)
-        .map(|rank| (rank as f64).powf(-request.exponent))
-        .collect();
+    let skew = Skew::Zipf {
+        exponent: request.exponent,
+    };
+    let mut weights = skew.shares(entries).unwrap_or_default();
     fastrand::Rng::with_seed(request.seed.wrapping_add(round as u64)).shuffle(&mut weights);
-    let sum: f64 = weights.iter().sum();
     let worker = PlannedWorker {
         cpu: request.client_cpu,
         bucket: None,
@@ -188,7 +185,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
             ports: Ports::Listed(planned.buckets.concat()),
             connections: entries,
         }],
-        weights: weights.iter().map(|weight| weight / sum).collect(),
+        weights,
     };
     let probes = Probes::new(PAYLOAD_BYTES as usize).expect("64 bytes hold a probe");
     Ok(UdpPlan {
@@ -197,10 +194,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
         },
         until: lasting(request.duration_s),
         loss_timeout_s: LOSS_TIMEOUT_S,
-        batch: BATCH,
-        skew: Skew::Zipf {
-            exponent: request.exponent,
-        },
+        skew,
         ..UdpPlan::new(server, probes, vec![worker])
     })
 }

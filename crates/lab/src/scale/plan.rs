@@ -14,7 +14,7 @@ use corelane_load::udp::{Probes, Skew, UdpLoadError, UdpPlan as UdpLoadPlan};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_worker::engine::EngineKind;
+use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -102,6 +102,16 @@ pub struct ScalePlan {
 }
 
 impl ScaleRequest {
+    fn engine_settings(&self) -> EngineSettings {
+        EngineSettings {
+            datagram_batch: self.batch,
+            coalesce: self.gso,
+            gro: self.gro,
+            memory: self.buffer_memory,
+            ..EngineSettings::default()
+        }
+    }
+
     /// The series of steps, each from one bucket to all. The defaults follow the posts: echo, sink, and the controls
     /// for exact steering.
     fn series(&self) -> Vec<(Mode, Model, Placement)> {
@@ -239,11 +249,8 @@ impl ScalePlan {
             mode: step.mode,
             model: step.model,
             engine: request.engine,
-            batch: request.batch,
-            coalesce: request.gso,
-            gro: request.gro,
+            settings: request.engine_settings(),
             memory: request.memory,
-            buffer_memory: request.buffer_memory,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             device: Some(self.device.clone()),
             answers: step.answers,
@@ -281,11 +288,8 @@ impl ScalePlan {
             until: lasting(request.duration_s),
             answers: step.mode == Mode::Echo,
             engine: request.engine,
-            batch: request.batch,
-            coalesce: request.gso,
-            gro: request.gro,
+            settings: request.engine_settings(),
             memory: request.memory,
-            buffer_memory: request.buffer_memory,
             ..UdpLoadPlan::new(self.server, Probes::new(request.payload_bytes)?, workers)
         };
         Ok(plan.skewed(step.skew))

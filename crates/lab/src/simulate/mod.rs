@@ -18,9 +18,9 @@ mod verdict;
 pub use document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 pub use round::{Flow, flows};
 pub use run::Simulation;
-pub use sizes::Sizes;
 
 use corelane_load::pool::Pool;
+use corelane_load::udp::Skew;
 use corelane_rss::{HashFields, Key};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ pub struct Request {
     /// Datagrams that all flows of a round send together.
     pub datagrams: u64,
     /// How the flows share the datagrams.
-    pub sizes: Sizes,
+    pub sizes: Skew,
     /// Which fields are hashed.
     pub hash_fields: HashFields,
     /// The hash key.

@@ -1,6 +1,7 @@
 //! One round: its flows are hashed once; each table then shows how full its buckets are, and how full they need be.
 
 use super::document::{self, PerBucket, Trial};
+use super::sizes::share_out;
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
 use crate::experiment::Tried;
@@ -132,7 +133,7 @@ pub fn flows(request: &Request, round: u32) -> Result<Vec<Flow>, Refusal> {
         let wrong = format!("{clients} addresses with {ports} source ports each cannot make {flows} flows");
         return Err(Refusal::new("--clients", format!("{wrong}: give a larger pool")));
     }
-    let datagrams = request.sizes.share_out(request.datagrams, request.flows)?;
+    let datagrams = share_out(request.sizes, request.datagrams, request.flows)?;
     let numbers = distinct(
         &mut generator(request.seed, round, Purpose::Tuples),
         sources.len(),

@@ -5,12 +5,13 @@ use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
 use crate::placing::sorted;
 use corelane_host::memory::MemoryPolicy;
+use corelane_load::StreamLoadError;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Bytes, Direction, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -161,7 +162,7 @@ impl StreamsPlan {
     ///
     /// # Errors
     /// When the pool cannot reach a bucket, or has too few ports.
-    pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, TcpLoadError> {
+    pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, StreamLoadError> {
         let request = &self.request;
         let connections = shape.connections as f64;
         let sources = SourceRequest {
@@ -172,12 +173,14 @@ impl StreamsPlan {
         };
         Ok(TcpLoadPlan {
             target: self.server,
-            direction,
-            write_bytes: write_bytes(shape, WRITE_BYTES),
-            write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
+            transfer: Bytes {
+                direction,
+                write_bytes: write_bytes(shape, WRITE_BYTES),
+                write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
+                drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
+                stall_s: stall_s(shape),
+            },
             duration_s: request.duration_s,
-            drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
-            stall_s: stall_s(shape),
             connect_timeout_s: TIMEOUTS.connect_s,
             engine: request.engine,
             memory: MemoryPolicy::default(),

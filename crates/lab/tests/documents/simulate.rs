@@ -3,7 +3,8 @@
 use corelane_lab::document::{Document, Head, Tool};
 use corelane_lab::experiment::Tried;
 use corelane_lab::simulate::document::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
-use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Sizes, Step, Trial};
+use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Step, Trial};
+use corelane_load::udp::Skew;
 use corelane_report::page::Rendered;
 use corelane_rss::HashFields;
 use serde_json::Value;
@@ -55,7 +56,7 @@ fn report() -> SimulateReport {
                 table_sizes: vec![128, 4096],
                 flows: 10_000,
                 datagrams: DATAGRAMS,
-                sizes: Sizes::Zipf { exponent: 1.1 },
+                sizes: Skew::Zipf { exponent: 1.1 },
                 hash_fields: HashFields::FourTuple,
                 key: "6d5a".repeat(20).parse().unwrap(),
                 clients: "172.16.0.0/12".parse().unwrap(),

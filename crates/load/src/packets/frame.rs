@@ -6,6 +6,7 @@
 //! computed once.
 
 use super::flows::Flow;
+use corelane_packet::checksum::{finished, sum};
 use corelane_proto::mark::{self, MARK_BYTES, Mark, Marker};
 
 const ETHERNET: usize = 14;
@@ -69,7 +70,7 @@ impl Writer {
         frame[addresses_at..addresses_at + addresses.len()].copy_from_slice(addresses);
         let addresses_sum = sum(addresses);
         if !self.is_ipv6 {
-            let checksum = !folded(template.header_sum + addresses_sum);
+            let checksum = finished(template.header_sum + addresses_sum);
             frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&checksum.to_be_bytes());
         }
         let udp = addresses_at + addresses.len();
@@ -79,7 +80,7 @@ impl Writer {
         frame[udp + UDP..udp + UDP + MARK_BYTES].copy_from_slice(&mark);
         let ports = u64::from(flow.source_port) + u64::from(flow.destination_port);
         // 0 would mean "no checksum" (RFC 768); its complement represents the same sum.
-        let checksum = match !folded(template.datagram_sum + addresses_sum + ports + sum(&mark)) {
+        let checksum = match finished(template.datagram_sum + addresses_sum + ports + sum(&mark)) {
             0 => u16::MAX,
             checksum => checksum,
         };
@@ -134,26 +135,6 @@ fn addresses(is_ipv6: bool, flow: Flow) -> (usize, [u8; 32]) {
         bytes[4..8].copy_from_slice(&(flow.destination as u32).to_be_bytes());
         (ETHERNET + 12, bytes)
     }
-}
-
-/// The sum of 16-bit words in network order, an odd last byte padded with zero.
-#[inline(always)]
-fn sum(bytes: &[u8]) -> u64 {
-    let mut words = bytes.chunks_exact(2);
-    let whole: u64 = words
-        .by_ref()
-        .map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum();
-    whole + words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8)
-}
-
-/// Folds the carries into 16 bits.
-#[inline(always)]
-fn folded(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Text report of a packet run, and its metrics.
 
 use super::loaded::PacketsLoaded;
-use crate::report::{fewer, more, number, page, percentile, time};
+use crate::report::{number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -10,46 +10,36 @@ use corelane_report::text::counted;
 
 impl Measurement for PacketsLoaded {
     const METRICS: &'static [Metric<Self>] = &[
-        Metric::higher("rate", "rate", Show::PerSecond, "frames sent per second", |run| {
-            run.frames_per_s.map(Sample::Number)
-        }),
-        more("sent", "sent", "frames accepted by the link", |run| {
-            number(run.sent)
-        }),
-        fewer(
-            "unsent",
-            "unsent",
-            "frames on the schedule that were not sent",
-            |run| number(run.unsent),
-        ),
-        fewer("dropped", "dropped", "frames not sent", |run| {
-            number(run.dropped.values().sum())
-        }),
-        Metric::higher(
-            "bytes",
-            "bytes",
-            Show::Bytes,
-            "bytes of frames sent, without frame check sequence",
-            |run| number(run.sent_bytes),
-        ),
-        fewer("waits", "waits", "times the link was full", |run| {
-            number(run.waits_for_room)
-        }),
-        fewer(
-            "cut_short",
-            "cut short",
-            "frames sent truncated, as captured",
-            |run| number(run.sent_cut_short),
-        ),
-        time("lag_p50", "lag p50", "median schedule lag", |run| {
-            percentile(run.schedule_lag, |times| times.p50_ns)
-        }),
-        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
-            percentile(run.schedule_lag, |times| times.p99_ns)
-        }),
-        time("lag_max", "lag max", "maximum schedule lag", |run| {
-            percentile(run.schedule_lag, |times| times.max_ns)
-        }),
+        Metric::more("rate", "rate", Show::PerSecond)
+            .about("frames sent per second")
+            .read(|run| run.frames_per_s.map(Sample::Number)),
+        Metric::more("sent", "sent", Show::Count)
+            .about("frames accepted by the link")
+            .read(|run| number(run.sent)),
+        Metric::less("unsent", "unsent", Show::Count)
+            .about("frames on the schedule that were not sent")
+            .read(|run| number(run.unsent)),
+        Metric::less("dropped", "dropped", Show::Count)
+            .about("frames not sent")
+            .read(|run| number(run.dropped.values().sum())),
+        Metric::more("bytes", "bytes", Show::Bytes)
+            .about("bytes of frames sent, without frame check sequence")
+            .read(|run| number(run.sent_bytes)),
+        Metric::less("waits", "waits", Show::Count)
+            .about("times the link was full")
+            .read(|run| number(run.waits_for_room)),
+        Metric::less("cut_short", "cut short", Show::Count)
+            .about("frames sent truncated, as captured")
+            .read(|run| number(run.sent_cut_short)),
+        time("lag_p50", "lag p50")
+            .about("median schedule lag")
+            .read(|run| percentile(run.schedule_lag, |times| times.p50_ns)),
+        time("lag_p99", "lag p99")
+            .about("99th percentile schedule lag")
+            .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
+        time("lag_max", "lag max")
+            .about("maximum schedule lag")
+            .read(|run| percentile(run.schedule_lag, |times| times.max_ns)),
     ];
 
     fn described(&self) -> Page {

@@ -155,7 +155,13 @@ impl<P: StreamProtocol> Client<'_, P> {
     pub(crate) fn step(&mut self, input: Input<'_>) {
         let Some(id) = self.slot.id else { return };
         let mut plain = Plain { ops: self.ops, id };
-        let (connection, group, now) = (&mut self.slot.connection, &mut *self.group, self.now);
+        let (connection, group) = (&mut self.slot.connection, &mut *self.group);
+        let parts = (
+            self.now,
+            &*group.terms,
+            &mut group.tally.counts,
+            &mut group.shared,
+        );
         let outcome = match (&mut self.slot.tls, &mut group.encryption) {
             (Some(tls), Some(encryption)) => {
                 let mut out = Encrypted {
@@ -164,13 +170,9 @@ impl<P: StreamProtocol> Client<'_, P> {
                     outgoing: &mut self.shared.buffers.outgoing,
                     sent: &mut encryption.counts.bytes_sent,
                 };
-                let (counts, shared) = (&mut group.tally.counts, &mut group.shared);
-                take(connection, input, (now, &group.terms, counts, shared), &mut out)
+                take(connection, input, parts, &mut out)
             }
-            _ => {
-                let (counts, shared) = (&mut group.tally.counts, &mut group.shared);
-                take(connection, input, (now, &group.terms, counts, shared), &mut plain)
-            }
+            _ => take(connection, input, parts, &mut plain),
         };
         self.apply(id, outcome);
     }

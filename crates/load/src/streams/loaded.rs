@@ -3,6 +3,8 @@
 use super::plan::StreamPlan;
 use super::tls::TlsLoaded;
 use crate::failure::Failures;
+use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -164,72 +166,78 @@ pub struct PoolLoaded {
     pub tally: Tally,
 }
 
-/// Requests by outcome: `begun` is the sum of `ok`, `failed`, `aborted` and `unfinished`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestCounts {
-    /// Issued by the schedule, or begun by a connection.
-    pub begun: u64,
-    /// Written to a connection: upper bound of what the server received.
-    pub sent: u64,
-    /// Answered completely, with an expected status and body.
-    pub ok: u64,
-    /// Failed; also counted below by cause.
-    pub failed: u64,
-    /// Failures by cause.
-    #[serde(flatten)]
-    pub by_cause: Failures,
-    /// Aborted by the client when their answer began, as configured in their pool.
-    pub aborted: u64,
-    /// Begun, and neither answered nor failed at the end of the run.
-    pub unfinished: u64,
-    /// Due on the schedule, but never begun.
-    pub unsent: u64,
-    /// Begun late because every connection was busy.
-    pub waited_for_connection: u64,
-    /// Bodies sent after 100 Continue.
-    #[serde(default)]
-    pub continued: u64,
-    /// Bodies not sent because the final answer came first.
-    #[serde(default)]
-    pub body_refused: u64,
-    /// Bodies sent without 100 Continue, after the timeout.
-    #[serde(default)]
-    pub continue_timeouts: u64,
+counters! {
+    /// Requests by outcome: `begun` is the sum of `ok`, `failed`, `aborted` and `unfinished`.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct RequestCounts {
+        /// Issued by the schedule, or begun by a connection.
+        pub begun: u64,
+        /// Written to a connection: upper bound of what the server received.
+        pub sent: u64,
+        /// Answered completely, with an expected status and body.
+        pub ok: u64,
+        /// Failed; also counted below by cause.
+        pub failed: u64,
+        /// Failures by cause.
+        #[serde(flatten)]
+        pub by_cause: Failures,
+        /// Aborted by the client when their answer began, as configured in their pool.
+        pub aborted: u64,
+        /// Begun, and neither answered nor failed at the end of the run.
+        pub unfinished: u64,
+        /// Due on the schedule, but never begun.
+        pub unsent: u64,
+        /// Begun late because every connection was busy.
+        pub waited_for_connection: u64,
+        /// Bodies sent after 100 Continue.
+        #[serde(default)]
+        pub continued: u64,
+        /// Bodies not sent because the final answer came first.
+        #[serde(default)]
+        pub body_refused: u64,
+        /// Bodies sent without 100 Continue, after the timeout.
+        #[serde(default)]
+        pub continue_timeouts: u64,
+    }
 }
 
-/// Connections by outcome.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConnectionCounts {
-    /// Requested.
-    pub asked: u64,
-    /// Opened, including reopened ones.
-    pub opened: u64,
-    /// Of those, opened after the run began.
-    pub opened_again: u64,
-    /// Open at the end of the run.
-    pub open_at_end: u64,
-    /// Of those, connections without any answered request.
-    #[serde(default)]
-    pub open_unanswered: u64,
-    /// Closed by the server normally.
-    pub closed_by_server: u64,
-    /// Reset by the server.
-    pub reset_by_server: u64,
-    /// Closed because of unexpected bytes.
-    pub unasked_bytes: u64,
-    /// Failed attempts, by cause.
-    pub failed: Failures,
+counters! {
+    /// Connections by outcome.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct ConnectionCounts {
+        /// Requested.
+        pub asked: u64,
+        /// Opened, including reopened ones.
+        pub opened: u64,
+        /// Of those, opened after the run began.
+        pub opened_again: u64,
+        /// Open at the end of the run.
+        pub open_at_end: u64,
+        /// Of those, connections without any answered request.
+        #[serde(default)]
+        pub open_unanswered: u64,
+        /// Closed by the server normally.
+        pub closed_by_server: u64,
+        /// Reset by the server.
+        pub reset_by_server: u64,
+        /// Closed because of unexpected bytes.
+        pub unasked_bytes: u64,
+        /// Failed attempts, by cause.
+        pub failed: Failures,
+    }
 }
 
-/// Bytes on connections, without TCP headers; plaintext with TLS.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamBytes {
-    /// Sent.
-    pub sent: u64,
-    /// Received, including heads and chunk framing.
-    pub received: u64,
-    /// Of those, body bytes.
-    pub body: u64,
+counters! {
+    /// Bytes on connections, without TCP headers; plaintext with TLS.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct StreamBytes {
+        /// Sent.
+        pub sent: u64,
+        /// Received, including heads and chunk framing.
+        pub received: u64,
+        /// Of those, body bytes.
+        pub body: u64,
+    }
 }
 
 /// Resources used by the generator.
@@ -317,7 +325,11 @@ impl Tally {
             counts.connections.add(&other.connections);
             counts.requests.add(&other.requests);
             counts.bytes.add(&other.bytes);
-            counts.tls = TlsLoaded::sum(counts.tls.iter().chain(&other.tls));
+            match (&mut counts.tls, &other.tls) {
+                (Some(sum), Some(other)) => sum.add(other),
+                (Some(_), None) => {}
+                (sum, other) => sum.clone_from(other),
+            }
             let (histograms, other) = (&mut sum.histograms, &part.histograms);
             histograms.latency.merge(&other.latency);
             histograms.connect.merge(&other.connect);
@@ -329,47 +341,5 @@ impl Tally {
         sum.counts.handshake = sum.histograms.handshake.summary();
         sum.counts.schedule_lag = sum.histograms.schedule_lag.summary();
         sum
-    }
-}
-
-impl RequestCounts {
-    /// Adds what `other` counted.
-    pub fn add(&mut self, other: &Self) {
-        self.begun += other.begun;
-        self.sent += other.sent;
-        self.ok += other.ok;
-        self.failed += other.failed;
-        self.by_cause.add(&other.by_cause);
-        self.aborted += other.aborted;
-        self.unfinished += other.unfinished;
-        self.unsent += other.unsent;
-        self.waited_for_connection += other.waited_for_connection;
-        self.continued += other.continued;
-        self.body_refused += other.body_refused;
-        self.continue_timeouts += other.continue_timeouts;
-    }
-}
-
-impl ConnectionCounts {
-    /// Adds what `other` counted.
-    pub fn add(&mut self, other: &Self) {
-        self.asked += other.asked;
-        self.opened += other.opened;
-        self.opened_again += other.opened_again;
-        self.open_at_end += other.open_at_end;
-        self.open_unanswered += other.open_unanswered;
-        self.closed_by_server += other.closed_by_server;
-        self.reset_by_server += other.reset_by_server;
-        self.unasked_bytes += other.unasked_bytes;
-        self.failed.add(&other.failed);
-    }
-}
-
-impl StreamBytes {
-    /// Adds what `other` counted.
-    pub fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.received += other.received;
-        self.body += other.body;
     }
 }

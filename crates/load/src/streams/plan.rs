@@ -131,7 +131,7 @@ pub struct Until {
 }
 
 /// Timeouts in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeouts {
     /// From the first connect attempt to an open connection, including the TLS handshake.
     pub connect_s: f64,

@@ -2,7 +2,7 @@
 
 use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
 use crate::report::{by_generator, number, page, percentile, rates, time, times};
-use corelane_measure::metric::{Better, Metric, Sample, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Caveat, Page, Section};
@@ -16,86 +16,58 @@ const MEMORY_REPORTED_FROM: u64 = 1_000;
 
 impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
     const METRICS: &'static [Metric<Self>] = &[
-        Metric::higher(
-            "rate",
-            "rate",
-            Show::Prefixed,
-            "successful requests per second",
-            |run| Some(Sample::Number(run.requests_per_second)),
-        ),
-        time("p50", "p50", "median latency", |run| {
-            percentile(run.counts.latency, |times| times.p50_ns)
-        }),
-        time("p99", "p99", "99th percentile latency", |run| {
-            percentile(run.counts.latency, |times| times.p99_ns)
-        }),
-        Metric::lower(
-            "failed",
-            "failed",
-            Show::Share,
-            "share of begun requests that failed",
-            |run| {
+        Metric::more("rate", "rate", Show::Prefixed)
+            .about("successful requests per second")
+            .read(|run| Some(Sample::Number(run.requests_per_second))),
+        time("p50", "p50")
+            .about("median latency")
+            .read(|run| percentile(run.counts.latency, |times| times.p50_ns)),
+        time("p99", "p99")
+            .about("99th percentile latency")
+            .read(|run| percentile(run.counts.latency, |times| times.p99_ns)),
+        Metric::less("failed", "failed", Show::Share)
+            .about("share of begun requests that failed")
+            .read(|run| {
                 let RequestCounts { begun, failed, .. } = run.counts.requests;
                 (begun > 0).then(|| Sample::Number(failed as f64 / begun as f64))
-            },
-        ),
-        time("p90", "p90", "90th percentile latency", |run| {
-            percentile(run.counts.latency, |times| times.p90_ns)
-        }),
-        time("p999", "p99.9", "99.9th percentile latency", |run| {
-            percentile(run.counts.latency, |times| times.p999_ns)
-        }),
-        time("max", "longest", "longest latency", |run| {
-            percentile(run.counts.latency, |times| times.max_ns)
-        }),
-        time("mean", "mean", "mean latency", |run| {
-            run.counts.latency.map(|summary| Sample::Number(summary.mean_ns))
-        }),
-        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
-            percentile(run.counts.schedule_lag, |times| times.p99_ns)
-        }),
-        time(
-            "handshake_p99",
-            "handshake p99",
-            "99th percentile duration of TLS handshakes",
-            |run| percentile(run.counts.handshake, |times| times.p99_ns),
-        ),
-        Metric::higher(
-            "resumed",
-            "resumed",
-            Show::Share,
-            "share of TLS handshakes resumed",
-            |run| run.counts.tls.as_ref()?.resumed().map(Sample::Number),
-        ),
-        Metric::higher("ok", "ok", Show::Prefixed, "successful requests", |run| {
-            number(run.counts.requests.ok)
-        }),
-        Metric::lower(
-            "unsent",
-            "unsent",
-            Show::Prefixed,
-            "requests on the schedule that were not sent",
-            |run| number(run.counts.requests.unsent),
-        ),
-        Metric::new(
-            "open",
-            "open",
-            Show::Prefixed,
-            Better::Neither,
-            "connections open at the end",
-            |run| number(run.counts.connections.open_at_end),
-        ),
-        Metric::<Self>::higher(
-            "throughput",
-            "received",
-            Show::Bytes,
-            "bytes received per second",
-            |run| {
+            }),
+        time("p90", "p90")
+            .about("90th percentile latency")
+            .read(|run| percentile(run.counts.latency, |times| times.p90_ns)),
+        time("p999", "p99.9")
+            .about("99.9th percentile latency")
+            .read(|run| percentile(run.counts.latency, |times| times.p999_ns)),
+        time("max", "longest")
+            .about("longest latency")
+            .read(|run| percentile(run.counts.latency, |times| times.max_ns)),
+        time("mean", "mean")
+            .about("mean latency")
+            .read(|run| run.counts.latency.map(|summary| Sample::Number(summary.mean_ns))),
+        time("lag_p99", "lag p99")
+            .about("99th percentile schedule lag")
+            .read(|run| percentile(run.counts.schedule_lag, |times| times.p99_ns)),
+        time("handshake_p99", "handshake p99")
+            .about("99th percentile duration of TLS handshakes")
+            .read(|run| percentile(run.counts.handshake, |times| times.p99_ns)),
+        Metric::more("resumed", "resumed", Show::Share)
+            .about("share of TLS handshakes resumed")
+            .read(|run| run.counts.tls.as_ref()?.resumed().map(Sample::Number)),
+        Metric::more("ok", "ok", Show::Prefixed)
+            .about("successful requests")
+            .read(|run| number(run.counts.requests.ok)),
+        Metric::less("unsent", "unsent", Show::Prefixed)
+            .about("requests on the schedule that were not sent")
+            .read(|run| number(run.counts.requests.unsent)),
+        Metric::explaining("open", "open", Show::Prefixed)
+            .about("connections open at the end")
+            .read(|run| number(run.counts.connections.open_at_end)),
+        Metric::more("throughput", "received", Show::Bytes)
+            .unit("/s")
+            .about("bytes received per second")
+            .read(|run| {
                 let rate = run.counts.bytes.received as f64 / run.running_s;
                 Some(Sample::Number(rate)).filter(|_| run.running_s > 0.0)
-            },
-        )
-        .unit("/s"),
+            }),
     ];
 
     fn described(&self) -> Page {

@@ -24,7 +24,7 @@ const PHASE_LOOK: Duration = Duration::from_millis(5);
 /// A running generator. Dropping it stops it.
 pub struct StreamLoad<P: StreamProtocol> {
     common: Arc<Common<P>>,
-    pub(crate) engine: Chosen,
+    pub(super) engine: Chosen,
     crew: Crew<Outcome<P>>,
     lives: Arc<[CachePadded<LiveCounters>]>,
     pub(super) resident_before: Option<u64>,
@@ -158,7 +158,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
     }
 
     /// Time spent opening connections so far.
-    pub(crate) fn opening(&self) -> Duration {
+    pub(super) fn opening(&self) -> Duration {
         self.opening.unwrap_or_else(|| self.began.elapsed())
     }
 

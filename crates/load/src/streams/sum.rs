@@ -22,7 +22,7 @@ const MOST_WAITING: f64 = 0.01;
 
 impl<P: StreamProtocol> StreamLoad<P> {
     /// The document of these outcomes, in the order of the plan's workers.
-    pub(super) fn add_up(&self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
+    pub(crate) fn add_up(&self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
         let of_pool = |pool: usize| Tally::sum(outcomes.iter().map(|outcome| &outcome.groups[pool].tally));
         let plan = self.plan();
         let pools = plan.pools.iter().enumerate();

@@ -2,6 +2,7 @@
 
 use super::plan::TcpPlan;
 use crate::failure::Failures;
+use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -88,51 +89,35 @@ pub struct Stall {
     pub bytes: u64,
 }
 
-/// Counters of a run or worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TcpCounts {
-    /// Connections requested.
-    pub asked: u64,
-    /// Connections opened.
-    pub opened: u64,
-    /// Connections open when the run ended.
-    pub open_at_end: u64,
-    /// Connections that the server had not closed when draining timed out: some of their bytes may be in flight.
-    #[serde(default)]
-    pub undrained: u64,
-    /// Connections that could not be opened, by cause.
-    pub not_opened: Failures,
-    /// Connections that ended before the run, by cause.
-    pub broken: Failures,
-    /// Bytes accepted by the kernel for sending.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Number of stalls.
-    pub stalls: u64,
-    /// Connections stalled at the end.
-    pub stalled_at_end: u64,
-    /// Retransmitted segments (`TCP_INFO`), of connections that were open until the end.
-    pub retransmitted: u64,
-    /// Segments received out of order (`TCP_INFO`), of the same connections.
-    pub out_of_order: u64,
-}
-
-impl TcpCounts {
-    /// Adds what `other` counted.
-    pub fn add(&mut self, other: &Self) {
-        self.asked += other.asked;
-        self.opened += other.opened;
-        self.open_at_end += other.open_at_end;
-        self.undrained += other.undrained;
-        self.not_opened.add(&other.not_opened);
-        self.broken.add(&other.broken);
-        self.sent_bytes += other.sent_bytes;
-        self.received_bytes += other.received_bytes;
-        self.stalls += other.stalls;
-        self.stalled_at_end += other.stalled_at_end;
-        self.retransmitted += other.retransmitted;
-        self.out_of_order += other.out_of_order;
+counters! {
+    /// Counters of a run or worker.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct TcpCounts {
+        /// Connections requested.
+        pub asked: u64,
+        /// Connections opened.
+        pub opened: u64,
+        /// Connections open when the run ended.
+        pub open_at_end: u64,
+        /// Connections that the server had not closed when draining timed out: some of their bytes may be in flight.
+        #[serde(default)]
+        pub undrained: u64,
+        /// Connections that could not be opened, by cause.
+        pub not_opened: Failures,
+        /// Connections that ended before the run, by cause.
+        pub broken: Failures,
+        /// Bytes accepted by the kernel for sending.
+        pub sent_bytes: u64,
+        /// Bytes received.
+        pub received_bytes: u64,
+        /// Number of stalls.
+        pub stalls: u64,
+        /// Connections stalled at the end.
+        pub stalled_at_end: u64,
+        /// Retransmitted segments (`TCP_INFO`), of connections that were open until the end.
+        pub retransmitted: u64,
+        /// Segments received out of order (`TCP_INFO`), of the same connections.
+        pub out_of_order: u64,
     }
 }
 

@@ -10,5 +10,6 @@ mod run;
 mod transfer;
 
 pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
-pub use plan::{Direction, TcpLoadError, TcpPlan, WRITE_BYTES};
+pub use plan::TcpPlan;
 pub use run::TcpLoad;
+pub use transfer::{Bytes, Direction, WRITE_BYTES};

@@ -1,7 +1,7 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
-use crate::report::{by_generator, columns, fewer, more, number, page, percentile, time};
+use crate::report::{by_generator, columns, number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -18,85 +18,56 @@ fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
 
 impl Measurement for TcpLoaded {
     const METRICS: &'static [Metric<Self>] = &[
-        Metric::<Self>::higher("sent_gbit", "sent", Show::Fixed(3), "Gbit/s sent", |run| {
-            Some(Sample::Number(run.sent_gbit_per_second))
-        })
-        .unit("Gbit/s"),
-        Metric::<Self>::higher(
-            "received_gbit",
-            "received",
-            Show::Fixed(3),
-            "Gbit/s received",
-            |run| Some(Sample::Number(run.received_gbit_per_second)),
-        )
-        .unit("Gbit/s"),
-        fewer("stalls", "stalls", "stalls of connections", |run| {
-            number(run.total.stalls)
-        }),
-        Metric::lower(
-            "failed",
-            "failed",
-            Show::Share,
-            "share of requested connections not opened or broken",
-            |run| failed(&run.total),
-        ),
-        Metric::higher(
-            "gbit_per_cpu_s",
-            "per CPU",
-            Show::Fixed(2),
-            "Gbit per CPU second of this end",
-            |run| run.gbit_per_cpu_second.map(Sample::Number),
-        ),
-        more("opened", "opened", "connections opened", |run| {
-            number(run.total.opened)
-        }),
-        more("open", "open", "connections open at the end", |run| {
-            number(run.total.open_at_end)
-        }),
-        fewer("stalled", "stalled", "connections stalled at the end", |run| {
-            number(run.total.stalled_at_end)
-        }),
-        fewer(
-            "undrained",
-            "undrained",
-            "connections that the server did not close in time",
-            |run| number(run.total.undrained),
-        ),
-        fewer("retransmitted", "sent again", "segments retransmitted", |run| {
-            number(run.total.retransmitted)
-        }),
-        fewer(
-            "out_of_order",
-            "disorder",
-            "segments received out of order",
-            |run| number(run.total.out_of_order),
-        ),
-        Metric::higher(
-            "slowest",
-            "slowest",
-            Show::Bytes,
-            "bytes per second of the slowest connection",
-            |run| run.rates.map(|rates| Sample::Number(rates.min)),
-        ),
-        Metric::higher(
-            "sent",
-            "sent",
-            Show::Bytes,
-            "bytes accepted by the kernel",
-            |run| number(run.total.sent_bytes),
-        ),
-        Metric::higher("received", "received", Show::Bytes, "bytes received", |run| {
-            number(run.total.received_bytes)
-        }),
-        time(
-            "connect_p99",
-            "opening p99",
-            "99th percentile time to open a connection",
-            |run| percentile(run.connect, |times| times.p99_ns),
-        ),
-        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
-            percentile(run.schedule_lag, |times| times.p99_ns)
-        }),
+        Metric::more("sent_gbit", "sent", Show::Fixed(3))
+            .unit("Gbit/s")
+            .about("Gbit/s sent")
+            .read(|run| Some(Sample::Number(run.sent_gbit_per_second))),
+        Metric::more("received_gbit", "received", Show::Fixed(3))
+            .unit("Gbit/s")
+            .about("Gbit/s received")
+            .read(|run| Some(Sample::Number(run.received_gbit_per_second))),
+        Metric::less("stalls", "stalls", Show::Count)
+            .about("stalls of connections")
+            .read(|run| number(run.total.stalls)),
+        Metric::less("failed", "failed", Show::Share)
+            .about("share of requested connections not opened or broken")
+            .read(|run| failed(&run.total)),
+        Metric::more("gbit_per_cpu_s", "per CPU", Show::Fixed(2))
+            .about("Gbit per CPU second of this end")
+            .read(|run| run.gbit_per_cpu_second.map(Sample::Number)),
+        Metric::more("opened", "opened", Show::Count)
+            .about("connections opened")
+            .read(|run| number(run.total.opened)),
+        Metric::more("open", "open", Show::Count)
+            .about("connections open at the end")
+            .read(|run| number(run.total.open_at_end)),
+        Metric::less("stalled", "stalled", Show::Count)
+            .about("connections stalled at the end")
+            .read(|run| number(run.total.stalled_at_end)),
+        Metric::less("undrained", "undrained", Show::Count)
+            .about("connections that the server did not close in time")
+            .read(|run| number(run.total.undrained)),
+        Metric::less("retransmitted", "sent again", Show::Count)
+            .about("segments retransmitted")
+            .read(|run| number(run.total.retransmitted)),
+        Metric::less("out_of_order", "disorder", Show::Count)
+            .about("segments received out of order")
+            .read(|run| number(run.total.out_of_order)),
+        Metric::more("slowest", "slowest", Show::Bytes)
+            .about("bytes per second of the slowest connection")
+            .read(|run| run.rates.map(|rates| Sample::Number(rates.min))),
+        Metric::more("sent", "sent", Show::Bytes)
+            .about("bytes accepted by the kernel")
+            .read(|run| number(run.total.sent_bytes)),
+        Metric::more("received", "received", Show::Bytes)
+            .about("bytes received")
+            .read(|run| number(run.total.received_bytes)),
+        time("connect_p99", "opening p99")
+            .about("99th percentile time to open a connection")
+            .read(|run| percentile(run.connect, |times| times.p99_ns)),
+        time("lag_p99", "lag p99")
+            .about("99th percentile schedule lag")
+            .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
     ];
 
     fn described(&self) -> Page {
@@ -126,7 +97,7 @@ impl TcpLoaded {
         let rates = [self.sent_gbit_per_second, self.received_gbit_per_second];
         let [sending, receiving] = rates.map(|rate| quantity::fixed(rate, 3));
         let cost = quantity::or_missing(self.gbit_per_cpu_second, |gbit| quantity::fixed(gbit, 2));
-        let (target, direction, engine) = (self.plan.target, self.plan.direction, &self.engine);
+        let (target, direction, engine) = (self.plan.target, self.plan.transfer.direction, &self.engine);
         let mut lines = vec![format!(
             "{target}: {direction}, {opened} of {asked} connections opened in {opening}, {running}, engine {engine}"
         )];

@@ -1,15 +1,15 @@
 //! The running TCP generator, and the sum of its workers' results.
 
-use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
-use super::plan::{TcpLoadError, TcpPlan};
+use super::loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
+use super::plan::TcpPlan;
 use super::transfer::{Bytes, Transfers};
 use crate::account::{late, merge};
-use crate::showing::Seen;
 use crate::streams::{
-    self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamPlan,
-    StreamProgress, Timeouts, Until,
+    self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamLoadError,
+    StreamPlan, Timeouts, Until,
 };
 use crate::{Generator, Moment, Needs};
+use corelane_measure::counters::Counters;
 use std::time::Duration;
 
 /// Maximum number of stalls listed in the document.
@@ -18,63 +18,52 @@ const STALLS_NAMED: usize = 256;
 /// A running TCP generator. Dropping it stops it.
 pub struct TcpLoad {
     plan: TcpPlan,
-    load: StreamLoad<Bytes>,
+    /// The transfers. Live times are those to open connections.
+    pub streams: StreamLoad<Bytes>,
 }
 
 impl Generator for TcpLoad {
     type Plan = TcpPlan;
     type Loaded = TcpLoaded;
-    type Error = TcpLoadError;
+    type Error = StreamLoadError;
     const KIND: &'static str = StreamLoad::<Bytes>::KIND;
 
     fn needs(plan: &TcpPlan) -> Needs {
         Needs::of_workers(&plan.workers, plan.target)
     }
 
-    fn start(plan: Self::Plan) -> Result<Self, TcpLoadError> {
+    fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
         Ok(Self {
-            load: StreamLoad::start(plan.streams())?,
+            streams: StreamLoad::start(plan.streams())?,
             plan,
         })
     }
 
     fn wait(&mut self, timeout: Duration) -> bool {
-        self.load.wait(timeout)
+        self.streams.wait(timeout)
     }
 
     fn reached(&self) -> Option<Moment> {
-        self.load.reached()
+        self.streams.reached()
     }
 
     fn stop(&self) {
-        self.load.stop();
+        self.streams.stop();
     }
 
-    fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
-        let outcomes = self.load.outcomes()?;
-        Ok(self.add_up(outcomes))
+    fn finish(mut self) -> Result<TcpLoaded, StreamLoadError> {
+        let outcomes = self.streams.outcomes()?;
+        Ok(self.add_up(&outcomes))
     }
 }
 
 impl TcpLoad {
-    /// Progress over all workers.
-    #[must_use]
-    pub fn progress(&self) -> StreamProgress {
-        self.load.progress()
-    }
-
-    /// Live data of the workers, as of the previous call. Its times are those to open connections.
-    #[must_use]
-    pub fn seen(&self) -> Seen {
-        self.load.seen()
-    }
-
     /// The time left for transfers; `None` before they start.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
-        match self.load.phase() {
+        match self.streams.phase() {
             Some((_, left)) => left,
-            None => (!self.progress().opening).then_some(Duration::ZERO),
+            None => (!self.streams.progress().opening).then_some(Duration::ZERO),
         }
     }
 
@@ -84,22 +73,23 @@ impl TcpLoad {
         &self.plan
     }
 
-    fn add_up(self, outcomes: Vec<Outcome<Bytes>>) -> TcpLoaded {
-        let running = |outcome: &Outcome<Bytes>| outcome.running.max(outcome.groups[0].shared.running());
-        let running = outcomes.iter().map(running).max().unwrap_or_default();
-        let running_s = running.as_secs_f64().max(f64::MIN_POSITIVE);
-        let gbit = |bytes: u64| bytes as f64 * 8.0 / running_s / 1e9;
-        let groups = || outcomes.iter().map(|outcome| &outcome.groups[0]);
-        let (connect_histogram, connect) = merge(groups().map(|group| &group.tally.histograms.connect));
-        let (schedule_lag_histogram, schedule_lag) = merge(groups().map(|group| &group.shared.lag));
-        let (mut total, mut stalled, mut rates) = (TcpCounts::default(), Vec::new(), Vec::new());
-        let mut workers = Vec::new();
-        for (planned, outcome) in self.plan.workers.iter().zip(&outcomes) {
-            let counts = TcpCounts::of(outcome, self.plan.drain_s.is_some());
+    fn add_up(self, outcomes: &[Outcome<Bytes>]) -> TcpLoaded {
+        let streams = self.streams.add_up(outcomes);
+        let transfers = || outcomes.iter().map(|outcome| &outcome.groups[0].shared);
+        let until_last_byte = transfers().map(Transfers::running).max().unwrap_or_default();
+        let running_s = streams.running_s.max(until_last_byte.as_secs_f64());
+        let per_second = |count: u64| count as f64 / running_s.max(f64::MIN_POSITIVE);
+        let gbit = |bytes: u64| per_second(bytes) * 8.0 / 1e9;
+        let (schedule_lag_histogram, schedule_lag) = merge(transfers().map(|shared| &shared.lag));
+        let mut stalled: Vec<Stall> = transfers().flat_map(|shared| stalls(shared, running_s)).collect();
+        stalled.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
+        stalled.truncate(STALLS_NAMED);
+        let moved = transfers().flat_map(|shared| &shared.moved);
+        let rates = moved.map(|bytes| per_second(*bytes)).collect();
+        let (mut total, mut workers) = (TcpCounts::default(), Vec::new());
+        for (planned, outcome) in self.plan.workers.iter().zip(outcomes) {
+            let counts = TcpCounts::of(outcome, self.plan.transfer.drain_s.is_some());
             total.add(&counts);
-            let shared = &outcome.groups[0].shared;
-            stalled.extend(stalls(shared, running_s));
-            rates.extend(shared.moved.iter().map(|bytes| *bytes as f64 / running_s));
             workers.push(TcpWorkerLoaded {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
@@ -108,27 +98,29 @@ impl TcpLoad {
                 gbit_per_second: gbit(counts.sent_bytes + counts.received_bytes),
             });
         }
-        stalled.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
-        stalled.truncate(STALLS_NAMED);
-        let cpu_s: f64 = workers.iter().map(|worker| worker.cpu_s).sum();
         let behind_schedule = late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
-        let moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
-        let limit = total.not_opened.limit(total.asked, total.opened);
+        let cpu_s = streams.client.cpu_s;
+        let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
+        let connect_histogram = streams
+            .pools
+            .into_iter()
+            .next()
+            .map(|pool| pool.tally.histograms.connect);
         TcpLoaded {
-            schema: "corelane/loaded-tcp/1".to_owned(),
-            engine: self.load.engine.kind.to_string(),
-            engine_reason: self.load.engine.reason.clone(),
-            opening_s: self.load.opening().as_secs_f64(),
-            running_s: running.as_secs_f64(),
+            schema: streams.schema,
+            engine: streams.engine,
+            engine_reason: streams.engine_reason,
+            opening_s: streams.opening_s,
+            running_s,
             sent_gbit_per_second: gbit(total.sent_bytes),
             received_gbit_per_second: gbit(total.received_bytes),
-            gbit_per_cpu_second: (cpu_s > 0.0).then(|| moved / cpu_s),
+            gbit_per_cpu_second: (cpu_s > 0.0).then(|| gbit_moved / cpu_s),
             total,
             cpu_s,
-            connect,
-            connect_histogram,
+            connect: streams.counts.connect,
+            connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
-            limited_by: limit.or_else(|| behind_schedule.clone()),
+            limited_by: streams.limited_by.or_else(|| behind_schedule.clone()),
             behind_schedule,
             schedule_lag_histogram,
             rates: spread(rates),
@@ -150,13 +142,7 @@ impl TcpPlan {
             connections: self.connections(),
             requests_a_connection: None,
             behaviour: Behaviour::default(),
-            protocol: Bytes {
-                direction: self.direction,
-                write_bytes: self.write_bytes,
-                write_bytes_per_second: self.write_bytes_per_second,
-                stall: Duration::from_secs_f64(self.stall_s),
-                drains: self.drain_s.is_some(),
-            },
+            protocol: self.transfer.clone(),
         };
         let workers = self.workers.iter().map(|worker| streams::PlannedWorker {
             cpu: worker.cpu,
@@ -175,10 +161,8 @@ impl TcpPlan {
             requests: None,
             timeouts: Timeouts {
                 connect_s: self.connect_timeout_s,
-                continue_s: 0.0,
-                first_byte_s: 0.0,
-                request_s: 0.0,
-                drain_s: self.drain_s.unwrap_or(0.0),
+                drain_s: self.transfer.drain_s.unwrap_or(0.0),
+                ..Timeouts::default()
             },
             engine: self.engine,
             memory: self.memory,
@@ -210,8 +194,8 @@ impl TcpCounts {
 }
 
 /// The stalls of a worker; unfinished ones lasted until the end of the run.
-fn stalls(shared: &Transfers, running_s: f64) -> impl Iterator<Item = super::Stall> {
-    shared.stalls.iter().map(move |stall| super::Stall {
+fn stalls(shared: &Transfers, running_s: f64) -> impl Iterator<Item = Stall> {
+    shared.stalls.iter().map(move |stall| Stall {
         for_s: if stall.ended {
             stall.for_s
         } else {

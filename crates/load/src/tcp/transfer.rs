@@ -2,14 +2,43 @@
 //! and when the last bytes have arrived.
 
 use super::loaded::Stall;
-use super::plan::{Direction, WRITE_BYTES};
 use crate::failure::Failure;
 use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
 use corelane_measure::histogram::Histogram;
+use corelane_measure::words;
 use corelane_worker::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use std::time::Duration;
+
+/// Direction of transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the server.
+    Write,
+    /// From the server, which must send unsolicited.
+    Read,
+    /// Both at the same time: the server echoes, or sends as much.
+    Both,
+}
+
+impl Direction {
+    /// Whether this end writes.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Both)
+    }
+}
+
+words!(Direction);
+
+/// Default and maximum size of a write: large enough that the cost per call does not matter.
+pub const WRITE_BYTES: u32 = 1 << 20;
+
+const fn write_bytes() -> u32 {
+    WRITE_BYTES
+}
 
 /// Maximum backlog of a rate on a connection: if the peer reads more slowly than the rate, the deficit is not made up
 /// for.
@@ -30,21 +59,25 @@ const STALLS_NAMED: usize = 64;
 
 /// The protocol of `load tcp`: bytes without structure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Bytes {
-    pub(super) direction: Direction,
-    /// Bytes per write.
-    pub(super) write_bytes: u32,
-    /// Bytes per second per connection; `None` for no limit.
-    pub(super) write_bytes_per_second: Option<u64>,
-    /// Time without progress after which a connection counts as stalled.
-    pub(super) stall: Duration,
-    /// Whether to wait for the last bytes at the end.
-    pub(super) drains: bool,
+pub struct Bytes {
+    /// Direction of transfer.
+    pub direction: Direction,
+    /// Bytes per write, at most [`WRITE_BYTES`]; the next write follows once the kernel has accepted all of them.
+    #[serde(default = "write_bytes")]
+    pub write_bytes: u32,
+    /// Bytes per second that each connection writes; `None` for no limit.
+    pub write_bytes_per_second: Option<u64>,
+    /// Maximum drain time in seconds: waits until everything that either end sent has arrived and the server has closed
+    /// each connection; `None` for no draining.
+    #[serde(default)]
+    pub drain_s: Option<f64>,
+    /// Seconds without progress after which a connection counts as stalled.
+    pub stall_s: f64,
 }
 
 /// The transfer of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Transfer {
+pub struct Transfer {
     /// Bytes passed to the engine.
     handed: u64,
     /// Of those, bytes accepted by the kernel, as of the last count.
@@ -60,7 +93,7 @@ pub(crate) struct Transfer {
 
 /// Results of a worker's transfers.
 #[derive(Debug, Default)]
-pub(crate) struct Transfers {
+pub struct Transfers {
     /// When the first connection began to write.
     start: Option<Time>,
     /// When the last known bytes arrived.
@@ -179,7 +212,7 @@ impl StreamProtocol for Bytes {
         transfer.look(context);
         (transfer.is_finishing, *deadline) = (true, Time::NEVER);
         context.shared.arrived = context.shared.arrived.max(Some(context.now));
-        if context.terms.pool.protocol.drains
+        if context.terms.pool.protocol.drain_s.is_some()
             && let Some((ops, id)) = context.out.engine()
         {
             transfer.handed -= ops.discard(id);
@@ -255,7 +288,7 @@ impl Transfer {
         if moved != self.seen || !waits {
             (self.seen, self.progress) = (moved, context.now);
             self.end_stall(context);
-        } else if !self.is_stalled && context.now.since(self.progress) >= bytes.stall {
+        } else if !self.is_stalled && context.now.since(self.progress).as_secs_f64() >= bytes.stall_s {
             self.begin_stall(context);
         }
     }

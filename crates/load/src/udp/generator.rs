@@ -3,9 +3,10 @@
 //! In: a lease of sources, a start time, events of its engine. Out: protocol requests through the engine; at the end an
 //! [`Outcome`].
 
+mod mix;
+
 use super::flow::Flow;
 use super::loaded::Counts;
-use super::mix::Mix;
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::DatagramProtocol;
 use crate::pace::{Pace, Schedule};
@@ -16,6 +17,7 @@ use corelane_proto::probe::Arrival;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{DatagramOptions, Engine, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
+use mix::Mix;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

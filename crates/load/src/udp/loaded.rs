@@ -1,6 +1,6 @@
 //! Results of a UDP generator: the final document of `load udp`.
 
-use crate::account::add_named;
+use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
@@ -38,52 +38,36 @@ pub struct UdpLoaded {
     pub sources: Vec<SourceLoaded>,
 }
 
-/// Datagrams by outcome.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Datagrams accepted by the kernel.
-    pub sent: u64,
-    /// Payload bytes of these datagrams.
-    pub sent_bytes: u64,
-    /// Intact answers, duplicates excluded.
-    pub returned: u64,
-    /// Sent and not returned; 0 if no answers were expected.
-    pub lost: u64,
-    /// Duplicate answers.
-    pub duplicated: u64,
-    /// Answers overtaken by a later one (also counted in `returned`).
-    pub reordered: u64,
-    /// Answers that fail their check, or match no request.
-    pub corrupted: u64,
-    /// Intact answers with unexpected content, by what they say; also counted in `returned`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub errors: BTreeMap<String, u64>,
-    /// Answers too far behind to be distinguished from duplicates.
-    pub too_late: u64,
-    /// Datagrams on the schedule that were not sent before the end of the run.
-    pub unsent: u64,
-    /// Datagrams refused by the kernel, by cause.
-    pub refused: BTreeMap<String, u64>,
-    /// ICMP errors received, by cause; the datagrams concerned count as sent.
-    #[serde(default)]
-    pub network_errors: BTreeMap<String, u64>,
-}
-
-impl Counts {
-    /// Adds another worker's counts.
-    pub fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.returned += other.returned;
-        self.lost += other.lost;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.corrupted += other.corrupted;
-        self.too_late += other.too_late;
-        self.unsent += other.unsent;
-        add_named(&mut self.errors, &other.errors);
-        add_named(&mut self.refused, &other.refused);
-        add_named(&mut self.network_errors, &other.network_errors);
+counters! {
+    /// Datagrams by outcome.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Counts {
+        /// Datagrams accepted by the kernel.
+        pub sent: u64,
+        /// Payload bytes of these datagrams.
+        pub sent_bytes: u64,
+        /// Intact answers, duplicates excluded.
+        pub returned: u64,
+        /// Sent and not returned; 0 if no answers were expected.
+        pub lost: u64,
+        /// Duplicate answers.
+        pub duplicated: u64,
+        /// Answers overtaken by a later one (also counted in `returned`).
+        pub reordered: u64,
+        /// Answers that fail their check, or match no request.
+        pub corrupted: u64,
+        /// Intact answers with unexpected content, by what they say; also counted in `returned`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        pub errors: BTreeMap<String, u64>,
+        /// Answers too far behind to be distinguished from duplicates.
+        pub too_late: u64,
+        /// Datagrams on the schedule that were not sent before the end of the run.
+        pub unsent: u64,
+        /// Datagrams refused by the kernel, by cause.
+        pub refused: BTreeMap<String, u64>,
+        /// ICMP errors received, by cause; the datagrams concerned count as sent.
+        #[serde(default)]
+        pub network_errors: BTreeMap<String, u64>,
     }
 }
 

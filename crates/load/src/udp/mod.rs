@@ -5,7 +5,6 @@
 mod flow;
 mod generator;
 mod loaded;
-mod mix;
 mod plan;
 mod protocol;
 mod report;

@@ -32,18 +32,12 @@ pub struct UdpPlan<P = Probes> {
     pub loss_timeout_s: f64,
     /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
-    /// Datagrams per system call; 1 means one `sendto` and one `recvfrom` per datagram.
-    pub batch: usize,
-    /// Send runs of datagrams as one `UDP_SEGMENT` send.
-    pub coalesce: bool,
-    /// Receive `UDP_GRO` super-datagrams.
-    pub gro: bool,
+    /// How the engine moves datagrams.
+    #[serde(flatten)]
+    pub settings: EngineSettings,
     /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// NUMA node of the datagram buffers, if different.
-    #[serde(default)]
-    pub buffer_memory: Option<MemoryPolicy>,
     /// How traffic is shared among flows; the workers' weights give the share of each socket.
     #[serde(default)]
     pub skew: Skew,
@@ -68,7 +62,6 @@ impl<P> UdpPlan<P> {
     /// A flood of answered requests until stopped, with default engine settings.
     #[must_use]
     pub fn new(target: SocketAddr, protocol: P, workers: Vec<PlannedWorker>) -> Self {
-        let usual = EngineSettings::default();
         Self {
             target,
             protocol,
@@ -77,11 +70,8 @@ impl<P> UdpPlan<P> {
             answers: true,
             loss_timeout_s: LOSS_TIMEOUT_S,
             engine: None,
-            batch: usual.datagram_batch,
-            coalesce: usual.coalesce,
-            gro: usual.gro,
+            settings: EngineSettings::default(),
             memory: MemoryPolicy::default(),
-            buffer_memory: usual.memory,
             skew: Skew::None,
             workers,
         }
@@ -93,16 +83,6 @@ impl<P> UdpPlan<P> {
         self.skew = skew;
         weights::deal(skew, &mut self.workers);
         self
-    }
-
-    pub(super) fn engine_settings(&self) -> EngineSettings {
-        EngineSettings {
-            datagram_batch: self.batch,
-            coalesce: self.coalesce,
-            gro: self.gro,
-            memory: self.buffer_memory,
-            ..EngineSettings::default()
-        }
     }
 
     /// Whether some sockets send more than others.

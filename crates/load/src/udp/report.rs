@@ -1,8 +1,8 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
-use crate::report::{by_generator, columns, fewer, more, number, page, percentile, rates, time, times};
-use corelane_measure::metric::{Better, Metric, Sample, Show};
+use crate::report::{by_generator, columns, number, page, percentile, rates, time, times};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
@@ -65,80 +65,59 @@ impl UdpLoaded {
 
 impl Measurement for UdpLoaded {
     const METRICS: &'static [Metric<Self>] = &[
-        Metric::higher(
-            "rate",
-            "rate",
-            Show::PerSecond,
-            "datagrams sent per second",
-            |run| Some(Sample::Number(run.per_second(run.total.sent))),
-        ),
-        Metric::higher(
-            "return_rate",
-            "returned",
-            Show::PerSecond,
-            "answers per second",
-            |run| Some(Sample::Number(run.per_second(run.total.returned))),
-        ),
-        Metric::lower(
-            "lost",
-            "lost",
-            Show::Share,
-            "share of sent datagrams not answered",
-            |run| (run.total.sent > 0).then(|| Sample::Number(run.total.lost as f64 / run.total.sent as f64)),
-        ),
-        time("p99", "p99", "99th percentile round trip", |run| {
-            percentile(run.round_trip, |times| times.p99_ns)
-        }),
-        time("p50", "p50", "median round trip", |run| {
-            percentile(run.round_trip, |times| times.p50_ns)
-        }),
-        time("p90", "p90", "90th percentile round trip", |run| {
-            percentile(run.round_trip, |times| times.p90_ns)
-        }),
-        time("p999", "p99.9", "99.9th percentile round trip", |run| {
-            percentile(run.round_trip, |times| times.p999_ns)
-        }),
-        time("max", "longest", "maximum round trip", |run| {
-            percentile(run.round_trip, |times| times.max_ns)
-        }),
-        time("lag_p99", "lag p99", "99th percentile schedule lag", |run| {
-            percentile(run.schedule_lag, |times| times.p99_ns)
-        }),
-        more("sent", "sent", "datagrams accepted by the kernel", |run| {
-            number(run.total.sent)
-        }),
-        more("returned", "returned", "answers, duplicates excluded", |run| {
-            number(run.total.returned)
-        }),
-        fewer("duplicated", "duplicated", "duplicate answers", |run| {
-            number(run.total.duplicated)
-        }),
-        fewer(
-            "reordered",
-            "reordered",
-            "answers overtaken by a later one",
-            |run| number(run.total.reordered),
-        ),
-        fewer("corrupted", "corrupted", "answers that fail their check", |run| {
-            number(run.total.corrupted)
-        }),
-        fewer(
-            "unsent",
-            "unsent",
-            "datagrams on the schedule that were not sent",
-            |run| number(run.total.unsent),
-        ),
-        fewer("refused", "refused", "datagrams refused by the kernel", |run| {
-            number(run.total.refused.values().sum())
-        }),
-        Metric::new(
-            "sockets",
-            "sockets",
-            Show::Count,
-            Better::Neither,
-            "sockets",
-            |run| number(run.sockets as u64),
-        ),
+        Metric::more("rate", "rate", Show::PerSecond)
+            .about("datagrams sent per second")
+            .read(|run| Some(Sample::Number(run.per_second(run.total.sent)))),
+        Metric::more("return_rate", "returned", Show::PerSecond)
+            .about("answers per second")
+            .read(|run| Some(Sample::Number(run.per_second(run.total.returned)))),
+        Metric::less("lost", "lost", Show::Share)
+            .about("share of sent datagrams not answered")
+            .read(|run| {
+                (run.total.sent > 0).then(|| Sample::Number(run.total.lost as f64 / run.total.sent as f64))
+            }),
+        time("p99", "p99")
+            .about("99th percentile round trip")
+            .read(|run| percentile(run.round_trip, |times| times.p99_ns)),
+        time("p50", "p50")
+            .about("median round trip")
+            .read(|run| percentile(run.round_trip, |times| times.p50_ns)),
+        time("p90", "p90")
+            .about("90th percentile round trip")
+            .read(|run| percentile(run.round_trip, |times| times.p90_ns)),
+        time("p999", "p99.9")
+            .about("99.9th percentile round trip")
+            .read(|run| percentile(run.round_trip, |times| times.p999_ns)),
+        time("max", "longest")
+            .about("maximum round trip")
+            .read(|run| percentile(run.round_trip, |times| times.max_ns)),
+        time("lag_p99", "lag p99")
+            .about("99th percentile schedule lag")
+            .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
+        Metric::more("sent", "sent", Show::Count)
+            .about("datagrams accepted by the kernel")
+            .read(|run| number(run.total.sent)),
+        Metric::more("returned", "returned", Show::Count)
+            .about("answers, duplicates excluded")
+            .read(|run| number(run.total.returned)),
+        Metric::less("duplicated", "duplicated", Show::Count)
+            .about("duplicate answers")
+            .read(|run| number(run.total.duplicated)),
+        Metric::less("reordered", "reordered", Show::Count)
+            .about("answers overtaken by a later one")
+            .read(|run| number(run.total.reordered)),
+        Metric::less("corrupted", "corrupted", Show::Count)
+            .about("answers that fail their check")
+            .read(|run| number(run.total.corrupted)),
+        Metric::less("unsent", "unsent", Show::Count)
+            .about("datagrams on the schedule that were not sent")
+            .read(|run| number(run.total.unsent)),
+        Metric::less("refused", "refused", Show::Count)
+            .about("datagrams refused by the kernel")
+            .read(|run| number(run.total.refused.values().sum())),
+        Metric::explaining("sockets", "sockets", Show::Count)
+            .about("sockets")
+            .read(|run| number(run.sockets as u64)),
     ];
 
     fn described(&self) -> Page {

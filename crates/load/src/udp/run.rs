@@ -8,6 +8,7 @@ use crate::account::{late, merge};
 use crate::generate::start_workers;
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
@@ -61,7 +62,7 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
             start: Time::NEVER,
         };
         let plan = &load.plan;
-        let engine = (load.engine.kind, plan.engine_settings());
+        let engine = (load.engine.kind, plan.settings.clone());
         let workers = plan
             .workers
             .iter()
@@ -123,7 +124,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
     /// Memory placement of a worker.
     fn memory(&self, place: usize) -> Option<WorkerMemory> {
         let ready = self.ready[place].get()?;
-        Some(ready.buffers.report(self.plan.memory, self.plan.buffer_memory))
+        Some(ready.buffers.report(self.plan.memory, self.plan.settings.memory))
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoaded {

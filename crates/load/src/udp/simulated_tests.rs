@@ -95,11 +95,8 @@ fn generator(
         answers: true,
         loss_timeout_s: 0.2,
         engine: None,
-        batch: 64,
-        coalesce: false,
-        gro: false,
+        settings: EngineSettings::default(),
         memory: MemoryPolicy::FirstTouch,
-        buffer_memory: None,
         skew: if weights.is_empty() {
             Skew::None
         } else {

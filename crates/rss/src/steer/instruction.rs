@@ -18,13 +18,17 @@ pub struct Instruction {
 }
 
 /// Operation codes, described by their effect with operand `k`.
-pub(super) mod code {
+pub mod code {
     /// A = the 32 bits at `k`.
     pub const LOAD_WORD: u16 = 0x20;
+    /// A = the 16 bits at `k`.
+    pub const LOAD_HALF: u16 = 0x28;
     /// A = the byte at `k`.
     pub const LOAD_BYTE: u16 = 0x30;
     /// A = the 32 bits at X + `k`.
     pub const LOAD_WORD_PAST_X: u16 = 0x40;
+    /// A = the 16 bits at X + `k`.
+    pub const LOAD_HALF_PAST_X: u16 = 0x48;
     /// A = the byte at X + `k`.
     pub const LOAD_BYTE_PAST_X: u16 = 0x50;
     /// X = 4 times the lower half of the byte at `k`: the length of an IPv4 header.

@@ -27,8 +27,7 @@ mod parity;
 
 use crate::audit::Family;
 use crate::steering::Steering;
-pub use instruction::Instruction;
-use instruction::code;
+pub use instruction::{Instruction, code};
 use thiserror::Error;
 
 /// Maximum number of instructions of a classic program in the kernel (`BPF_MAXINSNS` in `linux/bpf_common.h`).

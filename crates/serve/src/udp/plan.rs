@@ -29,18 +29,12 @@ pub struct UdpPlan {
     pub steering: Steering,
     /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
-    /// Datagrams per system call; 1 means one `recvfrom` and one `sendto` per datagram.
-    pub batch: usize,
-    /// Send runs of answers to one peer as one `UDP_SEGMENT` send.
-    pub coalesce: bool,
-    /// Receive `UDP_GRO` super-datagrams.
-    pub gro: bool,
+    /// How the engine moves datagrams.
+    #[serde(flatten)]
+    pub settings: EngineSettings,
     /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// NUMA node of the datagram buffers, if different.
-    #[serde(default)]
-    pub buffer_memory: Option<MemoryPolicy>,
     /// Requested socket receive buffer in bytes; `None` keeps the system's default.
     pub receive_buffer_bytes: Option<usize>,
     /// Device to monitor for the CPU of the receive path; `None` leaves locality unknown.
@@ -71,11 +65,8 @@ impl UdpPlan {
             model: Model::Exact,
             steering,
             engine: None,
-            batch: EngineSettings::default().datagram_batch,
-            coalesce: false,
-            gro: false,
+            settings: EngineSettings::default(),
             memory: MemoryPolicy::default(),
-            buffer_memory: None,
             receive_buffer_bytes: None,
             device: None,
             answers: Answers::default(),
@@ -106,7 +97,7 @@ impl UdpPlan {
     pub(super) fn socket_settings(&self) -> GroupSettings {
         GroupSettings {
             receive_buffer: self.receive_buffer_bytes,
-            gro: self.gro,
+            gro: self.settings.gro,
             free_bind: self.free_bind,
             ..GroupSettings::default()
         }
@@ -117,17 +108,6 @@ impl UdpPlan {
         match self.model {
             Model::Single => 1,
             _ => self.steering.table.buckets(),
-        }
-    }
-
-    /// The engine settings of this plan.
-    pub(super) fn engine_settings(&self) -> EngineSettings {
-        EngineSettings {
-            datagram_batch: self.batch,
-            coalesce: self.coalesce,
-            gro: self.gro,
-            memory: self.buffer_memory,
-            ..EngineSettings::default()
         }
     }
 

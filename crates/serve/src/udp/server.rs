@@ -142,7 +142,7 @@ impl UdpServer {
             ..WorkerSettings::new(name, self.common.plan.steering.cpus[bucket])
         };
         let sockets = sockets.into_iter().map(OwnedFd::from).collect();
-        let engine = (self.engine.kind, self.common.plan.engine_settings());
+        let engine = (self.engine.kind, self.common.plan.settings.clone());
         Ok(service::start(&mut self.crew, thread, engine, sockets, service)?)
     }
 
@@ -205,7 +205,7 @@ impl UdpServer {
             memory: (self.ready[index].get()).map(|ready| {
                 ready
                     .buffers
-                    .report(self.common.plan.memory, self.common.plan.buffer_memory)
+                    .report(self.common.plan.memory, self.common.plan.settings.memory)
             }),
         }
     }

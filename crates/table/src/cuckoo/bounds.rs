@@ -4,7 +4,7 @@
 /// (14 + 18 bits of an IPv4 address beside 12 of value and 2 of state).
 pub const FEWEST_LINES: u32 = 1 << 14;
 
-/// How a table of some number of lines divides the mixed keys among them.
+/// The division of the mixed keys among the lines of a table.
 ///
 /// The home line is `(upper * lines) >> 64` of the 64-bit upper part of the mixed key (Lemire, "Fast random integer
 /// generation in an interval"), so any number of lines works. The rest of the product, without the bits that the number
@@ -12,13 +12,13 @@ pub const FEWEST_LINES: u32 = 1 << 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     lines: u32,
-    /// Low bits of the product that the remainder goes without.
+    /// Low bits of the product that the remainder omits.
     dropped: u32,
     /// Low bits of the upper part that are always zero, because the mixed key is shorter.
     padding: u32,
 }
 
-/// Where a key is found and what identifies it there.
+/// The home line of a key, and the bits that identify it there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Its home line.
@@ -42,7 +42,7 @@ impl Bounds {
         }
     }
 
-    /// How many lines there are.
+    /// The number of lines.
     #[inline(always)]
     pub fn lines(self) -> u32 {
         self.lines
@@ -78,7 +78,7 @@ impl Bounds {
         (product.div_ceil(step) as u64) << self.padding
     }
 
-    /// The other line of a key that may live in `line` and has this remainder: the partner of its partner is itself.
+    /// The other line of a key with this remainder that may be in `line`; the partner of the partner is `line`.
     #[inline(always)]
     pub fn partner(self, line: u32, remainder: u64) -> u32 {
         /// Odd, with its bits at random places (the golden ratio's fraction): spreads the remainder to the high bits.

@@ -18,7 +18,7 @@ pub enum Side {
     Partner = 2,
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Which of the key's lines this is.
@@ -27,7 +27,7 @@ pub struct Entry {
     pub remainder: u64,
     /// As in [`Place`].
     pub rest: u64,
-    /// What the key maps to.
+    /// The value of the key.
     pub payload: u32,
 }
 
@@ -46,10 +46,10 @@ impl Place {
 /// Bits of the state.
 const STATE_BITS: u32 = 2;
 const STATE: u64 = (1 << STATE_BITS) - 1;
-/// Nothing was ever here, or no lookup needs to go on because of it. The whole control is zero.
+/// Vacant: lookups end here. The whole control is zero.
 const VACANT: u64 = 0;
-/// Free, but lookups must go on to the partner line. Its other bits are all ones, so that no half of it is zero; no
-/// lookup matches it, because none asks for this state.
+/// Free, but lookups must continue in the partner line. Its other bits are all ones, so that no half of it is zero; no
+/// lookup matches this state.
 const BURIED: u64 = 3;
 
 /// Result of reading one line.
@@ -61,7 +61,7 @@ pub struct Scan {
     pub vacant: bool,
 }
 
-/// How a line is divided into slots.
+/// The division of a line into slots.
 pub trait Layout {
     /// Slots of a line.
     const SLOTS: usize;

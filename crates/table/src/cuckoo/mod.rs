@@ -1,7 +1,7 @@
 //! A hash table of cache lines with two lines per key, read without locks while one writer changes it.
 //!
 //! A key has a home line and a partner line. It lives at home while home has room, so nearly every lookup reads one
-//! line; only when home is full may it live in the partner line. `bounds` is the arithmetic from a mixed key to its
+//! line; it is in the partner line only if home is full. `bounds` is the arithmetic from a mixed key to its
 //! lines, `layout` is the meaning of the words of a line, `protocol` the operations of readers and writer and their
 //! order.
 

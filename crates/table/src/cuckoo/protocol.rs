@@ -150,18 +150,18 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
 
 /// Operations of the writer only. There is one writer, and no other thread calls these methods at the same time.
 impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
-    /// Where the entry is that `accept` recognises by its payload.
+    /// The location of the entry whose payload `accept` accepts.
     pub(crate) fn locate(&self, place: &Place, accept: impl Fn(u32) -> bool) -> Option<Location> {
         let (location, ()) = self.look(place, |payload| accept(payload).then_some(()))?;
         Some(location)
     }
 
-    /// Changes what an entry maps to.
+    /// Changes the value of an entry.
     pub(crate) fn set_payload(&self, location: &Location, payload: u32) {
         L::store_payload(self.line(location.line), location.slot, &location.entry, payload);
     }
 
-    /// Adds an entry for a key that has none.
+    /// Adds an entry for an absent key.
     pub(crate) fn insert(
         &self,
         overflowed: &mut Overflowed,
@@ -280,8 +280,8 @@ fn one_more(overflowed: &mut Overflowed, home: u32) {
     *count = count.saturating_add(1);
 }
 
-/// A table of at least 1.5 times as many lines for these entries; `copied` makes it, or nothing if it has no room. If the
-/// old table is not `full`, somebody knows the seed or it was unlucky: then the seed changes too.
+/// A table of at least 1.5 times as many lines for these entries; `copied` makes it, or returns `None` if it has no room.
+/// If the old table is not `full`, the seed may be known to an attacker or was unlucky: then the seed changes too.
 pub(crate) fn grown<T>(
     (mut lines, mut seed): (u32, Seed),
     entries: usize,

@@ -2,7 +2,7 @@
 
 use super::placing::Places;
 use crate::address::Address;
-use crate::batch::{BLOCK, Lookup, Prefetch, blocks};
+use crate::batch::{BLOCK, Call, Lookup, Prefetch, blocks};
 use crate::cuckoo::{Bounds, Cuckoo, Layout, Moves, Place};
 use crate::memory::{GrantedPages, Kernel, Lanes, Line, Region, prefetch, with_widest_vectors};
 use crate::mix::Seed;
@@ -31,7 +31,7 @@ impl<A: Address> ExactTable<A> {
         }
     }
 
-    /// What an address maps to. For more than one, [`Lookup::lookup`] is many times as fast.
+    /// The value of an address. For several, [`Lookup::lookup`] is many times as fast.
     #[must_use]
     pub fn get(&self, address: A) -> Option<Value> {
         let payload = self.cuckoo().find(&self.place(address), Some)?;
@@ -44,7 +44,7 @@ impl<A: Address> ExactTable<A> {
         self.lines.bytes()
     }
 
-    /// The pages that hold them.
+    /// The kind of pages of its lines.
     #[must_use]
     pub fn pages(&self) -> GrantedPages {
         self.lines.pages()
@@ -96,7 +96,7 @@ impl<A: Address> Lookup for ExactTable<A> {
 
     fn lookup_then(&self, keys: &[A], upcoming: &[A], ahead: Prefetch, answers: &mut [Option<Value>]) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        with_widest_vectors(Batch {
+        with_widest_vectors(Call {
             table: self,
             keys,
             upcoming,
@@ -106,16 +106,7 @@ impl<A: Address> Lookup for ExactTable<A> {
     }
 }
 
-/// One call of [`Lookup::lookup_then`].
-struct Batch<'a, A: Address> {
-    table: &'a ExactTable<A>,
-    keys: &'a [A],
-    upcoming: &'a [A],
-    ahead: Prefetch,
-    answers: &'a mut [Option<Value>],
-}
-
-impl<A: Address> Kernel for Batch<'_, A> {
+impl<A: Address> Kernel for Call<'_, ExactTable<A>> {
     #[inline(always)]
     fn run<V: Lanes>(self) {
         let table = self.table;

@@ -9,7 +9,7 @@ use crate::mix::Seed;
 use crate::value::Value;
 use std::sync::Arc;
 
-/// The one writer of a table, and the next table when it outgrows this one.
+/// The only writer of a table; it replaces the table when it is full.
 pub struct ExactWriter<A: Address> {
     pub(crate) table: Arc<ExactTable<A>>,
     pub(crate) overflowed: Region<u8>,
@@ -102,7 +102,7 @@ impl<A: Address> ExactWriter<A> {
         Ok(())
     }
 
-    /// Adds an address that is not there.
+    /// Adds an absent address.
     fn add(&mut self, place: Place, value: Value) -> Result<(), NoRoom> {
         let payload = u32::from(value.get());
         self.table
@@ -112,12 +112,12 @@ impl<A: Address> ExactWriter<A> {
         Ok(())
     }
 
-    /// How many entries the table takes before it grows.
+    /// The number of entries at which the table grows.
     fn limit(&self) -> usize {
         (self.table.lines.len() as f64 * A::Slots::SLOTS as f64 * FULLEST) as usize
     }
 
-    /// Continues with a larger table.
+    /// Replaces the table by a larger one.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
         let (old, full) = (&self.table, self.len >= self.limit() / 2);

@@ -24,7 +24,7 @@ use crate::mix::Seed;
 ///
 /// Memory: 16 bytes of index per entry at the initial capacity, and a record of `WORDS` + 1 words rounded up to a power
 /// of two (32 bytes for IPv4, 64 for IPv6); at least 1 MiB of index. It grows by half when it is full: a table of the
-/// new size is filled and published while readers go on with the old one. An insert fails only if there is no memory
+/// new size is filled and published while readers use the old one. An insert fails only if there is no memory
 /// for that.
 ///
 /// Readers see each entry before or after a change, never anything else.
@@ -34,7 +34,7 @@ impl<const WORDS: usize> FlowMap<WORDS> {
     /// An empty map with room for this many flows before it grows.
     ///
     /// # Errors
-    /// When there is no memory, or no such node.
+    /// If there is no memory, or the node does not exist.
     pub fn with_capacity(
         flows: usize,
         seed: Seed,

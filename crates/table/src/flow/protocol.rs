@@ -21,15 +21,15 @@ pub(crate) struct Flows<'a, W, const WORDS: usize> {
 pub(crate) struct First(Option<Glance>);
 
 impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
-    /// Words of a record: the key, the value, and what keeps records from straddling more lines than they must.
+    /// Words of a record: the key, the value, and padding, so that a record spans as few lines as possible.
     pub(crate) const STRIDE: usize = (WORDS + 1).next_power_of_two();
 
-    /// What a flow maps to.
+    /// The value of a flow.
     pub(crate) fn get(&self, place: &Place, key: &FlowKey<WORDS>) -> Option<u32> {
         self.index.find(place, |number| self.value_if(number, key))
     }
 
-    /// Reads the home line, and prefetches the record that it names.
+    /// Reads the home line, and prefetches the record that it refers to.
     #[inline(always)]
     pub(crate) fn look_first<V: Lanes>(&self, place: &Place, before: u64) -> First {
         let glance = self.index.glance::<V>(place, &mut { before });
@@ -61,7 +61,7 @@ impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
         self.get(place, key)
     }
 
-    /// The value of a record, if it is this key's.
+    /// The value of a record, if the record has this key.
     #[inline(always)]
     fn value_if(&self, number: u32, key: &FlowKey<WORDS>) -> Option<u32> {
         let record = self.record(number);
@@ -87,12 +87,12 @@ impl<W: Word, const WORDS: usize> Flows<'_, W, WORDS> {
         Some((location, self.record(location.entry.payload)[WORDS].get() as u32))
     }
 
-    /// Changes what a flow maps to.
+    /// Changes the value of a flow.
     pub(crate) fn set_value(&self, location: &Location, value: u32) {
         self.record(location.entry.payload)[WORDS].set(u64::from(value));
     }
 
-    /// Adds a flow that is not there, in this record, which no entry names.
+    /// Adds an absent flow in this record, which no entry refers to.
     pub(crate) fn insert(
         &self,
         overflowed: &mut Overflowed,
@@ -108,7 +108,7 @@ impl<W: Word, const WORDS: usize> Flows<'_, W, WORDS> {
         self.index.insert(overflowed, place, number)
     }
 
-    /// The key and the value of a record that an entry names.
+    /// The key and the value of a record that an entry refers to.
     pub(crate) fn flow(&self, number: u32) -> (FlowKey<WORDS>, u32) {
         let record = self.record(number);
         let key = FlowKey(std::array::from_fn(|word| record[word].get()));

@@ -2,7 +2,7 @@
 
 use super::FlowKey;
 use super::protocol::{First, Flows};
-use crate::batch::{BLOCK, Lookup, Prefetch, blocks};
+use crate::batch::{BLOCK, Call, Lookup, Prefetch, blocks};
 use crate::cuckoo::{Bounds, Cuckoo, FlowSlots, Layout, Moves, Place};
 use crate::memory::{
     GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, prefetch, with_widest_vectors,
@@ -40,7 +40,7 @@ impl<const WORDS: usize> FlowTable<WORDS> {
         })
     }
 
-    /// What a flow maps to. For more than one, [`Lookup::lookup`] is many times as fast.
+    /// The value of a flow. For several, [`Lookup::lookup`] is many times as fast.
     #[must_use]
     pub fn get(&self, key: &FlowKey<WORDS>) -> Option<u32> {
         self.flows().get(&self.place(key), key)
@@ -103,7 +103,7 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
         answers: &mut [Option<u32>],
     ) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        with_widest_vectors(Batch {
+        with_widest_vectors(Call {
             table: self,
             keys,
             upcoming,
@@ -113,16 +113,7 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
     }
 }
 
-/// One call of [`Lookup::lookup_then`].
-struct Batch<'a, const WORDS: usize> {
-    table: &'a FlowTable<WORDS>,
-    keys: &'a [FlowKey<WORDS>],
-    upcoming: &'a [FlowKey<WORDS>],
-    ahead: Prefetch,
-    answers: &'a mut [Option<u32>],
-}
-
-impl<const WORDS: usize> Kernel for Batch<'_, WORDS> {
+impl<const WORDS: usize> Kernel for Call<'_, FlowTable<WORDS>> {
     #[inline(always)]
     fn run<V: Lanes>(self) {
         let table = self.table;

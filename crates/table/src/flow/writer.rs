@@ -7,13 +7,13 @@ use crate::memory::{MemoryError, Placement, Region};
 use crate::mix::Seed;
 use std::sync::Arc;
 
-/// The one writer of a table, and the next table when it outgrows this one.
+/// The only writer of a table; it replaces the table when it is full.
 pub struct FlowWriter<const WORDS: usize> {
     table: Arc<FlowTable<WORDS>>,
     overflowed: Region<u8>,
-    /// Records that had a flow once and have none now.
+    /// Records whose flow was removed.
     free: Vec<u32>,
-    /// Records that had a flow at any time: numbers 1 to this.
+    /// Number of records ever used: 1 to this.
     used: u32,
     placement: Placement,
 }
@@ -90,7 +90,7 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
         })
     }
 
-    /// Adds a flow that is not there.
+    /// Adds an absent flow.
     fn add(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<(), NoRoom> {
         let fresh = (self.used < self.table.records()).then_some(self.used + 1);
         let number = self.free.last().copied().or(fresh).ok_or(NoRoom)?;

@@ -57,7 +57,7 @@ pub(super) enum Element {
 }
 
 impl Element {
-    /// Reads an element that is the whole text.
+    /// Parses a text that is one element.
     pub(super) fn parse(text: &[u8]) -> Result<Element, BadReason> {
         if let Some((element, used)) = ipv4_element(text)
             && used == text.len()
@@ -76,7 +76,7 @@ impl Element {
         }
     }
 
-    /// The fewest prefixes that are this element, by rising addresses.
+    /// Calls `each` for the fewest prefixes that cover this element, in ascending order.
     #[inline]
     pub(super) fn for_each_prefix<E>(self, mut each: impl FnMut(IpPrefix) -> Result<(), E>) -> Result<(), E> {
         match self {
@@ -96,7 +96,7 @@ fn range(first: &str, last: &str) -> Result<Element, BadReason> {
     }
 }
 
-/// Splits a range into prefixes: each the largest that begins where the one before ended.
+/// Splits a range into prefixes: each is the largest that begins after the previous one.
 fn split<A: Address, E>(first: A, last: A, mut each: impl FnMut(IpPrefix) -> Result<(), E>) -> Result<(), E>
 where
     IpPrefix: From<Prefix<A>>,
@@ -104,7 +104,7 @@ where
     let unit = 128 - u32::from(A::BITS);
     let (mut first, last) = (first.to_high_bits() >> unit, last.to_high_bits() >> unit);
     loop {
-        // As many addresses as the first one is a multiple of, and as there are: a power of two, whose exponent this is.
+        // The exponent of the prefix's size: limited by the alignment of the first address and by the addresses left.
         let aligned = first.trailing_zeros().min(u32::from(A::BITS));
         let left = (last - first).checked_add(1).map_or(128, u128::ilog2);
         let size = aligned.min(left);

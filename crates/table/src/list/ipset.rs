@@ -2,7 +2,7 @@
 
 use super::{BadReason, Collector, ListError, Take};
 
-/// Gives every element of every wanted set to the collector.
+/// Passes every element of the selected sets to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let mut sets: Vec<String> = Vec::new();
     let name_of = |set: &[u8]| String::from_utf8_lossy(set).into_owned();
@@ -35,7 +35,7 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
                 }
             }
             Some(b"create") => sets.extend(words.next().map(name_of)),
-            // What restore knows beside these says nothing about elements.
+            // Other commands of `ipset restore`, without elements.
             None | Some(b"flush" | b"COMMIT" | b"quit") => {}
             Some(word) if word.starts_with(b"#") => {}
             Some(_) => collector.bad(number, line, BadReason::Command)?,

@@ -120,12 +120,12 @@ pub enum ListError {
     /// A dump has no set of the requested name.
     #[error("there is no set {name:?} in this dump; it has {}", .found.join(", "))]
     NoSuchSet {
-        /// The one asked for.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The existing names.
         found: Vec<String>,
     },
-    /// There is no memory for the entries.
+    /// Not enough memory for the entries.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
@@ -177,12 +177,12 @@ fn detect(text: &[u8]) -> ListFormat {
     }
 }
 
-/// What gets each prefix and its value.
+/// Receives each prefix and its value.
 trait Take: FnMut(IpPrefix, Value) -> Result<(), MemoryError> {}
 
 impl<F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>> Take for F {}
 
-/// Takes elements and bad lines as a format's reader finds them.
+/// Collects the elements and bad lines that the reader of a format finds.
 struct Collector<'a, F> {
     options: &'a ListOptions,
     take: F,
@@ -190,7 +190,7 @@ struct Collector<'a, F> {
 }
 
 impl<F: Take> Collector<'_, F> {
-    /// Takes an element and its value.
+    /// Adds an element and its value.
     #[inline]
     fn element(&mut self, element: Element, value: Value) -> Result<(), ListError> {
         self.summary.elements += 1;
@@ -201,7 +201,7 @@ impl<F: Take> Collector<'_, F> {
         Ok(())
     }
 
-    /// Takes the text of an element; its value is what the text beside it said, or the list's.
+    /// Adds an element by its text; `value` is its own value, or that of the list.
     fn text(&mut self, line: u64, text: &[u8], value: Result<Value, BadReason>) -> Result<(), ListError> {
         let both = Element::parse(text).and_then(|element| Ok((element, value?)));
         match both {
@@ -210,10 +210,10 @@ impl<F: Take> Collector<'_, F> {
         }
     }
 
-    /// Refuses or counts what is wrong.
+    /// Rejects or counts an invalid line.
     #[cold]
     fn bad(&mut self, line: u64, text: &[u8], reason: BadReason) -> Result<(), ListError> {
-        /// As much of a line as a message should have.
+        /// Longest part of a line in a message, in bytes.
         const SHOWN: usize = 80;
         let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
         let bad = BadLine {
@@ -229,7 +229,7 @@ impl<F: Take> Collector<'_, F> {
         Ok(())
     }
 
-    /// Whether a set of a dump is to be taken.
+    /// Whether a set of a dump is selected.
     fn wants(&self, set: &[u8]) -> bool {
         self.options
             .set
@@ -237,7 +237,7 @@ impl<F: Take> Collector<'_, F> {
             .is_none_or(|wanted| wanted.as_bytes() == set)
     }
 
-    /// Refuses a dump that has only other sets than the one asked for.
+    /// Rejects a dump without the requested set.
     fn require_set(&self, found: Vec<String>) -> Result<(), ListError> {
         match &self.options.set {
             Some(name) if !found.contains(name) => Err(ListError::NoSuchSet {

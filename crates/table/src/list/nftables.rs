@@ -6,7 +6,7 @@
 use super::{BadReason, Collector, ListError, Take, utf8};
 use crate::value::{Value, ValueError};
 
-/// Gives every element of every wanted set or map to the collector.
+/// Passes every element of the selected sets and maps to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let mut tokens = Tokens { rest: text, line: 1 };
     let mut sets: Vec<String> = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
     collector.require_set(sets)
 }
 
-/// Reads from the brace that opens to the one that closes.
+/// Reads from the opening to the closing brace.
 fn read_elements<F: Take>(
     tokens: &mut Tokens<'_>,
     wanted: bool,
@@ -51,7 +51,7 @@ fn read_elements<F: Take>(
     collector.bad(tokens.line, b"elements = {", BadReason::CutOff)
 }
 
-/// Gives the element of these words, each with its line, to the collector, if there are any.
+/// Passes the element of these words, each with its line, to the collector, unless there are none.
 fn give<F: Take>(words: &[(u64, &[u8])], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let Some(&(line, key)) = words.first() else {
         return Ok(());
@@ -86,7 +86,7 @@ enum Token<'a> {
     Mark(u8),
 }
 
-/// What is left of the text, and the number of its first line.
+/// The rest of the text, and the number of its first line.
 struct Tokens<'a> {
     rest: &'a [u8],
     line: u64,

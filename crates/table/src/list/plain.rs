@@ -3,13 +3,13 @@
 use super::element::ipv4_element;
 use super::{BadReason, Collector, ListError, Take, utf8};
 
-/// Gives every line to the collector.
+/// Passes every line to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let value = collector.options.value;
     let (mut rest, mut number) = (text, 0);
     while !rest.is_empty() {
         number += 1;
-        // Nearly every line of a long list is an address and nothing else: no search for the line's end.
+        // Most lines of a long list are an address and nothing else: no search for the line's end.
         if let Some((element, used)) = ipv4_element(rest)
             && let Some(after) = after_line_end(&rest[used..])
         {
@@ -24,7 +24,7 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
     Ok(())
 }
 
-/// What follows the end of a line, if the text begins with one.
+/// The text after a line end, if it begins with one.
 #[inline]
 fn after_line_end(text: &[u8]) -> Option<&[u8]> {
     match text {

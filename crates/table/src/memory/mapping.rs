@@ -19,7 +19,7 @@ pub(super) struct Mapping {
     /// Its first byte.
     pub(super) start: NonNull<u8>,
     bytes: usize,
-    /// The pages it was given.
+    /// The kind of its pages.
     pub(super) pages: GrantedPages,
 }
 

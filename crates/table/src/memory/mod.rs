@@ -19,20 +19,20 @@ pub(crate) use scalar::scalar;
 use std::io;
 use thiserror::Error;
 
-/// Where a table's memory shall come from.
+/// Where the memory of a table is allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// Which pages to ask for.
+    /// The requested pages.
     pub pages: Pages,
     /// The NUMA node to allocate on; `None` leaves it to the kernel (the node of the thread that writes first). The
     /// kernel prefers the node and falls back to others when it is full.
     pub node: Option<u16>,
 }
 
-/// The pages to ask for.
+/// The pages to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// Huge pages when there are any: of the reserved pool (`vm.nr_hugepages`) if it holds enough, else transparent ones
+    /// Huge pages if available: of the reserved pool (`vm.nr_hugepages`) if it holds enough, else transparent ones
     /// (`madvise`), else small ones. Random lines of 64 MiB were read 1.3 times as fast from 2 MiB pages as from 4 KiB.
     #[default]
     Huge,

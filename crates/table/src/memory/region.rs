@@ -9,11 +9,11 @@ use std::ops::{Deref, DerefMut};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What may live in a region.
+/// A value that a region may hold.
 ///
 /// # Safety
-/// Any bits are a valid value, its alignment is at most 64, and it needs no drop. What many threads may see
-/// through a shared reference is atomic, or nobody writes it while they do.
+/// Any bits are a valid value, its alignment is at most 64, and it needs no drop. Values shared between threads are
+/// atomic, or not written while they are shared.
 pub(crate) unsafe trait Cell: Send + Sync {}
 
 // SAFETY: an integer; shared references to it are never written through.
@@ -74,7 +74,7 @@ impl<T: Cell> Region<T> {
         Ok(region)
     }
 
-    /// Its bytes as words, filled up to whole words: for the writer, when nobody changes the cells.
+    /// Its bytes as words, padded to whole words; for the writer, while the cells do not change.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         let words = self.bytes().div_ceil(size_of::<u64>());
         // SAFETY: mappings are whole multiples of words, aligned to more than a word, readable to their end, and live as
@@ -82,7 +82,7 @@ impl<T: Cell> Region<T> {
         unsafe { slice::from_raw_parts(self.mapping.start.cast::<AtomicU64>().as_ptr(), words) }
     }
 
-    /// The pages it was given.
+    /// The kind of its pages.
     pub(crate) fn pages(&self) -> GrantedPages {
         self.mapping.pages
     }

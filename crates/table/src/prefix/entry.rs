@@ -1,7 +1,7 @@
-//! One cell of the trie: nothing, what the longest prefix maps to, or the number of a node.
+//! One cell of the trie: nothing, the value of the longest prefix, or the number of a node.
 //!
 //! From the lowest bit up: 13 bits of the value plus one (0 for nothing), 8 bits of the prefix's length plus one, and the
-//! highest bit, which says that the other 31 are a node's number.
+//! highest bit, set if the other 31 bits are a node's number.
 
 use crate::value::Value;
 
@@ -18,7 +18,7 @@ impl Entry {
     /// No prefix.
     pub(crate) const NONE: Entry = Entry(0);
 
-    /// What a prefix of this length maps to.
+    /// The value of a prefix of this length.
     pub(crate) fn leaf(length: u8, value: Value) -> Entry {
         Entry((u32::from(length) + 1) << SUCCESSOR_BITS | (u32::from(value.get()) + 1))
     }
@@ -28,13 +28,13 @@ impl Entry {
         Entry(LINK | node)
     }
 
-    /// The node it names.
+    /// The node that it links.
     #[inline(always)]
     pub(crate) fn node(self) -> Option<u32> {
         (self.0 & LINK != 0).then_some(self.0 & !LINK)
     }
 
-    /// What it maps to; meaningless in a link.
+    /// Its value; meaningless in a link.
     #[inline(always)]
     pub(crate) fn value(self) -> Option<Value> {
         Value::from_successor((self.0 & SUCCESSOR) as u16)

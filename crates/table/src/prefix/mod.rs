@@ -1,7 +1,7 @@
 //! Prefix maps: from prefixes to values, looked up by longest match.
 //!
-//! `entry` is one cell, `trie` the cells and their protocol, `table` what readers see, `writer` what changes it, `set` the
-//! prefixes that the writer keeps.
+//! `entry` is one cell, `trie` the cells and their protocol, `table` the readers' view, `writer` the changes, `set` the
+//! prefixes of the writer.
 
 mod entry;
 #[cfg(test)]
@@ -39,7 +39,7 @@ impl<A: Address> PrefixMap<A> {
     /// An empty map with room for about this many prefixes before it is copied.
     ///
     /// # Errors
-    /// When there is no memory, or no such node.
+    /// If there is no memory, or the node does not exist.
     pub fn with_capacity(prefixes: usize, placement: Placement) -> Result<PrefixMap<A>, MemoryError> {
         PrefixWriter::with_capacity(prefixes, placement).map(Map::of_writer)
     }

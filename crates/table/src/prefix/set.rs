@@ -1,4 +1,4 @@
-//! The prefixes of a writer: cells forget those that longer ones hide.
+//! The prefixes of a writer; the cells do not store those that longer prefixes cover.
 
 use crate::address::{Address, Prefix};
 use crate::memory::{MemoryError, Placement, Region, Word};
@@ -11,7 +11,7 @@ pub(crate) struct PrefixSet<A: Address> {
     /// Prefixes one after the other, three words each: the upper and the lower half of the address's 128 highest bits, and
     /// the length with the value above it.
     stored: Option<Region<AtomicU64>>,
-    /// Empty while there are stored ones.
+    /// Empty as long as `stored` is used.
     prefixes: HashMap<Prefix<A>, Value>,
     /// How many prefixes there are of each length, except stored ones.
     lengths: Vec<usize>,
@@ -57,7 +57,7 @@ impl<A: Address> PrefixSet<A> {
         stored(self.stored.as_deref().unwrap_or_default()).chain(others)
     }
 
-    /// The value of this very prefix.
+    /// The value of exactly this prefix.
     pub(crate) fn get(&mut self, prefix: Prefix<A>) -> Option<Value> {
         self.unpack();
         self.prefixes.get(&prefix).copied()
@@ -76,7 +76,7 @@ impl<A: Address> PrefixSet<A> {
         Some(value)
     }
 
-    /// The longest of the shorter prefixes that hold this one.
+    /// The longest of the shorter prefixes that contain this one.
     pub(crate) fn cover(&mut self, prefix: Prefix<A>) -> Option<(Prefix<A>, Value)> {
         self.unpack();
         let shorter = (0..prefix.length())

@@ -41,7 +41,7 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// The table in these regions, if they are one of `nodes` nodes.
+    /// The table in these regions; `None` unless they are a valid table of `nodes` nodes.
     pub(crate) fn of_regions(
         root: Region<AtomicU32>,
         cells: Region<AtomicU32>,
@@ -52,14 +52,13 @@ impl<A: Address> PrefixTable<A> {
         (fits && table.trie().is_sound(u32::from(A::BITS))).then_some(table)
     }
 
-    /// What the longest prefix that holds the address maps to. For more than one, [`Lookup::lookup`] is many times as
-    /// fast.
+    /// The value of the longest prefix that contains the address. For several, [`Lookup::lookup`] is many times as fast.
     #[must_use]
     pub fn get(&self, address: A) -> Option<Value> {
         self.trie().find(address.to_high_bits()).value()
     }
 
-    /// The pages that hold the root.
+    /// The kind of pages of the root.
     #[must_use]
     pub fn pages(&self) -> GrantedPages {
         self.root.pages()

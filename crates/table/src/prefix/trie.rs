@@ -1,7 +1,7 @@
 //! The trie and its protocol: prefixes are expanded to cells, and a lookup reads one cell per level.
 //!
 //! A root of 2^ROOT cells is indexed by the first bits of an address; nodes of 2^NODE cells by the bits after them. A
-//! cell holds what the longest prefix over all of its addresses maps to, or a link to a node with longer prefixes
+//! cell holds the value of the longest prefix over all of its addresses, or a link to a node with longer prefixes
 //! (Gupta, Lin and McKeown, "Routing lookups in hardware at memory access speeds", DIR-24-8, with as many levels as
 //! addresses need).
 //!
@@ -76,7 +76,7 @@ impl<'a, C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'a, C, N, 
         &self.nodes[first..first + cells_of_a_node(NODE)]
     }
 
-    /// What the longest prefix that holds the address maps to, with its length.
+    /// The value and length of the longest prefix that contains the address.
     pub(crate) fn find(&self, bits: u128) -> Entry {
         loop {
             let before = self.reuses();
@@ -96,8 +96,8 @@ impl<'a, C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'a, C, N, 
         }
     }
 
-    /// Whether every link leads to a node that there is, none to a node that another leads to, and none deeper than an
-    /// address of these bits goes: true of every trie that was built here, and to be asked of one that was not.
+    /// Whether every link leads to an existing node, no two links to the same one, and no path is longer than an address of
+    /// these bits. True of every trie that this program built; to be checked for one that was read from a file.
     pub(crate) fn is_sound(&self, address_bits: u32) -> bool {
         let mut linked = vec![false; self.nodes.len() / cells_of_a_node(NODE)];
         let mut rows = vec![(self.root, ROOT)];
@@ -116,16 +116,16 @@ impl<'a, C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'a, C, N, 
     }
 }
 
-/// What the writer keeps of the nodes.
+/// The writer's state of the nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
-    /// For each node that was ever used, how many prefixes go on in it.
+    /// For each node that was ever used, the number of prefixes that pass through it.
     pub(crate) passing: Vec<u32>,
     free: Vec<u32>,
 }
 
 impl Nodes {
-    /// The nodes with these numbers of prefixes that go on in them: those with none are free.
+    /// The nodes with these numbers of passing prefixes; those with none are free.
     pub(crate) fn of_passing(passing: Vec<u32>) -> Nodes {
         let nodes = (0..).zip(&passing);
         let free = nodes
@@ -135,13 +135,13 @@ impl Nodes {
         Nodes { passing, free }
     }
 
-    /// How many nodes were ever used: those below this number.
+    /// The number of nodes that were ever used.
     pub(crate) fn used(&self) -> usize {
         self.passing.len()
     }
 }
 
-/// There are not enough nodes for the prefix.
+/// Too few nodes are left for the prefix.
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
@@ -154,8 +154,8 @@ pub(crate) struct Path {
 
 /// Operations of the writer only.
 impl<C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
-    /// Makes all addresses of a prefix, save those that longer prefixes know, map to `leaf`, whose length is the path's.
-    /// `new` says that the trie does not have the prefix yet.
+    /// Maps all addresses of a prefix, except those of longer prefixes, to `leaf`, whose length is the path's. `new`: the
+    /// trie does not have the prefix yet.
     pub(crate) fn insert(&self, nodes: &mut Nodes, path: Path, leaf: Entry, new: bool) -> Result<(), NoRoom> {
         let unused = self.nodes.len() / cells_of_a_node(NODE) - nodes.used();
         let linked = self.links(path).count();
@@ -178,7 +178,7 @@ impl<C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT
         Ok(())
     }
 
-    /// Takes a prefix away: its addresses map to `cover`, the entry of the longest prefix around it.
+    /// Removes a prefix: its addresses map to `cover`, the entry of the longest prefix that contains it.
     pub(crate) fn remove(&self, nodes: &mut Nodes, path: Path, cover: Entry) {
         self.paint(path, cover, &|entry| entry.rank() == path.length + 1);
         let links: Vec<_> = self.links(path).collect();
@@ -186,14 +186,14 @@ impl<C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT
             let passing = &mut nodes.passing[node as usize];
             *passing = passing.saturating_sub(1);
             if *passing == 0 {
-                // Nothing here is longer than what the parent cell stands for, so all cells are alike.
+                // No prefix here is longer than the parent cell's, so all cells are equal.
                 cell.set(self.cells(node)[0].entry());
                 nodes.free.push(node);
             }
         }
     }
 
-    /// The nodes that a prefix goes through, each with the cell that links it, from the root on.
+    /// The nodes on the path of a prefix from the root, each with the cell that links it.
     fn links(&self, path: Path) -> impl Iterator<Item = (&C, u32)> {
         let mut cell = self.root_cell(path.bits);
         (1..=depth::<ROOT, NODE>(path.length)).map_while(move |level| {
@@ -249,7 +249,7 @@ impl<C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT
     }
 }
 
-/// How many nodes a prefix of this length goes through.
+/// The number of nodes on the path of a prefix of this length.
 fn depth<const ROOT: u32, const NODE: u32>(length: u32) -> u32 {
     length.saturating_sub(ROOT).div_ceil(NODE)
 }

@@ -11,7 +11,7 @@ use crate::memory::{MemoryError, Placement};
 use crate::value::Value;
 use std::sync::Arc;
 
-/// The one writer of a table, and the next table when it outgrows this one.
+/// The only writer of a table; it replaces the table when it is full.
 pub struct PrefixWriter<A: Address> {
     pub(crate) table: Arc<PrefixTable<A>>,
     pub(crate) nodes: Nodes,
@@ -82,7 +82,7 @@ impl<A: Address> PrefixWriter<A> {
         })
     }
 
-    /// Continues with a copy that has room for twice as many nodes.
+    /// Replaces the table by a copy with room for twice as many nodes.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
         let nodes = FEWEST_NODES.max(self.table.nodes.len() / cells_of_a_node(NODE_BITS) * 2);

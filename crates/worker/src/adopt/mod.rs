@@ -14,6 +14,7 @@ pub use owner::Owner;
 use crate::group::Transport;
 use crate::program::{self, ProgramError};
 use crate::system::foreign;
+use corelane_host::counters;
 use corelane_host::sockets::{self, Holder};
 use corelane_rss::steer::{Families, Program};
 use listing::Listed;
@@ -126,10 +127,9 @@ impl Adopted {
     /// See [`AdoptError`].
     pub fn find(sought: Sought) -> Result<Adopted, AdoptError> {
         let process = sought.process;
-        let processes = owner::with_descendants(process);
-        if processes.is_empty() {
+        let Ok(processes) = counters::with_descendants(process) else {
             return Err(AdoptError::NoProcess { process });
-        }
+        };
         let (transport, address, listed) = group(&sought, &processes)?;
         let mut by_inode: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
         by_inode.sort_unstable();

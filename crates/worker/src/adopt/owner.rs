@@ -3,7 +3,6 @@
 //! Workers created by fork(2) all hold all sockets of the group, so holding is no evidence. Waiting is.
 
 use corelane_host::sockets::Holder;
-use std::fs;
 
 /// A thread that serves a socket.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
@@ -35,35 +34,4 @@ impl Owner {
             cpus: one.map_or(&holder.cpus, |one| &one.cpus).clone(),
         })
     }
-}
-
-/// A process and its descendants; none if there is no such process.
-pub(super) fn with_descendants(process: u32) -> Vec<u32> {
-    if !fs::exists(format!("/proc/{process}")).unwrap_or(false) {
-        return Vec::new();
-    }
-    let mut found = vec![process];
-    let mut at = 0;
-    while let Some(&parent) = found.get(at) {
-        for thread in threads(parent) {
-            let path = format!("/proc/{parent}/task/{thread}/children");
-            let children = fs::read_to_string(path).unwrap_or_default();
-            found.extend(
-                children
-                    .split_whitespace()
-                    .filter_map(|child| child.parse::<u32>().ok()),
-            );
-        }
-        at += 1;
-    }
-    found
-}
-
-fn threads(process: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten();
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
 }

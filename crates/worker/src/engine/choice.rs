@@ -1,9 +1,8 @@
 //! Selects the engine: the requested one, or the one that this kernel and its policy allow, with the reason.
 
 use super::uring;
+use corelane_measure::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// The engines over the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -15,31 +14,7 @@ pub enum EngineKind {
     IoUring,
 }
 
-impl fmt::Display for EngineKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            EngineKind::Epoll => "epoll",
-            EngineKind::IoUring => "io_uring",
-        })
-    }
-}
-
-/// An unknown engine name.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown engine {0:?}: use epoll or io_uring")]
-pub struct UnknownEngine(String);
-
-impl FromStr for EngineKind {
-    type Err = UnknownEngine;
-
-    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
-        match text {
-            "epoll" => Ok(EngineKind::Epoll),
-            "io_uring" => Ok(EngineKind::IoUring),
-            other => Err(UnknownEngine(other.to_owned())),
-        }
-    }
-}
+words!(EngineKind);
 
 /// The selected engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,7 +71,7 @@ mod tests {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let unknown = "kqueue".parse::<EngineKind>().unwrap_err().to_string();
-        assert_eq!(unknown, "unknown engine \"kqueue\": use epoll or io_uring");
+        assert_eq!(unknown, "'kqueue': give epoll or io_uring");
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod uring;
 mod wake;
 
 pub use cause::{Calls, Cause, EngineCounters, FailureCounts, StreamCounters};
-pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, UnknownEngine, choose, choose_batching};
+pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, choose, choose_batching};
 pub use datagrams::{Datagram, Datagrams};
 pub use id::Id;
 pub use ops::{DatagramOptions, Ops};

@@ -1,6 +1,7 @@
 //! Settings of an engine.
 
 use corelane_host::memory::MemoryPolicy;
+use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Maximum datagrams per call: `UIO_MAXIOV` of the kernel.
@@ -12,14 +13,17 @@ const LARGEST_PAYLOAD: usize = 65_527;
 /// Larger buffers exceed the second-level cache of every current CPU.
 const LARGEST_STREAM_BUFFER: usize = 1 << 20;
 
-/// Settings of an engine. They apply to all of its sockets.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Settings of an engine. They apply to all of its sockets. Plans include those that a user can choose.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct EngineSettings {
     /// Datagrams per system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one
     /// `sendto` per datagram: the reference of all comparisons.
+    #[serde(rename = "batch")]
     pub datagram_batch: usize,
     /// The largest payload received completely, in bytes; longer ones are truncated and marked. 65,535 by default,
     /// because merged datagrams ([`gro`](Self::gro)) need it. Unused parts of the buffers are never touched.
+    #[serde(skip)]
     pub receive_buffer_bytes: usize,
     /// Sends consecutive datagrams of one size to one peer as one message (`UDP_SEGMENT`), up to 64 datagrams and
     /// 65,507 bytes; the kernel or the device segments it. Off by default.
@@ -29,15 +33,19 @@ pub struct EngineSettings {
     pub gro: bool,
     /// Maximum bytes of one connection lent per event, 1 to 1,048,576; 65,536 by default. All connections of an engine
     /// share one such buffer.
+    #[serde(skip)]
     pub stream_buffer_bytes: usize,
     /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by
     /// default.
+    #[serde(skip)]
     pub stream_queue_bytes: usize,
     /// Memory for queued datagrams, in bytes, rounded up to 64 KiB. 8 MiB by default, enough for the replies to a batch
     /// of 64 datagrams of the largest size. The same amount is reserved for the bytes that connections write in one
     /// turn; more is allocated as needed. Unused memory is never touched.
+    #[serde(skip)]
     pub arena_bytes: usize,
     /// The policy of the memory above; by default that of the worker's other memory.
+    #[serde(rename = "buffer_memory")]
     pub memory: Option<MemoryPolicy>,
 }
 

@@ -1,7 +1,8 @@
 //! The filters of an observer's sockets. Input: settings. Output: a classic BPF program. Offset 0 is the IP header.
 
 use super::{Direction, ObserverSettings};
-use crate::watch::{OUTGOING, code, load, only};
+use crate::watch::{OUTGOING, load, only};
+use corelane_rss::steer::code;
 use socket2::SockFilter;
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,7 +26,7 @@ pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
     let port = u32::from(settings.address.port());
     match settings.direction {
         Direction::Received => {
-            let whole = SockFilter::new(code::RETURN, 0, 0, SNAP_BYTES);
+            let whole = SockFilter::new(code::ANSWER_CONSTANT, 0, 0, SNAP_BYTES);
             datagrams(settings, 2, port, [whole])
         }
         Direction::Sent => {
@@ -38,7 +39,7 @@ pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
             let and_queue = [
                 load(libc::SKF_AD_QUEUE),
                 SockFilter::new(code::ADD, 0, 0, headers as u32),
-                SockFilter::new(code::RETURN_A, 0, 0, 0),
+                SockFilter::new(code::ANSWER, 0, 0, 0),
             ];
             program.extend(datagrams(settings, 0, port, and_queue));
             program
@@ -77,7 +78,7 @@ fn datagrams<const N: usize>(
             instruction(code::JUMP_IF_EQUAL, 0, 8, udp),
             // Offset and More Fragments.
             instruction(code::LOAD_HALF, 0, 0, 6),
-            instruction(code::JUMP_IF_SET, 6, 0, 0x3fff),
+            instruction(code::JUMP_IF_ANY, 6, 0, 0x3fff),
             instruction(code::LOAD_HEADER_LENGTH_TO_X, 0, 0, 0),
         ],
         IpAddr::V6(_) => vec![
@@ -92,7 +93,7 @@ fn datagrams<const N: usize>(
         load(libc::SKF_AD_RANDOM),
         instruction(code::MODULO, 0, 0, settings.one_in),
         instruction(code::JUMP_IF_EQUAL, 1, 0, 0),
-        instruction(code::RETURN, 0, 0, 0),
+        instruction(code::ANSWER_CONSTANT, 0, 0, 0),
     ]);
     program.extend(end);
     program

@@ -6,8 +6,8 @@
 mod tickets;
 mod trust;
 
-use crate::account::add_named;
 use crate::failure::Failure;
+use corelane_measure::counters::Counters;
 use corelane_worker::tls;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -92,8 +92,8 @@ impl TlsLoaded {
         self.verified &= other.verified;
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
-        add_named(&mut self.suites, &other.suites);
-        add_named(&mut self.errors, &other.errors);
+        self.suites.add(&other.suites);
+        self.errors.add(&other.errors);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
     }
@@ -103,15 +103,6 @@ impl TlsLoaded {
     pub fn resumed(&self) -> Option<f64> {
         let all = self.handshakes_full + self.handshakes_resumed;
         (all > 0).then(|| self.handshakes_resumed as f64 / all as f64)
-    }
-
-    /// All of them in one; `None` of nothing.
-    #[must_use]
-    pub(super) fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Option<Self> {
-        parts.cloned().reduce(|mut sum, part| {
-            sum.add(&part);
-            sum
-        })
     }
 
     /// Counts a completed handshake.

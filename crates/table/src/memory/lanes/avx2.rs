@@ -14,7 +14,7 @@ use std::arch::x86_64::{
 #[repr(transparent)]
 pub struct Avx2([__m256i; 2]);
 
-/// Whether this CPU has what [`run`] is compiled for.
+/// Whether this CPU has the features that [`run`] is compiled for.
 #[inline]
 pub(super) fn is_there() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2")

@@ -35,7 +35,7 @@ pub unsafe trait Lanes: Copy {
         unsafe { mem::transmute_copy(&self) }
     }
 
-    /// One bit per half word (bit 0 the first): its bits under `mask` are `wanted`.
+    /// One bit per half word, bit 0 for the first: whether its bits under `mask` equal `wanted`.
     fn halves_equal(self, mask: u32, wanted: u32) -> u32;
 
     /// Whether any half word is zero.
@@ -44,18 +44,18 @@ pub unsafe trait Lanes: Copy {
         self.halves_equal(u32::MAX, 0) != 0
     }
 
-    /// One bit per word: its bits under the mask are what is wanted. The first mask and wanted word are for the first
-    /// four words, the second for the last four.
+    /// One bit per word: whether its bits under the mask equal the wanted ones. The first mask and wanted word are for the
+    /// first four words, the second for the last four.
     fn words_equal(self, masks: [u64; 2], wanted: [u64; 2]) -> u32;
 
-    /// The half word at the lowest of these bits; none of them set, any.
+    /// The half word at the lowest set bit; any if none is set.
     #[inline(always)]
     fn half_at(self, bits: u32) -> u32 {
         let half = bits.trailing_zeros() as usize % (2 * WORDS_PER_LINE);
         (self.words()[half / 2] >> (half % 2 * 32)) as u32
     }
 
-    /// The word at the lowest of these bits; none of them set, any.
+    /// The word at the lowest set bit; any if none is set.
     #[inline(always)]
     fn word_at(self, bits: u32) -> u64 {
         self.words()[bits.trailing_zeros() as usize % WORDS_PER_LINE]
@@ -64,12 +64,12 @@ pub unsafe trait Lanes: Copy {
 
 /// Work that may be compiled for several widths of vectors.
 pub(crate) trait Kernel {
-    /// Does the work. To be marked `#[inline(always)]`, with all that it calls in its loops, so that it is compiled anew for
-    /// each width.
+    /// Does the work. It must be `#[inline(always)]`, like everything called in its loops, so that it is compiled for each
+    /// width.
     fn run<V: Lanes>(self);
 }
 
-/// Does the work with the widest vectors that this CPU has.
+/// Does the work with the widest vectors of this CPU.
 #[inline]
 pub(crate) fn with_widest_vectors(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]

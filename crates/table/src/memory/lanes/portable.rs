@@ -1,4 +1,4 @@
-//! A line of plain words, which any CPU can take: what the others are compared with.
+//! A line of plain words, for any CPU; the reference for the others.
 
 use super::Lanes;
 use crate::memory::{Line, WORDS_PER_LINE, Word};

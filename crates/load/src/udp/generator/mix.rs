@@ -7,11 +7,11 @@
 //!
 //! In: the plan's weights, and the live counters of the other workers. Out: datagrams, through the generator.
 
-use super::generator::{Generator, Lives};
-use super::plan::UdpPlan;
-use super::protocol::DatagramProtocol;
-use super::weights::Turns;
+use super::{Generator, Lives};
 use crate::sources::PlannedWorker;
+use crate::udp::plan::UdpPlan;
+use crate::udp::protocol::DatagramProtocol;
+use crate::udp::weights::Turns;
 use corelane_worker::Time;
 use corelane_worker::engine::{Engine, Ops};
 use std::io;

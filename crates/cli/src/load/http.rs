@@ -1,10 +1,10 @@
-//! The flags of `corelane load http`, and the scenario that they describe.
+//! `corelane load http`: its flags, the scenario that they describe, and the HTTP request generator in the foreground.
 
 use crate::documents::wrong_file;
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
-use crate::outcome::usage;
+use crate::outcome::{Outcome, usage};
 use crate::values::{Choices, byte_rate, count, duration, one_of, rate, share, size};
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
@@ -128,8 +128,13 @@ pub struct LoadHttpArguments {
     pub foreground: ForegroundArguments,
 }
 
+/// `corelane load http`.
+pub fn run(arguments: &LoadHttpArguments) -> Outcome {
+    arguments.foreground.run::<HttpLoad>(plan(arguments)?)
+}
+
 /// The plan that these flags, or the scenario file, describe.
-pub fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
+fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
     let scenario = scenario(arguments)?;
     let connections = scenario.client.iter().map(|client| client.connections);
     if !(1..=MOST_CONNECTIONS).contains(&connections.sum()) {
