@@ -79,8 +79,7 @@ impl<'a> Trying<'a> {
     }
 
     /// A trial of this turn that measured for so many seconds.
-    #[must_use]
-    pub fn tried(&self, duration_s: f64) -> Tried {
+    pub(crate) fn tried(&self, duration_s: f64) -> Tried {
         Tried::new(self.turn.step, self.turn.round, duration_s)
     }
 
@@ -100,8 +99,7 @@ impl<'a> Trying<'a> {
     }
 
     /// Whether the trial was cut by an interrupt.
-    #[must_use]
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.stops_early && self.interrupt.load(Ordering::Relaxed)
     }
 
@@ -357,20 +355,17 @@ impl Tried {
     }
 
     /// Whether the trial is a result. Earlier versions wrote a reason, and no status, if it is not.
-    #[must_use]
-    pub fn is_result(&self) -> bool {
+    pub(crate) fn is_result(&self) -> bool {
         self.status == TrialStatus::Valid && self.why.is_none()
     }
 
     /// Whether the trial is a result, of some time.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.is_result() && self.duration_s > 0.0
     }
 
     /// A count as a rate a second.
-    #[must_use]
-    pub fn per_second(&self, count: u64) -> f64 {
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
     }
 }

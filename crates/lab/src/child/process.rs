@@ -250,8 +250,7 @@ impl<S: Server> ServerProcess<S> {
     }
 
     /// Its first report: its address, engine and steering document.
-    #[must_use]
-    pub fn ready(&self) -> &S::Served {
+    pub(crate) fn ready(&self) -> &S::Served {
         &self.ready
     }
 

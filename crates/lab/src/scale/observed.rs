@@ -205,8 +205,7 @@ impl Observed {
 
 impl LockComparison {
     /// `aligned, 2 buckets: …`.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let (active, buckets) = (self.buckets_active, buckets(self.buckets_active));
         format!("{}, {active} {buckets}: {}", self.placement, self.sentence)
     }

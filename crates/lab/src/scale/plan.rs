@@ -232,8 +232,7 @@ impl ScalePlan {
     }
 
     /// The server of a step.
-    #[must_use]
-    pub fn server(&self, step: &Shape) -> UdpServePlan {
+    pub(crate) fn server(&self, step: &Shape) -> UdpServePlan {
         let request = &self.request;
         UdpServePlan {
             mode: step.mode,
@@ -292,8 +291,7 @@ impl ScalePlan {
     }
 
     /// `load`, shortened to the warm-up.
-    #[must_use]
-    pub fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
+    pub(crate) fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
         UdpLoadPlan {
             until: lasting(WARM_UP_S.min(self.request.duration_s)),
             ..load.clone()

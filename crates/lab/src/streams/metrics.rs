@@ -250,8 +250,7 @@ pub struct Segments {
 
 impl Segments {
     /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             sent_again: self.sent_again + other.sent_again,
             out_of_order: self.out_of_order + other.out_of_order,
@@ -298,8 +297,7 @@ trial!(
 
 impl Trial {
     /// Bytes both ways, by the client's count.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         self.received_bytes + self.sent_bytes
     }
 }

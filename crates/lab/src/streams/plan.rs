@@ -260,8 +260,7 @@ impl StreamsPlan {
     }
 
     /// The CPUs of a step's workers.
-    #[must_use]
-    pub fn server_cpus(&self, shape: &Shape) -> Vec<u32> {
+    pub(crate) fn server_cpus(&self, shape: &Shape) -> Vec<u32> {
         self.request.steering.cpus[..shape.buckets_active].to_vec()
     }
 
