@@ -266,8 +266,16 @@ pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + Deserial
     }
 }
 
-/// Makes a type with a field `tried` a raw trial.
+/// Makes a type with a field `tried` a raw trial; in a failed one, the field `named` has the title of the step.
 macro_rules! trial {
+    ($trial:ty, named: $field:ident) => {
+        $crate::experiment::trial!(
+            $trial,
+            fn name(&mut self, title: &str) {
+                title.clone_into(&mut self.$field);
+            }
+        );
+    };
     ($trial:ty $(, $($more:tt)+)?) => {
         impl $crate::experiment::Trial for $trial {
             fn tried(&self) -> &$crate::experiment::Tried {

@@ -112,19 +112,8 @@ pub struct UdpTrial {
     pub lost: u64,
 }
 
-trial!(
-    ToeplitzTrial,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.name);
-    }
-);
-
-trial!(
-    UdpTrial,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.name);
-    }
-);
+trial!(ToeplitzTrial, named: name);
+trial!(UdpTrial, named: name);
 
 impl ToeplitzTrial {
     fn kind(&self) -> (&str, &str, usize) {

@@ -275,7 +275,6 @@ pub struct PerBucket {
     pub steering_ok: Option<f64>,
     /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
     /// ask.
-    #[serde(default)]
     pub memory: Option<WorkerMemory>,
 }
 

@@ -196,7 +196,6 @@ pub struct Trial {
     /// Connection counts.
     pub connections: Connections,
     /// Retransmissions, reordering and stalls, on both sides.
-    #[serde(default)]
     pub segments: Option<Segments>,
     /// Counts of both sides per bucket; empty if not reported.
     #[serde(default)]

@@ -116,12 +116,7 @@ pub struct LimitTrial {
     pub lines_per_s: f64,
 }
 
-trial!(
-    LimitTrial,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.way);
-    }
-);
+trial!(LimitTrial, named: way);
 
 impl Limit {
     /// The valid measurements.

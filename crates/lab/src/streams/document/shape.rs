@@ -108,7 +108,6 @@ pub struct Shape {
     /// Bytes of the object that each request asks for; `None` if there are no objects, or the subject decides.
     pub object_bytes: Option<u64>,
     /// Bytes of each write of whoever sends unasked; `None` if there are objects, or the subject decides.
-    #[serde(default)]
     pub write_bytes: Option<u64>,
     /// Connections in all.
     pub connections: u64,
