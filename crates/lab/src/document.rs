@@ -105,26 +105,21 @@ pub enum DocumentError {
 
 /// What every document begins with. Fields that an older version did not write are empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Head {
     /// Name and version of the kind of document.
     pub schema: String,
     /// What wrote it.
-    #[serde(default)]
     pub tool: Tool,
     /// When the run began, in seconds since 1970-01-01 00:00 UTC.
-    #[serde(default)]
     pub started_unix_s: Option<u64>,
     /// The command line that repeats the run, including the program name.
-    #[serde(default)]
     pub command_line: Vec<String>,
     /// The test bed; `None` if no traffic was sent.
-    #[serde(default)]
     pub bed: Option<Bed>,
     /// Host conditions that may spoil or explain the result; `None` if the result does not depend on the machine.
-    #[serde(default)]
     pub conditions: Option<Snapshot>,
     /// Whether the run was interrupted.
-    #[serde(default)]
     pub interrupted: bool,
 }
 

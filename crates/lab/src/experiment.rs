@@ -80,8 +80,7 @@ impl<'a> Trying<'a> {
     }
 
     /// A trial of this turn that measured for so many seconds.
-    #[must_use]
-    pub fn tried(&self, duration_s: f64) -> Tried {
+    pub(crate) fn tried(&self, duration_s: f64) -> Tried {
         Tried::new(self.turn.step, self.turn.round, duration_s)
     }
 
@@ -101,8 +100,7 @@ impl<'a> Trying<'a> {
     }
 
     /// Whether the trial was cut by an interrupt.
-    #[must_use]
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.stops_early && self.interrupt.load(Ordering::Relaxed)
     }
 
@@ -269,8 +267,16 @@ pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + Deserial
     }
 }
 
-/// Makes a type with a field `tried` a raw trial.
+/// Makes a type with a field `tried` a raw trial; in a failed one, the field `named` has the title of the step.
 macro_rules! trial {
+    ($trial:ty, named: $field:ident) => {
+        $crate::experiment::trial!(
+            $trial,
+            fn name(&mut self, title: &str) {
+                title.clone_into(&mut self.$field);
+            }
+        );
+    };
     ($trial:ty $(, $($more:tt)+)?) => {
         impl $crate::experiment::Trial for $trial {
             fn tried(&self) -> &$crate::experiment::Tried {
@@ -358,20 +364,17 @@ impl Tried {
     }
 
     /// Whether the trial is a result. Earlier versions wrote a reason, and no status, if it is not.
-    #[must_use]
-    pub fn is_result(&self) -> bool {
+    pub(crate) fn is_result(&self) -> bool {
         self.status == TrialStatus::Valid && self.why.is_none()
     }
 
     /// Whether the trial is a result, of some time.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.is_result() && self.duration_s > 0.0
     }
 
     /// A count as a rate a second.
-    #[must_use]
-    pub fn per_second(&self, count: u64) -> f64 {
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
     }
 }

@@ -95,16 +95,14 @@ shown_as_written!(SuspectName);
 
 impl SuspectName {
     /// The name in reports.
-    #[must_use]
-    pub fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         self.to_string().replace('_', " ")
     }
 }
 
 impl Limit {
     /// The limit of a run without a valid trial.
-    #[must_use]
-    pub fn unknown() -> Self {
+    pub(crate) fn unknown() -> Self {
         Self {
             sentence: "No trial gave a result, so the limit is unknown.".to_owned(),
             ..Self::default()
@@ -168,8 +166,7 @@ impl Scaling {
     }
 
     /// What the law says, or why there is none.
-    #[must_use]
-    pub fn sentence(&self) -> Option<String> {
+    pub(crate) fn sentence(&self) -> Option<String> {
         match (&self.law, &self.not_fitted_because) {
             (Some(law), _) => Some(law_sentence(law)),
             (None, Some(reason)) => Some(sentence_case(reason)),

@@ -199,14 +199,12 @@ impl<K: Kind> Step<K> {
     }
 
     /// The mean idle share of its CPUs; see [`Kind::OF_WORKERS_ALONE`].
-    #[must_use]
-    pub fn idle_share(&self) -> Option<f64> {
+    pub(crate) fn idle_share(&self) -> Option<f64> {
         mean_share(self.own_shares(), |share| share.idle_share)
     }
 
     /// Their mean softirq share.
-    #[must_use]
-    pub fn softirq_share(&self) -> Option<f64> {
+    pub(crate) fn softirq_share(&self) -> Option<f64> {
         mean_share(self.own_shares(), |share| share.softirq_share)
     }
 
@@ -262,14 +260,12 @@ impl<K: Kind> Report<K> {
     }
 
     /// The valid trials of a step.
-    #[must_use]
-    pub fn valid_trials(&self, step: usize) -> Vec<&K::Trial> {
+    pub(crate) fn valid_trials(&self, step: usize) -> Vec<&K::Trial> {
         valid(&self.trials, step)
     }
 
     /// The series of the plain experiment, in document order; each in ascending order of active buckets.
-    #[must_use]
-    pub fn series(&self) -> Vec<Series<'_, K>> {
+    pub(crate) fn series(&self) -> Vec<Series<'_, K>> {
         let mut all: Vec<Series<'_, K>> = Vec::new();
         for step in self.steps.iter().filter(|step| step.shape.is_plain()) {
             match all.iter_mut().find(|series| series.shape().grows_to(&step.shape)) {
@@ -306,8 +302,7 @@ impl<K: Kind> Report<K> {
     }
 
     /// The last measured step of that series.
-    #[must_use]
-    pub fn last_step(&self) -> Option<&Step<K>> {
+    pub(crate) fn last_step(&self) -> Option<&Step<K>> {
         self.main_series()?.last_measured()
     }
 

@@ -7,7 +7,7 @@ use crate::values::{count, duration};
 use clap::Args;
 use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheInfo, CacheKind};
-use corelane_lab::classify::document::{LockKind, PrefetchKind, TableKind};
+use corelane_lab::classify::document::{LockKind, Plan, PrefetchKind, TableKind};
 use corelane_lab::classify::{Classification, Lists, Request};
 use corelane_measure::words::read_word;
 use std::time::Duration;
@@ -104,14 +104,16 @@ fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
             locks: arguments.locks.clone().unwrap_or(all.locks),
         },
         every_combination: arguments.every_combination,
-        // On a machine with shorter words, the saturated value exceeds a table's capacity and is rejected.
-        entries: usize::try_from(arguments.entries).unwrap_or(usize::MAX),
-        burst: arguments.burst,
-        ring: arguments.ring,
-        duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.shell.turns.rounds,
-        cpus,
-        seed: arguments.shell.turns.seed,
+        plan: Plan {
+            entries: arguments.entries,
+            burst: arguments.burst,
+            ring: arguments.ring,
+            duration_s: arguments.duration.as_secs_f64(),
+            rounds: arguments.shell.turns.rounds,
+            cpus,
+            seed: arguments.shell.turns.seed,
+            ..Plan::default()
+        },
     }
 }
 

@@ -1,10 +1,10 @@
 //! `corelane lab scale http`: the scaling experiment for HTTP requests.
 
-use super::scale_streams::{self, Asked, StreamsArguments};
+use super::scale_streams::{self, StreamsArguments};
 use crate::outcome::{Outcome, usage};
 use crate::values::{duration, rate, size};
 use clap::Args;
-use corelane_lab::streams::{Protocol, Traffic};
+use corelane_lab::streams::{Protocol, StreamsRequest, SubjectRequest, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -41,14 +41,13 @@ pub fn run(arguments: &ScaleHttpArguments) -> Outcome {
             format!("'{}' does not start with /", arguments.path),
         ));
     }
-    let asked = Asked {
-        protocol: Protocol::Http,
+    let path = Some(arguments.path.clone());
+    scale_streams::run(&arguments.streams, Protocol::Http, |request| StreamsRequest {
         traffics: vec![Traffic::Requests],
         object_bytes: arguments.size.clone(),
-        write_bytes: Vec::new(),
         rate: arguments.rate,
-        duration: arguments.duration,
-        path: Some(arguments.path.clone()),
-    };
-    scale_streams::run(&arguments.streams, asked)
+        duration_s: arguments.duration.as_secs_f64(),
+        subject: request.subject.map(|subject| SubjectRequest { path, ..subject }),
+        ..request
+    })
 }

@@ -9,13 +9,10 @@ use crate::values::positive;
 use clap::Args;
 use corelane_host::limits;
 use corelane_lab::scale::Placement;
-use corelane_lab::streams::{
-    Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest, Traffic,
-};
+use corelane_lab::streams::{Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest};
 use corelane_measure::words::read_word;
 use corelane_rss::{HashFields, Key};
 use corelane_worker::engine::EngineKind;
-use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct StreamsArguments {
@@ -68,23 +65,14 @@ pub struct StreamsArguments {
     pub shell: ShellArguments,
 }
 
-/// The parameters that differ between `http` and `tcp`.
-pub struct Asked {
-    pub protocol: Protocol,
-    pub traffics: Vec<Traffic>,
-    pub object_bytes: Vec<u64>,
-    pub write_bytes: Vec<u64>,
-    /// Requests or bytes per second.
-    pub rate: Option<f64>,
-    /// Duration of one trial.
-    pub duration: Duration,
-    /// Path to request from a subject.
-    pub path: Option<String>,
-}
-
-pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
+/// Runs the experiment; `complete` sets what differs between `http` and `tcp`.
+pub fn run(
+    arguments: &StreamsArguments,
+    protocol: Protocol,
+    complete: impl FnOnce(StreamsRequest) -> StreamsRequest,
+) -> Outcome {
     let descriptor_limit = limits::open_descriptors()?;
-    let request = request(arguments, asked, descriptor_limit)?;
+    let request = complete(request(arguments, protocol, descriptor_limit)?);
     bed::enter(arguments.bed);
     let most = arguments.connections.iter().copied().max().unwrap_or(1);
     let (bed_plan, bed) = bed_for_connections(arguments.bed, most)?;
@@ -107,7 +95,7 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
 
 fn request(
     arguments: &StreamsArguments,
-    asked: Asked,
+    protocol: Protocol,
     descriptor_limit: usize,
 ) -> anyhow::Result<StreamsRequest> {
     let cpus = cpus(arguments, descriptor_limit)?;
@@ -122,7 +110,7 @@ fn request(
     let client_cpus = arguments.client_cpus.as_deref();
     let client_cpus = client_cpus.map(|list| steering::worker_cpus(Some(list), None));
     Ok(StreamsRequest {
-        protocol: asked.protocol,
+        protocol,
         steering: steering::round_robin(
             arguments.key.as_ref(),
             arguments.table_size,
@@ -130,19 +118,19 @@ fn request(
             cpus,
         )?,
         servers: arguments.models.clone(),
-        subject: arguments.subject.clone().map(|command| SubjectRequest {
-            command,
-            path: asked.path,
-        }),
+        subject: arguments
+            .subject
+            .clone()
+            .map(|command| SubjectRequest { command, path: None }),
         placements: arguments.placements.clone(),
-        traffics: asked.traffics,
-        object_bytes: asked.object_bytes,
-        write_bytes: asked.write_bytes,
+        traffics: Vec::new(),
+        object_bytes: Vec::new(),
+        write_bytes: Vec::new(),
         connections: arguments.connections.clone(),
         active: arguments.active.clone(),
         client_cpus: client_cpus.transpose()?,
-        rate: asked.rate,
-        duration_s: asked.duration.as_secs_f64(),
+        rate: None,
+        duration_s: 0.0,
         rounds: arguments.shell.turns.rounds,
         engine: arguments.engine,
         seed: arguments.shell.turns.seed,

@@ -1,10 +1,10 @@
 //! `corelane lab scale tcp`: the scaling experiment for TCP byte streams.
 
-use super::scale_streams::{self, Asked, StreamsArguments};
+use super::scale_streams::{self, StreamsArguments};
 use crate::outcome::{Outcome, usage};
 use crate::values::{byte_rate, duration, write_size};
 use clap::Args;
-use corelane_lab::streams::{Protocol, Traffic};
+use corelane_lab::streams::{Protocol, StreamsRequest, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -47,14 +47,11 @@ pub fn run(arguments: &ScaleTcpArguments) -> Outcome {
             "a source sends as fast as it is read: give --modes sink, echo or both",
         ));
     }
-    let asked = Asked {
-        protocol: Protocol::Tcp,
+    scale_streams::run(&arguments.streams, Protocol::Tcp, |request| StreamsRequest {
         traffics: arguments.modes.clone(),
-        object_bytes: Vec::new(),
         write_bytes: arguments.size.iter().copied().map(u64::from).collect(),
         rate: arguments.rate.map(|bytes| bytes as f64),
-        duration: arguments.duration,
-        path: None,
-    };
-    scale_streams::run(&arguments.streams, asked)
+        duration_s: arguments.duration.as_secs_f64(),
+        ..request
+    })
 }

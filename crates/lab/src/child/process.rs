@@ -19,7 +19,7 @@ use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A child process. Dropping it closes its input, which ends it, and waits for it.
 pub(super) struct Child {
@@ -250,8 +250,7 @@ impl<S: Server> ServerProcess<S> {
     }
 
     /// Its first report: its address, engine and steering document.
-    #[must_use]
-    pub fn ready(&self) -> &S::Served {
+    pub(crate) fn ready(&self) -> &S::Served {
         &self.ready
     }
 
@@ -267,6 +266,31 @@ impl<S: Server> ServerProcess<S> {
     /// When it is gone.
     pub fn served(&mut self) -> anyhow::Result<S::Served> {
         self.ask(&Order::Counts)
+    }
+
+    /// Reads counts until `is_settled` accepts them, given how long they have not changed, or until the timeout
+    /// `longest`; `counted` takes what is compared out of a report.
+    ///
+    /// # Errors
+    /// When the server is gone, or the error of `is_settled`.
+    pub fn settled<C: PartialEq>(
+        &mut self,
+        [interval, longest]: [Duration; 2],
+        counted: impl Fn(&S::Served) -> C,
+        is_settled: impl Fn(&C, Duration) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<S::Served> {
+        let started = Instant::now();
+        let mut served = self.served()?;
+        let (mut counts, mut changed) = (counted(&served), started);
+        while !is_settled(&counts, changed.elapsed())? && started.elapsed() < longest {
+            thread::sleep(interval);
+            served = self.served()?;
+            let now = counted(&served);
+            if now != counts {
+                (counts, changed) = (now, Instant::now());
+            }
+        }
+        Ok(served)
     }
 
     /// Sets another steering table; returns the number of entries moved.

@@ -2,7 +2,7 @@
 
 use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
-use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
+use crate::classify::document::{LockKind, Plan, PrefetchKind, Setting, TableKind};
 use crate::error::{Refusal, within};
 
 /// The request.
@@ -12,20 +12,8 @@ pub struct Request {
     pub lists: Lists,
     /// Measure every combination of the lists, instead of the post's rows and their neighbours.
     pub every_combination: bool,
-    /// Addresses in the full tables.
-    pub entries: usize,
-    /// Frames per burst.
-    pub burst: usize,
-    /// Frame buffers of each ring; made a multiple of the burst.
-    pub ring: usize,
-    /// Seconds of one trial.
-    pub duration_s: f64,
-    /// Rounds.
-    pub rounds: u32,
-    /// CPUs: the first T of them run the threads of a step of T threads.
-    pub cpus: Vec<u32>,
-    /// Seed of addresses and order.
-    pub seed: u64,
+    /// Everything else, as the document has it.
+    pub plan: Plan,
 }
 
 /// The allowed settings; steps with other settings are skipped.
@@ -91,7 +79,7 @@ pub fn settings(request: &Request) -> Result<Vec<Setting>, Refusal> {
     if !request.every_combination {
         proposed.retain(|setting| surrounds_the_post(setting, lists));
         let probe = |stride: &usize| Setting {
-            burst: request.burst,
+            burst: request.plan.burst,
             stride: *stride,
             ..Setting::STRIDE_PROBE
         };
@@ -115,11 +103,14 @@ pub fn settings(request: &Request) -> Result<Vec<Setting>, Refusal> {
 }
 
 fn check(request: &Request) -> Result<(), Refusal> {
-    let (lists, burst, cpus) = (&request.lists, request.burst, request.cpus.len());
+    let (lists, plan) = (&request.lists, &request.plan);
+    let (burst, cpus) = (plan.burst, plan.cpus.len());
+    // On a machine with shorter words, the saturated value is rejected.
+    let entries = usize::try_from(plan.entries).unwrap_or(usize::MAX);
     let buckets: Vec<usize> = lists.buckets.iter().map(|buckets| *buckets as usize).collect();
-    let frames = [burst, request.ring];
+    let frames = [burst, plan.ring];
     within("--burst and --ring", &frames, 1..=MOST_FRAMES, "N frames", "")?;
-    within("--entries", &[request.entries], 1..=MOST_ENTRIES, "N entries", "")?;
+    within("--entries", &[entries], 1..=MOST_ENTRIES, "N entries", "")?;
     let apart = " bytes, so that frames do not overlap";
     within(
         "--strides",
@@ -146,17 +137,17 @@ fn check(request: &Request) -> Result<(), Refusal> {
 /// The tables: none, the post's with one empty bucket, empty and full, the exact one.
 fn tables(request: &Request) -> Vec<Setting> {
     let post = |table_buckets, entries| Setting {
-        burst: request.burst,
+        burst: request.plan.burst,
         table_buckets,
         entries,
         ..Setting::POST
     };
     let nothing = Setting {
         table: TableKind::None,
-        batch: request.burst,
+        batch: request.plan.burst,
         ..post(None, 0)
     };
-    let full = request.entries as u64;
+    let full = request.plan.entries;
     let exact = Setting {
         table: TableKind::Exact,
         ..post(None, full)
@@ -174,7 +165,7 @@ fn combinations(request: &Request) -> Vec<Setting> {
     let ahead = lists
         .distances
         .iter()
-        .map(|distance| (request.burst, Some(*distance)));
+        .map(|distance| (request.plan.burst, Some(*distance)));
     let orders: Vec<(usize, Option<usize>)> = batches.chain(ahead).collect();
     let mut settings = Vec::new();
     for table in tables(request) {
@@ -256,13 +247,13 @@ mod tests {
         Request {
             lists: Lists::all(cpus),
             every_combination: false,
-            entries: 6_000_000,
-            burst: published::BURST,
-            ring: 4096,
-            duration_s: 0.05,
-            rounds: 3,
-            cpus: (0..cpus as u32).collect(),
-            seed: 1,
+            plan: Plan {
+                entries: 6_000_000,
+                burst: published::BURST,
+                ring: 4096,
+                cpus: (0..cpus as u32).collect(),
+                ..Plan::default()
+            },
         }
     }
 
@@ -309,8 +300,8 @@ mod tests {
         assert!(refused(&|request| request.lists.batches = vec![2000]).contains("1024"));
         assert!(refused(&|request| request.lists.threads = vec![4]).contains("give 1 to 2"));
         assert!(refused(&|request| request.lists.distances = vec![0]).contains("distance of 0"));
-        assert!(refused(&|request| request.entries = 0).contains("0 entries"));
-        assert!(refused(&|request| request.burst = 0).contains("0 frames"));
+        assert!(refused(&|request| request.plan.entries = 0).contains("0 entries"));
+        assert!(refused(&|request| request.plan.burst = 0).contains("0 frames"));
         assert!(refused(&|request| request.lists.buckets = vec![0]).contains("0 buckets"));
         assert!(refused(&|request| request.lists.tables.clear()).contains("leave out a list"));
     }

@@ -92,19 +92,14 @@ impl Classification {
         let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
         strides.sort_unstable();
         strides.dedup();
-        let predicted = |stride: &usize| Stride::predicted(*stride, request.burst, &self.caches);
+        let predicted = |stride: &usize| Stride::predicted(*stride, request.plan.burst, &self.caches);
         let mut report = ClassifyReport {
             head: Head::new(SCHEMA, &self.facts, None),
             plan: Plan {
-                rounds: request.rounds,
-                duration_s: request.duration_s,
-                burst: request.burst,
                 ring: self.ring(),
                 frame_bytes: FRAME_BYTES,
-                entries: request.entries as u64,
                 present_share: 0.5,
-                cpus: request.cpus.clone(),
-                seed: request.seed,
+                ..request.plan.clone()
             },
             caches: self.caches.clone(),
             strides: strides.iter().map(predicted).collect(),
@@ -122,11 +117,11 @@ impl Classification {
 
     /// Slots of a ring: whole bursts.
     fn ring(&self) -> usize {
-        self.request.ring.next_multiple_of(self.request.burst)
+        self.request.plan.ring.next_multiple_of(self.request.plan.burst)
     }
 
     fn duration(&self) -> Duration {
-        Duration::from_secs_f64(self.request.duration_s)
+        Duration::from_secs_f64(self.request.plan.duration_s)
     }
 
     /// Reads random lines on the first CPU.
@@ -164,11 +159,11 @@ impl Classification {
     fn fetch_headers(&self, stride: usize, tried: Tried, bench: &Bench) -> anyhow::Result<HeaderTrial> {
         let (request, duration) = (&self.request, self.duration());
         let ns_per_header = self.on_first_cpu(|| {
-            let mut order = Rng::with_seed(request.seed ^ tried.round as u64);
+            let mut order = Rng::with_seed(request.plan.seed ^ tried.round as u64);
             frames::nanoseconds(
                 stride,
                 self.ring(),
-                request.burst,
+                request.plan.burst,
                 &bench.traffic,
                 &mut order,
                 duration,
@@ -186,7 +181,7 @@ impl Classification {
         &self,
         measure: impl FnOnce() -> Result<f64, HostError> + Send,
     ) -> Result<f64, HostError> {
-        let cpu = self.request.cpus[0];
+        let cpu = self.request.plan.cpus[0];
         let pinned = move || pin::current_thread(cpu).and_then(|()| measure());
         thread::scope(|scope| joined(scope.spawn(pinned)))
     }
@@ -202,7 +197,7 @@ impl Classification {
         let (lock, start) = (RwLock::new(()), Barrier::new(setting.threads));
         let (mut traffic_counters, begun) = (MemoryTraffic::start().ok(), Instant::now());
         let work = |thread: usize| -> Result<(ThreadTrial, Option<u64>), HostError> {
-            let pinned = pin::current_thread(self.request.cpus[thread]);
+            let pinned = pin::current_thread(self.request.plan.cpus[thread]);
             let mut misses = CacheMisses::of_this_thread().ok();
             let searched = searched(setting, &bench.tables, &lock);
             // Threads begin far from each other, so that none finds lines that another just fetched.
@@ -245,7 +240,7 @@ impl Experiment for Classification {
         let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting).collect();
         let tables = Tables::new(&self.request, &settings)?;
         describe_memory(&mut report, &tables);
-        let mut random = Rng::with_seed(self.request.seed ^ 1);
+        let mut random = Rng::with_seed(self.request.plan.seed ^ 1);
         let limits = (0..LIMIT_WAYS.len()).map(Unit::Limit);
         let headers = report.strides.iter().map(|stride| Unit::Headers(stride.stride));
         // Steps come first: the place of one in the schedule is its place in the report.
@@ -277,7 +272,7 @@ impl Experiment for Classification {
         const BEGUN: &str = "trials follow the beginning";
         let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
         let bench = self.bench.as_ref().expect(BEGUN);
-        let tried = trying.tried(self.request.duration_s);
+        let tried = trying.tried(self.request.plan.duration_s);
         match bench.units[trying.turn.step] {
             Unit::Step(step) => {
                 let setting = report.steps[step].setting;
@@ -358,7 +353,7 @@ pub struct Tables {
     pub limit: Made<RandomLines>,
 }
 
-/// A table and facts about its memory.
+/// A table and its memory.
 pub struct Made<T> {
     pub table: T,
     pub memory: Memory,
@@ -386,11 +381,14 @@ impl<T> Made<T> {
 impl Tables {
     /// The tables that these settings take.
     pub fn new(request: &Request, settings: &[Setting]) -> Result<Tables, MemoryError> {
-        let mut random = Rng::with_seed(request.seed);
-        let entries: Vec<Ipv4Addr> = (0..request.entries)
+        let mut random = Rng::with_seed(request.plan.seed);
+        let entries: Vec<Ipv4Addr> = (0..request.plan.entries)
             .map(|_| Ipv4Addr::from_bits(random.u32(..)))
             .collect();
-        let exact = Made::make(|| exact_map(&entries, request.seed), |map| map.memory_bytes())?;
+        let exact = Made::make(
+            || exact_map(&entries, request.plan.seed),
+            |map| map.memory_bytes(),
+        )?;
         let limit = Made::make(
             || RandomLines::new(exact.table.memory_bytes(), Placement::default()),
             |lines| lines.memory_bytes(),

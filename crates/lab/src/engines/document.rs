@@ -112,19 +112,8 @@ pub struct UdpTrial {
     pub lost: u64,
 }
 
-trial!(
-    ToeplitzTrial,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.name);
-    }
-);
-
-trial!(
-    UdpTrial,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.name);
-    }
-);
+trial!(ToeplitzTrial, named: name);
+trial!(UdpTrial, named: name);
 
 impl ToeplitzTrial {
     fn kind(&self) -> (&str, &str, usize) {
@@ -134,8 +123,7 @@ impl ToeplitzTrial {
 
 impl UdpTrial {
     /// Datagrams per second of the server's CPU time; `None` when the trial gives no figure.
-    #[must_use]
-    pub fn datagrams_per_cpu_second(&self) -> Option<f64> {
+    pub(crate) fn datagrams_per_cpu_second(&self) -> Option<f64> {
         let measured = self.tried.is_result() && self.answered > 0 && self.server_cpu_ns > 0;
         measured.then(|| self.answered as f64 * 1e9 / self.server_cpu_ns as f64)
     }
@@ -150,8 +138,7 @@ impl EnginesReport {
     }
 
     /// The fastest way to hash the usual tuple of TCP over IPv4.
-    #[must_use]
-    pub fn fastest_hash(&self) -> Option<&ToeplitzWay> {
+    pub(crate) fn fastest_hash(&self) -> Option<&ToeplitzWay> {
         let ways = self.toeplitz.iter().filter(|way| way.tuple == "ipv4-4tuple");
         let timed = ways.filter_map(|way| Some((way, NS_PER_HASH.of(way)?)));
         let fastest = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -159,8 +146,7 @@ impl EnginesReport {
     }
 
     /// The way to move datagrams that takes the least of the server's CPU time.
-    #[must_use]
-    pub fn cheapest_udp(&self) -> Option<&UdpWay> {
+    pub(crate) fn cheapest_udp(&self) -> Option<&UdpWay> {
         let rated = self.udp.iter();
         let rated = rated.filter_map(|way| Some((way, RATIO_TO_BASIC.of(way)?)));
         let cheapest = rated.max_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -168,8 +154,7 @@ impl EnginesReport {
     }
 
     /// One sentence: the fastest way of each kind.
-    #[must_use]
-    pub fn conclusion(&self) -> String {
+    pub(crate) fn conclusion(&self) -> String {
         let hash = self.fastest_hash().and_then(|way| {
             let (time, ratio) = (NS_PER_HASH.of(way)?, RATIO_TO_ORACLE.of(way)?);
             let batched = match way.batch {

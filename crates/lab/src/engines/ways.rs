@@ -135,8 +135,7 @@ impl UdpWay {
     ];
 
     /// What it does, in words.
-    #[must_use]
-    pub fn describe(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Basic => "one at a time: recvfrom, sendto",
             Self::Batch => "64 a call: recvmmsg, sendmmsg",

@@ -139,12 +139,7 @@ const LEAST_FRAMES: u64 = 2_000;
 
 document!(NicReport, [SCHEMA]);
 
-trial!(
-    ModelReport,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.model);
-    }
-);
+trial!(ModelReport, named: model);
 
 impl NicReport {
     /// Computes the totals.

@@ -86,8 +86,7 @@ impl NicPlan {
 
 impl NicRound {
     /// The rule that frames are held to.
-    #[must_use]
-    pub fn rule(&self) -> Rule {
+    pub(crate) fn rule(&self) -> Rule {
         Rule {
             key: self.key.clone(),
             hash_types: match self.udp_fields {
@@ -99,8 +98,7 @@ impl NicRound {
     }
 
     /// The rule of another key: one that the device does not have.
-    #[must_use]
-    pub fn wrong_key(&self) -> Rule {
+    pub(crate) fn wrong_key(&self) -> Rule {
         let mut bytes = self.key.as_bytes().to_vec();
         bytes.reverse();
         Rule {
@@ -110,8 +108,7 @@ impl NicRound {
     }
 
     /// The rule of another table: every entry names the next queue.
-    #[must_use]
-    pub fn wrong_table(&self) -> Rule {
+    pub(crate) fn wrong_table(&self) -> Rule {
         let next = |bucket: &Bucket| Bucket::new(((bucket.index() + 1) % WEIGHTS.len()) as u16);
         let entries = self.table.entries().iter().map(next).collect();
         Rule {

@@ -33,7 +33,6 @@ document!(Rebalancing, [SCHEMA]);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Decision {
     /// The round, from 0.
-    #[serde(default)]
     pub round: Option<usize>,
     /// What was decided.
     #[serde(flatten)]

@@ -83,13 +83,15 @@ impl Rebalance {
             round: Some(trying.turn.round),
             decided,
         };
-        if trying.is_cut() {
-            return Ok((vec![before], decision));
+        let mut phases = vec![before];
+        if !trying.is_cut() {
+            phases.push(bench.phase(PhaseName::During, Some([levelled.clone(), table.clone()]))?);
         }
-        let during = bench.phase(PhaseName::During, Some([levelled.clone(), table.clone()]))?;
-        bench.server.change_table(levelled)?;
-        let after = bench.phase(PhaseName::After, None)?;
-        Ok((vec![before, during, after], decision))
+        if !trying.is_cut() {
+            bench.server.change_table(levelled)?;
+            phases.push(bench.phase(PhaseName::After, None)?);
+        }
+        Ok((phases, decision))
     }
 }
 

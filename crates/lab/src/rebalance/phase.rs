@@ -80,7 +80,10 @@ impl<'a> Bench<'a> {
             anyhow::Ok((loaded?, moved?))
         })?;
         let seconds = started.elapsed().as_secs_f64();
-        let after = self.settled(&before, loaded.total.returned)?;
+        // Workers publish their counts periodically: they are complete once they cover all answers.
+        let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
+        let all = seen(&before) + loaded.total.returned;
+        let after = (self.server).settled([LOOK, LONGEST_SETTLING], seen, |seen, _| Ok(*seen >= all))?;
         let pairs = || after.buckets.iter().zip(&before.buckets);
         let counted =
             |of: fn(&BucketServed) -> u64| pairs().map(move |(after, before)| of(after) - of(before));
@@ -127,19 +130,6 @@ impl<'a> Bench<'a> {
             moved += self.server.change_table(tables[turn as usize % 2].clone())? as u64;
         }
         Ok(moved)
-    }
-
-    /// Returns the server's counts once they cover all answers: workers publish their counts periodically.
-    fn settled(&mut self, before: &UdpServed, answered: u64) -> anyhow::Result<UdpServed> {
-        let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
-        let waited = Instant::now();
-        loop {
-            let served = self.server.served()?;
-            if seen(&served) - seen(before) >= answered || waited.elapsed() > LONGEST_SETTLING {
-                return Ok(served);
-            }
-            thread::sleep(LOOK);
-        }
     }
 }
 

@@ -171,14 +171,12 @@ impl Shape {
     }
 
     /// The same step in the plain experiment.
-    #[must_use]
-    pub fn without_variation(self) -> Self {
+    pub(crate) fn without_variation(self) -> Self {
         Self::plain((self.mode, self.model, self.placement), self.buckets_active)
     }
 
     /// What is done otherwise than in the plain experiment, with commas between; nothing where that is nothing.
-    #[must_use]
-    pub fn variation(&self) -> String {
+    pub(crate) fn variation(&self) -> String {
         let skew = (self.skew != Skew::None).then(|| self.skew.to_string());
         let answers = (self.answers != Answers::default()).then(|| format!("answers {}", self.answers));
         let metadata = self.metadata.then(|| "metadata".to_owned());
@@ -187,8 +185,7 @@ impl Shape {
     }
 
     /// Where the clients run, and what is done otherwise: `crossed`, `aligned, zipf:1`.
-    #[must_use]
-    pub fn clients(&self) -> String {
+    pub(crate) fn clients(&self) -> String {
         match self.variation().as_str() {
             "" => self.placement.to_string(),
             variation => format!("{}, {variation}", self.placement),
@@ -278,7 +275,6 @@ pub struct PerBucket {
     pub steering_ok: Option<f64>,
     /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
     /// ask.
-    #[serde(default)]
     pub memory: Option<WorkerMemory>,
 }
 

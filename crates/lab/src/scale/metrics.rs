@@ -165,19 +165,14 @@ pub struct Trial {
     /// Sampled frames that reached the bucket selected by their hash.
     pub steering: Option<Share>,
     /// Sampled answers that left on their bucket's CPU and queue; a frame of merged answers is one sample.
-    #[serde(default)]
     pub tx_locality: Option<Share>,
     /// Sampled answers that left on their bucket's CPU.
-    #[serde(default)]
     pub tx_on_cpu: Option<Share>,
     /// Sampled answers that left on their bucket's queue.
-    #[serde(default)]
     pub tx_on_queue: Option<Share>,
     /// Frames sent to the fullest active bucket, divided by the mean of all active buckets.
-    #[serde(default)]
     pub imbalance: Option<f64>,
     /// Answers received out of order; `None` for a sink.
-    #[serde(default)]
     pub reordered: Option<u64>,
     /// CPU time shares of the trial.
     #[serde(default)]
@@ -220,7 +215,6 @@ pub struct TrialBucket {
     /// Its sampled frames whose hash selects it.
     pub steering: Option<Share>,
     /// Where its worker's memory lay at the end; `None` in documents of versions that did not ask.
-    #[serde(default)]
     pub memory: Option<WorkerMemory>,
 }
 

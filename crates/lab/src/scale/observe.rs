@@ -12,7 +12,7 @@ use corelane_observe::locks::{LockSite, LockWatch, compare};
 use corelane_observe::profile::{Processes, Profiler};
 use corelane_observe::softnet::SoftnetWatch;
 use corelane_serve::udp::{Mode, Model};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,8 +24,7 @@ const SOFTNET_INTERVAL: Duration = Duration::from_millis(10);
 const MOST_ROWS: usize = 40;
 
 /// What is to be observed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Observe {
     /// Where the CPUs' time goes.
     pub profile: bool,

@@ -50,25 +50,6 @@ pub struct LockComparison {
     pub sentence: String,
 }
 
-/// The line over a table, as pmcstat writes it.
-pub(crate) fn functions_headline(profile: &Profile, table: &FunctionTable) -> String {
-    format!(
-        "[{}] Samples: {}, {} unresolved",
-        profile.event.name(),
-        table.samples,
-        table.unresolved_samples
-    )
-}
-
-/// The tables with the words that name them: workers, softirq, and clients.
-pub(crate) fn function_tables(profile: &Profile) -> [(&'static str, &FunctionTable); 3] {
-    [
-        ("workers", &profile.workers),
-        ("softirq", &profile.softirq),
-        ("clients", &profile.clients),
-    ]
-}
-
 /// The first `rows` functions in the columns of pmcstat.
 pub(crate) fn functions(functions: &FunctionTable, rows: usize) -> Table {
     let share = |row: &FunctionShare| Some(row.samples_percent);
@@ -194,9 +175,15 @@ impl Observed {
             page.section(Section::heading(title));
         }
         if let Some(profile) = &self.profile {
-            for (whose, functions) in function_tables(profile) {
-                let headline = functions_headline(profile, functions);
-                let section = Section::new(format!("{whose} {headline}"));
+            let tables = [&profile.workers, &profile.softirq, &profile.clients];
+            for (whose, functions) in ["workers", "softirq", "clients"].into_iter().zip(tables) {
+                // As pmcstat writes it.
+                let section = Section::new(format!(
+                    "{whose} [{}] Samples: {}, {} unresolved",
+                    profile.event.name(),
+                    functions.samples,
+                    functions.unresolved_samples
+                ));
                 let table = self::functions(functions, FUNCTIONS_SHOWN);
                 // The generator's own functions stand on the page alone: the posts look at the server.
                 page.section(match whose {
@@ -218,8 +205,7 @@ impl Observed {
 
 impl LockComparison {
     /// `aligned, 2 buckets: …`.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let (active, buckets) = (self.buckets_active, buckets(self.buckets_active));
         format!("{}, {active} {buckets}: {}", self.placement, self.sentence)
     }

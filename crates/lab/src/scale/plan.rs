@@ -15,7 +15,7 @@ use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_worker::engine::{EngineKind, EngineSettings};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::net::SocketAddr;
 
 /// Duration of the warm-up before each trial: it faults memory in and fills the kernel's caches.
@@ -27,7 +27,7 @@ const WARM_UP_S: f64 = 0.1;
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// The user's request.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ScaleRequest {
     /// Key, table, and the CPU of each bucket.
     pub steering: Steering,
@@ -38,13 +38,10 @@ pub struct ScaleRequest {
     /// Server modes. `None`: echo with every model, and sink with exact steering and aligned clients.
     pub modes: Option<Vec<Mode>>,
     /// A skew to measure besides even traffic.
-    #[serde(default)]
     pub skew: Skew,
     /// Transmit modes to measure besides the kernel's default. If any, the CPU and queue of answers are traced.
-    #[serde(default)]
     pub answers: Vec<Answers>,
     /// Also measure the cost of per-datagram flow metadata for the application.
-    #[serde(default)]
     pub metadata: bool,
     /// Seconds of one trial.
     pub duration_s: f64,
@@ -65,10 +62,8 @@ pub struct ScaleRequest {
     /// Receive with `UDP_GRO`.
     pub gro: bool,
     /// NUMA policy of all workers' memory, in server and clients.
-    #[serde(default)]
     pub memory: MemoryPolicy,
     /// NUMA policy of datagram buffers, if different.
-    #[serde(default)]
     pub buffer_memory: Option<MemoryPolicy>,
     /// Seed of the order of trials.
     pub seed: u64,
@@ -76,12 +71,11 @@ pub struct ScaleRequest {
     /// spoilt. A tenth exceeds the differences between models that the lab measures.
     pub max_steal: f64,
     /// The observations during each trial.
-    #[serde(default)]
     pub observe: Observe,
 }
 
 /// The resolved plan.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ScalePlan {
     /// The request.
     #[serde(flatten)]
@@ -93,7 +87,6 @@ pub struct ScalePlan {
     /// The server's device, for counters and the tap.
     pub device: String,
     /// Its transmit queues, one per bucket, if the queues of answers are traced.
-    #[serde(default)]
     pub transmit_queues: Option<u32>,
     /// Every step.
     pub steps: Vec<Shape>,
@@ -242,8 +235,7 @@ impl ScalePlan {
     }
 
     /// The server of a step.
-    #[must_use]
-    pub fn server(&self, step: &Shape) -> UdpServePlan {
+    pub(crate) fn server(&self, step: &Shape) -> UdpServePlan {
         let request = &self.request;
         UdpServePlan {
             mode: step.mode,
@@ -296,8 +288,7 @@ impl ScalePlan {
     }
 
     /// `load`, shortened to the warm-up.
-    #[must_use]
-    pub fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
+    pub(crate) fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
         UdpLoadPlan {
             until: lasting(WARM_UP_S.min(self.request.duration_s)),
             ..load.clone()

@@ -20,8 +20,7 @@ use corelane_load::udp::{UdpLoad, UdpLoadError};
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{UdpServed, UdpServer};
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(2);
@@ -128,22 +127,11 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
 
 /// Waits until the server has read what its host received and its counts are stable; returns them.
 fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> anyhow::Result<UdpServed> {
-    let started = Instant::now();
-    let mut changed = started;
-    let mut served = server.served()?;
-    loop {
-        let (now, queued) = (server.served()?, SideReading::take(&bed.server)?.queued());
-        if (now.seen(), now.answered()) != (served.seen(), served.answered()) {
-            changed = Instant::now();
-        }
-        served = now;
-        let still = changed.elapsed();
+    let counts = |served: &UdpServed| (served.seen(), served.answered());
+    server.settled([SETTLING_LOOK, LONGEST_SETTLING], counts, |_, still| {
         // Loopback counters cover all programs since boot: they do not show what is queued here.
-        let all_read = queued == 0 || bed.kind() == BedKind::Loopback;
-        let done = still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER);
-        if done || started.elapsed() > LONGEST_SETTLING {
-            return Ok(served);
-        }
-        thread::sleep(SETTLING_LOOK);
-    }
+        let apart = bed.kind() != BedKind::Loopback;
+        let all_read = !apart || SideReading::take(&bed.server)?.queued() == 0;
+        Ok(still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER))
+    })
 }

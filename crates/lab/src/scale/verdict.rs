@@ -116,8 +116,7 @@ impl ScaleReport {
     }
 
     /// What the steps that did something otherwise say: of skew, of ways to answer, of metadata.
-    #[must_use]
-    pub fn variation_sentences(&self) -> Vec<String> {
+    pub(crate) fn variation_sentences(&self) -> Vec<String> {
         let measured = || self.varied_steps().filter(|step| step.summed.trials > 0);
         let skewed = || measured().filter(|step| step.shape.skew != Skew::None);
         let mut sentences = Vec::new();

@@ -16,6 +16,12 @@ const MOST_DATAGRAMS: u64 = 1_000_000_000_000_000;
 pub struct Simulation {
     request: Request,
     facts: RunFacts,
+    state: State,
+}
+
+/// What the trials share.
+#[derive(Default)]
+struct State {
     /// The table of each step.
     tables: Vec<IndirectionTable>,
     /// The buckets in the first round, by step.
@@ -35,11 +41,7 @@ impl Simulation {
         Self {
             request,
             facts,
-            tables: Vec::new(),
-            per_bucket: Vec::new(),
-            in_round: 0,
-            complete: Vec::new(),
-            round: None,
+            state: State::default(),
         }
     }
 }
@@ -53,8 +55,8 @@ impl Experiment for Simulation {
 
     fn begin(&mut self) -> anyhow::Result<SimulateReport> {
         let (tables, plan) = planned(&self.request)?;
-        self.per_bucket = vec![Vec::new(); tables.len()];
-        self.tables = tables;
+        self.state.per_bucket = vec![Vec::new(); tables.len()];
+        self.state.tables = tables;
         Ok(SimulateReport {
             // The same request gives the same document, whenever it is simulated.
             head: Head {
@@ -70,36 +72,40 @@ impl Experiment for Simulation {
     }
 
     fn steps(&self) -> usize {
-        self.tables.len()
+        self.state.tables.len()
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        let table = &self.tables[step];
+        let table = &self.state.tables[step];
         format!("{} entries, {} buckets", table.size(), table.buckets())
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut SimulateReport) -> anyhow::Result<()> {
         let (step, number) = (trying.turn.step, trying.turn.round as u32);
-        let round = match self.round.take().filter(|round| round.number == number) {
+        let round = match self.state.round.take().filter(|round| round.number == number) {
             Some(round) => round,
             None => {
-                self.in_round = 0;
+                self.state.in_round = 0;
                 Round::draw(&self.request, number)?
             }
         };
         if number == 0 && self.request.list_flows && report.flows.is_empty() {
             report.flows = round.listed();
         }
-        let outcome = round.outcome(trying.tried(0.0), &self.tables[step], self.request.tolerance);
+        let outcome = round.outcome(
+            trying.tried(0.0),
+            &self.state.tables[step],
+            self.request.tolerance,
+        );
         let (trial, per_bucket) = outcome.map_err(|error| Refusal::new("--tolerance", error))?;
         report.trials.push(trial);
         if number == 0 {
-            self.per_bucket[step] = per_bucket;
+            self.state.per_bucket[step] = per_bucket;
         }
-        self.round = Some(round);
-        self.in_round += 1;
-        if self.in_round == self.tables.len() {
-            self.complete.push(trying.turn.round);
+        self.state.round = Some(round);
+        self.state.in_round += 1;
+        if self.state.in_round == self.state.tables.len() {
+            self.state.complete.push(trying.turn.round);
         }
         Ok(())
     }
@@ -110,17 +116,17 @@ impl Experiment for Simulation {
 
     /// Rounds count when they are complete: all steps then rest on the same flows.
     fn conclude(&self, report: &mut SimulateReport) {
-        if self.in_round < self.tables.len() {
+        if self.state.in_round < self.state.tables.len() {
             return;
         }
         let place = |trial: &Trial| (trial.tried.step, trial.tried.round);
         report.trials.sort_by_key(place);
         let counts = |trial: &&Trial| {
-            trial.tried.is_result() && self.complete.binary_search(&trial.tried.round).is_ok()
+            trial.tried.is_result() && self.state.complete.binary_search(&trial.tried.round).is_ok()
         };
         let counted: Vec<&Trial> = report.trials.iter().filter(counts).collect();
         let by_step = counted.chunk_by(|one, next| one.tried.step == next.tried.step);
-        let per_bucket = self.per_bucket.iter();
+        let per_bucket = self.state.per_bucket.iter();
         let steps = by_step.zip(per_bucket);
         report.steps = steps
             .filter_map(|(trials, per_bucket)| Step::of(trials, per_bucket.clone()))

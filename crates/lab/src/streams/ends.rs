@@ -189,18 +189,6 @@ pub(super) struct ServerCounts {
     pub(super) raw: Value,
 }
 
-impl ServerCounts {
-    /// Whether the server counts at all; a subject does not.
-    pub(super) fn counts_connections(&self) -> bool {
-        !self.accepted.is_empty()
-    }
-
-    /// Whether the counts are unchanged, and thus complete.
-    pub(super) fn stands_at(&self, earlier: &Self) -> bool {
-        (self.requests, &self.accepted, &self.bytes) == (earlier.requests, &earlier.accepted, &earlier.bytes)
-    }
-}
-
 /// A subject does not count; its report shows that it still runs.
 pub(super) fn served_by_subject(served: &SubjectReady) -> ServerCounts {
     ServerCounts {

@@ -169,8 +169,7 @@ impl Memory {
     }
 
     /// Shared out among the connections; nothing where they are too few.
-    #[must_use]
-    pub fn per_connection(&self) -> MemoryPerConnection {
+    pub(crate) fn per_connection(&self) -> MemoryPerConnection {
         let share = |bytes: Option<u64>| {
             let enough = self.connections >= FEWEST_TO_SHARE;
             bytes

@@ -196,7 +196,6 @@ pub struct Trial {
     /// Connection counts.
     pub connections: Connections,
     /// Retransmissions, reordering and stalls, on both sides.
-    #[serde(default)]
     pub segments: Option<Segments>,
     /// Counts of both sides per bucket; empty if not reported.
     #[serde(default)]
@@ -250,8 +249,7 @@ pub struct Segments {
 
 impl Segments {
     /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             sent_again: self.sent_again + other.sent_again,
             out_of_order: self.out_of_order + other.out_of_order,
@@ -298,8 +296,7 @@ trial!(
 
 impl Trial {
     /// Bytes both ways, by the client's count.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         self.received_bytes + self.sent_bytes
     }
 }

@@ -59,8 +59,7 @@ impl Traffic {
 
 impl StreamsPlan {
     /// The subject of a step.
-    #[must_use]
-    pub fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
+    pub(crate) fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
         self.request.subject.as_ref().map(|subject| SubjectPlan {
             command: subject.command.clone(),
             address: self.server,
@@ -75,8 +74,7 @@ impl StreamsPlan {
     }
 
     /// Our server of requests in a step.
-    #[must_use]
-    pub fn http_server(&self, shape: &Shape) -> HttpServePlan {
+    pub(crate) fn http_server(&self, shape: &Shape) -> HttpServePlan {
         let request = &self.request;
         let mut plan = HttpServePlan::new(self.server, request.steering.clone());
         // The server cannot know these values.
@@ -91,8 +89,7 @@ impl StreamsPlan {
     }
 
     /// Our server of bytes in a step.
-    #[must_use]
-    pub fn tcp_server(&self, shape: &Shape, mode: TcpMode) -> TcpServePlan {
+    pub(crate) fn tcp_server(&self, shape: &Shape, mode: TcpMode) -> TcpServePlan {
         TcpServePlan {
             listening: self.listening(shape),
             mode,

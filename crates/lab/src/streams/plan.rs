@@ -10,7 +10,7 @@ use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_rss::Steering;
 use corelane_worker::engine::EngineKind;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ pub(super) const OTHER_DESCRIPTORS: usize = 64;
 const UNEVEN_SHARE: f64 = 1.08;
 
 /// The user's request.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct StreamsRequest {
     /// What is measured.
     pub protocol: Protocol,
@@ -72,7 +72,7 @@ pub(super) struct Sides {
 }
 
 /// A server under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SubjectRequest {
     /// The shell command.
     pub command: String,
@@ -81,7 +81,7 @@ pub struct SubjectRequest {
 }
 
 /// The resolved plan.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct StreamsPlan {
     /// The request.
     #[serde(flatten)]
@@ -260,8 +260,7 @@ impl StreamsPlan {
     }
 
     /// The CPUs of a step's workers.
-    #[must_use]
-    pub fn server_cpus(&self, shape: &Shape) -> Vec<u32> {
+    pub(crate) fn server_cpus(&self, shape: &Shape) -> Vec<u32> {
         self.request.steering.cpus[..shape.buckets_active].to_vec()
     }
 

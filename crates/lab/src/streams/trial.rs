@@ -23,7 +23,7 @@ use corelane_serve::tcp::TcpServer;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(5);
@@ -161,34 +161,25 @@ fn measure<S: Server, G: Generator>(
         let memory = joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         (report, memory.flatten())
     });
+    let counts = |report: &S::Served| {
+        let counts = served(report);
+        (counts.requests, counts.accepted, counts.bytes)
+    };
+    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
+    // A subject does not count.
+    let last = server.settled(settling, counts, |(_, accepted, _), still| {
+        Ok(accepted.is_empty() || still > SETTLED_AFTER)
+    })?;
     let evidence = Evidence {
         begun,
         opened: reading(opened)?,
         sent: reading(sent)?,
-        served: settle(&mut server, served)?,
+        served: served(&last),
         loaded: loaded(&report?),
         memory,
     };
     trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
     Ok(account::trial(plan, trying.turn, evidence))
-}
-
-/// Waits until the server's counts are stable, and returns them.
-fn settle<S: Server>(server: &mut ServerProcess<S>, counts: Counted<S>) -> anyhow::Result<ServerCounts> {
-    let started = Instant::now();
-    let (mut earlier, mut changed) = (counts(&server.served()?), started);
-    while earlier.counts_connections()
-        && changed.elapsed() < SETTLED_AFTER
-        && started.elapsed() < LONGEST_SETTLING
-    {
-        thread::sleep(SETTLING_LOOK);
-        let now = counts(&server.served()?);
-        if !now.stands_at(&earlier) {
-            changed = Instant::now();
-        }
-        earlier = now;
-    }
-    Ok(earlier)
 }
 
 fn reading(taken: Option<Result<Readings, HostError>>) -> Result<Readings, HostError> {

@@ -116,12 +116,7 @@ pub struct LimitTrial {
     pub lines_per_s: f64,
 }
 
-trial!(
-    LimitTrial,
-    fn name(&mut self, title: &str) {
-        title.clone_into(&mut self.way);
-    }
-);
+trial!(LimitTrial, named: way);
 
 impl Limit {
     /// The valid measurements.
@@ -130,8 +125,7 @@ impl Limit {
     }
 
     /// The limit as it was in a round; in a round without one, the median of all.
-    #[must_use]
-    pub fn in_round(&self, round: usize) -> Option<f64> {
+    pub(crate) fn in_round(&self, round: usize) -> Option<f64> {
         let own = self
             .results()
             .find(|trial| trial.tried.round == round && Some(&trial.way) == self.way.as_ref());
@@ -199,8 +193,7 @@ impl ClassifyReport {
     }
 
     /// The step with the most frames per second among those wanted.
-    #[must_use]
-    pub fn fastest(&self, wanted: impl Fn(&Setting) -> bool) -> Option<&Step> {
+    pub(crate) fn fastest(&self, wanted: impl Fn(&Setting) -> bool) -> Option<&Step> {
         let rate = |step: &&Step| FRAMES.of(step).unwrap_or(0.0);
         let measured = self
             .steps
@@ -257,14 +250,12 @@ impl Trial {
     }
 
     /// Frames per second of all threads together; time that others had a thread's CPU does not count.
-    #[must_use]
-    pub fn frames_per_s(&self) -> Option<f64> {
+    pub(crate) fn frames_per_s(&self) -> Option<f64> {
         self.rate(|thread| thread.frames)
     }
 
     /// Lookups per second, counted alike; `None` if nothing was looked up.
-    #[must_use]
-    pub fn lookups_per_s(&self) -> Option<f64> {
+    pub(crate) fn lookups_per_s(&self) -> Option<f64> {
         self.rate(|thread| thread.lookups)
     }
 

@@ -73,14 +73,12 @@ pub enum PrefetchKind {
 
 impl PrefetchKind {
     /// Whether headers are prefetched.
-    #[must_use]
-    pub const fn header(self) -> bool {
+    pub(crate) const fn header(self) -> bool {
         matches!(self, Self::Header | Self::Both)
     }
 
     /// Whether buckets are prefetched.
-    #[must_use]
-    pub const fn bucket(self) -> bool {
+    pub(crate) const fn bucket(self) -> bool {
         matches!(self, Self::Bucket | Self::Both | Self::BucketAndArray)
     }
 }
@@ -144,15 +142,13 @@ impl Setting {
     };
 
     /// Whether it is another one but for the number of entries, of which both have some or none.
-    #[must_use]
-    pub fn repeats(&self, other: &Self) -> bool {
+    pub(crate) fn repeats(&self, other: &Self) -> bool {
         let entries = other.entries;
         (self.entries > 0) == (entries > 0) && Self { entries, ..*self } == *other
     }
 
     /// Whether it is [`Self::STRIDE_PROBE`] of whatever stride and burst.
-    #[must_use]
-    pub fn is_stride_probe(&self) -> bool {
+    pub(crate) fn is_stride_probe(&self) -> bool {
         let (stride, burst) = (STRIDES[1], BURST);
         Self {
             stride,
@@ -162,8 +158,7 @@ impl Setting {
     }
 
     /// The table in words: `post 524 k, empty`, by its buckets.
-    #[must_use]
-    pub fn table_words(&self) -> String {
+    pub(crate) fn table_words(&self) -> String {
         match (self.table, self.table_buckets) {
             (TableKind::None, _) => "no lookup".to_owned(),
             (_, Some(1)) if self.entries == 0 => "headers only".to_owned(),
@@ -177,8 +172,7 @@ impl Setting {
     }
 
     /// The prefetching in words: `bucket`, or `bucket, 32 ahead`.
-    #[must_use]
-    pub fn prefetch_words(&self) -> String {
+    pub(crate) fn prefetch_words(&self) -> String {
         let prefetch = self.prefetch;
         match self.prefetch_distance {
             Some(distance) => format!("{prefetch}, {distance} ahead"),

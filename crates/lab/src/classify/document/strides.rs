@@ -33,7 +33,7 @@ pub struct Stride {
     /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases,
     /// and not where it does not.
     pub agrees: Option<bool>,
-    /// Frames per second if only headers are fetched, see [`Setting::is_stride_probe`]. It shows how much the distance
+    /// Frames per second if only headers are fetched, see `Setting::is_stride_probe`. It shows how much the distance
     /// matters, because CPUs overlap the fetches of several frames.
     pub frames_per_s: Option<f64>,
 }
@@ -81,8 +81,7 @@ const HELD_AT_LEAST: f64 = 0.95;
 
 impl Stride {
     /// The prediction: `aliases in L1, L2` or `spreads`; `None` if nothing is known.
-    #[must_use]
-    pub fn foretold(&self) -> Option<String> {
+    pub(crate) fn foretold(&self) -> Option<String> {
         let short = self.levels.iter().filter(|held| held.aliases());
         let levels: Vec<String> = short.map(|held| format!("L{}", held.level)).collect();
         self.aliases.map(|aliases| match aliases {
@@ -107,8 +106,7 @@ impl Stride {
 
 impl Held {
     /// Whether it holds less than it would if the headers spread over all sets.
-    #[must_use]
-    pub fn aliases(&self) -> bool {
+    pub(crate) fn aliases(&self) -> bool {
         (self.lines_held as f64) < HELD_AT_LEAST * self.lines_at_best as f64
     }
 }

@@ -127,8 +127,7 @@ impl Kind for ByteStreams {
 
 impl StreamsReport {
     /// Where memory went in the step with the most connections, controls left out; `None` if there were too few.
-    #[must_use]
-    pub fn fullest_memory(&self) -> Option<&Memory> {
+    pub(crate) fn fullest_memory(&self) -> Option<&Memory> {
         let steps = self
             .steps
             .iter()

@@ -28,8 +28,7 @@ impl Protocol {
     }
 
     /// Its name for people.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Http => "HTTP",
             Self::Tcp => "TCP",
@@ -51,8 +50,7 @@ pub enum Server {
 
 impl Server {
     /// The server in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Exact => "exact steering",
             Self::Reuseport => "kernel-hashed SO_REUSEPORT",
@@ -110,7 +108,6 @@ pub struct Shape {
     /// Bytes of the object that each request asks for; `None` if there are no objects, or the subject decides.
     pub object_bytes: Option<u64>,
     /// Bytes of each write of whoever sends unasked; `None` if there are objects, or the subject decides.
-    #[serde(default)]
     pub write_bytes: Option<u64>,
     /// Connections in all.
     pub connections: u64,
@@ -120,8 +117,7 @@ pub struct Shape {
 
 impl Shape {
     /// `1 KiB objects over 64 connections`.
-    #[must_use]
-    pub fn load_words(&self) -> String {
+    pub(crate) fn load_words(&self) -> String {
         let connections = match self.connections {
             1 => "1 connection".to_owned(),
             many => format!("{} connections", quantity::count(many)),
@@ -142,8 +138,7 @@ impl Shape {
     }
 
     /// Bytes of an object or of a write.
-    #[must_use]
-    pub fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.object_bytes.or(self.write_bytes)
     }
 
