@@ -463,8 +463,8 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
                 let ran = run(&scenario, tls, script, piece);
                 let counts = &ran.requests;
                 assert_eq!((counts.ok, ran.failures()), (3, vec![]), "{scheme} {piece}");
-                let fates = [counts.continued, counts.body_refused, counts.continue_timeouts];
-                assert_eq!(fates, expected, "{scheme} {piece}");
+                let outcomes = [counts.continued, counts.body_refused, counts.continue_timeouts];
+                assert_eq!(outcomes, expected, "{scheme} {piece}");
                 let group = &ran.outcome.groups[0];
                 assert_eq!(group.tally.counts.connections.opened, opened);
                 let latency = group.tally.histograms.latency.summary().unwrap();
