@@ -97,10 +97,10 @@ fn assert_text(text: &str) {
 }
 
 fn assert_profile(profile: &Value) {
-    for whose in ["workers", "softirq"] {
-        let table = &profile[whose];
-        assert!(table["samples"].as_u64().unwrap() > 0, "{whose}: {profile}");
-        assert!(!table["rows"].as_array().unwrap().is_empty(), "{whose}");
+    for table_name in ["workers", "softirq"] {
+        let table = &profile[table_name];
+        assert!(table["samples"].as_u64().unwrap() > 0, "{table_name}: {profile}");
+        assert!(!table["rows"].as_array().unwrap().is_empty(), "{table_name}");
     }
     let rows = profile["softirq"]["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["image"] != ""), "{rows:?}");
