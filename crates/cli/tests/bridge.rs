@@ -86,15 +86,15 @@ fn faults_of_its_links_are_what_the_receiver_finds_and_what_the_report_counts() 
     let bridge = |more: &[&str]| common::run(&[&["bridge", "--link", &from, "--link", &to], more].concat());
     let bridged: Value = serde_json::from_slice(&bridge(&["--json"]).stdout).unwrap();
     let out = path("out.pcapng");
-    let came = common::run_json(&["serve", "packets", &format!("pcap:{out}"), "--json"]);
+    let received = common::run_json(&["serve", "packets", &format!("pcap:{out}"), "--json"]);
     let fault = |link: usize, name: &str| common::number(&bridged["links"][link]["faults"][name]);
     let dropped = fault(0, "dropped") + fault(1, "dropped");
     assert!((800..1200).contains(&dropped), "{bridged}");
     // With these seeds the last frame is not dropped: the receiver counts up to the last frame that arrived.
-    assert_eq!(came["total"]["lost"], dropped, "{bridged}\n{came}");
-    assert_eq!(came["total"]["duplicated"], fault(1, "duplicated"));
+    assert_eq!(received["total"]["lost"], dropped, "{bridged}\n{received}");
+    assert_eq!(received["total"]["duplicated"], fault(1, "duplicated"));
     // A frame that arrives twice is overtaken once.
-    assert_eq!(came["total"]["reordered"], fault(1, "reordered"));
+    assert_eq!(received["total"]["reordered"], fault(1, "reordered"));
     assert_eq!(bridged["received"], 5000 - fault(0, "dropped"));
     assert_eq!(fault(0, "delayed"), 5000 - fault(0, "dropped"));
     assert_eq!(

@@ -46,7 +46,7 @@ fn the_whole_matrix_has_every_row_of_the_post_and_a_figure_or_a_reason_everywher
     let rows = report["published"]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 27);
     for row in rows {
-        let step = &steps(&report)[row["step"].as_u64().expect("a step beside each row") as usize];
+        let step = &steps(&report)[row["step"].as_u64().expect("a step for each row") as usize];
         for name in [
             "table",
             "table_buckets",

@@ -174,7 +174,7 @@ fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet
     let Some((_, second)) = two_cpus() else { return };
     let Some(bed) = common::bed() else { return };
     // A thread bound to one CPU, which waits for the signal to send.
-    let (told, thread) = std::sync::mpsc::channel();
+    let (waiting, thread) = std::sync::mpsc::channel();
     let (source, destination): (SocketAddr, SocketAddr) = (
         "127.0.0.1:4009".parse().unwrap(),
         "127.0.0.1:9009".parse().unwrap(),
@@ -185,7 +185,8 @@ fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet
     let sender = bed.server.spawn(move || {
         pin::current_thread(second).unwrap();
         let socket = UdpSocket::bind(source).unwrap();
-        told.send(std::fs::read_link("/proc/thread-self").unwrap())
+        waiting
+            .send(std::fs::read_link("/proc/thread-self").unwrap())
             .unwrap();
         socket.recv_from(&mut [0; 16]).unwrap();
         send(&socket, destination);

@@ -55,7 +55,7 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
         assert_profile(&observed["profile"]);
         assert_softnet(&observed["softnet"], step(&report, mode, "aligned"));
         for row in observed["locks"]["rows"].as_array().unwrap() {
-            assert!(row["max_ns"].is_null(), "how long a lock is held is not known");
+            assert!(row["max_ns"].is_null(), "the hold time of a lock is unknown");
         }
         assert!(
             observed["locks"]["unknown"]["max_ns"].is_string(),
@@ -97,10 +97,10 @@ fn assert_text(text: &str) {
 }
 
 fn assert_profile(profile: &Value) {
-    for whose in ["workers", "softirq"] {
-        let table = &profile[whose];
-        assert!(table["samples"].as_u64().unwrap() > 0, "{whose}: {profile}");
-        assert!(!table["rows"].as_array().unwrap().is_empty(), "{whose}");
+    for table_name in ["workers", "softirq"] {
+        let table = &profile[table_name];
+        assert!(table["samples"].as_u64().unwrap() > 0, "{table_name}: {profile}");
+        assert!(!table["rows"].as_array().unwrap().is_empty(), "{table_name}");
     }
     let rows = profile["softirq"]["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["image"] != ""), "{rows:?}");

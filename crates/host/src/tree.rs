@@ -113,7 +113,7 @@ pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 pub(crate) mod recorded {
-    //! Recorded machines: trees of files that tests read in place of a real machine.
+    //! Recorded machines: file trees that tests read instead of a real machine.
 
     use std::fs;
 
@@ -125,7 +125,7 @@ pub(crate) mod recorded {
     }
 
     impl Recorded {
-        /// Writes `(path, text)` pairs under a fresh directory.
+        /// Writes `(path, text)` pairs below a new directory.
         pub(crate) fn new<P: AsRef<str>, T: AsRef<str>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
             let recorded = Self {
                 directory: tempfile::tempdir().unwrap(),

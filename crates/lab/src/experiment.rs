@@ -420,7 +420,7 @@ mod tests {
         let mut turns = Vec::new();
         let interrupted = in_order(SCHEDULE, 5, &AtomicBool::new(false), |turn, _| {
             turns.push((turn.round, turn.step));
-            // The first of each round is spoilt twice, and the first of all never anything else.
+            // Step 1 is disturbed twice in each round, and step 3 of the first round every time.
             let times = turns
                 .iter()
                 .filter(|earlier| **earlier == (turn.round, turn.step))

@@ -34,20 +34,20 @@ fn arrived(plan: FaultPlan) -> (Vec<Vec<u8>>, Injected) {
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
     let clock = Clock::new();
     let mut right = Wrapped::faulty_by(right, plan, clock.read());
-    let mut came = Vec::new();
+    let mut received = Vec::new();
     for first in (0..FRAMES).step_by(100) {
         let frames: Vec<Vec<u8>> = (first..first + 100).map(frame).collect();
         assert_eq!(left.send(frames.iter().map(Vec::as_slice)).unwrap().taken, 100);
-        came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
+        received.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
         clock.advance(MILLISECOND);
     }
     drop(left);
     while !right.is_ended() {
-        came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
+        received.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
         clock.advance(MILLISECOND);
     }
-    assert_eq!(right.tally().received, came.len() as u64);
-    (came, right.injected().unwrap())
+    assert_eq!(right.tally().received, received.len() as u64);
+    (received, right.injected().unwrap())
 }
 
 fn frame(number: usize) -> Vec<u8> {
@@ -62,8 +62,8 @@ fn number(frame: &[u8]) -> usize {
 
 #[test]
 fn without_faults_everything_arrives_as_it_was() {
-    let (came, injected) = arrived(FaultPlan::default());
-    assert_eq!(came, (0..FRAMES).map(frame).collect::<Vec<_>>());
+    let (received, injected) = arrived(FaultPlan::default());
+    assert_eq!(received, (0..FRAMES).map(frame).collect::<Vec<_>>());
     assert_eq!(injected, Injected::default());
 }
 
@@ -86,7 +86,7 @@ fn the_same_seed_gives_the_same_faults_and_another_seed_others() {
 
 #[test]
 fn dropped_and_duplicated_frames_account_for_what_came() {
-    let (came, injected) = arrived(FaultPlan {
+    let (received, injected) = arrived(FaultPlan {
         seed: 1,
         drop: 0.2,
         duplicate: 0.1,
@@ -95,42 +95,42 @@ fn dropped_and_duplicated_frames_account_for_what_came() {
     assert!((300..500).contains(&injected.dropped), "{injected:?}");
     assert!((100..220).contains(&injected.duplicated), "{injected:?}");
     assert_eq!(
-        came.len() as u64,
+        received.len() as u64,
         FRAMES as u64 - injected.dropped + injected.duplicated
     );
-    assert!(came.is_sorted_by_key(|frame| number(frame)));
+    assert!(received.is_sorted_by_key(|frame| number(frame)));
 }
 
 #[test]
 fn corrupted_frames_differ_in_one_bit_and_truncated_ones_in_length() {
-    let (came, injected) = arrived(FaultPlan {
+    let (received, injected) = arrived(FaultPlan {
         seed: 1,
         corrupt: 0.3,
         ..FaultPlan::default()
     });
-    let differing = |(sent, came): (usize, &Vec<u8>)| -> u32 {
+    let differing = |(sent, received): (usize, &Vec<u8>)| -> u32 {
         frame(sent)
             .iter()
-            .zip(came)
-            .map(|(sent, came)| (sent ^ came).count_ones())
+            .zip(received)
+            .map(|(sent, received)| (sent ^ received).count_ones())
             .sum()
     };
-    let bits: Vec<u32> = came.iter().enumerate().map(differing).collect();
+    let bits: Vec<u32> = received.iter().enumerate().map(differing).collect();
     assert!(bits.iter().all(|bits| *bits <= 1));
     assert_eq!(bits.iter().sum::<u32>() as u64, injected.corrupted);
     assert!(injected.corrupted > 400);
 
-    let (came, injected) = arrived(FaultPlan {
+    let (received, injected) = arrived(FaultPlan {
         seed: 1,
         truncate: 0.3,
         ..FaultPlan::default()
     });
-    assert_eq!(came.len(), FRAMES);
+    assert_eq!(received.len(), FRAMES);
     assert_eq!(
-        came.iter().filter(|frame| frame.len() < 64).count() as u64,
+        received.iter().filter(|frame| frame.len() < 64).count() as u64,
         injected.truncated
     );
-    assert!(injected.truncated > 400 && came.iter().all(|frame| frame.len() >= 14));
+    assert!(injected.truncated > 400 && received.iter().all(|frame| frame.len() >= 14));
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn reordered_and_delayed_frames_come_late_but_come() {
             ..FaultPlan::default()
         },
     ] {
-        let (mut came, injected) = arrived(plan);
+        let (mut received, injected) = arrived(plan);
         assert!(injected.reordered + injected.delayed > 200, "{injected:?}");
-        assert!(!came.is_sorted_by_key(|frame| number(frame)));
-        came.sort_by_key(|frame| number(frame));
-        assert_eq!(came, (0..FRAMES).map(frame).collect::<Vec<_>>());
+        assert!(!received.is_sorted_by_key(|frame| number(frame)));
+        received.sort_by_key(|frame| number(frame));
+        assert_eq!(received, (0..FRAMES).map(frame).collect::<Vec<_>>());
     }
 }
 
@@ -196,8 +196,8 @@ fn a_frame_that_nothing_overtakes_comes_after_10_ms_and_is_not_counted() {
     assert_eq!(right.receive(16).unwrap().len(), 1);
     assert_eq!(right.injected().unwrap().reordered, 0);
     left.send([frame(1), frame(2)].iter().map(Vec::as_slice)).unwrap();
-    let came: Vec<usize> = right.receive(16).unwrap().iter().map(number).collect();
-    assert_eq!((came, right.injected().unwrap().reordered), (vec![2, 1], 1));
+    let received: Vec<usize> = right.receive(16).unwrap().iter().map(number).collect();
+    assert_eq!((received, right.injected().unwrap().reordered), (vec![2, 1], 1));
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn what_is_held_back_is_bounded_and_the_rest_waits_in_the_link() {
     }
     assert_eq!(right.injected().unwrap().held, MOST_HELD);
     clock.advance(MILLISECOND);
-    let mut came = 0;
-    while came < sent {
-        came += right.receive(256).unwrap().len() as u64;
+    let mut received = 0;
+    while received < sent {
+        received += right.receive(256).unwrap().len() as u64;
         clock.advance(MILLISECOND);
     }
     assert_eq!(right.injected().unwrap().held, 0);
@@ -250,31 +250,31 @@ fn faults_of_what_is_sent_befall_no_received_frame_and_account_for_what_leaves()
     };
     let mut left = Wrapped::faulty_by(left, plan, clock.read());
     let frames: Vec<Vec<u8>> = (0..FRAMES).map(frame).collect();
-    let (mut taken, mut came) = (0, Vec::new());
+    let (mut taken, mut received) = (0, Vec::new());
     while taken < FRAMES {
         // More at once than the ring can hold, so that some wait for space.
         let rest = frames[taken..].iter().take(700);
         taken += left.send(rest.map(Vec::as_slice)).unwrap().taken;
-        came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
+        received.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
         clock.advance(MILLISECOND);
     }
     while left.injected().unwrap().held > 0 {
         left.check().unwrap();
-        came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
+        received.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
         clock.advance(MILLISECOND);
     }
-    came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
+    received.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
     let injected = left.injected().unwrap();
     for (name, count) in injected.by_name() {
         let planned = !["corrupted", "held"].contains(&name.as_str());
         assert_eq!(count > 100, planned, "{name}: {count}");
     }
     assert_eq!(
-        came.len() as u64,
+        received.len() as u64,
         FRAMES as u64 - injected.dropped + injected.duplicated
     );
-    assert_eq!(left.tally().sent, came.len() as u64);
-    let mut numbers: Vec<usize> = came.iter().map(|frame| number(frame)).collect();
+    assert_eq!(left.tally().sent, received.len() as u64);
+    let mut numbers: Vec<usize> = received.iter().map(|frame| number(frame)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len() as u64, FRAMES as u64 - injected.dropped);

@@ -72,7 +72,7 @@ mod tests {
             });
         };
         turn();
-        assert_eq!(showing.look(), 0, "nobody had asked before");
+        assert_eq!(showing.look(), 0, "the first look requests the value");
         turn();
         turn();
         assert_eq!([showing.look(), made], [1, 1]);

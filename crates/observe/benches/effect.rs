@@ -124,16 +124,16 @@ fn echo_on_all(cpus: &[u32], shared: bool) {
 fn echo(server: &UdpSocket) {
     let client = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
     let address = server.local_addr().expect("it is bound");
-    server.set_nonblocking(true).expect("a socket can be made so");
-    client.set_nonblocking(true).expect("a socket can be made so");
+    server.set_nonblocking(true).expect("a non-blocking socket");
+    client.set_nonblocking(true).expect("a non-blocking socket");
     let mut buffer = [0; 510];
     for _ in 0..DATAGRAMS_A_CPU {
-        client.send_to(&buffer, address).expect("loopback takes it");
+        client.send_to(&buffer, address).expect("loopback accepts it");
         match server.recv_from(&mut buffer) {
             Ok((length, from)) => {
                 server
                     .send_to(&buffer[..length], from)
-                    .expect("loopback takes it");
+                    .expect("loopback accepts it");
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }

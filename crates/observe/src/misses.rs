@@ -66,7 +66,7 @@ mod tests {
                 return;
             }
         };
-        // 256 MiB, a line at a time, further apart than hardware looks ahead: larger than nearly every cache.
+        // 256 MiB, larger than nearly every cache; one line at a time, in steps larger than the hardware prefetches.
         let memory = vec![1_u8; 256 << 20];
         misses.resume();
         let sum: u64 = (0..1 << 20)

@@ -95,7 +95,7 @@ mod tests {
             internet(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
             !0xddf2
         );
-        // RFC 1624, section 4: 5555 replaced by 3285 takes dd2f to 0000.
+        // RFC 1624, section 4: replacing 5555 with 3285 changes dd2f to 0000.
         assert_eq!(updated(0xdd2f, &[0x55, 0x55], &[0x32, 0x85]), 0x0000);
         // RFC 3720, section B.4: CRC32c of 32 zeros, 32 ones.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);

@@ -63,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The layout without the mark of a plain packet.
-    fn said(layout: Layout) -> (usize, usize, usize, IpProtocol, [bool; 7], [Option<usize>; 3]) {
+    fn described(layout: Layout) -> (usize, usize, usize, IpProtocol, [bool; 7], [Option<usize>; 3]) {
         let marks = [
             Marks::V6,
             Marks::PART,
@@ -109,7 +109,7 @@ mod tests {
                 (v6(&frame, before), ipv6::walked(&frame, before)),
             ] {
                 if let Some(plain) = plain {
-                    prop_assert_eq!(walked.map(said), Ok(said(plain)));
+                    prop_assert_eq!(walked.map(described), Ok(described(plain)));
                 }
             }
         }

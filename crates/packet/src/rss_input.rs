@@ -295,7 +295,7 @@ fn uses_extensions(hash_type: HashType) -> bool {
 mod tests {
     use super::*;
 
-    /// Without options: TCP or UDP behind IPv4 or IPv6.
+    /// TCP and UDP packets over IPv4 and IPv6, without options.
     fn plain_packets() -> [Vec<u8>; 4] {
         let packet = |head: &[u8], length: usize| {
             let mut packet = head.to_vec();

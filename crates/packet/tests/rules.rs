@@ -4,7 +4,7 @@ use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, Fragment, HashTypes, Ports, Refusal, Transport};
 use corelane_rss::{HashType, Key, Toeplitz};
 
-/// Hashes of the verification suite's first rows, ports 2794 and 1766 (Microsoft, "Verifying the RSS Hash Calculation").
+/// Hashes of the suite's first rows, ports 2794 and 1766 (Microsoft, "Verifying the RSS Hash Calculation").
 const V4_TWO: u32 = 0x323e_8fc2;
 const V4_FOUR: u32 = 0x51cc_c178;
 const V6_TWO: u32 = 0x2cc1_8cd5;

@@ -85,7 +85,7 @@ fn a_source_that_is_told_the_end_sends_what_it_counts_and_no_more() {
         stream.shutdown(Shutdown::Write).unwrap();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
-        until(&mut server, "it is gone", |served| {
+        until(&mut server, "it is closed", |served| {
             served.sum(|bucket| bucket.connections.open) == 0
         });
         let served = server.stop().unwrap();
@@ -115,7 +115,7 @@ fn a_source_sends_until_the_client_leaves() {
             served.sum(|bucket| bucket.stalled) == 1
         });
         drop(stream);
-        until(&mut server, "it is gone", |served| {
+        until(&mut server, "it is closed", |served| {
             served.sum(|bucket| bucket.connections.open) == 0
         });
         let served = server.stop().unwrap();

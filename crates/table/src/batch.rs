@@ -124,18 +124,18 @@ mod tests {
         let keys: Vec<u32> = (0..300).collect();
         for distance in [0, 1, 3, 8, 50, 400] {
             for call in [4, 37, 100] {
-                let mut asked: Vec<u32> = keys.iter().copied().take(distance).collect();
+                let mut prefetched: Vec<u32> = keys.iter().copied().take(distance).collect();
                 let mut worked = Vec::new();
                 for start in (0..keys.len()).step_by(call) {
                     let end = keys.len().min(start + call);
                     for block in blocks(&keys[start..end], &keys[end..], Prefetch::Ahead(distance)) {
                         assert_eq!(block.first + start, worked.len());
                         worked.extend(block.keys);
-                        asked.extend(block.ahead.concat());
+                        prefetched.extend(block.ahead.concat());
                     }
                 }
                 assert_eq!(
-                    (&worked, &asked),
+                    (&worked, &prefetched),
                     (&keys, &keys),
                     "distance {distance}, {call} keys a call"
                 );

@@ -161,8 +161,8 @@ mod tests {
         }
     }
 
-    /// How far the counts of `keys` hashes over 4,096 buckets (by the highest bits) are from even: chi-square a bucket,
-    /// 1 for random ones.
+    /// The deviation of `keys` hashes from an even distribution over 4,096 buckets (by the highest bits): chi-square
+    /// per bucket, about 1 for random hashes.
     fn unevenness(keys: u32, hash: impl Fn(u32) -> u64) -> f64 {
         let mut counts = vec![0_u32; 4_096];
         for key in 0..keys {

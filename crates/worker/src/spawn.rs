@@ -288,7 +288,7 @@ mod tests {
                 socket.local_addr().unwrap()
             });
             let mut text = String::new();
-            // Ends only if no other table holds the writing end.
+            // Returns only if no other table holds the writing end.
             reader.read_to_string(&mut text).unwrap();
             assert_eq!(text, "here");
             assert_eq!(worker.unwrap().join().unwrap(), address);

@@ -57,7 +57,7 @@ fn every_datagram_goes_where_the_table_in_force_says_through_a_thousand_changes(
             let mut payload = [0; 4];
             let (_, from) = sockets[bucket]
                 .recv_from(&mut payload)
-                .expect("the datagram is there");
+                .expect("a datagram arrived");
             assert_eq!(
                 (payload, from),
                 (change.to_be_bytes(), client.local_addr().unwrap())

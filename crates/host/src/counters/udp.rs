@@ -221,7 +221,7 @@ UdpLite6InDatagrams             \t2
     #[test]
     fn this_machine_counts_a_datagram_sent_to_no_socket() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        // A connected socket keeps its port from others and takes datagrams from its peer alone.
+        // A connected socket keeps its port from others and receives datagrams from its peer only.
         let elsewhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         elsewhere.connect("127.0.0.1:9").unwrap();
         let vacant = elsewhere.local_addr().unwrap();

@@ -289,7 +289,7 @@ fn action(cookie: u64, context: Option<u32>) -> RuleAction {
 mod tests {
     use super::*;
 
-    /// An answer about one rule for UDP over IPv4 to port 53 of 10.0.0.0/16, to queue 2.
+    /// A reply with one rule: UDP over IPv4 to port 53 of 10.0.0.0/16 goes to queue 2.
     fn answer() -> Request {
         let mut answer = Request::new(0x2f, RULE_REQUEST, &[]);
         answer.put(SPECIFICATION, 0x02);

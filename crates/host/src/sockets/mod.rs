@@ -165,7 +165,7 @@ mod tests {
                 .iter()
                 .find(|holder| holder.process == std::process::id());
             assert!(own.is_some(), "{:?}", found[0].holders);
-            // Two sockets of the kernel itself, which no process holds, beside it.
+            // Next to it two sockets of the kernel itself, which no process holds.
             let beside = holders(&[0, 0, found[0].inode], &[std::process::id()]);
             let held: Vec<usize> = beside.iter().map(Vec::len).collect();
             assert_eq!(held, [0, 0, 1]);

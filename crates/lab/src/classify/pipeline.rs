@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// What one burst's addresses are in a plain set, and what the stages say of them.
+    /// Classifies the addresses of one burst and returns the counts.
     fn classified(setting: &Setting, searched: Searched<'_>, traffic: &Traffic) -> ThreadTrial {
         let mut pipeline = Pipeline::new(setting, BURST, traffic, 5, searched);
         let slots = pipeline.arrive();

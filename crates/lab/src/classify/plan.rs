@@ -283,8 +283,8 @@ mod tests {
             && setting.table == TableKind::Post));
         request.every_combination = true;
         let every = settings(&request).unwrap();
-        // 2 bucket counts, empty or full, 2 batches, 5 kinds of prefetching, 2 numbers of threads, 3 locks.
-        // And one empty bucket.
+        // 2 bucket counts, empty or full, 2 batches, 5 kinds of prefetching, 2 numbers of threads, 3 locks; and one
+        // empty bucket.
         assert_eq!(every.len(), (2 * 2 + 1) * 2 * 5 * 2 * 3);
         assert!(found.iter().all(|setting| every.contains(setting)));
     }

@@ -306,7 +306,8 @@ mod tests {
     #[test]
     fn a_bucket_counts_what_grew_between_two_readings() {
         let before = served([100, 90, 5, 1, 2, 0]);
-        // Grown counts; and a tap that learnt whose a flow is after it was looked at, which may run backwards.
+        // Counts that have grown; and a tap that learns the bucket of a flow after its samples, so that it may run
+        // backwards.
         let table = [
             (
                 [300, 280, 7, 9, 10, 8],

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(
             finished("profile", None, |()| Ok(7), &mut unknown),
             None,
-            "not asked for"
+            "not requested"
         );
         assert_eq!(unknown.keys().collect::<Vec<_>>(), ["locks"]);
         assert!(unknown["locks"].contains("name at least one"), "{unknown:?}");

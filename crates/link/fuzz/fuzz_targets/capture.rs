@@ -1,4 +1,4 @@
-//! Any bytes as a capture file, with what is promised of that asserted.
+//! Arbitrary bytes as a capture file; asserts the documented properties.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ mod any_capture;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// A file is written there for each input. Nothing of libFuzzer ends orderly, so who runs it removes the folder.
+/// Folder of the file that is written for each input. libFuzzer never exits in order, so its caller removes the folder.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("corelane-fuzz-capture-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder can be made");

@@ -1,4 +1,4 @@
-//! Any text as a link's specification, with what is promised of that asserted.
+//! Arbitrary text as a link's specification; asserts the documented properties.
 
 #![no_main]
 

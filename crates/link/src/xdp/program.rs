@@ -101,7 +101,7 @@ mod tests {
             offset: i16::from_le_bytes([bytes[2], bytes[3]]),
             constant: i32::from_le_bytes(bytes[4..].try_into().unwrap()),
         });
-        // The linker leaves the map's descriptor and its mark to the loader.
+        // The loader fills in the map's descriptor and its mark.
         let mut ours = redirect(0);
         ours[1].registers &= 0x0f;
         if cfg!(target_endian = "little") {

@@ -12,7 +12,7 @@ pub const ALL: &[(&str, Case)] = &[
         frames_arrive_whole_and_in_order_both_ways,
     ),
     (
-        "a burst has no more frames than asked for",
+        "a burst has no more frames than requested",
         a_burst_has_no_more_frames_than_asked_for,
     ),
     (

@@ -156,9 +156,9 @@ mod tests {
         assert!(!promise.holds(0, b"0123", None), "too long");
         assert!(!promise.holds(0, b"013", None), "another byte");
         assert!(!promise.is_whole(2, None), "too short");
-        let asked = Body::load(&PlannedBody::Text("hello".to_owned()), false).unwrap();
-        assert!(Promise::Echo.holds(3, b"lo", asked.as_ref()));
-        assert!(!Promise::Echo.holds(3, b"lol", asked.as_ref()));
-        assert!(Promise::Echo.is_whole(5, asked.as_ref()) && !Promise::Echo.is_whole(4, asked.as_ref()));
+        let sent = Body::load(&PlannedBody::Text("hello".to_owned()), false).unwrap();
+        assert!(Promise::Echo.holds(3, b"lo", sent.as_ref()));
+        assert!(!Promise::Echo.holds(3, b"lol", sent.as_ref()));
+        assert!(Promise::Echo.is_whole(5, sent.as_ref()) && !Promise::Echo.is_whole(4, sent.as_ref()));
     }
 }

@@ -74,12 +74,12 @@ impl Handler for Server {
             }
             _ => return,
         };
-        let Some((session, heard)) = self.talks.get_mut(&id) else {
+        let Some((session, request)) = self.talks.get_mut(&id) else {
             return;
         };
         let Some(session) = session else {
-            heard.extend_from_slice(bytes);
-            match (self.script)(heard) {
+            request.extend_from_slice(bytes);
+            match (self.script)(request) {
                 Reply::Nothing => {}
                 Reply::Bytes(text) => ops.write(id, text.as_bytes()).unwrap(),
                 Reply::Last(text) | Reply::Cut(text) => {
@@ -95,10 +95,10 @@ impl Handler for Server {
                 return ops.close(id);
             }
         }
-        let before = heard.len();
-        let _ = session.reader().read_to_end(heard);
-        let reply = if heard.len() > before {
-            (self.script)(heard)
+        let before = request.len();
+        let _ = session.reader().read_to_end(request);
+        let reply = if request.len() > before {
+            (self.script)(request)
         } else {
             Reply::Nothing
         };
@@ -218,9 +218,9 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
 }
 
 /// Sends `ok` to every request.
-fn ok(heard: &mut Vec<u8>) -> Reply {
-    if heard.ends_with(b"\r\n\r\n") {
-        heard.clear();
+fn ok(request: &mut Vec<u8>) -> Reply {
+    if request.ends_with(b"\r\n\r\n") {
+        request.clear();
         return Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
     Reply::Nothing
@@ -245,19 +245,19 @@ fn over_tls_in_pieces_of_any_size_requests_are_answered() {
 
 #[test]
 fn large_bodies_go_encrypted_as_the_server_takes_them() {
-    fn whole(heard: &mut Vec<u8>) -> Reply {
-        let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else {
+    fn whole(request: &mut Vec<u8>) -> Reply {
+        let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Reply::Nothing;
         };
-        let done = if heard.starts_with(b"PUT") {
-            heard.ends_with(b"0\r\n\r\n")
+        let done = if request.starts_with(b"PUT") {
+            request.ends_with(b"0\r\n\r\n")
         } else {
-            heard.len() - end - 4 == 1_000_000
+            request.len() - end - 4 == 1_000_000
         };
         if !done {
             return Reply::Nothing;
         }
-        heard.clear();
+        request.clear();
         Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     }
     let (file, certificate, key) = certificate(&["server.example"]);
@@ -277,20 +277,20 @@ fn large_bodies_go_encrypted_as_the_server_takes_them() {
 
 #[test]
 fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
-    fn eager(heard: &mut Vec<u8>) -> Reply {
-        let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else {
+    fn eager(request: &mut Vec<u8>) -> Reply {
+        let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Reply::Nothing;
         };
-        let head = heard.starts_with(b"P");
+        let head = request.starts_with(b"P");
         if head {
             // Marks the request as answered for the next call.
-            heard[0] = b'!';
+            request[0] = b'!';
             return Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
         }
-        if heard.len() - end - 4 < 1_000_000 {
+        if request.len() - end - 4 < 1_000_000 {
             return Reply::Nothing;
         }
-        heard.clear();
+        request.clear();
         Reply::Bytes("ok")
     }
     let (file, certificate, key) = certificate(&["server.example"]);
@@ -306,8 +306,8 @@ fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
 
 #[test]
 fn connections_that_open_again_resume_their_sessions() {
-    fn closing(heard: &mut Vec<u8>) -> Reply {
-        match ok(heard) {
+    fn closing(request: &mut Vec<u8>) -> Reply {
+        match ok(request) {
             Reply::Bytes(_) => {
                 Reply::Last("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
             }
@@ -329,14 +329,14 @@ fn connections_that_open_again_resume_their_sessions() {
 
 #[test]
 fn only_an_end_by_the_servers_word_completes_an_answer_without_a_length() {
-    fn notified(heard: &mut Vec<u8>) -> Reply {
-        match ok(heard) {
+    fn notified(request: &mut Vec<u8>) -> Reply {
+        match ok(request) {
             Reply::Bytes(_) => Reply::Last("HTTP/1.1 200 OK\r\n\r\nok"),
             _ => Reply::Nothing,
         }
     }
-    fn cut(heard: &mut Vec<u8>) -> Reply {
-        match ok(heard) {
+    fn cut(request: &mut Vec<u8>) -> Reply {
+        match ok(request) {
             Reply::Bytes(_) => Reply::Cut("HTTP/1.1 200 OK\r\n\r\nok"),
             _ => Reply::Nothing,
         }
@@ -362,12 +362,12 @@ fn handshakes_come_to_nothing_under_names_of_their_own() {
     fn silent(_: &mut Vec<u8>) -> Reply {
         Reply::Nothing
     }
-    fn plain(heard: &mut Vec<u8>) -> Reply {
-        heard.clear();
+    fn plain(request: &mut Vec<u8>) -> Reply {
+        request.clear();
         Reply::Last("HTTP/1.1 400 Bad Request\r\n\r\n")
     }
-    fn gone(heard: &mut Vec<u8>) -> Reply {
-        heard.clear();
+    fn gone(request: &mut Vec<u8>) -> Reply {
+        request.clear();
         Reply::Last("")
     }
     let (file, ..) = certificate(&["server.example"]);
@@ -402,45 +402,45 @@ fn waiting(url: &str) -> Scenario {
 }
 
 /// Whether the bytes received are the complete head, or head and body.
-fn heard_of(heard: &[u8]) -> (bool, bool) {
-    (heard.ends_with(b"\r\n\r\n"), heard.ends_with(b"\r\n\r\nbody"))
+fn head_and_body(request: &[u8]) -> (bool, bool) {
+    (request.ends_with(b"\r\n\r\n"), request.ends_with(b"\r\n\r\nbody"))
 }
 
 #[test]
 fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_an_answer() {
-    fn requests_body(heard: &mut Vec<u8>) -> Reply {
-        match heard_of(heard) {
+    fn requests_body(request: &mut Vec<u8>) -> Reply {
+        match head_and_body(request) {
             (true, _) => Reply::Bytes("HTTP/1.1 100 Continue\r\n\r\n"),
             (_, true) => {
-                heard.clear();
+                request.clear();
                 Reply::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             }
             _ => Reply::Nothing,
         }
     }
-    fn requests_body_and_answers(heard: &mut Vec<u8>) -> Reply {
-        match heard_of(heard) {
+    fn requests_body_and_answers(request: &mut Vec<u8>) -> Reply {
+        match head_and_body(request) {
             (true, _) => {
                 Reply::Bytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
             }
             (_, true) => {
-                heard.clear();
+                request.clear();
                 Reply::Bytes("ok")
             }
             _ => Reply::Nothing,
         }
     }
-    fn waits(heard: &mut Vec<u8>) -> Reply {
-        match heard_of(heard) {
-            (_, true) => requests_body(heard),
+    fn waits(request: &mut Vec<u8>) -> Reply {
+        match head_and_body(request) {
+            (_, true) => requests_body(request),
             _ => Reply::Nothing,
         }
     }
-    fn answers(heard: &mut Vec<u8>) -> Reply {
-        assert!(!heard.starts_with(b"body"), "no body is wanted");
-        match heard_of(heard) {
+    fn answers(request: &mut Vec<u8>) -> Reply {
+        assert!(!request.starts_with(b"body"), "no body is wanted");
+        match head_and_body(request) {
             (true, _) => {
-                heard.clear();
+                request.clear();
                 Reply::Bytes("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             }
             _ => Reply::Nothing,
@@ -463,8 +463,8 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
                 let ran = run(&scenario, tls, script, piece);
                 let counts = &ran.requests;
                 assert_eq!((counts.ok, ran.failures()), (3, vec![]), "{scheme} {piece}");
-                let fates = [counts.continued, counts.body_refused, counts.continue_timeouts];
-                assert_eq!(fates, expected, "{scheme} {piece}");
+                let outcomes = [counts.continued, counts.body_refused, counts.continue_timeouts];
+                assert_eq!(outcomes, expected, "{scheme} {piece}");
                 let group = &ran.outcome.groups[0];
                 assert_eq!(group.tally.counts.connections.opened, opened);
                 let latency = group.tally.histograms.latency.summary().unwrap();

@@ -143,7 +143,7 @@ mod tests {
     use corelane_packet::{Dissection, Ports, checksum};
     use proptest::prelude::*;
 
-    /// What UDP's checksum covers (RFC 768; RFC 8200, section 8.1): pseudo header, then the datagram.
+    /// The input of UDP's checksum (RFC 768; RFC 8200, section 8.1): pseudo header, then the datagram.
     fn covered(frame: &[u8], dissection: &Dissection<'_>, is_ipv6: bool) -> Vec<u8> {
         let (at, bytes) = if is_ipv6 { (22, 32) } else { (26, 8) };
         let datagram = &frame[dissection.transport_offset()..];

@@ -403,7 +403,7 @@ mod tests {
         request.tcp(&workers)
     }
 
-    /// Every leased address and port; each at most once.
+    /// Every leased address and port; asserts that each occurs at most once.
     fn leased(workers: &[PlannedWorker]) -> HashSet<(IpAddr, u16)> {
         let mut seen = HashSet::new();
         for lease in workers.iter().flat_map(|worker| &worker.leases) {

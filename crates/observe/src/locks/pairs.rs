@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// What the batches add up to; all waits have the same call chain and flags.
+    /// The sums over the batches; all waits have the same call chain and flags.
     fn close(batches: &[&[Record]]) -> (Sum, Sums) {
         let mut waits = Waits::default();
         for batch in batches {

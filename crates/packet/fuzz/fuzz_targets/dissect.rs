@@ -1,4 +1,4 @@
-//! Any bytes as a frame: dissected, hashed and edited, with what is promised of that asserted. An hour of it:
+//! Arbitrary bytes as a frame: dissects, hashes and edits it, and asserts the documented properties. For an hour:
 //! `tests/fuzz.sh 60 dissect`.
 
 #![no_main]

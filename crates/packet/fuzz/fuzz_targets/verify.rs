@@ -1,4 +1,4 @@
-//! Any bytes as frames with what a device said of them, and as a log: a verifier counts every frame once.
+//! Arbitrary bytes as frames with a device's metadata, and as a log: a verifier counts every frame once.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut verifier = Verifier::new(&Rule::of_queues(4).expect("128 entries take 4 queues"));
     let mut frames = 0;
     let mut rest = bytes;
-    // A byte of what was observed, four of a hash, one of a length, and the frame.
+    // One byte selects the metadata, then follow four bytes of a hash, one of a length, and the frame.
     while let [which, a, b, c, d, length, behind @ ..] = rest {
         let (frame, behind) = behind.split_at(behind.len().min((*length).into()));
         let number = u32::from_be_bytes([*a, *b, *c, *d]);

@@ -1,4 +1,4 @@
-//! Any bytes as requests, with what is promised of heads and bodies asserted.
+//! Arbitrary bytes as requests; asserts the documented properties of heads and bodies.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as answers, with what is promised of them asserted.
+//! Arbitrary bytes as responses; asserts the documented properties.
 
 #![no_main]
 

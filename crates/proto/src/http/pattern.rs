@@ -53,9 +53,9 @@ mod tests {
             assert!(!matches(shift, &body), "shifted by {shift}");
             assert!(matches(shift, &body[shift as usize..]));
         }
-        let mut spoilt = body.clone();
-        spoilt[599_999] ^= 1;
-        assert!(!matches(0, &spoilt));
+        let mut corrupted = body.clone();
+        corrupted[599_999] ^= 1;
+        assert!(!matches(0, &corrupted));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub fn holds(input: &[u8]) {
         if first.informational.is_empty() && first.fields.len() <= 64 {
             let (theirs, _) = httparse_head(input)
                 .expect("httparse accepts it")
-                .expect("it is whole");
+                .expect("it is complete");
             assert_eq!(
                 (first.status, first.minor, first.reason, first.fields),
                 (theirs.status, theirs.minor, theirs.reason, theirs.fields)

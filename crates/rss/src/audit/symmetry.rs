@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn as_much_is_drawn_as_the_symmetry_leaves_free() {
         let free = |families: &[Family], fields| {
-            // A key drawn with one bit set has that bit and all bits that must equal it: every free bit gives another
-            // key. Windows of IPv6 addresses end at bit 286.
+            // A key drawn with one bit set has that bit and all bits that must equal it, so every free bit gives
+            // another key. Windows of IPv6 addresses end at bit 286.
             let keys = (0..320_usize).map(|bit| {
                 Key::random_symmetric(families, fields, &mut |bytes| {
                     bytes.fill(0);
@@ -153,7 +153,7 @@ mod tests {
                 .count()
         };
         assert_eq!(free(&[Family::V6], HashFields::TwoTuple), 128);
-        // 16, and the bits 31 and 127: the last of an address and of no window of a port.
+        // 16, and the bits 31 and 127, which belong to the last window of an address but to no window of a port.
         assert_eq!(free(&Family::ALL, HashFields::FourTuple), 18);
     }
 }

@@ -149,7 +149,7 @@ mod tests {
         program(&steering(table), families).unwrap().instructions().len()
     }
 
-    /// An irregular table: every entry names a bucket drawn from the high bits of a linear congruential generator.
+    /// An irregular table: the bucket of every entry comes from the high bits of a linear congruential generator.
     fn irregular(size: u32, buckets: u32) -> IndirectionTable {
         let draw = |entry: u32| (entry.wrapping_mul(2_654_435_761) >> 12) % buckets;
         let entries = (0..size).map(|entry| Bucket::new(draw(entry) as u16));

@@ -156,7 +156,7 @@ mod tests {
             note(&mut flows.receiving_cpus, shared, 4);
             note(&mut flows.receiving_cpus, own, 4);
         }
-        // Not sampled by a worker: assigned to none.
+        // Not sampled by a worker, so assigned to none.
         note(&mut flows.receiving_cpus, "10.0.0.3:1".parse().unwrap(), 4);
         assert_eq!(flows.locality(&[4, 5]), [[75, 75], [125, 0]]);
     }

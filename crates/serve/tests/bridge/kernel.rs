@@ -85,8 +85,8 @@ fn passed_by_kernel(rules: &str, frames: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     let mut inside = open_in_server(&bed, "packet:out1");
     let mut outside = open_in_client(&bed, "packet:client0");
     // The last frame always passes and marks the end.
-    Some(through_until(&mut outside, &mut inside, frames, |came| {
-        came.last() == frames.last()
+    Some(through_until(&mut outside, &mut inside, frames, |received| {
+        received.last() == frames.last()
     }))
 }
 

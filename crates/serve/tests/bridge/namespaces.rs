@@ -103,7 +103,7 @@ pub fn wait_until_up(side: &Side, device: &str) {
 
 /// Sends all frames, a few at a time, and receives until `expected` frames have arrived.
 pub fn through(from: &mut AnyLink, to: &mut AnyLink, frames: &[Vec<u8>], expected: usize) -> Vec<Vec<u8>> {
-    through_until(from, to, frames, |came| came.len() >= expected)
+    through_until(from, to, frames, |received| received.len() >= expected)
 }
 
 /// Sends all frames, a few at a time, and receives until `enough` holds or no more frames are expected.
@@ -113,20 +113,20 @@ pub fn through_until(
     frames: &[Vec<u8>],
     enough: impl Fn(&[Vec<u8>]) -> bool,
 ) -> Vec<Vec<u8>> {
-    let mut came = Vec::new();
+    let mut received = Vec::new();
     for part in frames.chunks(64) {
         assert_eq!(
             from.send(part.iter().map(Vec::as_slice)).unwrap().taken,
             part.len()
         );
-        came.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
+        received.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
     }
     let deadline = Instant::now() + Duration::from_secs(10);
-    while !enough(&came) && Instant::now() < deadline {
-        came.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
+    while !enough(&received) && Instant::now() < deadline {
+        received.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
         std::thread::yield_now();
     }
-    came
+    received
 }
 
 fn flows(count: u32) -> Vec<Vec<u8>> {
@@ -185,9 +185,9 @@ fn every_queue_has_its_worker() {
     let mut inside = open_in_server(&bed, "packet:bridged0");
     let mut outside = open_in_client(&bed, "packet:client0");
     let frames = flows(500);
-    let mut came = through(&mut outside, &mut inside, &frames, 500);
-    came.sort_by_key(|frame| number_of(frame));
-    assert_eq!(came, frames);
+    let mut received = through(&mut outside, &mut inside, &frames, 500);
+    received.sort_by_key(|frame| number_of(frame));
+    assert_eq!(received, frames);
     let bridged = bridge.stop().unwrap();
     assert_eq!(
         (bridged.workers, bridged.links[0].queues, bridged.received),
@@ -294,8 +294,8 @@ fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
         // The peer lost its carrier, too: its socket reports the error once.
         drop(outside);
         let mut outside = open_in_client(&bed, "packet:client0");
-        let came = through(&mut outside, &mut inside, &flows(100), 100);
-        assert_eq!(came.len(), 100, "{:?}", bridge.bridged());
+        let received = through(&mut outside, &mut inside, &flows(100), 100);
+        assert_eq!(received.len(), 100, "{:?}", bridge.bridged());
         let bridged = bridge.stop().unwrap();
         assert_eq!(
             (bridged.links[0].lost, bridged.links[0].returned),

@@ -142,7 +142,7 @@ fn a_frame_is_dropped_if_a_table_has_the_address_it_is_asked_for() {
                 .map(|(number, (from, to))| tagged(number, from, to)),
         );
         rings.send(0, &frames);
-        let came: Vec<u32> = rings.receive(1).iter().map(|frame| number_of(frame)).collect();
+        let received: Vec<u32> = rings.receive(1).iter().map(|frame| number_of(frame)).collect();
         let is_listed = |address| [listed, prefix, v6].contains(&address);
         let expected: Vec<u32> = (0..16)
             .filter(|number| {
@@ -154,7 +154,7 @@ fn a_frame_is_dropped_if_a_table_has_the_address_it_is_asked_for() {
                 }
             })
             .collect();
-        assert_eq!(came, expected, "{sides}");
+        assert_eq!(received, expected, "{sides}");
         let bridged = rings.bridge.stop().unwrap();
         balances(&bridged);
         let table = &bridged.tables[0];
@@ -186,8 +186,8 @@ fn the_first_table_that_matches_decides_unless_it_only_counts() {
         .map(|(number, source)| datagram(number, ip(source), ip("192.0.2.2")))
         .collect();
     rings.send(0, &frames);
-    let came: Vec<u32> = rings.receive(1).iter().map(|frame| number_of(frame)).collect();
-    assert_eq!(came, [0, 2, 3]);
+    let received: Vec<u32> = rings.receive(1).iter().map(|frame| number_of(frame)).collect();
+    assert_eq!(received, [0, 2, 3]);
     let bridged = rings.bridge.stop().unwrap();
     let counts: Vec<(u64, u64)> = bridged
         .tables
@@ -217,10 +217,10 @@ fn an_allow_list_drops_what_no_table_decided_and_arp_is_a_choice_of_its_own() {
             cut_off(4),
         ];
         rings.send(0, &frames);
-        let came = rings.receive(1);
+        let received = rings.receive(1);
         let expected: &[usize] = if not_ip == Verdict::Pass { &[0, 3, 4] } else { &[0] };
         assert_eq!(
-            came,
+            received,
             expected
                 .iter()
                 .map(|number| frames[*number].clone())
@@ -272,9 +272,9 @@ fn replacing_a_table_while_bridging_loses_no_frame_and_gives_no_answer_of_neithe
             })
             .collect();
         rings.send(0, &frames);
-        let came: Vec<u32> = rings.receive(1).iter().map(|frame| number_of(frame)).collect();
+        let received: Vec<u32> = rings.receive(1).iter().map(|frame| number_of(frame)).collect();
         assert_eq!(
-            came,
+            received,
             (0..200).filter(|number| number % 4 > 1).collect::<Vec<_>>(),
             "round {round}"
         );

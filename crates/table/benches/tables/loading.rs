@@ -38,7 +38,7 @@ pub fn run() {
     });
     let read = median(|| {
         let count = |_: IpPrefix, _: Value| Ok(());
-        black_box(read_list(text.as_bytes(), &ListOptions::default(), count)).expect("a right list");
+        black_box(read_list(text.as_bytes(), &ListOptions::default(), count)).expect("a valid list");
     });
     let (map, _) = from_text(&text);
     let path = folder.join("snapshot");
@@ -53,7 +53,7 @@ pub fn run() {
     };
     let saved = median(|| map.save(&create()).expect("a saved snapshot"));
     let open =
-        |memory| AddressMap::open(&File::open(&path).expect("the file"), memory).expect("a right snapshot");
+        |memory| AddressMap::open(&File::open(&path).expect("the file"), memory).expect("a valid snapshot");
     let mapped = median(|| {
         black_box(open(SnapshotMemory::Mapped));
     });
@@ -72,7 +72,7 @@ pub fn run() {
 fn from_text(text: &str) -> (AddressMap, u64) {
     let options = ListOptions::default();
     let loaded = AddressMap::from_list(text.as_bytes(), &options, Seed::default(), Placement::default());
-    let (map, summary) = loaded.expect("a right list");
+    let (map, summary) = loaded.expect("a valid list");
     (map, summary.elements)
 }
 

@@ -1,4 +1,4 @@
-//! Any bytes as a list in every format, with what is promised of that asserted. An hour of it: `tests/fuzz.sh 60 list`.
+//! Arbitrary bytes as a list in every format; asserts the documented properties. For an hour: `tests/fuzz.sh 60 list`.
 
 #![no_main]
 

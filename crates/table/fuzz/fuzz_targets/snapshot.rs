@@ -1,5 +1,5 @@
-//! A snapshot, changed anywhere by any bytes, its checksums mended or not: refused by name, or a map that answers.
-//! An hour of it: `tests/fuzz.sh 60 snapshot`.
+//! A snapshot with arbitrary changes, with or without corrected checksums: rejected with a message, or a map that can
+//! be queried. For an hour: `tests/fuzz.sh 60 snapshot`.
 
 #![no_main]
 

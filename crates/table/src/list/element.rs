@@ -248,7 +248,7 @@ mod tests {
             if let Some((element, _)) = fast {
                 prop_assert_eq!(element, Element::Prefix(IpPrefix::V4(slow.unwrap())));
             } else if let Ok(prefix) = slow {
-                // The standard library takes lengths with needless zeros.
+                // The standard library accepts lengths with leading zeros.
                 prop_assert!(text.contains("/0"), "{} is {}", text, prefix);
             }
         }

@@ -31,7 +31,7 @@ pub fn holds(text: &[u8]) {
         assert_eq!(summary.prefixes, entries.len() as u64);
         assert!(
             summary.elements <= summary.prefixes,
-            "every element stands for a prefix"
+            "every element becomes a prefix"
         );
         assert_eq!(summary.skipped > 0, summary.first_skipped.is_some());
         let lines = text.split(|byte| *byte == b'\n').count() as u64;

@@ -16,7 +16,7 @@ static ORIGINALS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     .map(|list| {
         let options = ListOptions::default();
         let (map, _) = AddressMap::from_list(list.as_bytes(), &options, Seed(7), Placement::default())
-            .expect("a right list");
+            .expect("a valid list");
         let file = scratch_file();
         map.save(&file).expect("a file that can be written");
         let mut bytes = Vec::new();

@@ -250,7 +250,7 @@ mod tests {
         let mut queue = Queue::EMPTY;
         (0..3).for_each(|_| push(&mut sends, &mut queue, 32_753));
         (0..66).for_each(|_| push(&mut sends, &mut queue, 10));
-        // The first shorter one ends the run before it.
+        // The first shorter segment ends the run.
         let expected = [(65_506, 2), (32_763, 2), (640, 64), (10, 1)];
         assert_eq!(queued(&sends, &queue), expected);
     }

@@ -167,7 +167,7 @@ mod tests {
         };
         let mut heads = Vec::new();
         let values = [0x51, 0xcc, 0xc1, 0x78, 3, 1];
-        // The last socket delivers both frames before the first does.
+        // The last socket delivers both frames before the first socket does.
         for number in (0..SOCKETS).rev() {
             for first in [1, 2] {
                 receiver.add(number, &frame(first, values[number]), &mut |head, received| {

@@ -183,7 +183,7 @@ pub fn oversize(mut engine: impl Engine, world: &dyn World) {
     let mut notes = Notes::default();
     send(engine.ops(), client, None, b"before");
     send(engine.ops(), client, None, &[0; 65_508]);
-    let unfilled = |_: &mut [u8]| panic!("there is no room for so much");
+    let unfilled = |_: &mut [u8]| panic!("there is no room for that much");
     engine.ops().send_to(client, None, 65_536, unfilled).unwrap();
     send(engine.ops(), client, None, b"after");
     until(

@@ -235,7 +235,7 @@ pub fn aborted_while_not_receiving(mut engine: impl Engine, world: &dyn World) {
     let (client, server) = pair(&mut engine, &mut log, listener, address);
     engine.ops().receive(server, false);
     engine.ops().abort(client);
-    until(&mut engine, &mut log, "it is gone", |_, log| {
+    until(&mut engine, &mut log, "it is closed", |_, log| {
         log.cause(client).is_some()
     });
     engine.ops().write(server, b"to nobody").unwrap();
@@ -427,7 +427,7 @@ pub fn receive_off_in_event(mut engine: impl Engine, world: &dyn World) {
         let mut off = false;
         let mut handler = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
             if id == server && matches!(event, Event::Bytes(_)) {
-                assert!(!off, "bytes came while it did not receive");
+                assert!(!off, "bytes arrived while receiving was off");
                 off = true;
                 ops.receive(id, false);
             }

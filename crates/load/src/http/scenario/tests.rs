@@ -217,7 +217,7 @@ fn the_schema_knows_exactly_the_fields_that_there_are() {
     collect(&schema, &schema, "", &mut known);
     assert_eq!(
         seen, known,
-        "what the schema knows and the file with everything has"
+        "left: fields of the complete file; right: fields of the schema"
     );
 }
 

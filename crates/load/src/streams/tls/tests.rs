@@ -268,9 +268,9 @@ fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     pair.server.writer().write_all(b"whole").unwrap();
     let mut flight = pair.flight();
     pair.server.writer().write_all(b"spoilt").unwrap();
-    let mut spoilt = pair.flight();
-    *spoilt.last_mut().unwrap() ^= 1;
-    flight.extend(spoilt);
+    let mut corrupted = pair.flight();
+    *corrupted.last_mut().unwrap() ^= 1;
+    flight.extend(corrupted);
     let error = pair.hear(&flight).unwrap_err();
     assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
     assert_eq!(pair.buffers.plain, b"whole");

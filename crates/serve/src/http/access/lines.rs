@@ -220,7 +220,7 @@ mod tests {
         let handed = Arc::<Handed>::default();
         let (mut lines, written) = Lines::new(Arc::clone(&handed));
         lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
-        // Nothing is consumed.
+        // Nothing is consumed meanwhile.
         while handed.dropped.get() < 3 {
             answer(&mut lines, 200);
         }
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(
             text.lines().count(),
             1,
-            "a connection that asked nothing has no line: {text}"
+            "a connection without a request has no line: {text}"
         );
         assert!(
             text.contains("\"GET / HTTP/1.1\" 499 0 \"-\" \"-\" 0.000000"),

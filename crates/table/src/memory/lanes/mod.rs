@@ -101,7 +101,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::atomic::AtomicU64;
 
-    /// What every width must answer, in the words of the trait.
+    /// Compares every width with the definitions in the trait.
     struct Check {
         words: [u64; WORDS_PER_LINE],
         masks: [u64; 2],
@@ -154,7 +154,7 @@ mod tests {
             with_widest_vectors(check());
             #[cfg(target_arch = "x86_64")]
             if avx2::is_there() {
-                // SAFETY: the CPU has what the function is compiled for.
+                // SAFETY: the CPU supports the features for which the function is compiled.
                 unsafe { avx2::run(check()) };
             }
         }
