@@ -175,21 +175,9 @@ mod tests {
     const DOCUMENT: &str = include_str!("../../../cli/tests/golden/documents/rebalance.json");
 
     #[test]
-    fn a_document_without_statuses_gives_the_verdict_that_it_had() {
+    fn the_phases_of_a_document_without_statuses_are_results() {
         let read = Rebalancing::from_json(DOCUMENT).unwrap();
-        let (old, now) = (read.verdict.clone().unwrap(), verdict(&read).unwrap());
-        assert_eq!(
-            (
-                old.static_lost_per_million,
-                old.after_fullest_over_mean,
-                old.nothing_lost
-            ),
-            (
-                now.static_lost_per_million,
-                now.after_fullest_over_mean,
-                now.nothing_lost
-            )
-        );
+        assert!(verdict(&read).is_some());
         assert_eq!(read.decisions[0].round, None);
     }
 
