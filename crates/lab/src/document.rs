@@ -293,12 +293,9 @@ impl Head {
     /// Creates a page with the parts common to all reports: the tool, the machine, the conditions and the command line.
     #[must_use]
     pub fn page(&self, subject: &str) -> Page {
-        let tool = format!("{} {}", self.tool.name, self.tool.version)
-            .trim()
-            .to_owned();
         let mut page = Page {
             subject: subject.to_owned(),
-            written_by: (tool.clone(), self.started_unix_s),
+            written_by: (self.tool(), self.started_unix_s),
             command: self.command(),
             caveats: self.caveats(),
             ..Page::default()
@@ -309,7 +306,7 @@ impl Head {
             format!("{} ({}){}", bed.describe, bed.kind, reason.unwrap_or_default())
         });
         let origin = [
-            ("tool", tool),
+            ("tool", self.tool()),
             ("machine", self.machine()),
             ("bed", bed.unwrap_or_default()),
             ("command", self.command()),
@@ -318,6 +315,11 @@ impl Head {
         page.origin.extend(known);
         page.section(self.conditions_section());
         page
+    }
+
+    fn tool(&self) -> String {
+        let tool = format!("{} {}", self.tool.name, self.tool.version);
+        tool.trim().to_owned()
     }
 
     /// The machine in one line: CPU model, CPUs, kernel, virtualisation; unknown parts are omitted.
@@ -416,7 +418,7 @@ impl Head {
         facts.extend(self.bed.as_ref().map(|bed| ("bed".to_owned(), bed.kind.clone())));
         let origin = [
             self.started_unix_s.map(date::utc).unwrap_or_default(),
-            format!("{} {}", self.tool.name, self.tool.version),
+            self.tool(),
             self.machine(),
             self.command(),
         ];

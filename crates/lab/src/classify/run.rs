@@ -325,15 +325,14 @@ fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> 
 }
 
 fn describe_memory(report: &mut ClassifyReport, tables: &Tables) {
-    let limit = tables.limit.memory;
-    (report.limit.bytes, report.limit.page_size) = (limit.bytes, limit.page_size);
+    (report.limit.bytes, report.limit.page_size) = tables.limit.memory;
     for step in &mut report.steps {
-        let memory = match step.setting.table {
+        let (bytes, page_size) = match step.setting.table {
             TableKind::None => continue,
             TableKind::Exact => tables.exact.memory,
             TableKind::Post => tables.post(&step.setting).memory,
         };
-        (step.table_bytes, step.page_size) = (Some(memory.bytes), memory.page_size);
+        (step.table_bytes, step.page_size) = (Some(bytes), page_size);
     }
 }
 
@@ -356,14 +355,8 @@ pub struct Tables {
 /// A table and its memory.
 pub struct Made<T> {
     pub table: T,
-    pub memory: Memory,
-}
-
-#[derive(Clone, Copy)]
-pub struct Memory {
-    pub bytes: u64,
-    /// Bytes of the pages that most of it is in.
-    pub page_size: Option<u64>,
+    /// Bytes of its memory, and of the pages that most of it is in.
+    pub memory: (u64, Option<u64>),
 }
 
 impl<T> Made<T> {
@@ -373,8 +366,10 @@ impl<T> Made<T> {
         let table = make()?;
         let bytes = bytes(&table) as u64;
         let page_size = before.ok().and_then(|before| before.page_size_of(bytes));
-        let memory = Memory { bytes, page_size };
-        Ok(Made { table, memory })
+        Ok(Made {
+            table,
+            memory: (bytes, page_size),
+        })
     }
 }
 

@@ -33,13 +33,13 @@ impl Rendered for NicReport {
     }
 
     fn table(&self) -> Table {
-        let mut rows = Vec::new();
-        for model in &self.models {
+        let rounds = self.models.iter().flat_map(|model| {
             let rounds = model.probed.iter().flat_map(|probed| &probed.rounds);
-            for (number, round) in rounds.enumerate() {
-                rows.extend(type_rows(&model.model, number, round));
-            }
-        }
+            (0..)
+                .zip(rounds)
+                .map(|(number, round)| (model.model.as_str(), number, round))
+        });
+        let rows: Vec<Row<'_>> = rounds.flat_map(type_rows).collect();
         let readings = [
             words("model", |row: &Row<'_>| row.0.to_owned()),
             count("round", "round", |row: &Row<'_>| row.1),
@@ -95,7 +95,7 @@ fn round_section(number: usize, round: &RoundReport) -> Section {
         round.entries_by_queue,
         if round.reads_back { "yes" } else { "NO" }
     );
-    let rows: Vec<Row<'_>> = type_rows("", number, round).collect();
+    let rows: Vec<Row<'_>> = type_rows(("", number as u64, round)).collect();
     let queues = round.frames_by_queue.iter();
     let queues: Vec<String> = queues
         .map(|(queue, frames)| format!("{frames} by queue {queue}"))
@@ -116,9 +116,9 @@ fn round_section(number: usize, round: &RoundReport) -> Section {
 /// The frames of one hash type in one round of one model: model, round, hash type, counts.
 type Row<'a> = (&'a str, u64, &'a str, TypeReport);
 
-fn type_rows<'a>(model: &'a str, number: usize, round: &'a RoundReport) -> impl Iterator<Item = Row<'a>> {
+fn type_rows<'a>((model, number, round): (&'a str, u64, &'a RoundReport)) -> impl Iterator<Item = Row<'a>> {
     let types = round.types.iter();
-    types.map(move |(name, of_type)| (model, number as u64, name.as_str(), *of_type))
+    types.map(move |(name, of_type)| (model, number, name.as_str(), *of_type))
 }
 
 fn type_columns<'a>() -> [Reading<'static, Row<'a>>; 4] {

@@ -164,3 +164,58 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
         changes_a_minute: changes.fold(f64::INFINITY, f64::min),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Document, TrialStatus};
+    use crate::experiment::{RawTrials, Trial};
+    use corelane_report::page::Rendered;
+
+    const DOCUMENT: &str = include_str!("../../../cli/tests/golden/documents/rebalance.json");
+
+    #[test]
+    fn the_phases_of_a_document_without_statuses_are_results() {
+        let read = Rebalancing::from_json(DOCUMENT).unwrap();
+        assert!(verdict(&read).is_some());
+        assert_eq!(read.decisions[0].round, None);
+    }
+
+    #[test]
+    fn only_phases_that_are_results_enter_the_verdict() {
+        let mut run = Rebalancing::from_json(DOCUMENT).unwrap();
+        run.verdict = None;
+        let whole = verdict(&run).unwrap();
+        let mut spoilt = run.phases[0].clone();
+        spoilt.tried.end(TrialStatus::Spoilt, "stolen");
+        (spoilt.lost, spoilt.fullest_over_mean) = (spoilt.sent, Some(9.0));
+        run.phases.push(spoilt);
+        let now = verdict(&run).unwrap();
+        assert_eq!(
+            (now.static_lost_per_million, now.static_fullest_over_mean),
+            (whole.static_lost_per_million, whole.static_fullest_over_mean)
+        );
+        for phase in &mut run.phases {
+            if phase.name == PhaseName::During {
+                phase.tried.end(TrialStatus::Interrupted, "ended early");
+            }
+        }
+        assert!(verdict(&run).is_none());
+        assert!(run.proved().is_err());
+        assert!(
+            run.page()
+                .to_text()
+                .contains("In 1 of 9 trials CPU time was stolen")
+        );
+    }
+
+    #[test]
+    fn a_failed_second_server_is_no_control() {
+        let mut phases: Vec<Phase> = Vec::new();
+        phases.fail(Tried::new(1, 0, 0.0), "before, during, after");
+        phases.fail(Tried::new(0, 0, 0.0), CONTROL_TITLE);
+        let names: Vec<_> = phases.iter().map(|phase| phase.name).collect();
+        assert_eq!(names, [PhaseName::Before, PhaseName::Static]);
+        assert!(phases.iter().all(|phase| phase.tried().step < 2));
+    }
+}
