@@ -302,22 +302,25 @@ impl Head {
         for (label, line) in [
             ("  unknown   ", unknown.join(", ")),
             ("  explains  ", explaining.join("; ")),
-            ("  fine      ", fine),
+            ("  fine      ", fine.clone()),
         ] {
             if !line.is_empty() {
                 section = section.text_note(label, line);
             }
         }
-        section.page_table(self.conditions_table())
+        let fine_rows = self.conditions_table(&STANDINGS[3..]);
+        section
+            .page_table(self.conditions_table(&STANDINGS[..3]))
+            .page_folded(format!("{fine} fine conditions"), fine_rows)
     }
 
-    fn conditions_table(&self) -> Table {
+    fn conditions_table(&self, standings: &[&'static str]) -> Table {
         let columns = ["", "condition", "value", "why it matters", "source"].map(Column::left);
         let mut table = Table::new(columns.into());
-        for standing in STANDINGS {
+        for standing in standings {
             for condition in self.standing_as(standing) {
                 table.row([
-                    standing.to_owned(),
+                    (*standing).to_owned(),
                     condition.name.clone(),
                     condition.value.clone().unwrap_or_default(),
                     reason(condition),
@@ -376,7 +379,7 @@ fn reason(condition: &Condition) -> String {
     let unknown_because = condition.unknown_because.as_ref();
     let why = unknown_because.filter(|_| condition.value.is_none());
     let why = why.unwrap_or(&condition.why).trim_end_matches('.');
-    let fix = condition.mend.as_ref().map(|fix| format!("Fix: {fix}"));
+    let fix = condition.fix.as_ref().map(|fix| format!("Fix: {fix}"));
     let why = Some(why)
         .filter(|why| !why.is_empty())
         .map(|why| format!("{why}."));
@@ -419,7 +422,7 @@ mod tests {
             { "name": "smt", "value": "on", "severity": "explains", "why": "w" },
             { "name": "turbo", "value": "on", "severity": "spoils", "why": "clock moves", "mend": "off", "source": "s" },
         ]}));
-        let table = head.conditions_table().to_csv();
+        let table = head.conditions_table(&STANDINGS).to_csv();
         let lines: Vec<&str> = table.lines().skip(1).collect();
         assert_eq!(
             lines,

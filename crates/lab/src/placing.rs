@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// Buckets up to which every number of active ones is a step of its own.
 const MOST_STEPS_OF_ONE: usize = 8;
 
 /// Why no client can be crossed.
 pub(crate) const ONE_CPU: &str = "clients on the wrong CPU: needs two CPUs";
+
+corelane_measure::words!(Placement);
 
 /// Where each bucket's client ran. On veth and loopback the receive path runs on the sender's CPU, so this decides
 /// locality.
@@ -33,12 +34,6 @@ impl Placement {
     /// Whether clients can run so beside workers on these CPUs.
     pub(crate) fn is_possible(self, own: &[u32]) -> bool {
         self == Self::Aligned || distinct(own) > 1
-    }
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
     }
 }
 

@@ -4,7 +4,6 @@ use crate::error::Refusal;
 use corelane_rss::{Key, Toeplitz, Way};
 use corelane_worker::engine::{EngineKind, EngineSettings, choose};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The reference for hashes: the sliding-window oracle.
 pub const ORACLE: &str = "oracle";
@@ -101,6 +100,8 @@ fn chosen<W: ToString>(mut all: Vec<W>, (kind, reference): (&str, &str), names: 
     all
 }
 
+corelane_measure::words!(UdpWay);
+
 /// A way to move datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -119,12 +120,6 @@ pub enum UdpWay {
     /// Datagrams sent and received 64 merged.
     #[serde(rename = "gro_gso_64")]
     GroGso64,
-}
-
-impl fmt::Display for UdpWay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
 }
 
 impl UdpWay {

@@ -6,7 +6,6 @@ use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Name and version of the document.
 pub const SCHEMA: &str = "corelane/rebalance/1";
@@ -29,6 +28,8 @@ pub struct Rebalancing {
 
 document!(Rebalancing, [SCHEMA]);
 
+corelane_measure::words!(PhaseName);
+
 /// The kind of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,12 +42,6 @@ pub enum PhaseName {
     During,
     /// The second server, with the table rebalanced from its counted loads.
     After,
-}
-
-impl fmt::Display for PhaseName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
 }
 
 /// The measurements of one phase. Counts are datagrams unless stated otherwise.

@@ -42,6 +42,8 @@ pub struct Setting {
     pub lock: LockKind,
 }
 
+corelane_measure::words!(TableKind, PrefetchKind, LockKind);
+
 /// What the addresses of a frame are looked up in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -115,24 +117,6 @@ impl PrefetchKind {
 impl LockKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::None, Self::Read, Self::ReadPerBatch];
-}
-
-impl fmt::Display for TableKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
-
-impl fmt::Display for PrefetchKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
 }
 
 impl Setting {
