@@ -4,7 +4,7 @@ use crate::interrupt::Asked;
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
-use crate::serve::foreground::{self, Foreground, Lines};
+use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::shared::OutputArguments;
 use crate::steering;
 use crate::values::duration;
@@ -100,6 +100,18 @@ struct Shown {
     hangup: Asked,
 }
 
+impl Refused for BridgeError {
+    fn refused(self) -> anyhow::Error {
+        match self {
+            Self::Spec(error) => usage("--link", error),
+            Self::Link(error) => refused_link("--link", &error),
+            Self::List(error) => usage("--table", error),
+            Self::Plan(what) => usage("--workers", what),
+            error => error.into(),
+        }
+    }
+}
+
 impl Foreground for Shown {
     type Server = Bridge;
 
@@ -109,16 +121,6 @@ impl Foreground for Shown {
             self.metrics = Some(Metrics::listen(address).map_err(refused)?);
         }
         Ok(())
-    }
-
-    fn refused(error: BridgeError) -> anyhow::Error {
-        match error {
-            BridgeError::Spec(error) => usage("--link", error),
-            BridgeError::Link(error) => refused_link("--link", &error),
-            BridgeError::List(error) => usage("--table", error),
-            BridgeError::Plan(what) => usage("--workers", what),
-            error => error.into(),
-        }
     }
 
     fn ready(&self, bridged: &Bridged) -> anyhow::Result<String> {

@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::print;
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
-use corelane_host::explain::{Confidence, Direction, Ends, ExplainError, Flow, Role, explain};
+use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
@@ -95,7 +95,7 @@ fn direction(direction: &Direction) -> String {
     let table = Rows::of(&direction.steps)
         .left("step", |step| &step.step)
         .left("value", |step| step.value.as_deref().unwrap_or("?"))
-        .left("sure", |step| words(step.confidence))
+        .left("sure", |step| step.confidence.to_string())
         .shrinking("rule", |step| &step.rule)
         .table();
     text.push_str(&table.render(WIDTH));
@@ -103,7 +103,7 @@ fn direction(direction: &Direction) -> String {
         text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));
     }
     text.push_str(&match direction.cpu {
-        Some(cpu) => format!("seen on CPU {cpu} ({})\n", words(direction.cpu_confidence)),
+        Some(cpu) => format!("seen on CPU {cpu} ({})\n", direction.cpu_confidence),
         None => "CPU unknown\n".to_owned(),
     });
     if let Some(fragments) = &direction.fragments {
@@ -142,12 +142,4 @@ fn members(sockets: &[Owner]) -> String {
         })
         .table();
     table.render(WIDTH)
-}
-
-fn words(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::Unknown => "unknown",
-        Confidence::Likely => "likely",
-        Confidence::Certain => "certain",
-    }
 }

@@ -9,14 +9,14 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum GuestError {
     /// A part is missing on this machine. Callers may treat this error, and no other, as *cannot run here*.
-    #[error("a guest needs {what}, and none of {} is there: {mend}", list(.tried))]
+    #[error("a guest needs {what}, and none of {} is there: {fix}", list(.tried))]
     Missing {
         /// The part.
         what: &'static str,
         /// The paths searched.
         tried: Vec<PathBuf>,
         /// The command that installs it.
-        mend: &'static str,
+        fix: &'static str,
     },
 
     /// The command did not end within the limit.

@@ -61,7 +61,7 @@ fn add(
     let missing = || GuestError::Missing {
         what: wanted,
         tried: vec![directory.join("**").join(format!("{name}.ko"))],
-        mend: UNPACK,
+        fix: UNPACK,
     };
     let path = files.get(&name.replace('-', "_")).ok_or_else(missing)?;
     if order.contains(path) {

@@ -50,10 +50,10 @@ pub fn kernel_directories(cache: Option<&Path>) -> Vec<PathBuf> {
     unpacked.into_iter().chain([PathBuf::from("/boot")]).collect()
 }
 
-fn program(what: &'static str, places: &[&str], mend: &'static str) -> Result<PathBuf, GuestError> {
+fn program(what: &'static str, places: &[&str], fix: &'static str) -> Result<PathBuf, GuestError> {
     let tried: Vec<PathBuf> = places.iter().map(PathBuf::from).collect();
     let found = tried.iter().find(|path| path.is_file()).cloned();
-    found.ok_or(GuestError::Missing { what, tried, mend })
+    found.ok_or(GuestError::Missing { what, tried, fix })
 }
 
 fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
@@ -61,7 +61,7 @@ fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
     found.ok_or_else(|| GuestError::Missing {
         what: "a kernel (vmlinuz-*-cloud-amd64)",
         tried: directories.to_vec(),
-        mend: UNPACK,
+        fix: UNPACK,
     })
 }
 

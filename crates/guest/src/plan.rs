@@ -69,8 +69,7 @@ impl GuestPlan {
 
     /// Checks whether the machine is possible.
     pub(crate) fn check(&self) -> Result<(), GuestError> {
-        let refuse =
-            |what: String, mend| Err(GuestError::Failed(format!("the plan asks for {what}: {mend}")));
+        let refuse = |what: String, fix| Err(GuestError::Failed(format!("the plan asks for {what}: {fix}")));
         if self.nodes == 0 || self.nodes > MOST_NODES {
             return refuse(format!("{} nodes", self.nodes), "give 1 to 8");
         }

@@ -80,18 +80,6 @@ macro_rules! document {
 }
 pub(crate) use document;
 
-/// Shows plain enums by the names that documents and flags have for them.
-macro_rules! shown_as_written {
-    ($($word:ty),+) => {$(
-        impl std::fmt::Display for $word {
-            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                serde::Serialize::serialize(self, out)
-            }
-        }
-    )+};
-}
-pub(crate) use shown_as_written;
-
 /// Why a document cannot be read.
 #[derive(Debug, Error)]
 pub enum DocumentError {
@@ -379,22 +367,25 @@ impl Head {
         for (label, line) in [
             ("  unknown   ", unknown.join(", ")),
             ("  explains  ", explaining.join("; ")),
-            ("  fine      ", fine),
+            ("  fine      ", fine.clone()),
         ] {
             if !line.is_empty() {
                 section = section.text_note(label, line);
             }
         }
-        section.page_table(self.conditions_table())
+        let fine_rows = self.conditions_table(&STANDINGS[3..]);
+        section
+            .page_table(self.conditions_table(&STANDINGS[..3]))
+            .page_folded(format!("{fine} fine conditions"), fine_rows)
     }
 
-    fn conditions_table(&self) -> Table {
+    fn conditions_table(&self, standings: &[&'static str]) -> Table {
         let columns = ["", "condition", "value", "why it matters", "source"].map(Column::left);
         let mut table = Table::new(columns.into());
-        for standing in STANDINGS {
+        for standing in standings {
             for condition in self.standing_as(standing) {
                 table.row([
-                    standing.to_owned(),
+                    (*standing).to_owned(),
                     condition.name.clone(),
                     condition.value.clone().unwrap_or_default(),
                     reason(condition),
@@ -453,7 +444,7 @@ fn reason(condition: &Condition) -> String {
     let unknown_because = condition.unknown_because.as_ref();
     let why = unknown_because.filter(|_| condition.value.is_none());
     let why = why.unwrap_or(&condition.why).trim_end_matches('.');
-    let fix = condition.mend.as_ref().map(|fix| format!("Fix: {fix}"));
+    let fix = condition.fix.as_ref().map(|fix| format!("Fix: {fix}"));
     let why = Some(why)
         .filter(|why| !why.is_empty())
         .map(|why| format!("{why}."));
@@ -496,7 +487,7 @@ mod tests {
             { "name": "smt", "value": "on", "severity": "explains", "why": "w" },
             { "name": "turbo", "value": "on", "severity": "spoils", "why": "clock moves", "mend": "off", "source": "s" },
         ]}));
-        let table = head.conditions_table().to_csv();
+        let table = head.conditions_table(&STANDINGS).to_csv();
         let lines: Vec<&str> = table.lines().skip(1).collect();
         assert_eq!(
             lines,

@@ -1,6 +1,5 @@
 //! The limit of growth: its cause, a sentence about it, and the measurements of every suspect.
 
-use crate::document::shown_as_written;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::scalability::{self, Law};
 use serde::{Deserialize, Serialize};
@@ -91,7 +90,7 @@ pub enum SuspectName {
     Memory,
 }
 
-shown_as_written!(SuspectName);
+corelane_measure::words!(SuspectName);
 
 impl SuspectName {
     /// The name in reports.

@@ -1,6 +1,5 @@
 //! Which buckets are active in the steps of an experiment, and on which CPUs and for how long their clients run.
 
-use crate::document::shown_as_written;
 use corelane_load::udp::Until;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -10,6 +9,8 @@ const MOST_STEPS_OF_ONE: usize = 8;
 
 /// Why no client can be crossed.
 pub(crate) const ONE_CPU: &str = "clients on the wrong CPU: needs two CPUs";
+
+corelane_measure::words!(Placement);
 
 /// Where each bucket's client ran. On veth and loopback the receive path runs on the sender's CPU, so this decides
 /// locality.
@@ -36,8 +37,6 @@ impl Placement {
         self == Self::Aligned || distinct(own) > 1
     }
 }
-
-shown_as_written!(Placement);
 
 /// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the
 /// doublings and all of them, which keeps the run near a minute and the law's points apart.

@@ -101,7 +101,7 @@ impl Section {
     #[must_use]
     pub fn folded(self, summary: impl Into<String>, table: Table) -> Self {
         self.with(Form::Text, Block::Table(table.clone()))
-            .with(Form::Page, Block::Fold(summary.into(), table))
+            .page_folded(summary, table)
     }
 
     /// Adds a paragraph.
@@ -132,6 +132,12 @@ impl Section {
     #[must_use]
     pub fn page_table(self, table: Table) -> Self {
         self.with(Form::Page, Block::Table(table))
+    }
+
+    /// Adds a folded table to HTML pages only.
+    #[must_use]
+    pub fn page_folded(self, summary: impl Into<String>, table: Table) -> Self {
+        self.with(Form::Page, Block::Fold(summary.into(), table))
     }
 
     /// Adds a paragraph to HTML pages only.

@@ -2,17 +2,18 @@
 //! pinned thread.
 
 use crate::server::ServeError;
+use crate::shared::lock;
 use corelane_rss::Steering;
 use corelane_rss::steer::Families;
 use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
-use corelane_worker::engine::{Engine, EngineKind, EngineSettings, Event, Handler, Id, Ops};
+use corelane_worker::engine::{Engine, EngineCounters, EngineKind, EngineSettings, Event, Handler, Id, Ops};
 use corelane_worker::steered::SteeredGroup;
-use corelane_worker::{Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Longest wait of a thread between publications of its counters; bounds their age on an idle server.
@@ -64,9 +65,6 @@ pub trait Service: Handler {
     /// Called after each turn: handles expired deadlines.
     fn turned(&mut self, _ops: &mut Ops, _now: Time) {}
 
-    /// Publishes counters, including the engine's.
-    fn publish(&mut self, _ops: &Ops) {}
-
     /// Whether the loop ends; `stopping`: the server is stopping.
     fn is_done(&self, stopping: bool) -> bool {
         stopping
@@ -76,6 +74,9 @@ pub trait Service: Handler {
     fn shutdown(&mut self, _ops: &mut Ops) {}
 }
 
+/// The counters of a thread's engine: written after every turn, readable by any thread.
+pub(crate) type Published = Arc<CachePadded<Mutex<EngineCounters>>>;
+
 /// Starts a thread that passes `sockets` to `service` and runs it.
 pub(crate) fn start<S: Service + Send + 'static>(
     crew: &mut Crew<()>,
@@ -83,19 +84,23 @@ pub(crate) fn start<S: Service + Send + 'static>(
     engine: (EngineKind, EngineSettings),
     sockets: Vec<OwnedFd>,
     service: S,
-) -> Result<ReadyCell, CrewError> {
-    let stop = crew.stop_flag();
-    crew.start(thread, sockets, engine, move |sockets, _| ServiceLoop {
+) -> Result<(ReadyCell, Published), CrewError> {
+    let (stop, published) = (crew.stop_flag(), Published::default());
+    let counters = Arc::clone(&published);
+    let ready = crew.start(thread, sockets, engine, move |sockets, _| ServiceLoop {
         service,
         sockets,
         stop,
-    })
+        published,
+    })?;
+    Ok((ready, counters))
 }
 
 struct ServiceLoop<S> {
     service: S,
     sockets: Vec<OwnedFd>,
     stop: Arc<AtomicBool>,
+    published: Published,
 }
 
 impl<S: Service> Handler for ServiceLoop<S> {
@@ -121,12 +126,12 @@ impl<S: Service> Job for ServiceLoop<S> {
             engine.turn(until, service)?;
             now = engine.now();
             service.turned(engine.ops(), now);
-            service.publish(engine.ops());
+            *lock(&self.published) = engine.ops().counters();
         }
         service.shutdown(engine.ops());
         // Flushes queued data; received events are discarded.
         engine.turn(now, &mut |_: &mut Ops, _: Time, _: Id, _: Event<'_>| {})?;
-        service.publish(engine.ops());
+        *lock(&self.published) = engine.ops().counters();
         Ok(())
     }
 }

@@ -2,8 +2,8 @@
 //! [`Protocol`].
 
 use crate::server::{ServeError, Server};
-use crate::service::{self, Service};
-use crate::shared::named;
+use crate::service::{self, Published, Service};
+use crate::shared::{lock, named};
 use corelane_rss::{Steering, steer};
 use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, Ops, StreamCounters};
@@ -164,12 +164,14 @@ pub trait Protocol: Sized {
     /// The service of the next worker, in bucket order.
     fn bucket(&mut self, plan: &Arc<Self::Plan>, counters: Arc<CachePadded<Self::Counters>>) -> Self::Bucket;
 
-    fn bucket_served(counters: &Self::Counters, bucket: u16, cpu: u32) -> Self::BucketServed;
+    fn bucket_served(counters: &Self::Counters, connections: ConnectionCounts) -> Self::BucketServed;
 
     fn own_served(&self, plan: &Self::Plan) -> Self::OwnServed;
 
     /// Called when all workers have ended.
-    fn stop(&mut self) {}
+    fn stop(&mut self) -> Result<(), ServeError> {
+        Ok(())
+    }
 }
 
 /// A running connection server. Dropping it stops it.
@@ -177,8 +179,8 @@ pub struct StreamServer<P: Protocol> {
     plan: Arc<P::Plan>,
     address: SocketAddr,
     engine: Chosen,
-    /// One block per worker.
-    counters: Vec<Arc<CachePadded<P::Counters>>>,
+    /// Of each worker: the protocol's and its engine's.
+    counters: Vec<(Arc<CachePadded<P::Counters>>, Published)>,
     crew: Crew<()>,
     pub(crate) protocol: P,
     /// `None` without a steering program.
@@ -233,9 +235,10 @@ impl<P: Protocol> Server for StreamServer<P> {
             };
             let counters = Arc::<CachePadded<P::Counters>>::default();
             let bucket = server.protocol.bucket(&server.plan, Arc::clone(&counters));
-            server.counters.push(counters);
             let engine = (server.engine.kind, settings.clone());
-            service::start(&mut server.crew, thread, engine, vec![listener.into()], bucket)?;
+            let (_, published) =
+                service::start(&mut server.crew, thread, engine, vec![listener.into()], bucket)?;
+            server.counters.push((counters, published));
         }
         server.crew.begin_when_ready()?;
         Ok(server)
@@ -252,7 +255,10 @@ impl<P: Protocol> Server for StreamServer<P> {
             engine_reason: self.engine.reason.clone(),
             steering: self.steering().clone(),
             buckets: buckets
-                .map(|((bucket, cpu), counters)| P::bucket_served(counters, bucket, *cpu))
+                .map(|((bucket, cpu), (counters, engine))| {
+                    let streams = lock(engine).streams;
+                    P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
+                })
                 .collect(),
         }
     }
@@ -268,7 +274,7 @@ impl<P: Protocol> Server for StreamServer<P> {
     fn stop(mut self) -> Result<Self::Served, ServeError> {
         self.crew.stop();
         self.crew.finish()?;
-        self.protocol.stop();
+        self.protocol.stop()?;
         Ok(self.served())
     }
 }

@@ -112,17 +112,13 @@ fn functions(text: &str) -> Vec<(String, usize)> {
     for (number, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
         let words = line.trim_start();
-        let head = [
-            "fn ",
-            "pub fn ",
-            "pub(crate) fn ",
-            "pub(super) fn ",
-            "unsafe fn ",
-            "const fn ",
-            "pub const fn ",
-        ];
-        if head.iter().any(|start| words.starts_with(start)) && !words.ends_with(';') && !words.ends_with('}')
-        {
+        let is_head = words.split_once("fn ").is_some_and(|(before, _)| {
+            let starts = ["pub", "const", "async", concat!("un", "safe"), "extern", "\"C\""];
+            before
+                .split_whitespace()
+                .all(|word| starts.iter().any(|start| word.starts_with(start)))
+        });
+        if is_head && !words.ends_with(';') && !words.ends_with('}') {
             let name = words.split("fn ").nth(1).unwrap_or_default();
             let name = name.split(['(', '<']).next().unwrap_or_default();
             open.insert(indent, (name.to_owned(), number));

@@ -55,7 +55,7 @@ pub fn conditions(conditions: &[Condition]) -> String {
             (None, Some(because)) => format!("unknown: {because}"),
             (None, None) => "unknown".to_owned(),
         };
-        let fix = condition.mend.as_ref().map(|fix| format!("fix: {fix}"));
+        let fix = condition.fix.as_ref().map(|fix| format!("fix: {fix}"));
         paragraph(
             &mut text,
             &format!("{word:<10}"),

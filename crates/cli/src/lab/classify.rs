@@ -9,7 +9,6 @@ use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheInfo, CacheKind};
 use corelane_lab::classify::document::{LockKind, Plan, PrefetchKind, TableKind};
 use corelane_lab::classify::{Classification, Lists, Request};
-use corelane_measure::words::read_word;
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -24,7 +23,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "N", default_value = "6M", value_parser = count)]
     pub entries: u64,
     /// Tables to test: none, post, exact
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<TableKind>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Option<Vec<TableKind>>,
     /// Buckets of the post's table [default: 524288,2097152]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -39,7 +38,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub batches: Option<Vec<usize>>,
     /// Prefetch methods to test: none, header, bucket, both, bucket-and-array
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<PrefetchKind>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub prefetch: Option<Vec<PrefetchKind>>,
     /// Prefetch distances in lookups within the burst [default: 8,16,32,64]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -51,7 +50,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Option<Vec<usize>>,
     /// Locks to test: none, read, read-per-batch
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<LockKind>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub locks: Option<Vec<LockKind>>,
     /// Test every combination of the lists, instead of the post's rows and their neighbours
     #[arg(long)]

@@ -10,7 +10,6 @@ use clap::Args;
 use corelane_host::limits;
 use corelane_lab::scale::Placement;
 use corelane_lab::streams::{Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest};
-use corelane_measure::words::read_word;
 use corelane_rss::{HashFields, Key};
 use corelane_worker::engine::EngineKind;
 
@@ -32,7 +31,7 @@ pub struct StreamsArguments {
     pub models: Vec<Server>,
     /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Placement>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// Total number of connections, such as 1k,10k,100k,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = positive)]

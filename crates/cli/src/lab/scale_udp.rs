@@ -10,11 +10,11 @@ use clap::Args;
 use corelane_host::limits;
 use corelane_lab::scale::{Observe, Placement, Scale, ScalePlan, ScaleRequest};
 use corelane_load::udp::Skew;
-use corelane_measure::words::{UnknownWord, read_word};
+use corelane_measure::words::UnknownWord;
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, Key};
 use corelane_serve::udp::{Answers, Mode, Model};
-use serde::de::DeserializeOwned;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A list without duplicates.
@@ -22,13 +22,16 @@ use std::time::Duration;
 pub struct Choice<T>(pub Vec<T>);
 
 /// Parses `all`, or a comma-separated list.
-fn choice<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Choice<T>, UnknownWord> {
+fn choice<T: FromStr<Err = UnknownWord> + Copy + PartialEq>(
+    text: &str,
+    all: &[T],
+) -> Result<Choice<T>, UnknownWord> {
     if text == "all" {
         return Ok(Choice(all.to_vec()));
     }
     let mut words = Vec::new();
     for word in text.split(',') {
-        let word = read_word(word.trim())?;
+        let word = word.trim().parse()?;
         if !words.contains(&word) {
             words.push(word);
         }
@@ -46,10 +49,10 @@ pub struct ScaleUdpArguments {
     pub models: Choice<Model>,
     /// CPU of each bucket's client: its worker's (aligned), another (crossed) or both, for every model
     /// [default: aligned, and exact crossed too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Placement>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// Server modes for every model: echo, sink or both [default: echo, and exact as a sink too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Mode>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub modes: Option<Vec<Mode>>,
     /// Duration of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]

@@ -162,14 +162,7 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
         Ok(steering) => Ok(steering),
         Err(missing @ NoSteering::Queue { .. }) => {
             eprintln!("corelane: {missing}; using queue numbers as CPUs in the plan");
-            let rule = inventory::rule(&machine.inventory, &machine.name, flow_type)?;
-            Ok(Steering {
-                cpus: (0..rule.table.buckets() as u32).collect(),
-                key: rule.key,
-                hash_fields: rule.hash_fields,
-                table: rule.table,
-                generation: 0,
-            })
+            Ok(inventory::rule(&machine.inventory, &machine.name, flow_type)?)
         }
         Err(error) => Err(usage("--dev", error)),
     }

@@ -2,7 +2,7 @@
 //! listener.
 
 use super::device::Followed;
-use super::foreground::{self, Foreground, Plan};
+use super::foreground::{self, Foreground, Plan, Refused};
 use crate::outcome::{Outcome, usage};
 use crate::shared::{OutputArguments, RuleArguments};
 use crate::steering;
@@ -112,16 +112,18 @@ impl BucketArguments {
     }
 }
 
-/// Converts a server error to a usage error that names the flag at fault.
-pub fn refused(error: ServeError) -> anyhow::Error {
-    match error {
-        ServeError::Group(_) | ServeError::NoTuple { .. } => usage("ADDRESS", error),
-        ServeError::Steer(_) => usage("--table-size", error),
-        ServeError::Tls(TlsError::Write { .. }) => usage("--write-certificate", error),
-        ServeError::Tls(_) => usage("--certificate", error),
-        ServeError::AccessLog(_) => usage("--access-log", error),
-        ServeError::Answers { .. } => usage("--answers", error),
-        error => error.into(),
+impl Refused for ServeError {
+    fn refused(self) -> anyhow::Error {
+        let flag = match &self {
+            Self::Group(_) | Self::NoTuple { .. } => "ADDRESS",
+            Self::Steer(_) => "--table-size",
+            Self::Tls(TlsError::Write { .. }) => "--write-certificate",
+            Self::Tls(_) => "--certificate",
+            Self::AccessLog(_) => "--access-log",
+            Self::Answers { .. } => "--answers",
+            _ => return self.into(),
+        };
+        usage(flag, self)
     }
 }
 

@@ -15,17 +15,20 @@ use std::time::{Duration, Instant};
 /// How often the server, signals and the deadline are polled.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A start error of a server.
+pub trait Refused {
+    /// Converts it to a usage error that names the flag at fault.
+    fn refused(self) -> anyhow::Error;
+}
+
 /// Output and signal handling of a server in the foreground.
 pub trait Foreground {
-    type Server: Server;
+    type Server: Server<Error: Refused>;
 
     /// Installs signal handlers and listeners before the server starts.
     fn prepare(&mut self) -> Outcome {
         Ok(())
     }
-
-    /// Converts a start error to a usage error that names the flag at fault.
-    fn refused(error: <Self::Server as Server>::Error) -> anyhow::Error;
 
     /// The text printed when the server is ready.
     fn ready(&self, served: &Served<Self>) -> anyhow::Result<String>;
@@ -82,7 +85,7 @@ pub fn serve<F: Foreground>(
     corelane_host::limits::open_descriptors()?;
     let interrupt = Interrupt::catch()?;
     shown.prepare()?;
-    let mut server = F::Server::start(plan).map_err(F::refused)?;
+    let mut server = F::Server::start(plan).map_err(Refused::refused)?;
     let (mut last, lines) = (server.served(), shown.lines(output.json));
     if !output.json {
         let mut out = std::io::stdout().lock();

@@ -9,7 +9,6 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
-use corelane_serve::ServeError;
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use signal_hook::consts::SIGUSR1;
 use std::collections::BTreeMap;
@@ -147,10 +146,6 @@ struct Shown {
 
 impl Foreground for Shown {
     type Server = HttpServer;
-
-    fn refused(error: ServeError) -> anyhow::Error {
-        buckets::refused(error)
-    }
 
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
         buckets::listening(

@@ -1,6 +1,6 @@
 //! `corelane serve packets`: receives and accounts for the packets that `corelane load packets` sends.
 
-use super::foreground::{self, Foreground};
+use super::foreground::{self, Foreground, Refused};
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::shared::OutputArguments;
@@ -46,16 +46,18 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
 
 struct Shown;
 
-impl Foreground for Shown {
-    type Server = Receiver;
-
-    fn refused(error: ReceiveError) -> anyhow::Error {
-        match error {
-            ReceiveError::Link(error) => refused_link("LINK", &error),
-            ReceiveError::Spec(_) | ReceiveError::NothingSent => usage("LINK", error),
+impl Refused for ReceiveError {
+    fn refused(self) -> anyhow::Error {
+        match self {
+            Self::Link(error) => refused_link("LINK", &error),
+            Self::Spec(_) | Self::NothingSent => usage("LINK", self),
             error => error.into(),
         }
     }
+}
+
+impl Foreground for Shown {
+    type Server = Receiver;
 
     fn ready(&self, received: &Received) -> anyhow::Result<String> {
         Ok(format!("receiving on {}\n", received.link))

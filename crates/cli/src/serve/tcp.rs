@@ -8,7 +8,6 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
-use corelane_serve::ServeError;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::time::Duration;
 
@@ -45,10 +44,6 @@ struct Shown;
 
 impl Foreground for Shown {
     type Server = TcpServer;
-
-    fn refused(error: ServeError) -> anyhow::Error {
-        buckets::refused(error)
-    }
 
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
         buckets::listening(

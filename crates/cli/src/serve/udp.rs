@@ -10,11 +10,12 @@ use clap::Args;
 use corelane_host::memory::MemoryPolicy;
 use corelane_host::transmit_queues;
 use corelane_measure::quantity;
+use corelane_measure::share::Share;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::udp::{Answers, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
-use corelane_serve::{ServeError, Server};
+use corelane_serve::Server;
+use corelane_serve::udp::{Answers, BucketServed, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
 use signal_hook::consts::SIGUSR1;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -77,10 +78,6 @@ struct Shown {
 impl Foreground for Shown {
     type Server = UdpServer;
 
-    fn refused(error: ServeError) -> anyhow::Error {
-        buckets::refused(error)
-    }
-
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {
         buckets::listening(
             served.address,
@@ -96,8 +93,8 @@ impl Foreground for Shown {
             quantity::rate((served.seen() - last.seen()) as f64),
             quantity::count(served.seen()),
             quantity::count(served.answered()),
-            share(served.steering_ok()),
-            share(served.locality()),
+            share(served.share(BucketServed::steering)),
+            share(served.share(BucketServed::locality)),
         )
     }
 
@@ -108,7 +105,7 @@ impl Foreground for Shown {
             .count("seen", |bucket| bucket.seen)
             .count("answered", |bucket| bucket.answered)
             .count("dropped", |bucket| bucket.dropped.values().sum())
-            .right("steering", |bucket| share(bucket.steering_ok()))
+            .right("steering", |bucket| share(bucket.steering()))
             .right("locality", |bucket| share(bucket.locality()))
             .right("tx local", |bucket| share(bucket.tx_locality()))
             .table();
@@ -158,8 +155,8 @@ fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<Udp
     })
 }
 
-fn share(share: Option<f64>) -> String {
-    quantity::or_missing(share, quantity::percent)
+fn share(share: Share) -> String {
+    quantity::or_missing(share.value(), quantity::percent)
 }
 
 /// One row per hash; flows with equal hashes share a row.

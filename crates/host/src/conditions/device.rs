@@ -36,7 +36,7 @@ fn flow_control(device: &str, pause: Result<Option<Pause>, HostError>) -> Condit
         name: &format!("flow control of {device}"),
         source: ETHTOOL,
         why: "pause frames slow the sender instead of causing drops at the receiver, so neither rate is independent",
-        mend: &format!("ethtool -A {device} autoneg off rx off tx off"),
+        fix: &format!("ethtool -A {device} autoneg off rx off tx off"),
     }
     .found(pause.map(|pause| {
         let pauses = pause.is_some_and(|pause| pause.receive || pause.transmit);
@@ -64,7 +64,7 @@ fn offloads(device: &str, features: Result<BTreeSet<String>, HostError>) -> Cond
         name: &format!("offloads of {device}"),
         source: ETHTOOL,
         why: "frames are merged or split on the way, so frame and datagram counts differ; filters override the table",
-        mend: &format!("ethtool -K {device} gro off lro off gso off tso off"),
+        fix: &format!("ethtool -K {device} gro off lro off gso off tso off"),
     }
     .found(features.map(|features| {
         let active = OFFLOADS.iter().filter(|(_, kernel)| features.contains(*kernel));
@@ -96,7 +96,7 @@ fn receive_packet_steering(tree: &Tree, device: &str) -> Condition {
         name: &format!("rps of {device}"),
         source: &source,
         why: "software moves frames to other CPUs than the one that received them",
-        mend: &format!("echo 0 > /sys/class/net/{device}/queues/rx-*/rps_cpus"),
+        fix: &format!("echo 0 > /sys/class/net/{device}/queues/rx-*/rps_cpus"),
     }
     .found(cpus.map(|cpus| match list::format(&cpus.concat()) {
         none if none.is_empty() => ("off".to_owned(), Severity::Fine),
@@ -137,7 +137,7 @@ fn captures(tree: &Tree, device: &str) -> Condition {
         name: &format!("captures of {device}"),
         source,
         why: "a capture of all protocols costs time per frame on the CPU that handles it",
-        mend: "stop tcpdump and similar programs; ss -0 -p lists them",
+        fix: "stop tcpdump and similar programs; ss -0 -p lists them",
     }
     .found(count.map(|count| (count, Severity::Spoils.when(count > 0))))
 }

@@ -74,7 +74,7 @@ pub(super) fn debug_options(tree: &Tree, release: Option<&str>) -> Condition {
         name: "kernel debug options",
         source: configuration.as_ref().map_or(PACKED, |(_, path)| path),
         why: "checks built into the kernel cost time per frame",
-        mend: "boot a kernel built without them",
+        fix: "boot a kernel built without them",
     }
     .found(found.ok_or("no kernel configuration in /proc/config.gz nor in /boot"))
 }

@@ -12,10 +12,10 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
         name: "affinity",
         source: "/proc/thread-self/status Cpus_allowed_list",
         why: "CPUs outside the affinity or cpuset are not measured, nor is the load on them",
-        mend: "start without taskset, or widen cpuset.cpus of the cgroup",
+        fix: "start without taskset, or widen cpuset.cpus of the cgroup",
     };
     let narrowed = Severity::Explains.when(allowed.cpus != online);
-    let (value, severity, mend) = match allowed.cgroup_quota_cpus {
+    let (value, severity, fix) = match allowed.cgroup_quota_cpus {
         None => ("none".to_owned(), Severity::Fine, ""),
         Some(cpus) if cpus < allowed.cpus.len() as f64 => (
             format!("{cpus:.2} CPUs"),
@@ -28,7 +28,7 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
         name: "cgroup quota",
         source: "cpu.max or cpu.cfs_quota_us of the cgroup and those above it",
         why: "a process that used up its quota is stopped until the period ends, usually 100 ms",
-        mend,
+        fix,
     };
     [
         affinity.found(Ok::<_, String>((format!("CPUs {own} of {all}"), narrowed))),
@@ -105,7 +105,7 @@ pub(super) fn of_network(tree: &Tree) -> impl Iterator<Item = Condition> {
             name,
             source: &source,
             why,
-            mend: &format!("sysctl -w {name}={better}"),
+            fix: &format!("sysctl -w {name}={better}"),
         }
         .found(value.map(|value| (value, Severity::Explains.when(explains(value)))))
     })

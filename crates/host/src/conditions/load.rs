@@ -12,7 +12,7 @@ const LOADED: f64 = 0.5;
 pub(super) const END_OTHERS: &str = "stop other programs; top lists them";
 
 pub(super) fn conditions(tree: &Tree) -> [Condition; 2] {
-    let (load, mend) = load(tree);
+    let (load, fix) = load(tree);
     let times = CpuTimes::read_in(tree).map_err(|error| error.to_string());
     let steal = times.and_then(|times| {
         let share = times
@@ -23,12 +23,7 @@ pub(super) fn conditions(tree: &Tree) -> [Condition; 2] {
         Ok((value, stolen(share)))
     });
     [
-        about_load(
-            "load from others",
-            "/proc/loadavg, /proc/stat procs_running",
-            mend,
-        )
-        .found(load),
+        about_load("load from others", "/proc/loadavg, /proc/stat procs_running", fix).found(load),
         about_steal("steal", "/proc/stat, since the machine started").found(steal),
     ]
 }
@@ -49,21 +44,21 @@ fn load(tree: &Tree) -> (Result<(String, Severity), String>, &'static str) {
     // One of the running threads is the reader itself.
     let others = running.saturating_sub(1);
     let value = format!("load average {average:.2} over one minute, {others} other threads running now");
-    let (severity, mend) = match (average >= LOADED, others > 0) {
+    let (severity, fix) = match (average >= LOADED, others > 0) {
         (true, true) => (Severity::Spoils, END_OTHERS),
         (true, false) => (Severity::Explains, "wait until the load average has dropped"),
         _ => (Severity::Fine, ""),
     };
-    (Ok((value, severity)), mend)
+    (Ok((value, severity)), fix)
 }
 
 /// The common parts for load at one moment and during an interval.
-pub(super) fn about_load<'a>(name: &'a str, source: &'a str, mend: &'a str) -> About<'a> {
+pub(super) fn about_load<'a>(name: &'a str, source: &'a str, fix: &'a str) -> About<'a> {
     About {
         name,
         source,
         why: "other programs use CPU time and cache that the measurement needs",
-        mend,
+        fix,
     }
 }
 
@@ -73,7 +68,7 @@ pub(super) fn about_steal<'a>(name: &'a str, source: &'a str) -> About<'a> {
         name,
         source,
         why: "the hypervisor withheld this CPU time while threads were ready to run",
-        mend: "use a machine with dedicated CPUs, or measure when the host is less busy",
+        fix: "use a machine with dedicated CPUs, or measure when the host is less busy",
     }
 }
 

@@ -66,7 +66,8 @@ pub struct Condition {
     #[serde(default)]
     pub why: String,
     /// The fix, if there is one.
-    pub mend: Option<String>,
+    #[serde(rename = "mend")]
+    pub fix: Option<String>,
     /// The file or interface it was read from.
     #[serde(default)]
     pub source: String,
@@ -80,7 +81,7 @@ pub(crate) struct About<'a> {
     pub(crate) source: &'a str,
     pub(crate) why: &'a str,
     /// The fix if the condition affects a result; empty if there is none.
-    pub(crate) mend: &'a str,
+    pub(crate) fix: &'a str,
 }
 
 impl About<'_> {
@@ -90,13 +91,13 @@ impl About<'_> {
             Ok((value, severity)) => (Some(value.to_string()), severity, None),
             Err(because) => (None, Severity::Explains, Some(because.to_string())),
         };
-        let mends = value.is_some() && severity != Severity::Fine && !self.mend.is_empty();
+        let fixable = value.is_some() && severity != Severity::Fine && !self.fix.is_empty();
         Condition {
             name: self.name.to_owned(),
             value,
             severity,
             why: self.why.to_owned(),
-            mend: mends.then(|| self.mend.to_owned()),
+            fix: fixable.then(|| self.fix.to_owned()),
             source: self.source.to_owned(),
             unknown_because,
         }

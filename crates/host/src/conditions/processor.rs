@@ -59,7 +59,7 @@ fn turbo(tree: &Tree) -> Condition {
         name: "turbo",
         source: &source,
         why: "the clock is higher while few CPUs are busy, so the rate of one CPU is higher than that of each of many",
-        mend: &format!("echo {off} > {source}"),
+        fix: &format!("echo {off} > {source}"),
     }
     .found(found)
 }
@@ -77,7 +77,7 @@ fn governor(tree: &Tree) -> Condition {
         name: "governor",
         source: &format!("{directory}/policy*/scaling_governor"),
         why: "the clock follows the load, so a CPU that waits for frames handles them more slowly",
-        mend: "cpupower frequency-set --governor performance",
+        fix: "cpupower frequency-set --governor performance",
     }
     .found(match &governors[..] {
         [] => Err("no frequency driver; under a hypervisor the host decides"),
@@ -92,7 +92,7 @@ fn smt(tree: &Tree) -> Condition {
         name: "smt",
         source: &path,
         why: "siblings share the execution units of their core, so a thread on one slows the other",
-        mend: &format!("echo off > {CPU_DIRECTORY}/smt/control"),
+        fix: &format!("echo off > {CPU_DIRECTORY}/smt/control"),
     }
     .found(text.and_then(|text| switch(&text, "1", "0", Severity::Explains)))
 }
@@ -113,7 +113,7 @@ fn mitigations(tree: &Tree) -> Condition {
         name: "mitigations",
         source: &directory,
         why: "mitigations of speculative execution cost time in each system call and context switch",
-        mend: "",
+        fix: "",
     }
     .found(found)
 }
@@ -133,7 +133,7 @@ fn clock_source(tree: &Tree) -> Condition {
         name: "clock source",
         source,
         why: "reading the time from a device takes microseconds, twice per round trip",
-        mend: "echo tsc > the same file, if available_clocksource beside it lists tsc",
+        fix: "echo tsc > the same file, if available_clocksource beside it lists tsc",
     }
     .found(tree.text(source).map(|clock| {
         let severity = Severity::Spoils.when(!FAST.contains(&clock.as_str()));

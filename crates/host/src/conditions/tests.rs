@@ -121,7 +121,7 @@ fn what_spoils_stands_before_what_explains() {
         ]
     );
     assert_eq!(
-        find(&snapshot, "turbo").mend.as_deref(),
+        find(&snapshot, "turbo").fix.as_deref(),
         Some("echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
     );
     let spoils = |condition: &&Condition| condition.severity == Severity::Spoils;
@@ -318,7 +318,7 @@ fn a_condition_added_again_replaces_the_earlier_one() {
         name: "smt",
         source: "a test",
         why: "why",
-        mend: "mend",
+        fix: "fix",
     };
     let spoilt = about.found(Ok::<_, String>(("on", Severity::Spoils)));
     snapshot.add(vec![spoilt.clone()]);

@@ -28,7 +28,7 @@ pub(super) fn condition(detected: Option<&str>) -> Condition {
         name: "virtualisation",
         source: "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, clock sources",
         why: "a hypervisor controls the clock, shares caches, and makes interrupts and idling more expensive",
-        mend: "measure on a physical machine if possible",
+        fix: "measure on a physical machine if possible",
     }
     .found(found.ok_or("/proc/cpuinfo cannot be read"))
 }

@@ -109,33 +109,30 @@ impl Ethtool {
 
     /// Flow control; `None` if the device has none.
     pub(crate) fn pause(&mut self, device: &str) -> Result<Option<Pause>, HostError> {
-        let answer = self.ask(device, 21, "flow control")?;
-        Ok(answer.map(|attributes| Pause {
-            autonegotiate: flag_in(&attributes, 2),
-            receive: flag_in(&attributes, 3),
-            transmit: flag_in(&attributes, 4),
-        }))
+        self.ask(device, 21, "flow control", |attributes| Pause {
+            autonegotiate: flag_in(attributes, 2),
+            receive: flag_in(attributes, 3),
+            transmit: flag_in(attributes, 4),
+        })
     }
 
     /// The active offloads, by the kernel's names (`ETHTOOL_A_FEATURES_ACTIVE`).
     pub(crate) fn features(&mut self, device: &str) -> Result<BTreeSet<String>, HostError> {
-        let answer = self.ask(device, 11, "offloads")?;
-        Ok(names_in(&answer.unwrap_or_default(), 4))
+        let active = self.ask(device, 11, "offloads", |attributes| names_in(attributes, 4))?;
+        Ok(active.unwrap_or_default())
     }
 
     /// The driver's private flags that are on, by its names; `rx-copybreak` and similar tunables are not included.
     /// `None` if it has none.
     pub(crate) fn private_flags(&mut self, device: &str) -> Result<Option<BTreeSet<String>>, HostError> {
-        let answer = self.ask(device, 13, "private flags")?;
-        Ok(answer.map(|attributes| names_in(&attributes, 2)))
+        self.ask(device, 13, "private flags", |attributes| names_in(attributes, 2))
     }
 
     /// The number of queues; `None` if the driver does not report it.
     pub(crate) fn channels(&mut self, device: &str) -> Result<Option<Channels>, HostError> {
-        let answer = self.ask(device, 17, "channels")?;
-        Ok(answer.map(|attributes| {
+        self.ask(device, 17, "channels", |attributes| {
             // Zero values are omitted (`channels_fill_reply` in `net/ethtool/channels.c`).
-            let number = |kind| number_in(&attributes, kind).unwrap_or(0);
+            let number = |kind| number_in(attributes, kind).unwrap_or(0);
             Channels {
                 receive: number(6),
                 receive_maximum: number(2),
@@ -144,29 +141,27 @@ impl Ethtool {
                 combined: number(9),
                 combined_maximum: number(5),
             }
-        }))
+        })
     }
 
     /// The ring sizes; `None` if the driver does not report them.
     pub(crate) fn rings(&mut self, device: &str) -> Result<Option<Rings>, HostError> {
-        let answer = self.ask(device, 15, "rings")?;
-        Ok(answer.map(|attributes| Rings {
-            receive: number_in(&attributes, 6),
-            receive_maximum: number_in(&attributes, 2),
-            transmit: number_in(&attributes, 9),
-            transmit_maximum: number_in(&attributes, 5),
-        }))
+        self.ask(device, 15, "rings", |attributes| Rings {
+            receive: number_in(attributes, 6),
+            receive_maximum: number_in(attributes, 2),
+            transmit: number_in(attributes, 9),
+            transmit_maximum: number_in(attributes, 5),
+        })
     }
 
     /// The coalescing settings; `None` if the driver does not report them.
     pub(crate) fn coalescing(&mut self, device: &str) -> Result<Option<Coalescing>, HostError> {
-        let answer = self.ask(device, 19, "interrupt coalescing")?;
-        Ok(answer.map(|attributes| Coalescing {
-            receive_microseconds: number_in(&attributes, 2),
-            receive_frames: number_in(&attributes, 3),
-            transmit_microseconds: number_in(&attributes, 6),
-            adaptive_receive: flag_in(&attributes, 11),
-        }))
+        self.ask(device, 19, "interrupt coalescing", |attributes| Coalescing {
+            receive_microseconds: number_in(attributes, 2),
+            receive_frames: number_in(attributes, 3),
+            transmit_microseconds: number_in(attributes, 6),
+            adaptive_receive: flag_in(attributes, 11),
+        })
     }
 
     /// The numbers of the additional RSS contexts, ascending; the default context, 0, is not included. Kernels before
@@ -186,10 +181,17 @@ impl Ethtool {
         }))
     }
 
-    /// The attributes of the kernel's reply about `device`; `None` if the driver does not support the request.
-    fn ask(&mut self, device: &str, command: u8, what: &str) -> Result<Option<Vec<u8>>, HostError> {
+    /// Reads the attributes of the kernel's reply about `device`; `None` if the driver does not support the request.
+    fn ask<T>(
+        &mut self,
+        device: &str,
+        command: u8,
+        what: &str,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, HostError> {
         let step = format!("{what} of device {device}");
-        offered(self.family.ask(&step, command, header(device)))
+        let answer = offered(self.family.ask(&step, command, header(device)))?;
+        Ok(answer.map(|attributes| read(&attributes)))
     }
 }
 

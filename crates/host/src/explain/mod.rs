@@ -44,6 +44,8 @@ pub struct Ends {
     pub source: Vec<Owner>,
 }
 
+corelane_measure::words!(Confidence);
+
 /// The confidence of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -283,7 +283,7 @@ pub fn check(inventory: &Inventory) -> Vec<Condition> {
             name: "irqbalance",
             source: &inventory.irqbalance.source,
             why: "it moves interrupts to other CPUs while a measurement runs",
-            mend: "systemctl stop irqbalance",
+            fix: "systemctl stop irqbalance",
         };
         all.push(about.found(Ok::<_, String>(("running", Severity::Explains))));
     }
@@ -302,7 +302,7 @@ pub fn check(inventory: &Inventory) -> Vec<Condition> {
                     name: &name,
                     source,
                     why: check.why,
-                    mend: &fix,
+                    fix: &fix,
                 };
                 all.push(about.found(Ok::<_, String>((value, severity))));
             }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use check::check;
 pub use device::Device;
 pub use queues::{ReceiveQueue, TransmitQueue};
-pub use steering::{DeviceRule, NoSteering, mismatch, rule, steering};
+pub use steering::{NoSteering, mismatch, rule, steering};
 
 pub use crate::ethtool::ioctl::Driver;
 pub use crate::fact::Fact;

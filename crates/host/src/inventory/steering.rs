@@ -1,10 +1,10 @@
 //! The steering document of a device, for sockets that match its queues.
 //!
 //! Input: an [`Inventory`], a device's name, a flow type. Output: the [`Steering`] that the device itself follows, one
-//! bucket per queue, each with the CPU that receives its packets; or the same without CPUs, a [`DeviceRule`]; or the
+//! bucket per queue, each with the CPU that receives its packets; or the same without their CPUs ([`rule`]); or the
 //! fact that prevents it.
 
-use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_rss::{HashFields, Steering};
 use thiserror::Error;
 
 use super::{Device, Inventory};
@@ -41,24 +41,13 @@ pub enum NoSteering {
     },
 }
 
-/// How a device chooses the queue of one flow type, independent of the CPUs of its queues.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceRule {
-    /// Its key.
-    pub key: Key,
-    /// The hashed fields of this flow type.
-    pub hash_fields: HashFields,
-    /// Its table, whose buckets are queues.
-    pub table: IndirectionTable,
-}
-
-/// The rule that a device follows for one flow type. [`explain`](crate::explain) reports what may override it (ntuple
+/// The rule by which a device chooses the queue of one flow type; the number of a queue stands for its CPU. [`explain`](crate::explain) reports what may override it (ntuple
 /// rules, XDP).
 ///
 /// # Errors
 ///
 /// See [`NoSteering`], except [`Queue`](NoSteering::Queue).
-pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<DeviceRule, NoSteering> {
+pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
     let device = device(inventory, name)?;
     let unusable = |because| NoSteering::Device(format!("rss of {name}: {because}"));
     let reason = || unusable(device.rss.reason().unwrap_or("not known").to_owned());
@@ -70,10 +59,13 @@ pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<De
             rss.function, rss.transforms
         )));
     }
-    Ok(DeviceRule {
+    let table = rss.table().map_err(unusable)?;
+    Ok(Steering {
         key: rss.key().map_err(unusable)?,
         hash_fields: fields(device, flow_type)?,
-        table: rss.table().map_err(unusable)?,
+        cpus: (0..table.buckets() as u32).collect(),
+        table,
+        generation: 0,
     })
 }
 
@@ -88,10 +80,7 @@ pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Resul
     let cpus = (0..rule.table.buckets()).map(|queue| cpu(device, queue));
     Ok(Steering {
         cpus: cpus.collect::<Result<_, _>>()?,
-        key: rule.key,
-        hash_fields: rule.hash_fields,
-        table: rule.table,
-        generation: 0,
+        ..rule
     })
 }
 

@@ -1,6 +1,5 @@
 //! The ways that can be compared, and the plan. In: names. Out: the settings of server and client for each way.
 
-use crate::document::shown_as_written;
 use crate::error::Refusal;
 use corelane_rss::{Key, Toeplitz, Way};
 use corelane_worker::engine::{EngineKind, EngineSettings, choose};
@@ -101,6 +100,8 @@ fn chosen<W: ToString>(mut all: Vec<W>, (kind, reference): (&str, &str), names: 
     all
 }
 
+corelane_measure::words!(UdpWay);
+
 /// A way to move datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,8 +121,6 @@ pub enum UdpWay {
     #[serde(rename = "gro_gso_64")]
     GroGso64,
 }
-
-shown_as_written!(UdpWay);
 
 impl UdpWay {
     /// All ways, the reference first.

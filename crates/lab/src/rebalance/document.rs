@@ -1,7 +1,7 @@
 //! The document of `lab rebalance`: phases, decisions, and the verdict, which is a pure function of them.
 
 use super::Request;
-use crate::document::{Head, document, shown_as_written};
+use crate::document::{Head, document};
 use crate::experiment::{Tried, trial};
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
@@ -38,6 +38,7 @@ pub struct Decision {
     #[serde(flatten)]
     pub decided: Rebalanced,
 }
+corelane_measure::words!(PhaseName);
 
 /// The kind of a phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,8 +54,6 @@ pub enum PhaseName {
     /// The second server, with the table rebalanced from its counted loads.
     After,
 }
-
-shown_as_written!(PhaseName);
 
 /// The measurements of one phase. Counts are datagrams unless stated otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

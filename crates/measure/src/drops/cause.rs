@@ -95,32 +95,60 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes with their keys in a document, in the order in which a frame meets them.
-    const NAMED: [(Self, &'static str); 18] = [
-        (Self::TransmitQueue, "transmit_queue"),
-        (Self::Device, "device"),
-        (Self::Backlog, "backlog"),
-        (Self::Ip, "ip"),
-        (Self::BadHeader, "bad_header"),
-        (Self::BadLength, "bad_length"),
-        (Self::BadChecksum, "bad_checksum"),
-        (Self::NoSocket, "no_socket"),
-        (Self::Broadcast, "broadcast"),
-        (Self::FullBuffers, "full_buffers"),
-        (Self::MailboxFull, "mailbox_full"),
-        (Self::Memory, "memory"),
-        (Self::OtherErrors, "other_errors"),
-        (Self::StillQueued, "still_queued"),
-        (Self::Refused, "refused"),
-        (Self::AnswerBuffersFull, "answer_buffers_full"),
-        (Self::SendFailed, "send_failed"),
-        (Self::Corrupted, "corrupted"),
+    /// All causes with their keys in a document and their texts, in the order in which a frame meets them.
+    const TABLE: [(Self, &'static str, &'static str); 18] = [
+        (
+            Self::TransmitQueue,
+            "transmit_queue",
+            "no room in the sender's transmit queue",
+        ),
+        (Self::Device, "device", "dropped by the receiving device"),
+        (Self::Backlog, "backlog", "dropped due to a full CPU backlog"),
+        (Self::Ip, "ip", "discarded by IP"),
+        (Self::BadHeader, "bad_header", "with incomplete header"),
+        (Self::BadLength, "bad_length", "with bad data length field"),
+        (Self::BadChecksum, "bad_checksum", "with bad checksum"),
+        (Self::NoSocket, "no_socket", "dropped due to no socket"),
+        (
+            Self::Broadcast,
+            "broadcast",
+            "broadcast/multicast datagrams undelivered",
+        ),
+        (
+            Self::FullBuffers,
+            "full_buffers",
+            "dropped due to full socket buffers",
+        ),
+        (
+            Self::MailboxFull,
+            "mailbox_full",
+            "dropped due to a full mailbox of the worker",
+        ),
+        (Self::Memory, "memory", "dropped due to the limit of UDP memory"),
+        (Self::OtherErrors, "other_errors", "dropped due to other errors"),
+        (
+            Self::StillQueued,
+            "still_queued",
+            "still in socket buffers at the end",
+        ),
+        (Self::Refused, "refused", "from a port that is never answered"),
+        (
+            Self::AnswerBuffersFull,
+            "answer_buffers_full",
+            "no room in the server's buffers for answers",
+        ),
+        (Self::SendFailed, "send_failed", "answer refused by the kernel"),
+        (
+            Self::Corrupted,
+            "corrupted",
+            "with a payload that fails its check",
+        ),
     ];
 
     /// The key in a document, for a drop on the server's side.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        Self::NAMED[self as usize].1
+        Self::TABLE[self as usize].1
     }
 
     /// The key in a document: `full_buffers`, or `client_full_buffers` for a drop on the way back.
@@ -135,26 +163,7 @@ impl Cause {
     /// The text in reports; for UDP's own causes, that of `netstat -sp udp`.
     #[must_use]
     pub const fn words(self) -> &'static str {
-        match self {
-            Self::TransmitQueue => "no room in the sender's transmit queue",
-            Self::Device => "dropped by the receiving device",
-            Self::Backlog => "dropped due to a full CPU backlog",
-            Self::Ip => "discarded by IP",
-            Self::BadHeader => "with incomplete header",
-            Self::BadLength => "with bad data length field",
-            Self::BadChecksum => "with bad checksum",
-            Self::NoSocket => "dropped due to no socket",
-            Self::Broadcast => "broadcast/multicast datagrams undelivered",
-            Self::FullBuffers => "dropped due to full socket buffers",
-            Self::MailboxFull => "dropped due to a full mailbox of the worker",
-            Self::Memory => "dropped due to the limit of UDP memory",
-            Self::OtherErrors => "dropped due to other errors",
-            Self::StillQueued => "still in socket buffers at the end",
-            Self::Refused => "from a port that is never answered",
-            Self::AnswerBuffersFull => "no room in the server's buffers for answers",
-            Self::SendFailed => "answer refused by the kernel",
-            Self::Corrupted => "with a payload that fails its check",
-        }
+        Self::TABLE[self as usize].2
     }
 
     /// Where the cause lies for a drop on this side.
@@ -177,7 +186,7 @@ impl Cause {
             Some(name) => (name, Side::Client),
             None => (key, Side::Server),
         };
-        let (cause, _) = Self::NAMED.into_iter().find(|(_, own)| *own == name)?;
+        let (cause, ..) = Self::TABLE.into_iter().find(|(_, own, _)| *own == name)?;
         Some((cause, side))
     }
 }
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_cause_is_found_by_its_key() {
-        for (place, (cause, name)) in Cause::NAMED.into_iter().enumerate() {
+        for (place, (cause, name, _)) in Cause::TABLE.into_iter().enumerate() {
             assert_eq!((cause as usize, cause.name()), (place, name));
             for side in [Side::Server, Side::Client] {
                 assert_eq!(Cause::of_key(&cause.key(side)), Some((cause, side)));

@@ -17,7 +17,7 @@ const TRY_EVERY: Duration = Duration::from_millis(100);
 
 /// Report of a worker.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum LinkEvent {
     /// A link failed; its queues are closed in this worker.
     Failed(Failure),
     /// A link's queues are closed in this worker, as ordered.
@@ -39,7 +39,7 @@ pub(super) struct Keeper {
     pub(super) known: Known,
     /// Why the bridge cannot continue.
     pub(super) failure: Arc<OnceLock<String>>,
-    pub(super) news: Receiver<News>,
+    pub(super) events: Receiver<LinkEvent>,
     pub(super) orders: Vec<Sender<Order>>,
     pub(super) stop: Arc<AtomicBool>,
 }
@@ -50,12 +50,12 @@ impl Keeper {
         // By link: the number of workers that still have its queues, if it is lost; `None` if it is up.
         let mut holding: Vec<Option<usize>> = vec![None; self.openers.len()];
         while !self.stop.load(Ordering::Relaxed) {
-            match self.news.recv_timeout(TRY_EVERY) {
-                Ok(News::Failed(Failure { error, .. })) if !error.is_lost() => {
+            match self.events.recv_timeout(TRY_EVERY) {
+                Ok(LinkEvent::Failed(Failure { error, .. })) if !error.is_lost() => {
                     let _ = self.failure.set(error.to_string());
                     return;
                 }
-                Ok(News::Failed(Failure { link, error })) => {
+                Ok(LinkEvent::Failed(Failure { link, error })) => {
                     if holding[link].is_none() {
                         let state = &mut lock(&self.known).links[link];
                         state.up = false;
@@ -67,7 +67,7 @@ impl Keeper {
                         }
                     }
                 }
-                Ok(News::Closed { link }) => {
+                Ok(LinkEvent::Closed { link }) => {
                     holding[link] = holding[link].map(|workers| workers.saturating_sub(1));
                 }
                 Err(RecvTimeoutError::Timeout) => {

@@ -4,7 +4,7 @@ use super::classify::Classifier;
 use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
 use super::forward::{Forwarder, Queues};
-use super::links::{Keeper, News, Order};
+use super::links::{Keeper, LinkEvent, Order};
 use super::lists::{ListFileError, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
@@ -77,7 +77,7 @@ impl Bridge {
         shares: Vec<Vec<AnyLink>>,
         lists: &Lists,
         orders: Receiver<Order>,
-        news: Sender<News>,
+        events: Sender<LinkEvent>,
     ) -> Result<(), BridgeError> {
         let number = self.counts.len();
         let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
@@ -92,7 +92,7 @@ impl Bridge {
             let worker = BridgeWorker {
                 forwarder: Forwarder::new(queues, classifier, burst, counts),
                 orders,
-                news,
+                events,
                 stop,
             };
             worker.run();
@@ -150,7 +150,7 @@ impl Server for Bridge {
             workers: Crew::new(),
             helpers: Crew::new(),
         };
-        let (reports, news) = mpsc::channel();
+        let (reports, events) = mpsc::channel();
         let mut orders = Vec::new();
         for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
@@ -161,7 +161,7 @@ impl Server for Bridge {
             openers,
             known,
             failure: Arc::clone(&bridge.failure),
-            news,
+            events,
             orders,
             stop: bridge.helpers.stop_flag(),
         };

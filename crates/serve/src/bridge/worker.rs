@@ -2,7 +2,7 @@
 
 use super::classify::Classifier;
 use super::forward::Forwarder;
-use super::links::{News, Order};
+use super::links::{LinkEvent, Order};
 use corelane_link::{AnyLink, Link};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const REST_EVERY: Duration = Duration::from_millis(50);
 pub(super) struct BridgeWorker {
     pub(super) forwarder: Forwarder<AnyLink, Classifier>,
     pub(super) orders: Receiver<Order>,
-    pub(super) news: Sender<News>,
+    pub(super) events: Sender<LinkEvent>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -64,7 +64,7 @@ impl BridgeWorker {
             match order {
                 Order::Close { link } => {
                     self.forwarder.close(link);
-                    let _ = self.news.send(News::Closed { link });
+                    let _ = self.events.send(LinkEvent::Closed { link });
                 }
                 Order::Restore { link, queues } => self.forwarder.restore(link, queues),
             }
@@ -74,7 +74,7 @@ impl BridgeWorker {
     fn report_failures(&mut self) {
         for failure in self.forwarder.failures() {
             // The receiver is only dropped when the bridge stops.
-            let _ = self.news.send(News::Failed(failure));
+            let _ = self.events.send(LinkEvent::Failed(failure));
         }
     }
 

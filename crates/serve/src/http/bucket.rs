@@ -8,7 +8,6 @@ use super::output::{Output, Sealing};
 use super::plan::HttpPlan;
 use super::tls::{self, Session};
 use crate::service::Service;
-use crate::shared::lock;
 use crate::streams;
 use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::timers::Wheel;
@@ -184,10 +183,6 @@ impl Service for Bucket {
                 context.add_to_line();
             }
         }
-    }
-
-    fn publish(&mut self, ops: &Ops) {
-        *lock(&self.parts.counters.connections) = ops.counters().streams;
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {

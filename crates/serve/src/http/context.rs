@@ -8,7 +8,7 @@ use super::plan::HttpPlan;
 use crate::shared::lock;
 use corelane_proto::http::request::{Head, Limits, Version};
 use corelane_proto::http::{answer, date};
-use corelane_worker::engine::{Id, StreamCounters};
+use corelane_worker::engine::Id;
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
 use rustls::HandshakeKind;
@@ -22,8 +22,6 @@ const FIRST_STATUS: u16 = 100;
 /// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct HttpCounters {
-    /// As last published by the engine.
-    pub(super) connections: Mutex<StreamCounters>,
     /// Completed TLS handshakes: full, and resumed.
     pub(super) handshakes_full: Counter,
     pub(super) handshakes_resumed: Counter,

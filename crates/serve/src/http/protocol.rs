@@ -135,9 +135,9 @@ impl Protocol for Http {
         Bucket::new(Arc::clone(plan), self.tls.clone(), counters, self.lines.next())
     }
 
-    fn bucket_served(counters: &HttpCounters, bucket: u16, cpu: u32) -> BucketHttp {
+    fn bucket_served(counters: &HttpCounters, connections: ConnectionCounts) -> BucketHttp {
         BucketHttp {
-            connections: ConnectionCounts::of(&lock(&counters.connections), bucket, cpu),
+            connections,
             handshakes_full: counters.handshakes_full.get(),
             handshakes_resumed: counters.handshakes_resumed.get(),
             requests: counters.requests.get(),
@@ -156,9 +156,7 @@ impl Protocol for Http {
         }
     }
 
-    fn stop(&mut self) {
-        if let Some(log) = &mut self.log {
-            log.stop();
-        }
+    fn stop(&mut self) -> Result<(), ServeError> {
+        Ok(self.log.as_mut().map_or(Ok(()), AccessLog::stop)?)
     }
 }

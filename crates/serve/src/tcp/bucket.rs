@@ -2,15 +2,14 @@
 
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
 use crate::service::Service;
-use crate::shared::lock;
 use crate::streams;
-use corelane_worker::engine::{Event, Handler, Id, Ops, StreamCounters, StreamInformation};
+use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Maximum bytes queued on an echo connection before receiving pauses.
@@ -22,8 +21,6 @@ static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SOURCE_WRITE_BYTES 
 /// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct TcpCounters {
-    /// As last published by the engine.
-    pub(super) connections: Mutex<StreamCounters>,
     /// Number of stalls.
     pub(super) stalls: Counter,
     /// Connections stalled now.
@@ -207,10 +204,6 @@ impl Service for Bucket {
         while let Some(id) = self.wheel.expired(now) {
             self.look(ops, now, id);
         }
-    }
-
-    fn publish(&mut self, ops: &Ops) {
-        *lock(&self.counters.connections) = ops.counters().streams;
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {

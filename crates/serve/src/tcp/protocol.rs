@@ -3,7 +3,7 @@
 use super::bucket::{Bucket, TcpCounters};
 use super::plan::{TcpMode, TcpPlan};
 use crate::server::ServeError;
-use crate::shared::{lock, summed};
+use crate::shared::summed;
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose};
@@ -78,9 +78,9 @@ impl Protocol for Tcp {
         Bucket::new(plan, counters)
     }
 
-    fn bucket_served(counters: &TcpCounters, bucket: u16, cpu: u32) -> BucketTcp {
+    fn bucket_served(counters: &TcpCounters, connections: ConnectionCounts) -> BucketTcp {
         BucketTcp {
-            connections: ConnectionCounts::of(&lock(&counters.connections), bucket, cpu),
+            connections,
             out_of_order_segments: counters.out_of_order.get(),
             retransmitted_segments: counters.retransmitted.get(),
             stalls: counters.stalls.get(),

@@ -116,7 +116,7 @@ impl Handler for BucketHandler {
                 }
             }
             Event::Closed(_) => self.answering.closed(id),
-            // Failures are counted by the engine, see `publish`.
+            // Failures are counted by the engine.
             _ => {}
         }
     }

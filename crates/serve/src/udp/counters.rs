@@ -1,8 +1,6 @@
 //! Live counters of one worker.
 
 use corelane_worker::Counter;
-use corelane_worker::engine::EngineCounters;
-use std::sync::Mutex;
 
 /// The counters of one worker: written by it alone, readable by any thread.
 #[derive(Debug, Default)]
@@ -15,8 +13,6 @@ pub(super) struct BucketCounters {
     pub(super) refused_port: Counter,
     pub(super) refused_peer: Counter,
     pub(super) truncated: Counter,
-    /// As last published by the engine: answers sent, and refused by the kernel.
-    pub(super) engine: Mutex<EngineCounters>,
     pub(super) steering_samples: Counter,
     pub(super) steering_right: Counter,
 }

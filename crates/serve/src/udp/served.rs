@@ -2,6 +2,7 @@
 
 use crate::shared::summed;
 use crate::udp::{Answers, Model};
+use corelane_measure::share::Share;
 use corelane_rss::Steering;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
@@ -114,21 +115,21 @@ pub struct BucketServed {
 }
 
 impl BucketServed {
-    /// Share of sampled datagrams whose hash selects this bucket, 0 to 1; `None` without samples.
+    /// Sampled datagrams whose hash selects this bucket.
     #[must_use]
-    pub fn steering_ok(&self) -> Option<f64> {
+    pub fn steering(&self) -> Share {
         share(self.steering_right, self.steering_samples)
     }
 
-    /// Share of sampled datagrams received on this worker's CPU, 0 to 1; `None` without samples.
+    /// Sampled datagrams received on this worker's CPU.
     #[must_use]
-    pub fn locality(&self) -> Option<f64> {
+    pub fn locality(&self) -> Share {
         share(self.locality_right, self.locality_samples)
     }
 
-    /// Share of sampled answers that left on this worker's CPU and its bucket's queue, 0 to 1; `None` without samples.
+    /// Sampled answers that left on this worker's CPU and its bucket's queue.
     #[must_use]
-    pub fn tx_locality(&self) -> Option<f64> {
+    pub fn tx_locality(&self) -> Share {
         share(self.tx_right, self.tx_samples)
     }
 }
@@ -146,22 +147,10 @@ impl UdpServed {
         self.sum(|bucket| bucket.answered)
     }
 
-    /// Share of all sampled datagrams whose hash selects the bucket that received them.
+    /// The sum of a share over all buckets.
     #[must_use]
-    pub fn steering_ok(&self) -> Option<f64> {
-        share(
-            self.sum(|bucket| bucket.steering_right),
-            self.sum(|bucket| bucket.steering_samples),
-        )
-    }
-
-    /// Share of all sampled datagrams received on their worker's CPU.
-    #[must_use]
-    pub fn locality(&self) -> Option<f64> {
-        share(
-            self.sum(|bucket| bucket.locality_right),
-            self.sum(|bucket| bucket.locality_samples),
-        )
+    pub fn share(&self, of: fn(&BucketServed) -> Share) -> Share {
+        self.buckets.iter().map(of).fold(Share::default(), Share::plus)
     }
 
     /// Datagrams lost, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].
@@ -176,6 +165,6 @@ impl UdpServed {
     }
 }
 
-fn share(right: u64, of: u64) -> Option<f64> {
-    (of > 0).then(|| right as f64 / of as f64)
+fn share(hits: u64, samples: u64) -> Share {
+    Share { hits, samples }
 }

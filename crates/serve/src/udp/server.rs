@@ -11,7 +11,7 @@ use super::served::{BucketServed, FlowCounts, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
 use crate::server::{ServeError, Server};
-use crate::service::{self, Service};
+use crate::service::{self, Published, Service};
 use crate::shared::{lock, named};
 use crate::udp::{Mode, Model};
 use corelane_rss::{Bucket, Steering};
@@ -38,8 +38,8 @@ pub struct UdpServer {
     engine: Chosen,
     /// One block per worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
-    /// Memory placement of each worker.
-    ready: Vec<ReadyCell>,
+    /// Memory placement of each worker, and its engine's counters.
+    threads: Vec<(ReadyCell, Published)>,
     /// Datagrams rejected by each worker's mailbox; empty without mailboxes.
     mailbox_full: Vec<Arc<CachePadded<Counter>>>,
     drops: SocketDrops,
@@ -65,7 +65,7 @@ impl UdpServer {
             let handler = self.handler(index);
             let sockets = [socket].into_iter().chain(by_bucket).collect();
             let name = format!("bucket {index}");
-            let ready = if self.common.plan.model == Model::Farm {
+            let thread = if self.common.plan.model == Model::Farm {
                 let (outbox, inbox) = mailbox::new();
                 let farmed = Farmed {
                     inbox,
@@ -77,7 +77,7 @@ impl UdpServer {
                 self.mailbox_full.push(Arc::clone(&full));
                 posts.push(Post {
                     outbox,
-                    worker: Arc::clone(&worker),
+                    worker: Arc::clone(&worker.0),
                     full,
                     posted: false,
                 });
@@ -85,7 +85,7 @@ impl UdpServer {
             } else {
                 self.start_thread(name, index, sockets, handler)?
             };
-            self.ready.push(ready);
+            self.threads.push(thread);
         }
         if let (Model::Farm, Some(reader)) = (self.common.plan.model, opened.shared) {
             let farming = Farming {
@@ -136,7 +136,7 @@ impl UdpServer {
         bucket: usize,
         sockets: Vec<UdpSocket>,
         service: S,
-    ) -> Result<ReadyCell, ServeError> {
+    ) -> Result<(ReadyCell, Published), ServeError> {
         let thread = WorkerSettings {
             memory: self.common.plan.memory,
             ..WorkerSettings::new(name, self.common.plan.steering.cpus[bucket])
@@ -175,8 +175,8 @@ impl UdpServer {
         [locality_samples, locality_right]: [u64; 2],
         [tx_samples, tx_on_cpu, tx_on_queue, tx_right]: Departed,
     ) -> BucketServed {
-        let counters = &self.counters[index];
-        let engine = *lock(&counters.engine);
+        let (counters, (ready, engine)) = (&self.counters[index], &self.threads[index]);
+        let engine = *lock(engine);
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
         let causes = [
             ("full_buffers", self.drops.of(Some(index))),
@@ -202,7 +202,7 @@ impl UdpServer {
             tx_on_queue,
             tx_right,
             answered_unconnected: counters.answered_unconnected.get(),
-            memory: (self.ready[index].get()).map(|ready| {
+            memory: ready.get().map(|ready| {
                 ready
                     .buffers
                     .report(self.common.plan.memory, self.common.plan.settings.memory)
@@ -237,7 +237,7 @@ impl Server for UdpServer {
             engine: choose(plan.engine),
             common,
             counters: Vec::new(),
-            ready: Vec::new(),
+            threads: Vec::new(),
             mailbox_full: Vec::new(),
             drops,
             connected: mpsc::channel(),

@@ -8,7 +8,6 @@ use super::bucket::BucketHandler;
 use super::mailbox::{Inbox, Outbox};
 use super::plan::Common;
 use crate::service::Service;
-use crate::shared::lock;
 use corelane_rss::Bucket;
 use corelane_worker::crew::ReadyCell;
 use corelane_worker::engine::{DatagramOptions, Datagrams, Event, Handler, Id, Ops};
@@ -33,10 +32,6 @@ impl Service for BucketHandler {
             .map(|socket| ops.datagrams(socket, DatagramOptions { receive: false }))
             .collect::<io::Result<_>>()?;
         Ok(())
-    }
-
-    fn publish(&mut self, ops: &Ops) {
-        *lock(&self.counters.engine) = ops.counters();
     }
 }
 
@@ -77,10 +72,6 @@ impl Service for Farmed {
             let Some(datagram) = self.inbox.take() else { break };
             self.handler.take(ops, socket, &datagram);
         }
-    }
-
-    fn publish(&mut self, ops: &Ops) {
-        self.handler.publish(ops);
     }
 
     fn is_done(&self, _stopping: bool) -> bool {

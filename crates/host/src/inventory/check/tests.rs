@@ -70,20 +70,20 @@ fn found(device: &Device) -> Vec<(String, Severity, String)> {
     check(&inventory)
         .into_iter()
         .map(|condition| {
-            let mend = condition.mend.unwrap_or_default();
-            (condition.name, condition.severity, mend)
+            let fix = condition.fix.unwrap_or_default();
+            (condition.name, condition.severity, fix)
         })
         .collect()
 }
 
 /// Changes a device and expects one finding, by name, severity and a part of its fix.
-fn finds(change: impl FnOnce(&mut Device), name: &str, severity: Severity, mend: &str) {
+fn finds(change: impl FnOnce(&mut Device), name: &str, severity: Severity, fix: &str) {
     let mut device = nic();
     change(&mut device);
     let found = found(&device);
     assert_eq!(found.len(), 1, "{name}: {found:?}");
     assert_eq!((found[0].0.as_str(), found[0].1), (name, severity));
-    assert!(found[0].2.contains(mend), "{found:?}");
+    assert!(found[0].2.contains(fix), "{found:?}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn too_few_queues_are_found_with_the_most_there_could_be() {
     assert!(
         queues
             .iter()
-            .any(|(name, _, mend)| name == "receive queues of eth9" && mend == "ethtool -L eth9 combined 4"),
+            .any(|(name, _, fix)| name == "receive queues of eth9" && fix == "ethtool -L eth9 combined 4"),
         "{queues:?}"
     );
 }

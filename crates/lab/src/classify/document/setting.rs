@@ -1,6 +1,5 @@
 //! The setting of a step: table, batch, prefetching, stride, threads and lock, with the names used in flags and JSON.
 
-use crate::document::shown_as_written;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -42,6 +41,8 @@ pub struct Setting {
     /// The shared lock taken to look up.
     pub lock: LockKind,
 }
+
+corelane_measure::words!(TableKind, PrefetchKind, LockKind);
 
 /// What the addresses of a frame are looked up in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,8 +116,6 @@ impl LockKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::None, Self::Read, Self::ReadPerBatch];
 }
-
-shown_as_written!(TableKind, PrefetchKind, LockKind);
 
 impl Setting {
     /// The post's: its full table with fewer buckets, frames one at a time, nothing prefetched, its remedy of a stride.

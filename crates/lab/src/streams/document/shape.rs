@@ -1,10 +1,11 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
-use crate::document::shown_as_written;
 use crate::scale::Placement;
 use crate::steps;
 use corelane_measure::quantity;
+use corelane_measure::words::write_word;
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 /// What is measured.
@@ -94,7 +95,17 @@ impl FromStr for Traffic {
     }
 }
 
-shown_as_written!(Server, Traffic);
+impl Display for Server {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write_word(self, formatter)
+    }
+}
+
+impl Display for Traffic {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write_word(self, formatter)
+    }
+}
 
 /// What one step tries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

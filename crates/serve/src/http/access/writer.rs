@@ -2,6 +2,8 @@
 
 use super::lines::{Handed, Lines};
 use crate::shared::lock;
+use corelane_worker::WorkerSettings;
+use corelane_worker::crew::{Crew, CrewError};
 use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -9,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -52,12 +54,11 @@ pub struct AccessLogged {
 pub(in crate::http) struct AccessLog {
     handed: Vec<Arc<Handed>>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    crew: Crew<()>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    stop: AtomicBool,
     reopen: AtomicBool,
     /// State of the file; lines are counted where they are handed over.
     logged: Mutex<AccessLogged>,
@@ -81,39 +82,30 @@ impl AccessLog {
             waiting,
             shared: Arc::clone(&shared),
         };
-        let thread = thread::Builder::new()
-            .name("access log".to_owned())
-            .spawn(move || writer.run())
-            .map_err(failed)?;
-        let log = Self {
-            handed,
-            shared,
-            thread: Some(thread),
+        let mut crew = Crew::new();
+        let stop = crew.stop_flag();
+        let settings = WorkerSettings {
+            cpu: None,
+            ..WorkerSettings::new("access log", 0)
         };
-        Ok((log, lines))
+        let body = move || {
+            writer.run(&stop);
+            Ok(())
+        };
+        crew.spawn(settings, body)
+            .map_err(|error| failed(io::Error::other(error)))?;
+        Ok((Self { handed, shared, crew }, lines))
     }
 
     /// Requests that the file be reopened, after a rename.
     pub(in crate::http) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Relaxed);
-        self.wake();
     }
 
     /// Writes all pending lines, and ends. The workers must have ended before.
-    pub(in crate::http) fn stop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        self.wake();
-        if let Some(thread) = self.thread.take()
-            && let Err(panic) = thread.join()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
-
-    fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
+    pub(in crate::http) fn stop(&mut self) -> Result<(), CrewError> {
+        self.crew.stop();
+        self.crew.finish().map(drop)
     }
 
     /// Statistics so far.
@@ -126,12 +118,6 @@ impl AccessLog {
     }
 }
 
-impl Drop for AccessLog {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 struct Writer {
     path: PathBuf,
     file: Box<dyn Write + Send>,
@@ -141,10 +127,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&mut self) {
+    fn run(&mut self, stop: &AtomicBool) {
         loop {
             // Loaded first, so that lines handed over before the stop are written below.
-            let stop = self.shared.stop.load(Ordering::Relaxed);
+            let stop = stop.load(Ordering::Relaxed);
             if self.shared.reopen.swap(false, Ordering::Relaxed) {
                 self.reopen();
             }
@@ -152,7 +138,7 @@ impl Writer {
             if stop {
                 return;
             }
-            thread::park_timeout(PERIOD);
+            thread::sleep(PERIOD);
         }
     }
 
@@ -207,7 +193,7 @@ mod tests {
         lines.status(0, 200, corelane_worker::Time::default());
         lines.end(0, corelane_worker::Time::default());
         drop(lines);
-        log.stop();
+        log.stop().unwrap();
         let logged = log.logged();
         assert_eq!((logged.lines, logged.dropped, logged.unwritten), (1, 0, 1));
         assert!(logged.last_error.unwrap().contains("No space left"));
