@@ -1,11 +1,11 @@
 //! Results of a TCP generator: the final document of `load tcp`.
 
 use super::plan::TcpPlan;
+use super::transfer::Stall;
 use crate::failure::Failures;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,23 +70,6 @@ pub struct Rates {
     pub p90: f64,
     /// Maximum.
     pub max: f64,
-}
-
-/// A connection that made no progress for a while.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stall {
-    /// Local address.
-    pub local: Option<SocketAddr>,
-    /// Remote address.
-    pub peer: SocketAddr,
-    /// Seconds from the start of the run to the start of the stall.
-    pub since_s: f64,
-    /// Duration of the stall in seconds; until the end of the run if it did not end.
-    pub for_s: f64,
-    /// Whether the stall ended.
-    pub ended: bool,
-    /// Bytes moved before the stall, both directions summed.
-    pub bytes: u64,
 }
 
 counters! {

@@ -9,7 +9,7 @@ mod report;
 mod run;
 mod transfer;
 
-pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
+pub use loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 pub use plan::TcpPlan;
 pub use run::TcpLoad;
-pub use transfer::{Bytes, Direction, WRITE_BYTES};
+pub use transfer::{Bytes, Direction, Stall, WRITE_BYTES};

@@ -1,8 +1,8 @@
 //! The running TCP generator, and the sum of its workers' results.
 
-use super::loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
+use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::TcpPlan;
-use super::transfer::{Bytes, Transfers};
+use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
 use crate::streams::{
     self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamLoadError,

@@ -1,13 +1,13 @@
 //! Transfers in one or both directions for the length of a run: when each connection writes, whether it makes progress,
 //! and when the last bytes have arrived.
 
-use super::loaded::Stall;
 use crate::failure::Failure;
 use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::words;
 use corelane_worker::Time;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -89,6 +89,23 @@ pub struct Transfer {
     is_stalled: bool,
     /// The time to write is over.
     is_finishing: bool,
+}
+
+/// A connection that made no progress for a while.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Local address.
+    pub local: Option<SocketAddr>,
+    /// Remote address.
+    pub peer: SocketAddr,
+    /// Seconds from the start of the run to the start of the stall.
+    pub since_s: f64,
+    /// Duration of the stall in seconds; until the end of the run if it did not end.
+    pub for_s: f64,
+    /// Whether the stall ended.
+    pub ended: bool,
+    /// Bytes moved before the stall, both directions summed.
+    pub bytes: u64,
 }
 
 /// Results of a worker's transfers.
