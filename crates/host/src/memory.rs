@@ -7,7 +7,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::HostError;
@@ -19,8 +18,7 @@ pub const MAXIMUM_NODES: u32 = 1024;
 
 /// Selects the node of memory that is touched for the first time. Written `first-touch`, `local`, `interleave` or
 /// `node:N`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryPolicy {
     /// The node of the CPU that touches it first. The kernel may later move it to where it is used (automatic NUMA
     /// balancing, `kernel.numa_balancing`). This is the kernel's default, `MPOL_DEFAULT`.
@@ -42,12 +40,6 @@ impl fmt::Display for MemoryPolicy {
             MemoryPolicy::Interleave => out.write_str("interleave"),
             MemoryPolicy::Node(node) => write!(out, "node:{node}"),
         }
-    }
-}
-
-impl From<MemoryPolicy> for String {
-    fn from(policy: MemoryPolicy) -> Self {
-        policy.to_string()
     }
 }
 
@@ -86,13 +78,7 @@ impl FromStr for MemoryPolicy {
     }
 }
 
-impl TryFrom<String> for MemoryPolicy {
-    type Error = MemoryPolicyError;
-
-    fn try_from(text: String) -> Result<Self, MemoryPolicyError> {
-        text.parse()
-    }
-}
+corelane_measure::texts!(MemoryPolicy);
 
 impl MemoryPolicy {
     /// Checks that `nodes` contains every node that the policy names.

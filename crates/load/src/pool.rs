@@ -5,15 +5,13 @@
 //! broadcast address (invalid as sources, RFC 1122 3.2.1.3), except for /31 (RFC 3021) and /32.
 
 use ipnet::{IpAddrRange, IpNet, Ipv4AddrRange, Ipv4Subnets, Ipv6AddrRange, Ipv6Subnets};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use thiserror::Error;
 
 /// A list of addresses, prefixes and ranges.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool(Vec<Part>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,19 +123,7 @@ impl fmt::Display for Pool {
     }
 }
 
-impl From<Pool> for String {
-    fn from(pool: Pool) -> Self {
-        pool.to_string()
-    }
-}
-
-impl TryFrom<String> for Pool {
-    type Error = PoolError;
-
-    fn try_from(text: String) -> Result<Self, PoolError> {
-        text.parse()
-    }
-}
+corelane_measure::texts!(Pool);
 
 #[cfg(test)]
 mod tests {

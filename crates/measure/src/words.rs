@@ -77,3 +77,24 @@ macro_rules! words {
         )+
     };
 }
+
+/// Writes and reads types in documents as their `Display` and `FromStr` do.
+#[macro_export]
+macro_rules! texts {
+    ($($text:ty),+) => {
+        $(
+            impl serde::Serialize for $text {
+                fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.collect_str(self)
+                }
+            }
+
+            impl<'de> serde::Deserialize<'de> for $text {
+                fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                    text.parse().map_err(serde::de::Error::custom)
+                }
+            }
+        )+
+    };
+}

@@ -1,13 +1,11 @@
 //! Traffic skew among the flows of a generator: names used in documents and flags.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// How traffic is shared among flows. Written `none`, `uniform`, `elephant:0.5`, `elephants:4:50%`, `zipf:1.1`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Skew {
     /// Flows take turns, or send as answers arrive.
     #[default]
@@ -99,19 +97,7 @@ impl fmt::Display for Skew {
     }
 }
 
-impl From<Skew> for String {
-    fn from(skew: Skew) -> Self {
-        skew.to_string()
-    }
-}
-
-impl TryFrom<String> for Skew {
-    type Error = UnknownSkew;
-
-    fn try_from(text: String) -> Result<Self, UnknownSkew> {
-        text.parse()
-    }
-}
+corelane_measure::texts!(Skew);
 
 #[cfg(test)]
 mod tests {
