@@ -2,8 +2,8 @@
 
 use crate::columns;
 use crate::document::{reasons, set_aside};
-use crate::experiment::Trial;
 use crate::steps::{Kind, Report, Series, Shape, Step};
+use crate::tried::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;

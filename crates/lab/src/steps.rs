@@ -2,10 +2,10 @@
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
-use crate::document::{CpuShare, Head, SPOILT, TrialStatus, as_json};
-use crate::experiment::Trial;
+use crate::document::{Head, as_json};
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
+use crate::tried::{CpuShare, SPOILT, Trial, TrialStatus};
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};

@@ -7,7 +7,7 @@ use super::document::{
 use super::ways::ORACLE;
 use crate::columns::{self, half_range, number, words};
 use crate::document::set_aside;
-use crate::experiment::Trial;
+use crate::tried::Trial;
 use corelane_measure::metric::{Measured, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;

@@ -3,8 +3,8 @@
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
 use crate::document::set_aside;
-use crate::experiment::Trial;
 use crate::steps;
+use crate::tried::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;

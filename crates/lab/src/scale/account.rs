@@ -3,9 +3,8 @@
 
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
-use crate::document::TrialStatus;
-use crate::experiment::{Trial as _, Tried, Turn};
 use crate::steps::cpu_shares;
+use crate::tried::{Trial as _, TrialStatus, Tried, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions::{self, Condition};

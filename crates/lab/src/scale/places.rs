@@ -270,7 +270,7 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Trial as _, Tried};
+    use crate::tried::{Trial as _, Tried};
 
     fn trial() -> Trial {
         Trial {

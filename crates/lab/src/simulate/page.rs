@@ -3,7 +3,7 @@
 use super::document::{METRICS, SimulateReport, Step, Trial};
 use crate::columns::{self, count};
 use crate::document::set_aside;
-use crate::experiment::Trial as _;
+use crate::tried::Trial as _;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;

@@ -4,10 +4,9 @@ use super::document::{BucketBytes, Memory, Protocol, Segments, Server, Shape, Tr
 use super::ends::{ClientCounts, ServerCounts};
 use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
-use crate::document::{CpuShare, TrialStatus};
-use crate::experiment::Turn;
 use crate::limit::BUSY_IDLE_SHARE;
 use crate::steps::cpu_shares;
+use crate::tried::{CpuShare, TrialStatus, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};

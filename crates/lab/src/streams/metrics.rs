@@ -5,9 +5,8 @@
 
 use super::document::Protocol;
 use super::memory::Memory;
-use crate::document::CpuShare;
-use crate::experiment::{Tried, trial};
 use crate::steps::{linearity_metric, number, share};
+use crate::tried::{CpuShare, Tried, trial};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;

@@ -18,8 +18,8 @@ pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use strides::{HeaderTrial, Held, Stride};
 
 use crate::document::{Head, document};
-use crate::experiment::{Tried, trial};
 use crate::steps::{number, share};
+use crate::tried::{Tried, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity::{self, or_missing};

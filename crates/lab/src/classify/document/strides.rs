@@ -7,7 +7,7 @@
 
 use super::setting::Setting;
 use super::{FRAMES, Step};
-use crate::experiment::{Tried, trial};
+use crate::tried::{Tried, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use super::document::{
 };
 use crate::columns::{self, half_range, number, plain, words};
 use crate::document::set_aside;
-use crate::experiment::Trial;
+use crate::tried::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
