@@ -274,6 +274,22 @@ impl Head {
         page
     }
 
+    /// [`Self::page`] with the trials that are not results, and with the plan.
+    pub(crate) fn page_of<'a>(
+        &self,
+        subject: &str,
+        plan: &impl Serialize,
+        trials: impl IntoIterator<Item = &'a Tried>,
+    ) -> Page {
+        let mut page = self.page(subject);
+        let set_aside = set_aside(self, trials, &mut page);
+        page.section(set_aside);
+        // A value that came from JSON always goes back to it.
+        let plan = serde_json::to_string_pretty(plan).unwrap_or_default();
+        page.documents = vec![("Plan", plan)];
+        page
+    }
+
     fn tool(&self) -> String {
         let tool = format!("{} {}", self.tool.name, self.tool.version);
         tool.trim().to_owned()

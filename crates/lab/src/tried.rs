@@ -176,7 +176,12 @@ impl Tried {
         self.is_result() && self.duration_s > 0.0
     }
 
-    /// A count as a rate a second.
+    /// A value of this trial with its round.
+    pub(crate) fn in_round(&self, value: Option<f64>) -> Option<(usize, f64)> {
+        Some((self.round, value?))
+    }
+
+    /// A count as a rate per second.
     pub(crate) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
     }
