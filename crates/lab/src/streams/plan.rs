@@ -115,11 +115,7 @@ impl StreamsRequest {
         };
         let mut series = Vec::new();
         for &server in servers {
-            let natural = match server {
-                Server::Exact => &[Placement::Aligned, Placement::Crossed][..],
-                Server::Reuseport | Server::Subject => &[Placement::Aligned],
-            };
-            for &placement in self.placements.as_deref().unwrap_or(natural) {
+            for &placement in Placement::chosen(self.placements.as_deref(), server == Server::Exact) {
                 series.push((server, placement));
             }
         }
