@@ -1,10 +1,10 @@
-//! What the documents of all experiments share: the head, the status of trials, and the report sections derived
-//! from them.
+//! What the documents of all experiments share: the head, and the report sections derived from it and from the
+//! status of trials.
 //!
 //! The rules of every document: changes only add, units stand in field names, raw trials are always kept, and what is
 //! unknown is `null` with its reason beside it.
 
-use crate::experiment::Tried;
+use crate::tried::{SPOILT, TrialStatus, Tried};
 use corelane_host::bed::{Bed as TestBed, BedKind};
 use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
@@ -155,26 +155,6 @@ impl From<&TestBed> for Bed {
     }
 }
 
-/// The status of a trial: only the numbers of a valid trial are used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrialStatus {
-    /// The trial is a result.
-    #[default]
-    Valid,
-    /// The generator was the limit; kept, but excluded from medians.
-    GeneratorLimited,
-    /// Another machine on the same hardware used too much CPU time; kept, but excluded from medians.
-    Spoilt,
-    /// The run was interrupted during the trial.
-    Interrupted,
-    /// The trial failed.
-    Failed,
-}
-
-/// Why a trial is spoilt.
-pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
-
 /// Trials that are not results, and why.
 const SET_ASIDE: [(TrialStatus, &str); 2] = [
     (TrialStatus::GeneratorLimited, "the generator was the limit"),
@@ -239,17 +219,6 @@ pub(crate) fn reasons<'a>(unknown: impl IntoIterator<Item = (&'a String, &'a Str
     fields_by_reason.into_iter().map(line).collect()
 }
 
-/// How one CPU spent its time, in shares of 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CpuShare {
-    /// CPU number.
-    pub cpu: u32,
-    /// Idle.
-    pub idle_share: Option<f64>,
-    /// In the kernel's receive and transmit path.
-    pub softirq_share: Option<f64>,
-}
-
 /// Explanatory conditions that are listed by name; the others are only counted.
 const MOST_EXPLAINING: usize = 8;
 
@@ -302,6 +271,22 @@ impl Head {
         let known = origin.into_iter().filter(|(_, value)| !value.is_empty());
         page.origin.extend(known);
         page.section(self.conditions_section());
+        page
+    }
+
+    /// [`Self::page`] with the trials that are not results, and with the plan.
+    pub(crate) fn page_of<'a>(
+        &self,
+        subject: &str,
+        plan: &impl Serialize,
+        trials: impl IntoIterator<Item = &'a Tried>,
+    ) -> Page {
+        let mut page = self.page(subject);
+        let set_aside = set_aside(self, trials, &mut page);
+        page.section(set_aside);
+        // A value that came from JSON always goes back to it.
+        let plan = serde_json::to_string_pretty(plan).unwrap_or_default();
+        page.documents = vec![("Plan", plan)];
         page
     }
 

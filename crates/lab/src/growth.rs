@@ -2,9 +2,9 @@
 
 use crate::columns;
 use crate::document::{reasons, set_aside};
-use crate::experiment::Trial;
 use crate::steps::{Kind, Report, Series, Shape, Step};
-use corelane_measure::metric::{Metric, Show};
+use crate::tried::Trial;
+use corelane_measure::metric::{Measured, Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
 use corelane_report::diff::{self, Numbers, Run};
@@ -284,26 +284,41 @@ impl<K: Kind> Growth<'_, K> {
     }
 
     fn line(&self, series: &Series<'_, K>, last: usize, scale: &Linear) -> Line {
-        let point = |step: &&Step<K>| {
-            let value = self.metric.of(*step)?;
-            let range = self.metric.range(*step);
+        let at = |step: &Step<K>, value: f64| {
             let active = step.shape.active();
-            Some(Point {
-                x: bucket_place(active, last),
-                y: scale.place(value),
-                range: range.map(|spread| (scale.place(spread.minimum), scale.place(spread.maximum))),
-                tip: format!(
-                    "{}, {active} active: {}",
-                    series.shape().title(),
-                    (self.show)(value)
-                ),
-            })
+            let (title, value) = (series.shape().title(), (self.show)(value));
+            (
+                bucket_place(active, last),
+                format!("{title}, {active} active: {value}"),
+            )
         };
-        Line {
-            class: series.shape().class(),
-            points: series.0.iter().filter_map(point).collect(),
-            marked: true,
-        }
+        line(series.shape().class(), self.metric, &series.0, scale, at)
+    }
+}
+
+/// The line of a metric, with the range of the rounds; `at` gives the place and the tip of a row and its value.
+pub(crate) fn line<T, Row: Measured>(
+    class: String,
+    metric: &Metric<T>,
+    rows: &[&Row],
+    scale: &Linear,
+    at: impl Fn(&Row, f64) -> (f64, String),
+) -> Line {
+    let point = |row: &&Row| {
+        let value = metric.of(*row)?;
+        let (x, tip) = at(row, value);
+        let range = metric.range(*row);
+        Some(Point {
+            x,
+            y: scale.place(value),
+            range: range.map(|spread| (scale.place(spread.minimum), scale.place(spread.maximum))),
+            tip,
+        })
+    };
+    Line {
+        class,
+        points: rows.iter().filter_map(point).collect(),
+        marked: true,
     }
 }
 

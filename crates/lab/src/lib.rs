@@ -21,3 +21,4 @@ pub mod simulate;
 pub mod steps;
 pub mod streams;
 pub mod trials;
+pub mod tried;

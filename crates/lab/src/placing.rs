@@ -24,6 +24,12 @@ pub enum Placement {
 }
 
 impl Placement {
+    /// Those requested; by default aligned, and crossed as the control of exact steering.
+    pub(crate) fn chosen(requested: Option<&[Self]>, exact: bool) -> &[Self] {
+        let both = &[Self::Aligned, Self::Crossed];
+        requested.unwrap_or(if exact { both } else { &both[..1] })
+    }
+
     /// The CPU of each bucket's client, from those of the workers.
     pub(crate) fn client_cpus(self, own: &[u32]) -> Vec<u32> {
         match self {

@@ -2,10 +2,10 @@
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
-use crate::document::{CpuShare, Head, SPOILT, TrialStatus, as_json};
-use crate::experiment::Trial;
+use crate::document::{Head, as_json};
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
+use crate::tried::{CpuShare, SPOILT, Trial, TrialStatus};
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
@@ -354,15 +354,14 @@ impl<K: Kind> Report<K> {
             other.shape.active() == 1 && other.shape.is_plain() && other.shape.grows_to(shape)
         };
         let base = self.steps.iter().position(base)?;
-        let rates = |step: usize| -> BTreeMap<usize, f64> {
-            let rate = |trial: &K::Trial| Some((trial.tried().round, *self.rate().numbers([trial]).first()?));
-            valid(&self.trials, step).into_iter().filter_map(rate).collect()
+        let rates = |step: usize, times: usize| {
+            let rate = move |trial: &K::Trial| {
+                let rate = self.rate().numbers([trial]).first().copied();
+                trial.tried().in_round(rate.map(|rate| rate * times as f64))
+            };
+            valid(&self.trials, step).into_iter().filter_map(rate)
         };
-        let (many, one) = (rates(index), rates(base));
-        let pairs = many
-            .iter()
-            .filter_map(|(round, many)| Some((*many, *one.get(round)?)));
-        statistics::linearity(shape.active(), &pairs.collect::<Vec<_>>())
+        statistics::within_rounds(rates(index, 1), rates(base, shape.active()))
     }
 
     /// Sets the reason for every missing field of a step: from the trials, the experiment, or the trials' status.
@@ -425,15 +424,6 @@ pub(crate) fn number<'a>(value: Option<f64>) -> Option<Sample<'a>> {
 /// A sample of a share.
 pub(crate) fn share<'a>(value: Option<share::Share>) -> Option<Sample<'a>> {
     value.map(Sample::Share)
-}
-
-/// Counts by name added up.
-pub(crate) fn summed<'a>(counts: impl Iterator<Item = (&'a String, &'a u64)>) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
-    for (name, count) in counts {
-        *sums.entry(name.clone()).or_default() += count;
-    }
-    sums
 }
 
 /// CPU time shares, medians.

@@ -1,8 +1,9 @@
 //! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
 use crate::document::Document;
-use crate::experiment::{Experiment, RawTrials, Trying};
+use crate::experiment::{Experiment, Trying};
 use crate::steps::{Kind, Report, Shape};
+use crate::tried::RawTrials;
 use serde_json::Value;
 
 /// A scaling experiment.

@@ -6,9 +6,9 @@
 //!
 //! struct Trial { frames: u64, seconds: f64 }
 //!
-//! static RATE: Metric<Trial> = Metric::higher("rate_pps", "rate", Show::PerSecond, "Frames a second.", |trial| {
-//!     Some(Sample::Number(trial.frames as f64 / trial.seconds))
-//! });
+//! static RATE: Metric<Trial> = Metric::more("rate_pps", "rate", Show::PerSecond)
+//!     .about("Frames per second.")
+//!     .read(|trial: &Trial| Some(Sample::Number(trial.frames as f64 / trial.seconds)));
 //!
 //! let trials = [Trial { frames: 10, seconds: 1.0 }, Trial { frames: 30, seconds: 1.0 }];
 //! let mut values = Values::default();
@@ -170,9 +170,7 @@ pub struct Metric<T: 'static> {
 }
 
 impl<T> Metric<T> {
-    /// Declares a metric, to be completed: [`Metric::about`], [`Metric::read`] unless the conclusion sets it.
-    #[must_use]
-    pub const fn declared(name: &'static str, header: &'static str, show: Show, better: Better) -> Self {
+    const fn declared(name: &'static str, header: &'static str, show: Show, better: Better) -> Self {
         Self {
             name,
             label: header,
@@ -187,59 +185,23 @@ impl<T> Metric<T> {
         }
     }
 
-    /// Declares a metric of which more is better, to be completed.
+    /// Declares a metric of which more is better; to be completed by [`Metric::about`], and by [`Metric::read`] unless
+    /// the conclusion sets it.
     #[must_use]
     pub const fn more(name: &'static str, header: &'static str, show: Show) -> Self {
         Self::declared(name, header, show, Better::Higher)
     }
 
-    /// Declares a metric of which less is better, to be completed.
+    /// Declares a metric of which less is better; to be completed likewise.
     #[must_use]
     pub const fn less(name: &'static str, header: &'static str, show: Show) -> Self {
         Self::declared(name, header, show, Better::Lower)
     }
 
-    /// Declares an explanatory metric, to be completed.
+    /// Declares an explanatory metric; to be completed likewise.
     #[must_use]
     pub const fn explaining(name: &'static str, header: &'static str, show: Show) -> Self {
         Self::declared(name, header, show, Better::Neither)
-    }
-
-    /// Declares a metric computed from trials.
-    #[must_use]
-    pub const fn new(
-        name: &'static str,
-        header: &'static str,
-        show: Show,
-        better: Better,
-        about: &'static str,
-        read: Read<T>,
-    ) -> Self {
-        Self::declared(name, header, show, better).about(about).read(read)
-    }
-
-    /// Declares a metric of which more is better.
-    #[must_use]
-    pub const fn higher(
-        name: &'static str,
-        header: &'static str,
-        show: Show,
-        about: &'static str,
-        read: Read<T>,
-    ) -> Self {
-        Self::more(name, header, show).about(about).read(read)
-    }
-
-    /// Declares a metric of which less is better.
-    #[must_use]
-    pub const fn lower(
-        name: &'static str,
-        header: &'static str,
-        show: Show,
-        about: &'static str,
-        read: Read<T>,
-    ) -> Self {
-        Self::less(name, header, show).about(about).read(read)
     }
 
     /// The same with a description.
@@ -444,75 +406,4 @@ pub trait Measured {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Trial {
-        rate: f64,
-        right: Share,
-        times: Histogram,
-    }
-
-    static RATE: Metric<Trial> = Metric::<Trial>::higher("rate_pps", "rate", Show::PerSecond, "", |trial| {
-        Some(Sample::Number(trial.rate))
-    })
-    .spread("rate_spread");
-    static RIGHT: Metric<Trial> = Metric::higher("right", "right", Show::Share, "", |trial| {
-        Some(Sample::Share(trial.right))
-    });
-    static TRIP: Metric<Trial> = Metric::lower("trip", "trip", Show::Nanoseconds, "", |trial| {
-        Some(Sample::Durations(&trial.times))
-    });
-    static LINEARITY: Metric<Trial> = Metric::more("linearity", "linearity", Show::Fixed(2));
-
-    fn filled() -> Values {
-        let trial = |rate, hits| {
-            let mut times = Histogram::new();
-            times.record(hits);
-            Trial {
-                rate,
-                right: Share { hits, samples: 10 },
-                times,
-            }
-        };
-        let trials = [trial(1.0, 10), trial(3.0, 5), trial(2.0, 0)];
-        let mut values = Values::default();
-        values.fill(
-            &[&RATE, &RIGHT, &TRIP, &LINEARITY],
-            &trials.iter().collect::<Vec<_>>(),
-        );
-        values
-    }
-
-    #[test]
-    fn trials_are_combined_by_what_they_give() {
-        let values = filled();
-        assert_eq!(RATE.of(&values), Some(2.0));
-        assert_eq!(RATE.range(&values).map(|spread| spread.maximum), Some(3.0));
-        assert_eq!(RIGHT.of(&values), Some(0.5));
-        assert_eq!(TRIP.durations(&values).map(|trip| trip.count), Some(3));
-        assert_eq!(LINEARITY.of(&values), None);
-        assert!(!values.lacks("linearity") && values.lacks("other"));
-    }
-
-    #[test]
-    fn values_are_read_as_they_are_written_and_foreign_ones_are_passed_over() {
-        let values = filled();
-        let text = serde_json::to_string(&values).unwrap();
-        assert_eq!(serde_json::from_str::<Values>(&text).unwrap(), values);
-        let foreign: Values =
-            serde_json::from_str(r#"{"rate_pps": 5, "new": {"a": [1]}, "right": null}"#).unwrap();
-        assert_eq!((RATE.of(&foreign), RIGHT.of(&foreign)), (Some(5.0), None));
-    }
-
-    #[test]
-    fn bounds_are_read_in_the_metrics_own_unit() {
-        assert_eq!(Show::Nanoseconds.parse("5ms"), Some(5e6));
-        assert_eq!(Show::Microseconds(2).parse("5ms"), Some(5e3));
-        assert_eq!(Show::Share.parse("50%"), Some(0.5));
-        assert_eq!(Show::Share.parse("0.5"), Some(0.5));
-        assert_eq!(Show::PerSecond.parse("10k"), Some(1e4));
-        assert_eq!(Show::Bytes.parse("64KiB"), Some(65_536.0));
-        assert_eq!(Show::Count.parse("many"), None);
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 //! because there are only a few trials.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A median and the range around it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -78,17 +79,17 @@ pub fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     quotient.is_finite().then_some(quotient)
 }
 
-/// Linearity: the rate at `workers`, divided by `workers` times the rate at one.
-///
-/// `pairs` holds (rate at `workers`, rate at one), each pair from one round, because the two were then measured next to
-/// each other and drift of the machine cancels.
+/// The quotients of two quantities, both given as round and value. A quotient is taken within a round, because the two
+/// were then measured next to each other and drift of the machine cancels.
 #[must_use]
-pub fn linearity(workers: usize, pairs: &[(f64, f64)]) -> Option<Spread> {
-    let quotients: Vec<f64> = pairs
-        .iter()
-        .filter_map(|(many, one)| ratio(*many, workers as f64 * one))
-        .collect();
-    Spread::of(&quotients)
+pub fn within_rounds(
+    numerators: impl IntoIterator<Item = (usize, f64)>,
+    denominators: impl IntoIterator<Item = (usize, f64)>,
+) -> Option<Spread> {
+    let denominators: BTreeMap<usize, f64> = denominators.into_iter().collect();
+    let quotient = |(round, value): (usize, f64)| Some(value / denominators.get(&round)?);
+    let quotients = numerators.into_iter().filter_map(quotient);
+    Spread::of(&quotients.collect::<Vec<_>>())
 }
 
 fn middle(sorted: &[f64]) -> f64 {
@@ -126,15 +127,19 @@ mod tests {
     }
 
     #[test]
-    fn the_dell_machine_of_the_post_is_linear() {
+    fn quotients_are_taken_within_a_round() {
         // "More RSS UDP tests - this time on a Dell R720": 215,000 on one CPU, 8 times that on eight.
-        let linearity = linearity(8, &[(1_720_000.0, 215_000.0)]).unwrap();
-        assert_eq!(linearity.median, 1.0);
+        let one = [(0, 8.0 * 215_000.0), (1, 8.0 * 300_000.0), (3, 1.0)];
+        let linearity = within_rounds([(1, 2_400_000.0), (0, 1_720_000.0), (2, 1.0)], one).unwrap();
+        assert_eq!(
+            (linearity.median, linearity.relative, linearity.count),
+            (1.0, 0.0, 2)
+        );
     }
 
     #[test]
-    fn a_rate_of_nothing_has_no_linearity() {
-        assert_eq!(linearity(2, &[(100.0, 0.0)]), None);
+    fn nothing_has_no_quotient() {
+        assert_eq!(within_rounds([(0, 100.0)], [(0, 0.0)]), None);
     }
 
     proptest! {

@@ -9,20 +9,27 @@ use std::fmt::{Display, Formatter, Result as Written};
 
 /// A word that names no variant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnknownWord(String);
+#[error("{message}")]
+pub struct UnknownWord {
+    message: String,
+    known: &'static [&'static str],
+}
 
 impl Error for UnknownWord {
     fn custom<T: Display>(message: T) -> Self {
-        Self(message.to_string())
+        Self {
+            message: message.to_string(),
+            known: &[],
+        }
     }
 
-    fn unknown_variant(word: &str, expected: &'static [&'static str]) -> Self {
-        let choice = match expected {
+    fn unknown_variant(word: &str, known: &'static [&'static str]) -> Self {
+        let choice = match known {
             [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-            _ => expected.concat(),
+            _ => known.concat(),
         };
-        Self(format!("'{word}': give {choice}"))
+        let message = format!("'{word}': give {choice}");
+        Self { message, known }
     }
 }
 
@@ -32,6 +39,13 @@ impl Error for UnknownWord {
 /// If there is no such variant; the error lists all.
 pub fn read_word<T: DeserializeOwned>(text: &str) -> Result<T, UnknownWord> {
     T::deserialize(text.into_deserializer())
+}
+
+/// All variants of a plain enum, in the order of their declaration.
+#[must_use]
+pub fn all<T: DeserializeOwned>() -> Vec<T> {
+    let known = read_word::<T>("").map_or_else(|unknown| unknown.known, |_| &[]);
+    known.iter().filter_map(|word| read_word(word).ok()).collect()
 }
 
 /// Writes the serde name of a variant of a plain enum, padded as `formatter` requests.

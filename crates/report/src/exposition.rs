@@ -42,18 +42,13 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_measure::metric::{Better, Sample, Show};
+    use corelane_measure::metric::{Sample, Show};
 
     #[test]
     fn a_metric_has_its_kind_its_help_and_a_sample_of_each_thing_that_gives_it() {
-        let metric: Metric<Option<u64>> = Metric::new(
-            "frames_total",
-            "frames",
-            Show::Count,
-            Better::Neither,
-            "Frames.",
-            |frames| frames.map(|frames| Sample::Number(frames as f64)),
-        );
+        let metric: Metric<Option<u64>> = Metric::explaining("frames_total", "frames", Show::Count)
+            .about("Frames.")
+            .read(|frames: &Option<u64>| frames.map(|frames| Sample::Number(frames as f64)));
         let things = [Some(1_000_000_000_000), None, Some(0)];
         let named =
             ["a", "b", "c\"\\\n"].map(|name| vec![("link", name.to_owned()), ("kind", "x".to_owned())]);

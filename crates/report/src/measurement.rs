@@ -73,12 +73,15 @@ mod tests {
 
     impl Measurement for Run {
         const METRICS: &'static [Metric<Self>] = &[
-            Metric::higher("rate", "rate", Show::PerSecond, "frames per second", |run| {
-                Some(Sample::Number(run.sent as f64 / run.seconds)).filter(|_| run.seconds > 0.0)
-            }),
-            Metric::higher("sent", "sent", Show::Count, "frames", |run| {
-                Some(Sample::Number(run.sent as f64))
-            }),
+            Metric::more("rate", "rate", Show::PerSecond)
+                .about("frames per second")
+                .read(|run: &Self| {
+                    let rate = Sample::Number(run.sent as f64 / run.seconds);
+                    (run.seconds > 0.0).then_some(rate)
+                }),
+            Metric::more("sent", "sent", Show::Count)
+                .about("frames")
+                .read(|run: &Self| Some(Sample::Number(run.sent as f64))),
         ];
 
         fn described(&self) -> Page {

@@ -225,6 +225,7 @@ pub fn exact_prefetch(setting: &Setting) -> Prefetch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_measure::words;
     use corelane_table::{ExactMap, Placement, Seed};
     use fastrand::Rng;
     use std::collections::BTreeSet;
@@ -281,7 +282,7 @@ mod tests {
             .unwrap();
         let lock = RwLock::new(());
         for batch in [1, 3, 4, BURST] {
-            for kind in PrefetchKind::ALL {
+            for kind in words::all() {
                 for distance in [None, Some(1), Some(40)] {
                     let setting = setting(batch, kind, distance);
                     let posts = [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)];

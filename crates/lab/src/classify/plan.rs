@@ -4,6 +4,7 @@ use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
 use crate::classify::document::{LockKind, Plan, PrefetchKind, Setting, TableKind};
 use crate::error::{Refusal, within};
+use corelane_measure::words;
 
 /// The request.
 #[derive(Debug, Clone)]
@@ -47,16 +48,16 @@ impl Lists {
         let mut threads: Vec<usize> = doubling.take_while(|threads| *threads < cpus).collect();
         threads.push(cpus.max(1));
         Lists {
-            tables: TableKind::ALL.to_vec(),
+            tables: words::all(),
             buckets: BUCKETS.to_vec(),
             filled: vec![false, true],
             batches: vec![1, 2, 4, 8, 16, 32, 64],
-            prefetch: PrefetchKind::ALL.to_vec(),
+            prefetch: words::all(),
             distances: vec![8, 16, 32, 64],
             // The post's, an odd number of lines on either side, and strides that share more factors with the sets.
             strides: vec![STRIDES[0], STRIDES[1], 1984, 2112, 1536, 4096],
             threads,
-            locks: LockKind::ALL.to_vec(),
+            locks: words::all(),
         }
     }
 }

@@ -7,10 +7,10 @@
 
 use super::ways::{BASIC, LeftOut, ORACLE, Plan, UdpWay as Way};
 use crate::document::{Head, document};
-use crate::experiment::{Tried, trial};
 use crate::steps::number;
+use crate::tried::{Trial, Tried, trial};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
-use corelane_measure::statistics::Spread;
+use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};
 
 /// The schema that this version writes.
@@ -182,18 +182,16 @@ impl EnginesReport {
 }
 
 /// The medians of a metric, and of its quotient to the reference of the same round.
-fn values<'a, T>(
-    metrics: &[&'static Metric<T>],
-    own: &[&'a T],
-    reference: impl Fn(&'a T) -> Option<&'a T>,
-) -> Values {
-    let (metric, ratio) = (metrics[0], metrics[1]);
+fn values<T: Trial>(metrics: &[&'static Metric<T>], own: &[&T], reference: &[&T]) -> Values {
     let mut values = Values::default();
     values.fill(metrics, own);
-    let number = |trial: &'a T| metric.numbers([trial]).first().copied();
-    let quotient = |trial: &&'a T| Some(number(trial)? / number(reference(trial)?)?);
-    let quotients: Vec<f64> = own.iter().filter_map(quotient).collect();
-    values.set_spread(ratio, Spread::of(&quotients));
+    let number = |trial: &&T| {
+        let number = metrics[0].numbers([*trial]).first().copied();
+        trial.tried().in_round(number)
+    };
+    let quotients =
+        statistics::within_rounds(own.iter().filter_map(number), reference.iter().filter_map(number));
+    values.set_spread(metrics[1], quotients);
     values
 }
 
@@ -205,33 +203,26 @@ fn toeplitz_ways(trials: &[ToeplitzTrial]) -> Vec<ToeplitzWay> {
             kinds.push(trial.kind());
         }
     }
+    let of = |kind: (&str, &str, usize)| -> Vec<&ToeplitzTrial> {
+        results().filter(|trial| trial.kind() == kind).collect()
+    };
     let way = |kind: (&str, &str, usize)| {
         let (tuple, name, batch) = kind;
-        let own: Vec<&ToeplitzTrial> = results().filter(|trial| trial.kind() == kind).collect();
-        let oracle = |of: &ToeplitzTrial| {
-            let is_oracle = |trial: &&ToeplitzTrial| {
-                trial.kind() == (tuple, ORACLE, 1) && trial.tried.round == of.tried.round
-            };
-            results().find(is_oracle)
-        };
         ToeplitzWay {
             name: name.to_owned(),
             tuple: tuple.to_owned(),
             batch,
-            values: values(HASH_METRICS, &own, oracle),
+            values: values(HASH_METRICS, &of(kind), &of((tuple, ORACLE, 1))),
         }
     };
     kinds.into_iter().map(way).collect()
 }
 
 fn udp_way(way: Way, trials: &[UdpTrial]) -> UdpWay {
+    let of = |name: &str| -> Vec<&UdpTrial> { trials.iter().filter(|trial| trial.name == name).collect() };
     let name = way.to_string();
-    let own: Vec<&UdpTrial> = trials.iter().filter(|trial| trial.name == name).collect();
-    let basic = |of: &UdpTrial| {
-        let same = |trial: &&UdpTrial| trial.name == BASIC && trial.tried.round == of.tried.round;
-        trials.iter().rfind(same)
-    };
-    let values = values(UDP_METRICS, &own, basic);
+    let own = of(&name);
+    let values = values(UDP_METRICS, &own, &of(BASIC));
     let unknown_because = match own.iter().find_map(|trial| trial.tried.why.clone()) {
         _ if RATIO_TO_BASIC.of(&values).is_some() => None,
         _ if PER_CPU_SECOND.of(&values).is_some() => {

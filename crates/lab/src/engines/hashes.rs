@@ -5,7 +5,7 @@
 
 use super::document::ToeplitzTrial;
 use super::ways::{self, ORACLE};
-use crate::experiment::{Tried, Turn};
+use crate::tried::{Tried, Turn};
 use corelane_measure::statistics;
 use corelane_rss::{Key, Toeplitz, oracle};
 use std::hint::black_box;

@@ -6,8 +6,7 @@ use super::document::{
 };
 use super::ways::ORACLE;
 use crate::columns::{self, half_range, number, words};
-use crate::document::set_aside;
-use crate::experiment::Trial;
+use crate::tried::Trial;
 use corelane_measure::metric::{Measured, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -17,15 +16,11 @@ use corelane_report::table::{Cell, Column, Table};
 
 impl Rendered for EnginesReport {
     fn page(&self) -> Page {
-        let mut page = self.head.page("Hashes and engines");
-        page.headline = self.conclusion();
-        // A value that came from JSON always goes back to it.
-        let pretty = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
-        page.documents = vec![("Plan", pretty)];
         let hashes = self.toeplitz_trials.iter().map(Trial::tried);
         let datagrams = self.udp_trials.iter().map(Trial::tried);
-        let set_aside = set_aside(&self.head, hashes.chain(datagrams), &mut page);
-        page.section(set_aside);
+        let trials = hashes.chain(datagrams);
+        let mut page = self.head.page_of("Hashes and engines", &self.plan, trials);
+        page.headline = self.conclusion();
         page.section(self.hashes_section());
         page.section(self.udp_section());
         page.section(self.remarks());

@@ -1,6 +1,7 @@
 //! The ways that can be compared, and the plan. In: names. Out: the settings of server and client for each way.
 
 use crate::error::Refusal;
+use corelane_measure::words;
 use corelane_rss::{Key, Toeplitz, Way};
 use corelane_worker::engine::{EngineKind, EngineSettings, choose};
 use serde::{Deserialize, Serialize};
@@ -52,8 +53,9 @@ impl Plan {
     pub fn ways(names: &[String]) -> Result<(Vec<String>, Vec<UdpWay>), Refusal> {
         let hashes = [ORACLE].into_iter().chain(Way::ALL.map(Way::name));
         let hashes: Vec<String> = hashes.map(str::to_owned).collect();
-        let udp = UdpWay::ALL.iter().map(UdpWay::to_string);
-        let known: Vec<String> = hashes.iter().cloned().chain(udp).collect();
+        let udp: Vec<UdpWay> = words::all();
+        let known = udp.iter().map(UdpWay::to_string);
+        let known: Vec<String> = hashes.iter().cloned().chain(known).collect();
         let is_known = |name: &String| [HASHES, DATAGRAMS].contains(&name.as_str()) || known.contains(name);
         if let Some(name) = names.iter().find(|name| !is_known(name)) {
             let known = known.join(", ");
@@ -62,7 +64,7 @@ impl Plan {
         }
         Ok((
             chosen(hashes, (HASHES, ORACLE), names),
-            chosen(UdpWay::ALL.to_vec(), (DATAGRAMS, BASIC), names),
+            chosen(udp, (DATAGRAMS, BASIC), names),
         ))
     }
 
@@ -102,7 +104,7 @@ fn chosen<W: ToString>(mut all: Vec<W>, (kind, reference): (&str, &str), names: 
 
 corelane_measure::words!(UdpWay);
 
-/// A way to move datagrams.
+/// A way to move datagrams, the reference first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UdpWay {
@@ -123,16 +125,6 @@ pub enum UdpWay {
 }
 
 impl UdpWay {
-    /// All ways, the reference first.
-    pub const ALL: [Self; 6] = [
-        Self::Basic,
-        Self::Batch,
-        Self::Uring,
-        Self::Gso,
-        Self::GroGso16,
-        Self::GroGso64,
-    ];
-
     /// What it does, in words.
     pub(crate) fn describe(self) -> &'static str {
         match self {

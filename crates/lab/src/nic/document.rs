@@ -1,7 +1,7 @@
 //! The document of `lab nic`, schema `corelane/nic/1`.
 
-use crate::document::{Head, TrialStatus, document};
-use crate::experiment::{Tried, trial};
+use crate::document::{Head, document};
+use crate::tried::{TrialStatus, Tried, trial};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
 use crate::columns::{count, words};
 use crate::document::set_aside;
-use crate::experiment::Trial;
+use crate::tried::Trial;
 use corelane_measure::metric::Show;
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};

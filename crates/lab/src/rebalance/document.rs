@@ -2,7 +2,7 @@
 
 use super::Request;
 use crate::document::{Head, document};
-use crate::experiment::{Tried, trial};
+use crate::tried::{Tried, trial};
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
@@ -167,8 +167,8 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Document, TrialStatus};
-    use crate::experiment::{RawTrials, Trial};
+    use crate::document::Document;
+    use crate::tried::{RawTrials, Trial, TrialStatus};
     use corelane_report::page::Rendered;
 
     const DOCUMENT: &str = include_str!("../../../cli/tests/golden/documents/rebalance.json");

@@ -15,7 +15,8 @@ pub use phase::PAYLOAD_BYTES;
 
 use crate::document::{Head, RunFacts, as_json};
 use crate::error::Refusal;
-use crate::experiment::{Experiment, RawTrials, Trying};
+use crate::experiment::{Experiment, Trying};
+use crate::tried::RawTrials;
 use corelane_host::bed::Bed;
 use corelane_host::counters::CpuTimes;
 use corelane_rss::Steering;

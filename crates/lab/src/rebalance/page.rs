@@ -2,9 +2,8 @@
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
-use crate::document::set_aside;
-use crate::experiment::Trial;
 use crate::steps;
+use crate::tried::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
@@ -17,7 +16,8 @@ const MOST_OVER_BEST: f64 = 1.05;
 
 impl Rendered for Rebalancing {
     fn page(&self) -> Page {
-        let mut page = self.head.page("Rebalancing");
+        let trials = self.phases.iter().map(Trial::tried);
+        let mut page = self.head.page_of("Rebalancing", &self.request, trials);
         page.headline = self.load();
         page.verdict = match &self.verdict {
             Some(verdict) => format!(
@@ -29,9 +29,6 @@ impl Rendered for Rebalancing {
             None if self.head.interrupted => "ended early: no verdict".to_owned(),
             None => "not every phase has a result: no verdict".to_owned(),
         };
-        // A value that came from JSON always goes back to it.
-        let pretty = serde_json::to_string_pretty(&self.request).unwrap_or_default();
-        page.documents = vec![("Plan", pretty)];
         let fullest = self.verdict.as_ref().map(|verdict| {
             format!(
                 "fullest bucket {} of the mean after rebalancing, {} without",
@@ -39,8 +36,6 @@ impl Rendered for Rebalancing {
                 fixed(verdict.static_fullest_over_mean, 3)
             )
         });
-        let set_aside = set_aside(&self.head, self.phases.iter().map(Trial::tried), &mut page);
-        page.section(set_aside);
         page.section(
             Section::new(self.load())
                 .table(self.table())

@@ -3,9 +3,8 @@
 
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
-use crate::document::TrialStatus;
-use crate::experiment::{Trial as _, Tried, Turn};
 use crate::steps::cpu_shares;
+use crate::tried::{Trial as _, TrialStatus, Tried, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions::{self, Condition};
@@ -251,13 +250,11 @@ impl SideReading {
         }
     }
 
-    /// Frames that the device received and that neither UDP nor IP has counted: they are in socket buffers, and Linux
-    /// counts them only when they are read.
-    pub(super) fn queued(&self) -> u64 {
+    /// Of `received`, those that neither UDP nor IP has counted: they are in socket buffers, and Linux counts them only
+    /// when they are read.
+    pub(super) fn queued(&self, received: u64) -> u64 {
         let ip = self.udp.ip_total();
-        let ended =
-            self.udp.total().arrived() + ip.in_header_errors + ip.in_discards + self.udp.icmp_received;
-        self.device.rx_packets.saturating_sub(ended)
+        received.saturating_sub(self.udp.total().arrived() + ip.in_header_errors + ip.in_discards)
     }
 }
 

@@ -15,8 +15,9 @@ use super::observed::{LockComparison, Observed};
 use crate::columns::words;
 use crate::document::document;
 use crate::growth::active;
-use crate::steps::{self, Kind, Report, Shape as _, summed};
+use crate::steps::{self, Kind, Report, Shape as _};
 use corelane_load::udp::Skew;
+use corelane_measure::counters::Counters;
 use corelane_measure::drops::Gap;
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::share::Share;
@@ -97,7 +98,22 @@ impl Kind for Datagrams {
     }
 
     fn fill(found: &mut Found, valid: &[&Trial]) {
-        found.fill(valid);
+        found.drops = Counters::sum(valid.iter().map(|trial| &trial.drops));
+        // A gap that was counted in only some trials keeps their count.
+        found.unexplained = Gap::ALL.map(|gap| (gap, None)).into();
+        for (gap, frames) in valid.iter().flat_map(|trial| &trial.unexplained) {
+            if let Some(frames) = frames {
+                let sum = found.unexplained.entry(*gap).or_default().get_or_insert(0);
+                *sum = sum.saturating_add(*frames);
+            }
+        }
+        let mut by_bucket: BTreeMap<u16, Vec<(&Trial, &TrialBucket)>> = BTreeMap::new();
+        for trial in valid {
+            for bucket in &trial.per_bucket {
+                by_bucket.entry(bucket.bucket).or_default().push((trial, bucket));
+            }
+        }
+        found.per_bucket = by_bucket.into_values().map(|parts| per_bucket(&parts)).collect();
     }
 
     fn compare(report: &mut ScaleReport) {
@@ -276,27 +292,6 @@ pub struct PerBucket {
     /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
     /// ask.
     pub memory: Option<WorkerMemory>,
-}
-
-impl Found {
-    pub(super) fn fill(&mut self, valid: &[&Trial]) {
-        self.drops = summed(valid.iter().flat_map(|trial| &trial.drops));
-        // A gap that was counted in only some trials keeps their count.
-        self.unexplained = Gap::ALL.map(|gap| (gap, None)).into();
-        for (gap, frames) in valid.iter().flat_map(|trial| &trial.unexplained) {
-            if let Some(frames) = frames {
-                let sum = self.unexplained.entry(*gap).or_default().get_or_insert(0);
-                *sum = sum.saturating_add(*frames);
-            }
-        }
-        let mut by_bucket: BTreeMap<u16, Vec<(&Trial, &TrialBucket)>> = BTreeMap::new();
-        for trial in valid {
-            for bucket in &trial.per_bucket {
-                by_bucket.entry(bucket.bucket).or_default().push((trial, bucket));
-            }
-        }
-        self.per_bucket = by_bucket.into_values().map(|parts| per_bucket(&parts)).collect();
-    }
 }
 
 /// One bucket over the trials.

@@ -2,9 +2,8 @@
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
-use crate::document::CpuShare;
-use crate::experiment::{Tried, trial};
 use crate::steps::{linearity_metric, number, share};
+use crate::tried::{CpuShare, Tried, trial};
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};

@@ -112,13 +112,11 @@ impl Framing {
 
     /// What a side's sockets still held, in the unit of their counters.
     fn queued(&self, reading: &SideReading) -> u64 {
-        if self.merged && !self.merged_in_sockets {
-            // Frames were cut before they were queued: as many arrived as there were datagrams.
-            let ip = reading.udp.ip_total();
-            let ended = reading.udp.total().arrived() + ip.in_header_errors + ip.in_discards;
-            return self.received(reading).unwrap_or(0).saturating_sub(ended);
-        }
-        reading.queued()
+        reading.queued(match self.merged_in_sockets {
+            true => reading.received(),
+            // Merged frames were cut before they were queued: as many arrived as there were datagrams.
+            false => self.received(reading).unwrap_or(0),
+        })
     }
 }
 
@@ -270,7 +268,7 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Trial as _, Tried};
+    use crate::tried::{Trial as _, Tried};
 
     fn trial() -> Trial {
         Trial {

@@ -109,12 +109,10 @@ impl ScaleRequest {
     /// for exact steering.
     fn series(&self) -> Vec<(Mode, Model, Placement)> {
         let (echo, both) = ([Mode::Echo], [Mode::Echo, Mode::Sink]);
-        let (aligned, control) = ([Placement::Aligned], [Placement::Aligned, Placement::Crossed]);
         let mut series = Vec::new();
         for &model in &self.models {
             let exact = model == Model::Exact;
-            let natural = if exact { &control[..] } else { &aligned };
-            for &placement in self.placements.as_deref().unwrap_or(natural) {
+            for &placement in Placement::chosen(self.placements.as_deref(), exact) {
                 let main = exact && placement == Placement::Aligned;
                 let natural = if main { &both[..] } else { &echo };
                 for &mode in self.modes.as_deref().unwrap_or(natural) {

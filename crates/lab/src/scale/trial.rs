@@ -131,7 +131,8 @@ fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> anyhow::Result<Ud
     server.settled([SETTLING_LOOK, LONGEST_SETTLING], counts, |_, still| {
         // Loopback counters cover all programs since boot: they do not show what is queued here.
         let apart = bed.kind() != BedKind::Loopback;
-        let all_read = !apart || SideReading::take(&bed.server)?.queued() == 0;
+        let reading = SideReading::take(&bed.server)?;
+        let all_read = !apart || reading.queued(reading.received()) == 0;
         Ok(still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER))
     })
 }

@@ -237,9 +237,9 @@ const fn verb(mode: Mode) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::CpuShare;
     use crate::scale::Placement;
     use crate::scale::document::{Found, PerBucket, Shape};
+    use crate::tried::CpuShare;
     use corelane_serve::udp::Model;
 
     fn step(idle: f64, drops: &[(&str, u64)]) -> Step {

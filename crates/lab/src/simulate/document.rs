@@ -7,8 +7,8 @@
 
 use super::Request;
 use crate::document::{Head, document};
-use crate::experiment::{Tried, trial};
 use crate::steps::number;
+use crate::tried::{Tried, trial};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::ratio;
 use serde::{Deserialize, Serialize};

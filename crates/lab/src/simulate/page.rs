@@ -2,8 +2,7 @@
 
 use super::document::{METRICS, SimulateReport, Step, Trial};
 use crate::columns::{self, count};
-use crate::document::set_aside;
-use crate::experiment::Trial as _;
+use crate::tried::Trial as _;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -19,7 +18,8 @@ const LEGEND: &str = "fullest: load of the fullest bucket over the mean, 1 when 
 
 impl Rendered for SimulateReport {
     fn page(&self) -> Page {
-        let mut page = self.head.page("RSS simulation");
+        let trials = self.trials.iter().map(Trial::tried);
+        let mut page = self.head.page_of("RSS simulation", &self.plan, trials);
         let asked = &self.plan.request;
         let flows = quantity::count(asked.flows as u64);
         page.headline = format!(
@@ -27,11 +27,6 @@ impl Rendered for SimulateReport {
             asked.sizes, asked.hash_fields
         );
         page.origin.splice(1..1, self.drawn());
-        // A value that came from JSON always goes back to it.
-        let pretty = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
-        page.documents = vec![("Plan", pretty)];
-        let set_aside = set_aside(&self.head, self.trials.iter().map(Trial::tried), &mut page);
-        page.section(set_aside);
         for steps in self.steps.chunk_by(|one, next| one.table_size == next.table_size) {
             page.section(self.table_section(steps));
         }

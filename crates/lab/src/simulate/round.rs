@@ -4,7 +4,7 @@ use super::document::{self, PerBucket, Trial};
 use super::sizes::share_out;
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
-use crate::experiment::Tried;
+use crate::tried::Tried;
 use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, Toeplitz, Tuple};
 use fastrand::Rng;

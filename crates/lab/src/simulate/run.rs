@@ -5,7 +5,8 @@ use super::round::Round;
 use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
 use crate::document::{Head, RunFacts, as_json};
 use crate::error::{Refusal, within};
-use crate::experiment::{Experiment, RawTrials, Trying};
+use crate::experiment::{Experiment, Trying};
+use crate::tried::RawTrials;
 use corelane_rss::IndirectionTable;
 use serde_json::Value;
 

@@ -1,13 +1,12 @@
 //! Computes a trial from readings before and after.
 
-use super::document::{BucketBytes, Memory, Protocol, Segments, Server, Shape, Trial};
+use super::document::{BucketBytes, Memory, Protocol, Server, Shape, Trial};
 use super::ends::{ClientCounts, ServerCounts};
 use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
-use crate::document::{CpuShare, TrialStatus};
-use crate::experiment::Turn;
 use crate::limit::BUSY_IDLE_SHARE;
 use crate::steps::cpu_shares;
+use crate::tried::{CpuShare, TrialStatus, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
@@ -77,7 +76,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
         .segments
         .into_iter()
         .chain(served.segments)
-        .reduce(Segments::plus);
+        .reduce(|sum, segments| sum.plus(&segments));
     trial.cpu.server_ns = Some(sent.server_cpu_ns.saturating_sub(opened.server_cpu_ns));
     trial.cpu_shares = cpu_shares(&plan.cpus(shape), &opened.cpus, &sent.cpus);
     trial.per_bucket = per_bucket(&evidence);

@@ -3,7 +3,7 @@
 use super::document::{Connections, CpuUse, Segments, Trial};
 use crate::child::SubjectReady;
 use crate::document::as_json;
-use crate::experiment::{Trial as _, Tried};
+use crate::tried::{Trial as _, Tried};
 use corelane_load::Failure;
 use corelane_load::http::{Histograms, HttpLoaded};
 use corelane_load::sources::Ports;

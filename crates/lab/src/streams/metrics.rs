@@ -5,9 +5,8 @@
 
 use super::document::Protocol;
 use super::memory::Memory;
-use crate::document::CpuShare;
-use crate::experiment::{Tried, trial};
 use crate::steps::{linearity_metric, number, share};
+use crate::tried::{CpuShare, Tried, trial};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
@@ -236,25 +235,16 @@ pub struct Connections {
     pub opening_s: Option<f64>,
 }
 
-/// Retransmissions, reordering and stalls of both sides, from the kernel's counts per connection (`TCP_INFO`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Segments {
-    /// Segments retransmitted.
-    pub sent_again: u64,
-    /// Segments received out of order.
-    pub out_of_order: u64,
-    /// Periods in which a connection made no progress.
-    pub stalls: u64,
-}
-
-impl Segments {
-    /// Both together.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            sent_again: self.sent_again + other.sent_again,
-            out_of_order: self.out_of_order + other.out_of_order,
-            stalls: self.stalls + other.stalls,
-        }
+corelane_measure::counters! {
+    /// Retransmissions, reordering and stalls of both sides, from the kernel's counts per connection (`TCP_INFO`).
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Segments {
+        /// Segments retransmitted.
+        pub sent_again: u64,
+        /// Segments received out of order.
+        pub out_of_order: u64,
+        /// Periods in which a connection made no progress.
+        pub stalls: u64,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The plan: steps as data, and their CPUs. `peers.rs` derives server and clients from a step.
 
 use super::document::{Protocol, Server, Shape, Traffic};
-use crate::document::CpuShare;
 use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::Placement;
 use crate::steps::mean_share;
+use crate::tried::CpuShare;
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
@@ -115,11 +115,7 @@ impl StreamsRequest {
         };
         let mut series = Vec::new();
         for &server in servers {
-            let natural = match server {
-                Server::Exact => &[Placement::Aligned, Placement::Crossed][..],
-                Server::Reuseport | Server::Subject => &[Placement::Aligned],
-            };
-            for &placement in self.placements.as_deref().unwrap_or(natural) {
+            for &placement in Placement::chosen(self.placements.as_deref(), server == Server::Exact) {
                 series.push((server, placement));
             }
         }

@@ -161,15 +161,7 @@ fn measure<S: Server, G: Generator>(
         let memory = joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         (report, memory.flatten())
     });
-    let counts = |report: &S::Served| {
-        let counts = served(report);
-        (counts.requests, counts.accepted, counts.bytes)
-    };
-    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
-    // A subject does not count.
-    let last = server.settled(settling, counts, |(_, accepted, _), still| {
-        Ok(accepted.is_empty() || still > SETTLED_AFTER)
-    })?;
+    let last = settled(&mut server, served)?;
     let evidence = Evidence {
         begun,
         opened: reading(opened)?,
@@ -180,6 +172,19 @@ fn measure<S: Server, G: Generator>(
     };
     trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
     Ok(account::trial(plan, trying.turn, evidence))
+}
+
+/// Waits until the server's counts are stable; returns its last report.
+fn settled<S: Server>(server: &mut ServerProcess<S>, served: Counted<S>) -> anyhow::Result<S::Served> {
+    let counts = |report: &S::Served| {
+        let counts = served(report);
+        (counts.requests, counts.accepted, counts.bytes)
+    };
+    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
+    // A subject does not count.
+    server.settled(settling, counts, |(_, accepted, _), still| {
+        Ok(accepted.is_empty() || still > SETTLED_AFTER)
+    })
 }
 
 fn reading(taken: Option<Result<Readings, HostError>>) -> Result<Readings, HostError> {

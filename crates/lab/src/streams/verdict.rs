@@ -3,9 +3,9 @@
 use super::document::{Protocol, Server, Step, StreamsReport};
 use super::metrics::{CLIENT_SHARE, LINEARITY, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
-use crate::document::TrialStatus;
 use crate::growth::buckets;
 use crate::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, percent};
+use crate::tried::TrialStatus;
 use corelane_measure::quantity::{self, or_missing};
 
 /// Share of requests failed for one reason above which that reason is the limit, even with CPU time left.
@@ -290,9 +290,9 @@ fn kernel(step: &Step, names: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::CpuShare;
     use crate::scale::Placement;
     use crate::streams::document::{Shape, Traffic};
+    use crate::tried::CpuShare;
 
     fn closed() -> Setting {
         Setting {

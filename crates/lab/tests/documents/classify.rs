@@ -7,7 +7,7 @@ use corelane_lab::classify::document::{
     Unknowns, published,
 };
 use corelane_lab::document::{Document, Head};
-use corelane_lab::experiment::Tried;
+use corelane_lab::tried::Tried;
 use corelane_report::page::Rendered;
 
 /// A trial of one second with this number of frames over all threads.

@@ -1,8 +1,9 @@
 //! The HTML page: valid, self-contained, and with the numbers of the JSON document.
 
-use corelane_lab::document::{Document, TrialStatus};
+use corelane_lab::document::Document;
 use corelane_lab::scale::ScaleReport;
 use corelane_lab::scale::metrics::{ANSWERED, CPU, RATE};
+use corelane_lab::tried::TrialStatus;
 use corelane_measure::metric::Value as Measured;
 use corelane_report::page::Rendered;
 use proptest::prelude::*;

@@ -1,11 +1,10 @@
 //! The document of `lab scale udp` and its text.
 
-use corelane_lab::document::{Document, TrialStatus};
-use corelane_lab::experiment::Trial as _;
-use corelane_lab::experiment::Tried;
+use corelane_lab::document::Document;
 use corelane_lab::scale::document::{ScaleReport, Shape, Step, Trial, unexplained};
 use corelane_lab::scale::metrics::{ANSWERED, LINEARITY, SEEN};
 use corelane_lab::scale::{METRICS, Placement};
+use corelane_lab::tried::{Trial as _, TrialStatus, Tried};
 use corelane_measure::drops::Gap;
 use corelane_measure::metric::Value;
 use corelane_report::page::Rendered;

@@ -1,9 +1,9 @@
 //! The document of `lab simulate` and its text.
 
 use corelane_lab::document::{Document, Head, Tool};
-use corelane_lab::experiment::Tried;
 use corelane_lab::simulate::document::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
 use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Step, Trial};
+use corelane_lab::tried::Tried;
 use corelane_load::udp::Skew;
 use corelane_report::page::Rendered;
 use corelane_rss::HashFields;

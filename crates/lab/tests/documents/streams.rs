@@ -1,8 +1,6 @@
 //! The documents of `lab scale http` and `tcp`, with made-up counts of a small machine.
 
-use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
-use corelane_lab::experiment::Trial as _;
-use corelane_lab::experiment::Tried;
+use corelane_lab::document::{Bed, Document, Head, Tool};
 use corelane_lab::limit::Scaling;
 use corelane_lab::limit::{Limit, LimitCause, Suspect, SuspectName};
 use corelane_lab::scale::Placement;
@@ -14,6 +12,7 @@ use corelane_lab::streams::metrics::{
     SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
 use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
+use corelane_lab::tried::{CpuShare, Trial as _, TrialStatus, Tried};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use corelane_report::diff;

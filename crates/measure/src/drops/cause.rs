@@ -53,8 +53,11 @@ pub enum Side {
 /// Starts the names of what the client's side dropped.
 const CLIENT_PREFIX: &str = "client_";
 
-/// The cause of a lost frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+crate::words!(Cause);
+
+/// The cause of a lost frame, in the order in which a frame meets them. The name is the key in a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// A sender's device had no room to transmit it.
     TransmitQueue,
@@ -95,75 +98,38 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes with their keys in a document and their texts, in the order in which a frame meets them.
-    const TABLE: [(Self, &'static str, &'static str); 18] = [
-        (
-            Self::TransmitQueue,
-            "transmit_queue",
-            "no room in the sender's transmit queue",
-        ),
-        (Self::Device, "device", "dropped by the receiving device"),
-        (Self::Backlog, "backlog", "dropped due to a full CPU backlog"),
-        (Self::Ip, "ip", "discarded by IP"),
-        (Self::BadHeader, "bad_header", "with incomplete header"),
-        (Self::BadLength, "bad_length", "with bad data length field"),
-        (Self::BadChecksum, "bad_checksum", "with bad checksum"),
-        (Self::NoSocket, "no_socket", "dropped due to no socket"),
-        (
-            Self::Broadcast,
-            "broadcast",
-            "broadcast/multicast datagrams undelivered",
-        ),
-        (
-            Self::FullBuffers,
-            "full_buffers",
-            "dropped due to full socket buffers",
-        ),
-        (
-            Self::MailboxFull,
-            "mailbox_full",
-            "dropped due to a full mailbox of the worker",
-        ),
-        (Self::Memory, "memory", "dropped due to the limit of UDP memory"),
-        (Self::OtherErrors, "other_errors", "dropped due to other errors"),
-        (
-            Self::StillQueued,
-            "still_queued",
-            "still in socket buffers at the end",
-        ),
-        (Self::Refused, "refused", "from a port that is never answered"),
-        (
-            Self::AnswerBuffersFull,
-            "answer_buffers_full",
-            "no room in the server's buffers for answers",
-        ),
-        (Self::SendFailed, "send_failed", "answer refused by the kernel"),
-        (
-            Self::Corrupted,
-            "corrupted",
-            "with a payload that fails its check",
-        ),
-    ];
-
-    /// The key in a document, for a drop on the server's side.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        Self::TABLE[self as usize].1
-    }
-
     /// The key in a document: `full_buffers`, or `client_full_buffers` for a drop on the way back.
     #[must_use]
     pub fn key(self, side: Side) -> String {
         match side {
-            Side::Server => self.name().to_owned(),
-            Side::Client => format!("{CLIENT_PREFIX}{}", self.name()),
+            Side::Server => self.to_string(),
+            Side::Client => format!("{CLIENT_PREFIX}{self}"),
         }
     }
 
     /// The text in reports; for UDP's own causes, that of `netstat -sp udp`.
     #[must_use]
     pub const fn words(self) -> &'static str {
-        Self::TABLE[self as usize].2
+        match self {
+            Self::TransmitQueue => "no room in the sender's transmit queue",
+            Self::Device => "dropped by the receiving device",
+            Self::Backlog => "dropped due to a full CPU backlog",
+            Self::Ip => "discarded by IP",
+            Self::BadHeader => "with incomplete header",
+            Self::BadLength => "with bad data length field",
+            Self::BadChecksum => "with bad checksum",
+            Self::NoSocket => "dropped due to no socket",
+            Self::Broadcast => "broadcast/multicast datagrams undelivered",
+            Self::FullBuffers => "dropped due to full socket buffers",
+            Self::MailboxFull => "dropped due to a full mailbox of the worker",
+            Self::Memory => "dropped due to the limit of UDP memory",
+            Self::OtherErrors => "dropped due to other errors",
+            Self::StillQueued => "still in socket buffers at the end",
+            Self::Refused => "from a port that is never answered",
+            Self::AnswerBuffersFull => "no room in the server's buffers for answers",
+            Self::SendFailed => "answer refused by the kernel",
+            Self::Corrupted => "with a payload that fails its check",
+        }
     }
 
     /// Where the cause lies for a drop on this side.
@@ -186,8 +152,7 @@ impl Cause {
             Some(name) => (name, Side::Client),
             None => (key, Side::Server),
         };
-        let (cause, ..) = Self::TABLE.into_iter().find(|(_, own, _)| *own == name)?;
-        Some((cause, side))
+        Some((name.parse().ok()?, side))
     }
 }
 
@@ -204,11 +169,14 @@ pub fn label(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words;
 
     #[test]
     fn every_cause_is_found_by_its_key() {
-        for (place, (cause, name, _)) in Cause::TABLE.into_iter().enumerate() {
-            assert_eq!((cause as usize, cause.name()), (place, name));
+        let all = words::all::<Cause>();
+        assert_eq!((all.len(), all[9]), (18, Cause::FullBuffers));
+        assert_eq!(Cause::FullBuffers.key(Side::Client), "client_full_buffers");
+        for cause in all {
             for side in [Side::Server, Side::Client] {
                 assert_eq!(Cause::of_key(&cause.key(side)), Some((cause, side)));
             }

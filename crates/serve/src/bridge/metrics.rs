@@ -3,7 +3,7 @@
 //! Serves one request per connection, one at a time, and ignores the path: the response is always the metrics.
 
 use super::document::{Bridged, LinkBridged, TableBridged};
-use corelane_measure::metric::{Better, Metric, Sample, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_proto::http::answer;
 use corelane_proto::http::request::{self, Limits, Version};
 use corelane_report::exposition::{Labels, expose};
@@ -168,7 +168,9 @@ pub fn exposition(bridged: &Bridged) -> String {
     let mut text = String::new();
     let mut add = |name, about, samples: Samples| {
         let read = |number: &u64| Some(Sample::Number(*number as f64));
-        let metric = Metric::new(name, name, Show::Count, Better::Neither, about, read);
+        let metric = Metric::explaining(name, name, Show::Count)
+            .about(about)
+            .read(read);
         let samples = samples.iter().map(|(labels, number)| (labels.clone(), number));
         expose(&mut text, "corelane_bridge", &metric, samples);
     };

@@ -3,7 +3,7 @@
 use super::setting::{LockKind, PrefetchKind, Setting, TableKind};
 use super::{ClassifyReport, FRAMES, Trial, published};
 use corelane_measure::quantity::count;
-use corelane_measure::statistics::Spread;
+use corelane_measure::statistics::{Spread, within_rounds};
 use serde::{Deserialize, Serialize};
 
 /// A difference below a twentieth counts as none: runs of one setting differ by as much on a shared machine.
@@ -34,14 +34,12 @@ fn compared((factor, words, steps): Pair, trials: &[Trial]) -> Option<Choice> {
     let [Some(from), Some(to)] = steps else {
         return None;
     };
-    let of = |step: usize| trials.iter().filter(move |trial| trial.tried.step == step);
-    let ratio = |trial: &Trial| {
-        // A spoilt trial of the same round has no rate; its repeat has one.
-        let mut same_round = of(from).filter(|other| other.tried.round == trial.tried.round);
-        Some(trial.frames_per_s()? / same_round.find_map(Trial::frames_per_s)?)
+    let of = |step: usize| {
+        let own = trials.iter().filter(move |trial| trial.tried.step == step);
+        // A spoilt trial of a round has no rate; its repeat has one.
+        own.filter_map(|trial| trial.tried.in_round(trial.frames_per_s()))
     };
-    let ratios: Vec<f64> = of(to).filter_map(ratio).collect();
-    let ratio = Spread::of(&ratios).filter(|_| from != to)?;
+    let ratio = within_rounds(of(to), of(from)).filter(|_| from != to)?;
     let faster = ratio.median >= 1.0 + LEAST && ratio.minimum > 1.0;
     let slower = ratio.median <= 1.0 / (1.0 + LEAST) && ratio.maximum < 1.0;
     Some(Choice {
@@ -82,7 +80,7 @@ impl ClassifyReport {
     }
 
     /// The fastest step among those wanted.
-    fn best(&self, wanted: impl Fn(&Setting) -> bool) -> Option<usize> {
+    pub(super) fn best(&self, wanted: impl Fn(&Setting) -> bool) -> Option<usize> {
         let rate = |place: &usize| FRAMES.of(&self.steps[*place]).unwrap_or(0.0);
         (0..self.steps.len())
             .filter(|place| wanted(&self.steps[*place].setting) && rate(place) > 0.0)

@@ -18,8 +18,8 @@ pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use strides::{HeaderTrial, Held, Stride};
 
 use crate::document::{Head, document};
-use crate::experiment::{Tried, trial};
 use crate::steps::{number, share};
+use crate::tried::{Tried, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity::{self, or_missing};
@@ -194,12 +194,7 @@ impl ClassifyReport {
 
     /// The step with the most frames per second among those wanted.
     pub(crate) fn fastest(&self, wanted: impl Fn(&Setting) -> bool) -> Option<&Step> {
-        let rate = |step: &&Step| FRAMES.of(step).unwrap_or(0.0);
-        let measured = self
-            .steps
-            .iter()
-            .filter(|step| FRAMES.of(step).is_some() && wanted(&step.setting));
-        measured.max_by(|one, other| rate(one).total_cmp(&rate(other)))
+        Some(&self.steps[self.best(wanted)?])
     }
 }
 

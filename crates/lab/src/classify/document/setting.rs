@@ -96,27 +96,6 @@ pub enum LockKind {
     ReadPerBatch,
 }
 
-impl TableKind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::None, Self::Post, Self::Exact];
-}
-
-impl PrefetchKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::None,
-        Self::Header,
-        Self::Bucket,
-        Self::Both,
-        Self::BucketAndArray,
-    ];
-}
-
-impl LockKind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::None, Self::Read, Self::ReadPerBatch];
-}
-
 impl Setting {
     /// The post's: its full table with fewer buckets, frames one at a time, nothing prefetched, its remedy of a stride.
     pub const POST: Self = Self {
@@ -202,18 +181,19 @@ mod tests {
 
     #[test]
     fn names_in_flags_and_in_json_are_the_same() {
-        use corelane_measure::words::read_word;
+        use corelane_measure::words::{self, read_word};
         use serde::de::DeserializeOwned;
         use std::fmt::{Debug, Display};
         fn check<Kind: Serialize + DeserializeOwned + Display + Debug + PartialEq>(all: &[Kind]) {
+            assert!(all.len() >= 3);
             for kind in all {
                 assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
                 assert_eq!(read_word::<Kind>(&kind.to_string()).as_ref(), Ok(kind));
             }
         }
-        check(&TableKind::ALL);
-        check(&PrefetchKind::ALL);
-        check(&LockKind::ALL);
+        check(&words::all::<TableKind>());
+        check(&words::all::<PrefetchKind>());
+        check(&words::all::<LockKind>());
         let refusal = read_word::<TableKind>("hash").unwrap_err().to_string();
         assert!(refusal.contains("none, post or exact"), "{refusal}");
     }

@@ -7,9 +7,9 @@
 
 use super::setting::Setting;
 use super::{FRAMES, Step};
-use crate::experiment::{Tried, trial};
+use crate::tried::{Tried, trial};
 use corelane_host::cpus::CacheInfo;
-use corelane_measure::statistics::Spread;
+use corelane_measure::statistics::{Spread, within_rounds};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -136,18 +136,16 @@ fn held(stride: usize, burst: usize, cache: &CacheInfo) -> Option<Held> {
 
 /// Adds the measurements to the predictions.
 pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTrial]) {
-    let times = |stride: &Stride| -> Vec<&HeaderTrial> {
-        let size = stride.stride;
-        trials
-            .iter()
-            .filter(|trial| trial.stride == size && trial.tried.is_result())
-            .collect()
+    let times = |size: usize| {
+        let is_own = move |trial: &&HeaderTrial| trial.stride == size && trial.tried.is_result();
+        let own = trials.iter().filter(is_own);
+        own.filter_map(|trial| trial.tried.in_round(Some(trial.ns_per_header)))
     };
     for stride in &mut *strides {
         let probes = |setting: &Setting| setting.stride == stride.stride && setting.is_stride_probe();
         let step = steps.iter().find(|step| probes(&step.setting));
         stride.frames_per_s = step.and_then(|step| FRAMES.of(step));
-        let own: Vec<f64> = times(stride).iter().map(|trial| trial.ns_per_header).collect();
+        let own: Vec<f64> = times(stride.stride).map(|(_, time)| time).collect();
         stride.ns_per_header_spread = Spread::of(&own);
         stride.ns_per_header = stride.ns_per_header_spread.map(|spread| spread.median);
     }
@@ -155,16 +153,9 @@ pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTr
     let quickest = strides
         .iter()
         .min_by(|one, other| time(one).total_cmp(&time(other)));
-    let quickest = quickest.map(times).unwrap_or_default();
+    let quickest = quickest.map(|stride| stride.stride);
     for stride in strides {
-        let ratio = |trial: &&HeaderTrial| {
-            let same = quickest
-                .iter()
-                .find(|other| other.tried.round == trial.tried.round)?;
-            Some(trial.ns_per_header / same.ns_per_header)
-        };
-        let ratios: Vec<f64> = times(stride).iter().filter_map(ratio).collect();
-        let ratios = Spread::of(&ratios);
+        let ratios = quickest.and_then(|quickest| within_rounds(times(stride.stride), times(quickest)));
         stride.of_quickest = ratios.map(|spread| spread.median);
         let further = ratios.map(|spread| spread.minimum >= DISTANCE);
         let both = further.zip(stride.aliases);

@@ -3,14 +3,12 @@
 use crate::classify::document::{
     ClassifyReport, FRAMES, LockKind, PrefetchKind, Setting, Step, TableKind, published,
 };
+use crate::growth::{self, Y_STEPS};
 use corelane_measure::quantity;
 use corelane_report::html::axis::Linear;
 use corelane_report::html::figure::{figure, legend, y_ticks};
 use corelane_report::html::markup::Markup;
-use corelane_report::html::plot::{Line, Plot, Point, Tick};
-
-/// Ticks of a y axis: about as many as stay apart on a phone.
-const Y_STEPS: usize = 4;
+use corelane_report::html::plot::{Line, Plot, Tick};
 
 /// One figure: each line joins the steps that have its setting but for what the x axis shows.
 struct Drawing<'a> {
@@ -120,12 +118,13 @@ impl Drawing<'_> {
             let index = values.iter().position(|known| *known == value).unwrap_or(0);
             (index as f64 + 0.5) / values.len() as f64
         };
-        let point = |step: &&Step| point(step, place(self.value(step)), &scale);
         let class = |number: usize| format!("series{number}");
-        let line = |(number, _, steps): &(usize, &str, Vec<&Step>)| Line {
-            class: class(*number),
-            points: steps.iter().filter_map(point).collect(),
-            marked: true,
+        let at = |step: &Step, rate: f64| {
+            let tip = format!("{}: {}", step.setting, quantity::rate(rate));
+            (place(self.value(step)), tip)
+        };
+        let line = |(number, _, steps): &(usize, &str, Vec<&Step>)| {
+            growth::line(class(*number), &FRAMES, steps, &scale, at)
         };
         let lines: Vec<Line> = series.iter().map(line).collect();
         let readings = lines.iter().flat_map(|line| &line.points);
@@ -148,15 +147,4 @@ impl Drawing<'_> {
             .map(|(number, name, _)| (class(*number), (*name).to_owned()));
         figure(self.title, self.caption, plot.draw().with(legend(entries)))
     }
-}
-
-/// A step's median with the range of its rounds.
-fn point(step: &Step, x: f64, scale: &Linear) -> Option<Point> {
-    let (rate, spread) = (FRAMES.of(step)?, FRAMES.range(step)?);
-    Some(Point {
-        x,
-        y: scale.place(rate),
-        range: Some((scale.place(spread.minimum), scale.place(spread.maximum))),
-        tip: format!("{}: {}", step.setting, quantity::rate(rate)),
-    })
 }

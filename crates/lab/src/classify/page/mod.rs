@@ -7,8 +7,7 @@ use super::document::{
     MISSES, PrefetchKind, PublishedRow, SHARE_OF_LIMIT, Setting, Step, Stride, TableKind,
 };
 use crate::columns::{self, half_range, number, plain, words};
-use crate::document::set_aside;
-use crate::experiment::Trial;
+use crate::tried::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
@@ -19,14 +18,12 @@ use corelane_report::table::{Cell, Column, Table};
 
 impl Rendered for ClassifyReport {
     fn page(&self) -> Page {
-        let mut page = self.head.page("classification in memory");
-        page.headline = self.headline();
-        page.tiles = self.tiles();
         let limits = self.limit.trials.iter().map(Trial::tried);
         let headers = self.header_trials.iter().map(Trial::tried);
         let trials = self.trials.iter().map(Trial::tried).chain(limits).chain(headers);
-        let set_aside = set_aside(&self.head, trials, &mut page);
-        page.section(set_aside);
+        let mut page = self.head.page_of("classification in memory", &self.plan, trials);
+        page.headline = self.headline();
+        page.tiles = self.tiles();
         page.section(Section::new("").labelled("limit    ", self.limit_words()));
         page.section(Section::new("how rates go").figures([figures::all(self)]));
         page.section(self.steps_section());
@@ -34,8 +31,6 @@ impl Rendered for ClassifyReport {
         page.section(self.published_section());
         page.section(self.unknown_section());
         page.section(self.choices_section());
-        let plan = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
-        page.documents = vec![("Plan", plan)];
         page
     }
 

@@ -1,11 +1,11 @@
 //! The figures of growth with buckets, and of the models side by side.
 
-use crate::document::CpuShare;
 use crate::growth::{Growth, MEDIANS, MOST_X_LABELS, Y_STEPS};
 use crate::scale::Placement;
 use crate::scale::document::{PerBucket, ScaleReport, Series, Step};
 use crate::scale::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
 use crate::steps::Shape as _;
+use crate::tried::CpuShare;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::axis::{Decades, Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};

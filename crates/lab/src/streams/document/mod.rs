@@ -21,7 +21,8 @@ use crate::columns::words;
 use crate::document::document;
 use crate::growth::active;
 use crate::limit::Limit;
-use crate::steps::{self, Kind, Report, summed};
+use crate::steps::{self, Kind, Report};
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::statistics;
 use corelane_report::reading::Reading;
@@ -93,7 +94,24 @@ impl Kind for ByteStreams {
     }
 
     fn fill(found: &mut Found, valid: &[&Trial]) {
-        found.fill(valid);
+        let errors = valid
+            .iter()
+            .flat_map(|trial| [&trial.errors, &trial.connections.failed]);
+        found.errors = Counters::sum(errors);
+        let segments = valid.iter().filter_map(|trial| trial.segments);
+        found.segments = segments.reduce(|sum, segments| sum.plus(&segments));
+        found.kernel = Counters::sum(valid.iter().map(|trial| &trial.kernel));
+        let memories = || valid.iter().filter_map(|trial| trial.memory.as_ref());
+        let each: Vec<_> = memories().map(Memory::per_connection).collect();
+        let median = |part: fn(&MemoryPerConnection) -> Option<f64>| {
+            statistics::median(&each.iter().filter_map(part).collect::<Vec<_>>())
+        };
+        found.memory_per_connection = MemoryPerConnection {
+            client_user_bytes: median(|each| each.client_user_bytes),
+            server_user_bytes: median(|each| each.server_user_bytes),
+            kernel_bytes: median(|each| each.kernel_bytes),
+        };
+        found.memory = memories().next_back().cloned();
     }
 
     fn missing(step: &Step) -> Vec<&'static str> {
@@ -157,29 +175,6 @@ pub struct Found {
 }
 
 impl Found {
-    pub(super) fn fill(&mut self, valid: &[&Trial]) {
-        let errors = valid
-            .iter()
-            .flat_map(|trial| trial.errors.iter().chain(&trial.connections.failed));
-        self.errors = summed(errors);
-        self.segments = valid
-            .iter()
-            .filter_map(|trial| trial.segments)
-            .reduce(Segments::plus);
-        self.kernel = summed(valid.iter().flat_map(|trial| &trial.kernel));
-        let memories = || valid.iter().filter_map(|trial| trial.memory.as_ref());
-        let each: Vec<_> = memories().map(Memory::per_connection).collect();
-        let median = |part: fn(&MemoryPerConnection) -> Option<f64>| {
-            statistics::median(&each.iter().filter_map(part).collect::<Vec<_>>())
-        };
-        self.memory_per_connection = MemoryPerConnection {
-            client_user_bytes: median(|each| each.client_user_bytes),
-            server_user_bytes: median(|each| each.server_user_bytes),
-            kernel_bytes: median(|each| each.kernel_bytes),
-        };
-        self.memory = memories().next_back().cloned();
-    }
-
     /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out
     /// where they have a number of their own.
     pub fn counted_errors(&self) -> impl Iterator<Item = (&str, u64)> {

@@ -1,15 +1,14 @@
 //! A report in the lab's format, with made-up counts of a small machine.
 
 use corelane_host::conditions::Snapshot;
-use corelane_lab::document::{Bed, CpuShare, Head, Tool};
-use corelane_lab::experiment::Trial as _;
-use corelane_lab::experiment::Tried;
+use corelane_lab::document::{Bed, Head, Tool};
 use corelane_lab::limit::Scaling;
 use corelane_lab::limit::{Limit, LimitCause};
 use corelane_lab::scale::Placement;
 use corelane_lab::scale::document::{
     Datagrams, SCHEMA, ScaleReport, Shape, Step, Trial, TrialBucket, unexplained,
 };
+use corelane_lab::tried::{CpuShare, Trial as _, Tried};
 use corelane_measure::drops::{Cause, Side};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;

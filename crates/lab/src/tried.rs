@@ -1,0 +1,188 @@
+//! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The position of one trial in the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The step.
+    pub step: usize,
+    /// The round, from 0.
+    pub round: usize,
+}
+
+/// The status of a trial: only the numbers of a valid trial are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialStatus {
+    /// The trial is a result.
+    #[default]
+    Valid,
+    /// The generator was the limit; kept, but excluded from medians.
+    GeneratorLimited,
+    /// Another machine on the same hardware used too much CPU time; kept, but excluded from medians.
+    Spoilt,
+    /// The run was interrupted during the trial.
+    Interrupted,
+    /// The trial failed.
+    Failed,
+}
+
+/// Why a trial is spoilt.
+pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
+
+/// How one CPU spent its time, in shares of 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuShare {
+    /// CPU number.
+    pub cpu: u32,
+    /// Idle.
+    pub idle_share: Option<f64>,
+    /// In the kernel's receive and transmit path.
+    pub softirq_share: Option<f64>,
+}
+
+/// A raw trial of a document; implemented by `trial!`.
+pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// A trial that counted nothing, to be filled in.
+    #[must_use]
+    fn new(tried: Tried) -> Self {
+        let mut trial = Self::default();
+        *trial.tried_mut() = tried;
+        trial
+    }
+
+    /// The common fields.
+    fn tried(&self) -> &Tried;
+
+    /// The common fields, mutable.
+    fn tried_mut(&mut self) -> &mut Tried;
+
+    /// Sets the field that names what was tried, in a trial that failed; `title` is that of its step.
+    fn name(&mut self, _title: &str) {}
+
+    /// CPU time shares of the trial.
+    fn cpu_shares(&self) -> &[CpuShare] {
+        &[]
+    }
+}
+
+/// Makes a type with a field `tried` a raw trial; in a failed one, the field `named` has the title of the step.
+macro_rules! trial {
+    ($trial:ty, named: $field:ident) => {
+        $crate::tried::trial!(
+            $trial,
+            fn name(&mut self, title: &str) {
+                title.clone_into(&mut self.$field);
+            }
+        );
+    };
+    ($trial:ty $(, $($more:tt)+)?) => {
+        impl $crate::tried::Trial for $trial {
+            fn tried(&self) -> &$crate::tried::Tried {
+                &self.tried
+            }
+
+            fn tried_mut(&mut self) -> &mut $crate::tried::Tried {
+                &mut self.tried
+            }
+
+            $($($more)+)?
+        }
+    };
+}
+pub(crate) use trial;
+
+/// The raw trials of one kind in a document.
+pub trait RawTrials {
+    /// Adds a trial that failed, of the step of this title.
+    fn fail(&mut self, tried: Tried, title: &str);
+
+    /// Sets the status of the trials of a turn that are results; returns whether there are any.
+    fn end(&mut self, turn: Turn, status: TrialStatus, why: &str) -> bool;
+}
+
+impl<T: Trial> RawTrials for Vec<T> {
+    fn fail(&mut self, tried: Tried, title: &str) {
+        let mut trial = T::new(tried);
+        trial.name(title);
+        self.push(trial);
+    }
+
+    fn end(&mut self, turn: Turn, status: TrialStatus, why: &str) -> bool {
+        let mut any = false;
+        for tried in self.iter_mut().map(T::tried_mut) {
+            let measured = matches!(tried.status, TrialStatus::Valid | TrialStatus::GeneratorLimited);
+            if measured && (tried.step, tried.round) == (turn.step, turn.round) {
+                tried.end(status, why);
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// What every trial says of itself, flattened into its document. A field that an earlier version did not write has its
+/// default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tried {
+    /// Index of the step in the document.
+    pub step: usize,
+    /// The round, from 0: trials of one round ran next to each other.
+    pub round: usize,
+    /// Seconds that were measured.
+    pub duration_s: f64,
+    /// Whether the numbers may be used.
+    pub status: TrialStatus,
+    /// Why not.
+    pub why: Option<String>,
+    /// Why a field is null: field name to reason.
+    pub unknown: BTreeMap<String, String>,
+}
+
+impl Tried {
+    /// A valid trial of so many seconds.
+    #[must_use]
+    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
+        Self {
+            step,
+            round,
+            duration_s,
+            ..Self::default()
+        }
+    }
+
+    /// Marks how it ended, and why.
+    pub fn end(&mut self, status: TrialStatus, why: impl Into<String>) {
+        (self.status, self.why) = (status, Some(why.into()));
+    }
+
+    /// Records why a field is null.
+    pub(crate) fn explain(&mut self, field: &str, reason: impl Into<String>) {
+        self.unknown.insert(field.to_owned(), reason.into());
+    }
+
+    /// Whether the trial is a result. Earlier versions wrote a reason, and no status, if it is not.
+    pub(crate) fn is_result(&self) -> bool {
+        self.status == TrialStatus::Valid && self.why.is_none()
+    }
+
+    /// Whether the trial is a result, of some time.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.is_result() && self.duration_s > 0.0
+    }
+
+    /// A value of this trial with its round.
+    pub(crate) fn in_round(&self, value: Option<f64>) -> Option<(usize, f64)> {
+        Some((self.round, value?))
+    }
+
+    /// A count as a rate per second.
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.duration_s
+    }
+}
