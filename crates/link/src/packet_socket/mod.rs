@@ -9,10 +9,10 @@
 mod receive_ring;
 mod transmit_ring;
 
-use crate::burst::{Burst, Extent};
+use crate::burst::Burst;
 use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::system::mapping::Mapping;
 use crate::system::{device, socket as system};
 use crate::tally::Tally;
@@ -61,14 +61,11 @@ pub struct PacketOptions {
 /// One AF_PACKET socket.
 #[derive(Debug)]
 pub struct PacketLink {
-    name: String,
+    port: Port,
     socket: Socket,
     mapping: Mapping,
     receive: ReceiveRing,
     transmit: TransmitRing,
-    extents: Vec<Extent>,
-    longest: usize,
-    tally: Tally,
     /// Frames dropped by a full ring; reading resets the kernel's counter.
     dropped: Cell<u64>,
 }
@@ -131,15 +128,13 @@ impl PacketLink {
         }
         let transmit = TransmitRing::new(bytes(&receiving), &sending);
         let mtu = device::mtu(device).map_err(failed("reading the device's MTU"))?;
+        let longest = transmit.longest().min(mtu + device::LINK_HEADER_BYTES);
         Ok(PacketLink {
-            longest: transmit.longest().min(mtu + device::LINK_HEADER_BYTES),
+            port: Port::new(name, longest, options.layout),
             receive: ReceiveRing::new(&receiving),
             transmit,
-            name,
             socket,
             mapping,
-            extents: Vec::with_capacity(options.layout.frames()),
-            tally: Tally::default(),
             dropped: Cell::new(0),
         })
     }
@@ -151,24 +146,24 @@ impl PacketLink {
             Err(error) => match error.raw_os_error() {
                 // Nothing to send, or the device has no room now; the next call sends the frames in the ring.
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(()),
-                _ => Err(on_use(&self.name, "sending", error)),
+                _ => Err(on_use(&self.port.name, "sending", error)),
             },
         }
     }
 }
 
 impl Link for PacketLink {
-    fn name(&self) -> &str {
-        &self.name
+    fn port(&self) -> &Port {
+        &self.port
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
         self.receive.release(&self.mapping);
-        self.extents.clear();
-        self.receive.take(&self.mapping, limit, &mut self.extents);
-        self.tally.count_received(&self.extents);
+        self.port.extents.clear();
+        self.receive.take(&self.mapping, limit, &mut self.port.extents);
+        self.port.tally.count_received(&self.port.extents);
         // SAFETY: the extents are frames of blocks that the kernel handed over and gets back at the next call.
-        Ok(unsafe { Burst::new(self.mapping.start(), &self.extents) })
+        Ok(unsafe { Burst::new(self.mapping.start(), &self.port.extents) })
     }
 
     fn transmit(
@@ -179,13 +174,9 @@ impl Link for PacketLink {
         if count == 0 {
             return Ok(0);
         }
-        let put = self.transmit.put(&self.mapping, count, self.longest, write);
+        let put = self.transmit.put(&self.mapping, count, self.port.longest, write);
         self.kick()?;
-        Ok(self.tally.count_sent(put))
-    }
-
-    fn longest(&self) -> usize {
-        self.longest
+        Ok(self.port.tally.count_sent(put))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -201,13 +192,13 @@ impl Link for PacketLink {
         }
         Tally {
             receive_dropped: self.dropped.get(),
-            ..self.tally
+            ..self.port.tally
         }
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
         if let Ok(Some(cause)) = self.socket.take_error() {
-            return Err(on_use(&self.name, "using the device", cause));
+            return Err(on_use(&self.port.name, "using the device", cause));
         }
         self.kick()
     }

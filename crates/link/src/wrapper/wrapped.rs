@@ -6,7 +6,7 @@ use super::{Around, Shared, lock};
 use crate::burst::{Burst, Extent};
 use crate::capture::{CaptureWriter, now};
 use crate::error::LinkError;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -174,8 +174,8 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
 }
 
 impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
-    fn name(&self) -> &str {
-        self.inner.name()
+    fn port(&self) -> &Port {
+        self.inner.port()
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
@@ -201,10 +201,6 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         let taken = self.take(&faults, count, now, write);
         self.failure = self.push(&faults, now).err();
         Ok(taken)
-    }
-
-    fn longest(&self) -> usize {
-        self.inner.longest()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
