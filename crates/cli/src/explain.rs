@@ -64,7 +64,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
         sender_cpu: arguments.sender_cpu,
     };
     let explanation = explain(&inventory, &flow, &ends).map_err(|error| match error {
-        ExplainError::NoDevice { .. } => usage("--dev", error),
+        ExplainError::NoDevice(_) => usage("--dev", error),
         error => usage("SRC and DST", error),
     })?;
     print(arguments.json, &explanation, |explanation| {

@@ -160,7 +160,7 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     let flow_type = FlowType::of(protocol, to.address);
     match inventory::steering(&machine.inventory, &machine.name, flow_type) {
         Ok(steering) => Ok(steering),
-        Err(missing @ NoSteering::Queue { .. }) => {
+        Err(missing @ NoSteering::Queue(_)) => {
             eprintln!("corelane: {missing}; using queue numbers as CPUs in the plan");
             Ok(inventory::rule(&machine.inventory, &machine.name, flow_type)?)
         }

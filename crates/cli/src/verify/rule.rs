@@ -153,7 +153,7 @@ fn device_rule(machine: &MachineDevice) -> DeviceRule {
                 (rule_read.key, rule_read.table) = (Some(rule.key), Some(rule.table));
             }
             // Concerns this flow type only: key and table may still be known.
-            Err(error @ NoSteering::Fields { .. }) => {
+            Err(error @ NoSteering::Fields(_)) => {
                 rule_read.not_read.push(error.to_string());
                 all = false;
             }

@@ -14,6 +14,7 @@ pub(crate) use allowed::allowed_in;
 
 use std::collections::BTreeSet;
 
+use corelane_measure::words::read_word;
 use serde::{Deserialize, Serialize};
 
 pub use allowed::{Allowed, allowed};
@@ -187,18 +188,9 @@ fn caches(tree: &Tree, cpus: &[u32]) -> Result<Vec<CacheInfo>, HostError> {
 
 fn cache(tree: &Tree, directory: &str) -> Result<CacheInfo, HostError> {
     let kind_path = format!("{directory}/type");
-    let kind = match tree.text(&kind_path)?.as_str() {
-        "Data" => CacheKind::Data,
-        "Instruction" => CacheKind::Instruction,
-        "Unified" => CacheKind::Unified,
-        other => {
-            return Err(HostError::format(
-                kind_path,
-                "Data, Instruction or Unified",
-                other,
-            ));
-        }
-    };
+    let kind = tree.text(&kind_path)?;
+    let malformed = |_| HostError::format(kind_path, "Data, Instruction or Unified", &kind);
+    let kind = read_word(&kind.to_ascii_lowercase()).map_err(malformed)?;
     let number = |file: &str| tree.value(&format!("{directory}/{file}"), "a number").ok();
     let size = tree.text(&format!("{directory}/size")).ok();
     Ok(CacheInfo {

@@ -88,10 +88,7 @@ fn connect(address: &SocketAddr) -> io::Result<(UnixStream, Mapping)> {
 impl Presence {
     /// Accepts a joining process, or checks that the joined one still lives.
     pub(super) fn check(&mut self, link: &str) -> Result<(), LinkError> {
-        let lost = |cause| LinkError::Lost {
-            link: link.to_owned(),
-            cause,
-        };
+        let lost = |cause: io::Error| LinkError::lost(link, cause);
         match self {
             Presence::Awaited { listener, memory } => match listener.accept() {
                 Ok((stream, _)) => {

@@ -73,11 +73,6 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         self.injected().is_some_and(|injected| injected.held > 0)
     }
 
-    /// Whether faults affect frames in this direction.
-    fn harms(&self, direction: Direction) -> bool {
-        matches!(&self.around.faults, Some((of, _)) if *of == direction)
-    }
-
     /// Receives frames and lends those that are due.
     fn receive_harmed(&mut self, faults: &Shared<Faults>, limit: usize) -> Result<Burst<'_>, LinkError> {
         let mut now = (self.clock)();
@@ -211,7 +206,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     /// Received frames as they were lent, sent frames as the link inside counts them.
     fn tally(&self) -> Tally {
         let tally = self.inner.tally();
-        match self.harms(Direction::Received) {
+        match self.faults(Direction::Received).is_some() {
             true => Tally {
                 received: self.received.received,
                 received_bytes: self.received.received_bytes,
@@ -232,7 +227,8 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         }
         self.inner.check().or_else(|error| {
             // Frames that arrived before the end are delivered first.
-            let more = self.harms(Direction::Received) && self.inner.is_ended() && self.holds_frames();
+            let more =
+                self.faults(Direction::Received).is_some() && self.inner.is_ended() && self.holds_frames();
             if more { Ok(()) } else { Err(error) }
         })
     }

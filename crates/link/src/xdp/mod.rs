@@ -173,10 +173,7 @@ impl Link for XdpLink {
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
-        let lost = |cause| LinkError::Lost {
-            link: self.port.name.clone(),
-            cause,
-        };
+        let lost = |cause| LinkError::lost(&self.port.name, cause);
         if let Some(cause) = self.socket.socket.take_error().ok().flatten() {
             return Err(lost(cause));
         }
