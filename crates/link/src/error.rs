@@ -71,3 +71,11 @@ pub(crate) fn on_use(link: &str, step: &str, cause: io::Error) -> LinkError {
         _ => LinkError::Failed(format!("{link}: {step}: {cause}")),
     }
 }
+
+/// Whether a wake-up of the kernel failed without effect: there is nothing to do, or no memory or room for now.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS)
+    )
+}

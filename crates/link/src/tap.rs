@@ -67,26 +67,21 @@ impl Link for TapLink {
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        let Port {
-            name,
-            longest,
-            extents,
-            tally,
-        } = &mut self.port;
-        extents.clear();
-        while extents.len() < limit.min(self.layout.frames()) {
-            let offset = self.layout.start_of(extents.len());
-            match self.file.read(&mut self.memory[offset..][..*longest]) {
-                Ok(length) => extents.push(Extent::whole(offset, length as u32)),
+        let port = &mut self.port;
+        port.extents.clear();
+        while port.extents.len() < limit.min(self.layout.frames()) {
+            let offset = self.layout.start_of(port.extents.len());
+            match self.file.read(&mut self.memory[offset..][..port.longest]) {
+                Ok(length) => port.extents.push(Extent::whole(offset, length as u32)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Frames read earlier are delivered first; the next call gets the error again.
-                Err(_) if !extents.is_empty() => break,
-                Err(error) => return Err(on_use(name, "reading", error)),
+                Err(_) if !port.extents.is_empty() => break,
+                Err(error) => return Err(on_use(&port.name, "reading", error)),
             }
         }
-        tally.count_received(extents);
-        Ok(Burst::of(&mut self.memory, extents))
+        port.tally.count_received(&port.extents);
+        Ok(Burst::of(&mut self.memory, &port.extents))
     }
 
     fn transmit(

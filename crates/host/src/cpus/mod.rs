@@ -49,7 +49,7 @@ impl Topology {
 }
 
 /// One hardware thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuInfo {
     /// The kernel's CPU number.
     pub id: u32,
@@ -124,11 +124,8 @@ pub(crate) fn topology_in(tree: &Tree) -> Result<Topology, HostError> {
         true => online_cpu(tree, id, &nodes),
         false => Ok(CpuInfo {
             id,
-            core: None,
-            package: None,
-            node: None,
             siblings: vec![id],
-            online: false,
+            ..CpuInfo::default()
         }),
     };
     let present = present.unwrap_or_else(|| online.clone());

@@ -369,11 +369,8 @@ fn device<'a>(
     while let Some(below) = below(inventory, device) {
         step.rule = format!("{}; {} lies on {}", step.rule, device.name, below.name);
         if device.link.kind.as_deref() == Some("bond") {
-            let policy = device
-                .link
-                .bond
-                .as_ref()
-                .and_then(|bond| bond.hash_policy.as_deref());
+            let bond = device.link.bond.as_ref();
+            let policy = bond.and_then(|bond| bond.hash_policy.as_deref());
             let policy = policy.unwrap_or("the bond's policy");
             step.confidence = step.confidence.min(Confidence::Likely);
             step.unless(format!(

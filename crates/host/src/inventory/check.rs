@@ -136,13 +136,8 @@ const EXPLAINING: [Check; 17] = [
         find: |device, _| {
             let off = device.rss.value.is_some() && device.feature("rx-hashing") == Some(false);
             let fix = format!("ethtool -K {} rxhash on", device.name);
-            off.then(|| {
-                (
-                    "receive hashing is off".to_owned(),
-                    device.features.source.as_str(),
-                    fix,
-                )
-            })
+            let value = "receive hashing is off".to_owned();
+            off.then(|| (value, device.features.source.as_str(), fix))
         },
     },
     Check {

@@ -57,32 +57,27 @@ impl Link for CaptureLink {
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        let Port {
-            longest,
-            extents,
-            tally,
-            ..
-        } = &mut self.port;
-        extents.clear();
-        while extents.len() < limit.min(self.layout.frames())
+        let port = &mut self.port;
+        port.extents.clear();
+        while port.extents.len() < limit.min(self.layout.frames())
             && let Some(reader) = &mut self.reader
             && let Some(frame) = reader.next_frame()?
         {
-            if frame.data.len() > *longest {
-                tally.receive_invalid += 1;
+            if frame.data.len() > port.longest {
+                port.tally.receive_invalid += 1;
                 continue;
             }
-            let offset = self.layout.start_of(extents.len());
+            let offset = self.layout.start_of(port.extents.len());
             self.memory[offset..][..frame.data.len()].copy_from_slice(frame.data);
-            extents.push(Extent {
+            port.extents.push(Extent {
                 offset,
                 length: frame.data.len() as u32,
                 wire_length: frame.wire_length,
                 time: frame.time,
             });
         }
-        tally.count_received(extents);
-        Ok(Burst::of(&mut self.memory, extents))
+        port.tally.count_received(&port.extents);
+        Ok(Burst::of(&mut self.memory, &port.extents))
     }
 
     fn transmit(

@@ -146,31 +146,27 @@ fn next_of_pcapng(
     loop {
         let order = reader.section().endianness;
         let mut frame = CapturedFrame::default();
-        let (raw_time, interface) = match reader.next_block().transpose().map_err(damaged)? {
+        let (bytes, wire_length, time, interface) = match reader.next_block().transpose().map_err(damaged)? {
             None => return Ok(None),
             Some(Block::EnhancedPacket(packet)) => {
-                data.extend_from_slice(&packet.data);
-                frame.wire_length = packet.original_len;
                 (frame.hash, frame.queue) = hash_and_queue(&packet, order);
-                (packet.timestamp.as_nanos() as u64, packet.interface_id)
+                let time = packet.timestamp.as_nanos() as u64;
+                (packet.data, packet.original_len, time, packet.interface_id)
             }
-            Some(Block::SimplePacket(packet)) => {
-                data.extend_from_slice(&packet.data);
-                frame.wire_length = packet.original_len;
-                (0, 0)
-            }
+            Some(Block::SimplePacket(packet)) => (packet.data, packet.original_len, 0, 0),
             Some(Block::Packet(packet)) => {
-                data.extend_from_slice(&packet.data);
-                frame.wire_length = packet.original_len;
-                (packet.timestamp, packet.interface_id.into())
+                let interface = packet.interface_id.into();
+                (packet.data, packet.original_len, packet.timestamp, interface)
             }
             // Statistics, names, and the interfaces, which the reader keeps.
             Some(_) => continue,
         };
+        data.extend_from_slice(&bytes);
         let interface = reader.interfaces().get(interface as usize);
         let interface = interface.ok_or("a frame of an interface that the file does not describe")?;
         require_ethernet(interface.linktype)?;
-        frame.time = nanoseconds(raw_time, interface);
+        frame.time = nanoseconds(time, interface);
+        frame.wire_length = wire_length;
         return Ok(Some(frame));
     }
 }

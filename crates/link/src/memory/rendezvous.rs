@@ -51,12 +51,8 @@ pub fn shared(name: &str, layout: FrameLayout) -> Result<MemoryLink, LinkError> 
                 _ => failed("joining the ring", cause),
             })?;
             let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::corrupt(&link, what))?;
-            return Ok(MemoryLink::of_region(
-                link,
-                &region,
-                1,
-                Some(Presence::Joined(stream)),
-            ));
+            let joined = Some(Presence::Joined(stream));
+            return Ok(MemoryLink::of_region(link, &region, 1, joined));
         }
         listener => listener,
     };

@@ -10,7 +10,7 @@ mod receive_ring;
 mod transmit_ring;
 
 use crate::burst::Burst;
-use crate::error::{self, LinkError, on_use};
+use crate::error::{self, LinkError, is_transient, on_use};
 use crate::layout::FrameLayout;
 use crate::link::{Link, Port};
 use crate::system::mapping::Mapping;
@@ -25,24 +25,15 @@ use transmit_ring::TransmitRing;
 
 /// How the kernel spreads received frames over the sockets of one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Fanout {
     /// By the flow's hash (`PACKET_FANOUT_HASH`), which is symmetric; fragments are not reassembled.
     #[default]
-    Hash,
+    Hash = libc::PACKET_FANOUT_HASH,
     /// By the CPU that received the frame (`PACKET_FANOUT_CPU`).
-    Cpu,
+    Cpu = libc::PACKET_FANOUT_CPU,
     /// By the device's queue (`PACKET_FANOUT_QM`).
-    Queue,
-}
-
-impl Fanout {
-    fn kind(self) -> libc::c_uint {
-        match self {
-            Fanout::Hash => libc::PACKET_FANOUT_HASH,
-            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
-            Fanout::Queue => libc::PACKET_FANOUT_QM,
-        }
-    }
+    Queue = libc::PACKET_FANOUT_QM,
 }
 
 /// How a device is opened.
@@ -142,12 +133,9 @@ impl PacketLink {
     /// Makes the kernel send the frames in the ring.
     fn kick(&mut self) -> Result<(), LinkError> {
         match self.socket.send_with_flags(&[], libc::MSG_DONTWAIT) {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                // Nothing to send, or the device has no room now; the next call sends the frames in the ring.
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(()),
-                _ => Err(on_use(&self.port.name, "sending", error)),
-            },
+            // Otherwise the next call sends the frames in the ring.
+            Err(error) if !is_transient(&error) => Err(on_use(&self.port.name, "sending", error)),
+            _ => Ok(()),
         }
     }
 }
@@ -226,7 +214,7 @@ fn join_group(socket: &Socket, fanout: Fanout, group: &mut Option<u32>) -> io::R
         Some(number) => (number, 0),
         None => (0, libc::PACKET_FANOUT_FLAG_UNIQUEID),
     };
-    let argument = (number | (fanout.kind() | flags) << 16) as libc::c_int;
+    let argument = (number | (fanout as u32 | flags) << 16) as libc::c_int;
     system::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)?;
     if group.is_none() {
         let joined: libc::c_int = system::get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;

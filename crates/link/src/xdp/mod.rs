@@ -26,14 +26,15 @@ use std::sync::Arc;
 
 /// The copy mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u16)]
 pub enum XdpMode {
     /// Zero copy if the driver supports it, otherwise copy.
     #[default]
-    Auto,
+    Auto = 0,
     /// The kernel copies, once per frame (`XDP_COPY`).
-    Copy,
+    Copy = libc::XDP_COPY,
     /// Zero copy only; otherwise opening fails (`XDP_ZEROCOPY`).
-    ZeroCopy,
+    ZeroCopy = libc::XDP_ZEROCOPY,
 }
 
 /// Where the program runs.
