@@ -64,7 +64,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
         sender_cpu: arguments.sender_cpu,
     };
     let explanation = explain(&inventory, &flow, &ends).map_err(|error| match error {
-        ExplainError::NoDevice { .. } => usage("--dev", error),
+        ExplainError::NoDevice(_) => usage("--dev", error),
         error => usage("SRC and DST", error),
     })?;
     print(arguments.json, &explanation, |explanation| {
@@ -128,10 +128,8 @@ fn members(sockets: &[Owner]) -> String {
             holder.map_or_else(unknown, |holder| format!("{} ({})", holder.name, holder.process))
         })
         .right("descriptor", |(_, socket)| {
-            let descriptor = socket
-                .holders
-                .first()
-                .and_then(|holder| holder.descriptors.first());
+            let holder = socket.holders.first();
+            let descriptor = holder.and_then(|holder| holder.descriptors.first());
             descriptor.map_or_else(unknown, ToString::to_string)
         })
         .right("cpu", |(_, socket)| {

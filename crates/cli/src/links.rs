@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 /// Converts a link error; `what` names the argument at fault.
 pub fn refused_link(what: &str, error: &LinkError) -> anyhow::Error {
     match error {
-        LinkError::NotPermitted { .. } | LinkError::Unsupported { .. } => {
-            cannot_run(format!("{what}: {error}"))
-        }
+        LinkError::Unavailable(_) => cannot_run(format!("{what}: {error}")),
         error => usage(what, error),
     }
 }

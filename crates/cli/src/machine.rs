@@ -2,9 +2,9 @@
 //! machine.
 
 use crate::documents::wrong_file;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::usage;
 use anyhow::Context;
-use corelane_host::inventory::{self, Device, Inventory};
+use corelane_host::inventory::{self, Inventory};
 use std::path::Path;
 
 /// A device and the inventory of its machine.
@@ -28,44 +28,27 @@ impl MachineDevice {
             Some(name) => name.to_owned(),
             None => only_rss(&inventory)?,
         };
-        check_device(&inventory, &name)?;
+        inventory.require(&name).map_err(|error| usage("--dev", error))?;
         Ok(Self { inventory, name })
     }
 }
 
-fn names<'a>(devices: impl Iterator<Item = &'a Device>) -> String {
-    let names: Vec<String> = devices.map(|device| device.name.clone()).collect();
-    names.join(", ")
-}
-
-/// Returns a usage error if the inventory has no device of this name.
-pub fn check_device(inventory: &Inventory, name: &str) -> Outcome {
-    if inventory.device(name).is_some() {
-        return Ok(());
-    }
-    let unknown = inventory.devices_unknown.clone();
-    let there = unknown.unwrap_or_else(|| format!("there are {}", names(inventory.devices.iter())));
-    Err(usage("--dev", format!("there is no device {name}: {there}")))
-}
-
 /// The only device with known RSS settings.
 fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
-    let known = inventory
-        .devices
-        .iter()
-        .filter(|device| device.rss.value.is_some());
-    match known.clone().collect::<Vec<_>>()[..] {
-        [device] => Ok(device.name.clone()),
+    let known = inventory.devices.iter();
+    let known = known.filter(|device| device.rss.value.is_some());
+    match &known.map(|device| device.name.as_str()).collect::<Vec<_>>()[..] {
+        [name] => Ok((*name).to_owned()),
         [] => Err(usage(
             "--host",
             "no device in the document has known RSS settings",
         )),
-        _ => {
-            let names = names(known);
-            Err(usage(
-                "--host",
-                format!("several devices have RSS: select one with --dev: {names}"),
-            ))
+        names => {
+            let what = format!(
+                "several devices have RSS: select one with --dev: {}",
+                names.join(", ")
+            );
+            Err(usage("--host", what))
         }
     }
 }

@@ -45,7 +45,7 @@ fn parts() -> Option<GuestParts> {
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     match GuestParts::find(&kernel_directories(cache.as_deref())) {
         Ok(parts) => Some(parts),
-        Err(missing @ GuestError::Missing { .. }) => {
+        Err(missing @ GuestError::Missing(_)) => {
             eprintln!("skipped: {missing}");
             None
         }

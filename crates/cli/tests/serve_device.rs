@@ -58,7 +58,7 @@ fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     let parts = match GuestParts::find(&kernel_directories(cache.as_deref())) {
-        Err(missing @ GuestError::Missing { .. }) => {
+        Err(missing @ GuestError::Missing(_)) => {
             eprintln!("skipped: {missing}");
             return None;
         }

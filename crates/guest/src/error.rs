@@ -9,15 +9,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum GuestError {
     /// A part is missing on this machine. Callers may treat this error, and no other, as *cannot run here*.
-    #[error("a guest needs {what}, and none of {} is there: {fix}", list(.tried))]
-    Missing {
-        /// The part.
-        what: &'static str,
-        /// The paths searched.
-        tried: Vec<PathBuf>,
-        /// The command that installs it.
-        fix: &'static str,
-    },
+    #[error("{0}")]
+    Missing(String),
 
     /// The command did not end within the limit.
     #[error(
@@ -38,14 +31,17 @@ pub enum GuestError {
 }
 
 impl GuestError {
+    pub(crate) fn missing(what: &str, tried: &[PathBuf], fix: &str) -> Self {
+        let tried: Vec<String> = tried.iter().map(|path| path.display().to_string()).collect();
+        let tried = tried.join(", ");
+        GuestError::Missing(format!(
+            "a guest needs {what}, and none of {tried} is there: {fix}"
+        ))
+    }
+
     /// The error of a file for the guest, or of the image.
     pub(crate) fn file<E: Display>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.display().to_string();
         move |cause| GuestError::Failed(format!("cannot put {path} into the guest: {cause}"))
     }
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    names.join(", ")
 }

@@ -58,11 +58,8 @@ fn add(
     files: &BTreeMap<String, PathBuf>,
     order: &mut Vec<PathBuf>,
 ) -> Result<(), GuestError> {
-    let missing = || GuestError::Missing {
-        what: wanted,
-        tried: vec![directory.join("**").join(format!("{name}.ko"))],
-        fix: UNPACK,
-    };
+    let tried = || directory.join("**").join(format!("{name}.ko"));
+    let missing = || GuestError::missing(wanted, &[tried()], UNPACK);
     let path = files.get(&name.replace('-', "_")).ok_or_else(missing)?;
     if order.contains(path) {
         return Ok(());

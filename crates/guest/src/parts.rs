@@ -53,16 +53,12 @@ pub fn kernel_directories(cache: Option<&Path>) -> Vec<PathBuf> {
 fn program(what: &'static str, places: &[&str], fix: &'static str) -> Result<PathBuf, GuestError> {
     let tried: Vec<PathBuf> = places.iter().map(PathBuf::from).collect();
     let found = tried.iter().find(|path| path.is_file()).cloned();
-    found.ok_or(GuestError::Missing { what, tried, fix })
+    found.ok_or_else(|| GuestError::missing(what, &tried, fix))
 }
 
 fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
     let found = directories.iter().find_map(|directory| newest(directory));
-    found.ok_or_else(|| GuestError::Missing {
-        what: "a kernel (vmlinuz-*-cloud-amd64)",
-        tried: directories.to_vec(),
-        fix: UNPACK,
-    })
+    found.ok_or_else(|| GuestError::missing("a kernel (vmlinuz-*-cloud-amd64)", directories, UNPACK))
 }
 
 /// The most recently written cloud kernel: version numbers do not sort as text.

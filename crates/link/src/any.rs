@@ -3,7 +3,7 @@
 use crate::burst::Burst;
 use crate::capture::CaptureLink;
 use crate::error::LinkError;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::memory::MemoryLink;
 use crate::packet_socket::PacketLink;
 use crate::tally::Tally;
@@ -40,8 +40,8 @@ macro_rules! of_kind {
 }
 
 impl Link for BareLink {
-    fn name(&self) -> &str {
-        of_kind!(self.name())
+    fn port(&self) -> &Port {
+        of_kind!(self.port())
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
@@ -54,10 +54,6 @@ impl Link for BareLink {
         write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
         of_kind!(self.transmit(count, write))
-    }
-
-    fn longest(&self) -> usize {
-        of_kind!(self.longest())
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -41,7 +41,7 @@ pub use any::{AnyLink, BareLink};
 pub use burst::{Burst, FrameTime};
 pub use error::LinkError;
 pub use layout::{FrameLayout, LayoutError};
-pub use link::{Link, Sent};
+pub use link::{Link, Port, Sent};
 pub use opener::Opener;
 pub use queues::{share_out, wait};
 pub use spec::{LinkKind, LinkSpec, SpecError};

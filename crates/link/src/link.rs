@@ -1,7 +1,8 @@
 //! The trait of every link.
 
-use crate::burst::Burst;
+use crate::burst::{Burst, Extent};
 use crate::error::LinkError;
+use crate::layout::FrameLayout;
 use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 
@@ -13,8 +14,13 @@ use std::os::fd::BorrowedFd;
 ///
 /// No method blocks. To wait, poll [`descriptor`](Link::descriptor) for readability.
 pub trait Link {
+    /// Name, maximum frame length and counters, which every link has.
+    fn port(&self) -> &Port;
+
     /// The name in messages: the device, file or ring, and its queue.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        &self.port().name
+    }
 
     /// Receives up to `limit` frames that have arrived, in arrival order; the burst is empty if there are none. The
     /// frames of the previous burst are returned to the link.
@@ -38,7 +44,9 @@ pub trait Link {
     ) -> Result<usize, LinkError>;
 
     /// The maximum frame length, in bytes.
-    fn longest(&self) -> usize;
+    fn longest(&self) -> usize {
+        self.port().longest
+    }
 
     /// Becomes readable when frames have arrived, and is in error when the link is lost. `None`: the link has to be
     /// polled.
@@ -47,7 +55,9 @@ pub trait Link {
     }
 
     /// Counters of this queue since it was opened.
-    fn tally(&self) -> Tally;
+    fn tally(&self) -> Tally {
+        self.port().tally
+    }
 
     /// Whether no more frames can arrive: the file is read to its end, or the other end of the ring is gone.
     fn is_ended(&self) -> bool {
@@ -84,6 +94,27 @@ pub trait Link {
             oversized,
             full: fitting - taken,
         })
+    }
+}
+
+/// The state that links of every kind have.
+#[derive(Debug)]
+pub struct Port {
+    pub(crate) name: String,
+    pub(crate) longest: usize,
+    /// The frames of the burst that is lent.
+    pub(crate) extents: Vec<Extent>,
+    pub(crate) tally: Tally,
+}
+
+impl Port {
+    pub(crate) fn new(name: String, longest: usize, layout: FrameLayout) -> Port {
+        Port {
+            name,
+            longest,
+            extents: Vec::with_capacity(layout.frames()),
+            tally: Tally::default(),
+        }
     }
 }
 

@@ -75,10 +75,9 @@ fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
     let (device, layout) = (&spec.name, spec.layout);
     let queues = spec.queues.unwrap_or(1);
     Ok(match spec.kind {
-        LinkKind::Xdp => {
-            let links = xdp::open(device, spec.queues, layout, spec.xdp)?.into_iter();
-            links.map(|link| BareLink::Xdp(Box::new(link))).collect()
-        }
+        LinkKind::Xdp => bare(xdp::open(device, spec.queues, layout, spec.xdp)?, |link| {
+            BareLink::Xdp(Box::new(link))
+        }),
         LinkKind::Packet => {
             let options = PacketOptions {
                 queues,
@@ -86,19 +85,19 @@ fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
                 layout,
                 promiscuous: true,
             };
-            let links = packet_socket::open(device, &options)?.into_iter();
-            links.map(BareLink::Packet).collect()
+            bare(packet_socket::open(device, &options)?, BareLink::Packet)
         }
-        LinkKind::Tap => {
-            let links = tap::open(device, queues, layout)?.into_iter();
-            links.map(BareLink::Tap).collect()
-        }
+        LinkKind::Tap => bare(tap::open(device, queues, layout)?, BareLink::Tap),
         LinkKind::Capture => {
             let link = CaptureLink::open(spec.read.as_deref(), spec.write.as_deref(), layout)?;
             vec![BareLink::Capture(Box::new(link))]
         }
         LinkKind::Ring => vec![BareLink::Memory(memory::shared(&spec.name, layout)?)],
     })
+}
+
+fn bare<L>(links: Vec<L>, kind: impl Fn(L) -> BareLink) -> Vec<BareLink> {
+    links.into_iter().map(kind).collect()
 }
 
 #[cfg(test)]

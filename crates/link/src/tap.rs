@@ -6,9 +6,8 @@
 use crate::burst::{Burst, Extent};
 use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::system::device;
-use crate::tally::Tally;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -18,13 +17,10 @@ use std::os::unix::fs::OpenOptionsExt;
 /// One queue of a tap device.
 #[derive(Debug)]
 pub struct TapLink {
-    name: String,
+    port: Port,
     file: File,
     memory: Vec<u8>,
     layout: FrameLayout,
-    extents: Vec<Extent>,
-    scratch: Vec<u8>,
-    tally: Tally,
 }
 
 /// Creates a tap device, or opens an existing unused one, brings it up, and opens this many queues.
@@ -57,38 +53,35 @@ impl TapLink {
         Errno::result(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
             .map_err(|errno| refused(&name, "making the tap device")(errno.into()))?;
         Ok(TapLink {
-            name,
+            port: Port::new(name, layout.longest(), layout),
             file,
             memory: vec![0; layout.bytes()],
             layout,
-            extents: Vec::with_capacity(layout.frames()),
-            scratch: vec![0; layout.longest()],
-            tally: Tally::default(),
         })
     }
 }
 
 impl Link for TapLink {
-    fn name(&self) -> &str {
-        &self.name
+    fn port(&self) -> &Port {
+        &self.port
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        self.extents.clear();
-        let longest = self.layout.longest();
-        while self.extents.len() < limit.min(self.layout.frames()) {
-            let offset = self.layout.start_of(self.extents.len());
-            match self.file.read(&mut self.memory[offset..][..longest]) {
-                Ok(length) => self.extents.push(Extent::whole(offset, length as u32)),
+        let port = &mut self.port;
+        port.extents.clear();
+        while port.extents.len() < limit.min(self.layout.frames()) {
+            let offset = self.layout.start_of(port.extents.len());
+            match self.file.read(&mut self.memory[offset..][..port.longest]) {
+                Ok(length) => port.extents.push(Extent::whole(offset, length as u32)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Frames read earlier are delivered first; the next call gets the error again.
-                Err(_) if !self.extents.is_empty() => break,
-                Err(error) => return Err(on_use(&self.name, "reading", error)),
+                Err(_) if !port.extents.is_empty() => break,
+                Err(error) => return Err(on_use(&port.name, "reading", error)),
             }
         }
-        self.tally.count_received(&self.extents);
-        Ok(Burst::of(&mut self.memory, &self.extents))
+        port.tally.count_received(&port.extents);
+        Ok(Burst::of(&mut self.memory, &port.extents))
     }
 
     fn transmit(
@@ -96,31 +89,25 @@ impl Link for TapLink {
         count: usize,
         mut write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
+        // No burst is lent now, so that its memory is free.
+        let buffer = &mut self.memory[..self.port.longest];
         for number in 0..count {
-            let length = write(number, &mut self.scratch).min(self.scratch.len());
-            match nix::unistd::write(&self.file, &self.scratch[..length]) {
+            let length = write(number, buffer).min(buffer.len());
+            match nix::unistd::write(&self.file, &buffer[..length]) {
                 Ok(_) => {}
                 // A frame that is too short, or for which the device has no memory.
                 Err(Errno::EINVAL | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
-                    self.tally.send_failed += 1;
+                    self.port.tally.send_failed += 1;
                 }
-                Err(error) => return Err(on_use(&self.name, "writing", error.into())),
+                Err(error) => return Err(on_use(&self.port.name, "writing", error.into())),
             }
-            self.tally.count_sent((1, length as u64));
+            self.port.tally.count_sent((1, length as u64));
         }
         Ok(count)
     }
 
-    fn longest(&self) -> usize {
-        self.layout.longest()
-    }
-
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
-    }
-
-    fn tally(&self) -> Tally {
-        self.tally
     }
 }
 

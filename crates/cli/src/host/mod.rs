@@ -2,8 +2,7 @@
 
 mod text;
 
-use crate::machine::check_device;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, usage};
 use crate::shared::print;
 use clap::Args;
 use corelane_host::conditions::{Condition, Severity};
@@ -71,7 +70,7 @@ fn only(mut inventory: Inventory, name: &str) -> anyhow::Result<Inventory> {
     let names: Vec<String> = (inventory.devices.iter())
         .map(|device| device.name.clone())
         .collect();
-    check_device(&inventory, name)?;
+    inventory.require(name).map_err(|error| usage("--dev", error))?;
     inventory.devices.retain(|device| device.name == name);
     // Conditions of devices are named `WHAT of DEVICE`.
     inventory.machine.conditions.retain(|condition| {

@@ -56,19 +56,14 @@ pub fn conditions(conditions: &[Condition]) -> String {
             (None, None) => "unknown".to_owned(),
         };
         let fix = condition.fix.as_ref().map(|fix| format!("fix: {fix}"));
-        paragraph(
-            &mut text,
-            &format!("{word:<10}"),
-            &format!("{}: {value}", condition.name),
-        );
+        let named = format!("{}: {value}", condition.name);
+        paragraph(&mut text, &format!("{word:<10}"), &named);
         for words in std::iter::once(format!("why: {}", condition.why)).chain(fix) {
             paragraph(&mut text, &" ".repeat(10), &words);
         }
     }
-    let fine = conditions
-        .iter()
-        .filter(|condition| condition.severity == Severity::Fine)
-        .count();
+    let is_fine = |condition: &&Condition| condition.severity == Severity::Fine;
+    let fine = conditions.iter().filter(is_fine).count();
     text.push_str(&format!("{fine} further conditions are fine\n"));
     text
 }
@@ -137,11 +132,8 @@ fn steering(device: &Device) -> Vec<Line> {
         None => vec![("rss", Some(reason(&device.rss)))],
     };
     let hashes = device.has_hardware() || device.fields.value.is_some();
-    let contexts = device
-        .contexts
-        .value
-        .as_deref()
-        .filter(|contexts| !contexts.is_empty());
+    let contexts = device.contexts.value.as_deref();
+    let contexts = contexts.filter(|contexts| !contexts.is_empty());
     let numbers = contexts.map(|contexts| contexts.iter().map(|one| one.context).collect::<Vec<_>>());
     let rules = device.rules.value.as_ref().map_or(0, |rules| rules.rules.len());
     let xdp = device.link.xdp.as_ref();
@@ -191,11 +183,8 @@ fn settings(device: &Device) -> [Line; 5] {
         let [transmit, most_transmit] = [rings.transmit, rings.transmit_maximum].map(number);
         format!("receive {receive} of {most}, transmit {transmit} of {most_transmit}")
     });
-    let flags = device
-        .private_flags
-        .value
-        .as_ref()
-        .filter(|flags| !flags.is_empty());
+    let flags = device.private_flags.value.as_ref();
+    let flags = flags.filter(|flags| !flags.is_empty());
     let features = device.features.value.as_ref();
     [
         ("flow control", flow_control),

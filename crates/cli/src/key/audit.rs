@@ -124,15 +124,12 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
         let what = "the fullest bucket is not explained by chance: this key distributes these flows unevenly";
         lines.push(format!("FAIL  {what}"));
     }
-    lines.push(
-        if document.passes {
-            "the key passes"
-        } else {
-            "the key does not pass"
-        }
-        .to_owned(),
-    );
-    lines.join("\n") + "\n"
+    let verdict = match document.passes {
+        true => "the key passes\n",
+        false => "the key does not pass\n",
+    };
+    lines.push(verdict.to_owned());
+    lines.join("\n")
 }
 
 /// Buckets listed in the text; the JSON document has all.

@@ -46,7 +46,7 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         (None, GUEST_SECONDS),
     )
     .map_err(|error| match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(GuestError::Missing { .. }), _) | (_, Some(BedError::Namespace { .. })) => cannot_run(error),
+        (Some(GuestError::Missing(_)), _) | (_, Some(BedError::Namespace { .. })) => cannot_run(error),
         _ => error,
     })
 }

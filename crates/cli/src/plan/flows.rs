@@ -167,11 +167,8 @@ fn text(document: &FlowPlanDocument<'_>, lists: Option<&Path>) -> String {
         first.join(", ")
     };
     let addresses = |bucket: &BucketFlows| {
-        bucket
-            .sources
-            .split(',')
-            .filter(|source| !source.is_empty())
-            .count()
+        let sources = bucket.sources.split(',');
+        sources.filter(|source| !source.is_empty()).count()
     };
     let table = Rows::of(&document.buckets)
         .right("bucket", |bucket| bucket.bucket.to_string())

@@ -153,14 +153,11 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
 fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     let machine = MachineDevice::of_flags(arguments.host.as_deref(), arguments.dev.as_deref())?;
     let protocol = arguments.proto.unwrap_or(Protocol::Tcp);
-    let to = arguments
-        .server
-        .first()
-        .ok_or_else(|| usage("--server", "give one"))?;
-    let flow_type = FlowType::of(protocol, to.address);
+    // The flag is required.
+    let flow_type = FlowType::of(protocol, arguments.server[0].address);
     match inventory::steering(&machine.inventory, &machine.name, flow_type) {
         Ok(steering) => Ok(steering),
-        Err(missing @ NoSteering::Queue { .. }) => {
+        Err(missing @ NoSteering::Queue(_)) => {
             eprintln!("corelane: {missing}; using queue numbers as CPUs in the plan");
             Ok(inventory::rule(&machine.inventory, &machine.name, flow_type)?)
         }

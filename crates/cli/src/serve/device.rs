@@ -66,29 +66,16 @@ impl Followed {
             cpus: own.cpus.clone(),
             ..self.steering.clone()
         };
-        let buckets = self.steering.table.buckets();
-        if let Some(difference) = mismatch(&own, &with_table) {
+        let (queues, buckets) = (own.table.buckets(), self.steering.table.buckets());
+        let without_worker = (queues > buckets)
+            .then(|| format!("its table uses {queues} queues, but only {buckets} have workers"));
+        let mut cpus = own.cpus.iter().zip(&self.steering.cpus).enumerate();
+        let moved = cpus.find(|(_, (now, before))| now != before);
+        let moved = moved.map(|(queue, (now, before))| {
+            format!("queue {queue} is served by CPU {now}, but its worker runs on CPU {before}")
+        });
+        if let Some(difference) = mismatch(&own, &with_table).or(without_worker).or(moved) {
             anyhow::bail!("{} changed while it was followed: {difference}", self.device);
-        }
-        if own.table.buckets() > buckets {
-            anyhow::bail!(
-                "{} changed while it was followed: its table uses {} queues, but only {buckets} have workers",
-                self.device,
-                own.table.buckets()
-            );
-        }
-        let moved = own
-            .cpus
-            .iter()
-            .zip(&self.steering.cpus)
-            .position(|(now, before)| now != before);
-        if let Some(queue) = moved {
-            anyhow::bail!(
-                "{} changed while it was followed: queue {queue} is served by CPU {}, but its worker runs on CPU {}",
-                self.device,
-                own.cpus[queue],
-                self.steering.cpus[queue]
-            );
         }
         if own.table == self.steering.table {
             return Ok(None);

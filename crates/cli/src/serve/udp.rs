@@ -180,10 +180,8 @@ fn memory_lines(served: &UdpServed) -> String {
     let mut text = String::new();
     for bucket in &served.buckets {
         let Some(memory) = &bucket.memory else { continue };
-        let nodes = memory
-            .buffer_pages_by_node
-            .as_ref()
-            .map_or(0, |nodes| nodes.len());
+        let pages = memory.buffer_pages_by_node.as_ref();
+        let nodes = pages.map_or(0, |nodes| nodes.len());
         if memory.policy == MemoryPolicy::default().to_string()
             && memory.buffers_policy == memory.policy
             && nodes < 2

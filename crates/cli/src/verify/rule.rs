@@ -88,16 +88,13 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
         .map_err(|error| usage("--table-size and --queues", error))?;
     let (table, table_from) = first_of(in_turn, device.table).ok_or_else(|| {
         let missing = device.not_read.join("; ");
-        match missing.as_str() {
-            "" => usage(
-                "--queues",
-                "give the number of queues, a device whose table can be read (--dev, --host), or --steering",
-            ),
-            missing => usage(
-                "--queues",
-                format!("required, because the device's table cannot be read: {missing}"),
-            ),
-        }
+        let what = match missing.as_str() {
+            "" => {
+                "give the number of queues, a device whose table can be read (--dev, --host), or --steering"
+            }
+            _ => &format!("required, because the device's table cannot be read: {missing}"),
+        };
+        usage("--queues", what)
     })?;
     let (key, key_from) =
         first_of(arguments.key.clone(), device.key).unwrap_or((Key::VERIFICATION, From::Default));
@@ -153,7 +150,7 @@ fn device_rule(machine: &MachineDevice) -> DeviceRule {
                 (rule_read.key, rule_read.table) = (Some(rule.key), Some(rule.table));
             }
             // Concerns this flow type only: key and table may still be known.
-            Err(error @ NoSteering::Fields { .. }) => {
+            Err(error @ NoSteering::Fields(_)) => {
                 rule_read.not_read.push(error.to_string());
                 all = false;
             }

@@ -49,11 +49,8 @@ fn turbo(tree: &Tree) -> Condition {
     });
     let (found, source, off) = shown.unwrap_or_else(|| {
         let because = "no frequency driver shows a switch for it; under a hypervisor the host decides";
-        (
-            Err(because.to_owned()),
-            format!("{CPU_DIRECTORY}/cpufreq/boost"),
-            "",
-        )
+        let source = format!("{CPU_DIRECTORY}/cpufreq/boost");
+        (Err(because.to_owned()), source, "")
     });
     About {
         name: "turbo",

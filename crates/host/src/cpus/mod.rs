@@ -14,6 +14,7 @@ pub(crate) use allowed::allowed_in;
 
 use std::collections::BTreeSet;
 
+use corelane_measure::words::read_word;
 use serde::{Deserialize, Serialize};
 
 pub use allowed::{Allowed, allowed};
@@ -48,7 +49,7 @@ impl Topology {
 }
 
 /// One hardware thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuInfo {
     /// The kernel's CPU number.
     pub id: u32,
@@ -123,11 +124,8 @@ pub(crate) fn topology_in(tree: &Tree) -> Result<Topology, HostError> {
         true => online_cpu(tree, id, &nodes),
         false => Ok(CpuInfo {
             id,
-            core: None,
-            package: None,
-            node: None,
             siblings: vec![id],
-            online: false,
+            ..CpuInfo::default()
         }),
     };
     let present = present.unwrap_or_else(|| online.clone());
@@ -187,18 +185,9 @@ fn caches(tree: &Tree, cpus: &[u32]) -> Result<Vec<CacheInfo>, HostError> {
 
 fn cache(tree: &Tree, directory: &str) -> Result<CacheInfo, HostError> {
     let kind_path = format!("{directory}/type");
-    let kind = match tree.text(&kind_path)?.as_str() {
-        "Data" => CacheKind::Data,
-        "Instruction" => CacheKind::Instruction,
-        "Unified" => CacheKind::Unified,
-        other => {
-            return Err(HostError::format(
-                kind_path,
-                "Data, Instruction or Unified",
-                other,
-            ));
-        }
-    };
+    let kind = tree.text(&kind_path)?;
+    let malformed = |_| HostError::format(kind_path, "Data, Instruction or Unified", &kind);
+    let kind = read_word(&kind.to_ascii_lowercase()).map_err(malformed)?;
     let number = |file: &str| tree.value(&format!("{directory}/{file}"), "a number").ok();
     let size = tree.text(&format!("{directory}/size")).ok();
     Ok(CacheInfo {

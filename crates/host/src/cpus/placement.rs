@@ -21,28 +21,8 @@ pub struct PlacementOptions {
 
 /// Why no placement was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PlacementError {
-    /// The number of workers is 0.
-    #[error("0 workers requested: request at least 1")]
-    NoWorkers,
-
-    /// None of the CPUs that are allowed is online in this topology.
-    #[error("no CPU is both online and allowed: widen the affinity (taskset) or the cpuset of the cgroup")]
-    NoCpus,
-
-    /// More workers than CPUs.
-    #[error("{workers} workers need {workers} CPUs and {cpus} can be used{}: request at most {cpus} workers{}, or let workers share CPUs", held_back(*.siblings, *.other_nodes), widen(*.siblings, *.other_nodes))]
-    TooFewCpus {
-        /// Requested workers.
-        workers: usize,
-        /// CPUs that the options allow.
-        cpus: usize,
-        /// Further CPUs that the option for SMT siblings would add.
-        siblings: usize,
-        /// Further CPUs that the option for other nodes would add.
-        other_nodes: usize,
-    },
-}
+#[error("{0}")]
+pub struct PlacementError(String);
 
 /// Assigns one CPU per worker.
 ///
@@ -60,24 +40,27 @@ pub fn placement(
     workers: usize,
     options: PlacementOptions,
 ) -> Result<Vec<u32>, PlacementError> {
+    let refuse = |what| Err(PlacementError(what));
     if workers == 0 {
-        return Err(PlacementError::NoWorkers);
+        return refuse("0 workers requested: request at least 1".to_owned());
     }
     let order = usable(topology, allowed, options);
     if order.is_empty() {
-        return Err(PlacementError::NoCpus);
+        let what =
+            "no CPU is both online and allowed: widen the affinity (taskset) or the cpuset of the cgroup";
+        return refuse(what.to_owned());
     }
     if workers > order.len() && !options.share {
         let with = |options| usable(topology, allowed, options).len() - order.len();
         let mut wider = [options; 2];
         (wider[0].use_siblings, wider[1].use_other_nodes) = (true, true);
         let [siblings, other_nodes] = wider.map(with);
-        return Err(PlacementError::TooFewCpus {
-            workers,
-            cpus: order.len(),
-            siblings,
-            other_nodes,
-        });
+        let (cpus, held_back) = (order.len(), held_back(siblings, other_nodes));
+        let widen = widen(siblings, other_nodes);
+        return refuse(format!(
+            "{workers} workers need {workers} CPUs and {cpus} can be used{held_back}: request at most {cpus} workers{widen}, \
+             or let workers share CPUs"
+        ));
     }
     Ok(order.into_iter().cycle().take(workers).collect())
 }

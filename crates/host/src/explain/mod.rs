@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::ethtool::FlowType;
-use crate::inventory::{Device, Inventory};
+use crate::inventory::{Device, Inventory, NoDevice};
 use crate::sockets::Owner;
 
 /// The source name of socket facts.
@@ -232,13 +232,8 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
     /// No such device.
-    #[error("there is no device {device}: {known}")]
-    NoDevice {
-        /// The name given.
-        device: String,
-        /// The existing devices.
-        known: String,
-    },
+    #[error(transparent)]
+    NoDevice(#[from] NoDevice),
     /// Neither end is on this machine, or no route leads to an end.
     #[error("{0}")]
     Elsewhere(String),
@@ -341,13 +336,13 @@ fn device<'a>(
         (Some(name), _) => {
             "the device asked about".clone_into(&mut step.rule);
             "--dev".clone_into(&mut step.source);
-            inventory.device(name).ok_or_else(|| no_device(inventory, name))?
+            inventory.require(name)?
         }
         (None, Role::Keeps) => {
             "both ends are local: packets use loopback".clone_into(&mut step.rule);
             let loopback = |device: &&Device| device.link.kind.as_deref() == Some("loopback");
             let found = inventory.devices.iter().find(loopback);
-            found.ok_or_else(|| no_device(inventory, "lo"))?
+            found.map_or_else(|| inventory.require("lo"), Ok)?
         }
         (None, _) => {
             let to = match role {
@@ -374,11 +369,8 @@ fn device<'a>(
     while let Some(below) = below(inventory, device) {
         step.rule = format!("{}; {} lies on {}", step.rule, device.name, below.name);
         if device.link.kind.as_deref() == Some("bond") {
-            let policy = device
-                .link
-                .bond
-                .as_ref()
-                .and_then(|bond| bond.hash_policy.as_deref());
+            let bond = device.link.bond.as_ref();
+            let policy = bond.and_then(|bond| bond.hash_policy.as_deref());
             let policy = policy.unwrap_or("the bond's policy");
             step.confidence = step.confidence.min(Confidence::Likely);
             step.unless(format!(
@@ -405,15 +397,6 @@ fn below<'a>(inventory: &'a Inventory, device: &Device) -> Option<&'a Device> {
         _ => None,
     };
     found.filter(|found| found.link.index != own)
-}
-
-fn no_device(inventory: &Inventory, name: &str) -> ExplainError {
-    let names = inventory.devices.iter().map(|device| device.name.as_str());
-    let there_are = || format!("there are {}", names.collect::<Vec<_>>().join(", "));
-    ExplainError::NoDevice {
-        device: name.to_owned(),
-        known: inventory.devices_unknown.clone().unwrap_or_else(there_are),
-    }
 }
 
 /// The step of the receiving socket.

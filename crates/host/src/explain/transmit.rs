@@ -3,7 +3,7 @@
 use super::Confidence::{Certain, Likely};
 use super::{SOCKETS, Way};
 use crate::fact::Fact;
-use crate::inventory::Device;
+use crate::inventory::{Device, TransmitQueue};
 use crate::sockets::{Owner, settled};
 
 /// Follows packets that are sent.
@@ -44,15 +44,9 @@ fn queue(device: &Device, way: &mut Way) {
         return;
     }
     let on = |set: &Fact<Vec<u32>>| set.value.as_ref().is_some_and(|set| !set.is_empty());
-    let sends_by = |cpu| {
-        let own = queues.iter().filter(move |queue| {
-            queue
-                .xps_cpus
-                .value
-                .as_ref()
-                .is_some_and(|cpus| cpus.contains(&cpu))
-        });
-        own.map(|queue| queue.queue).collect::<Vec<u32>>()
+    let sends_by = |cpu| -> Vec<u32> {
+        let own = |queue: &&TransmitQueue| queue.xps_cpus.value.iter().flatten().any(|own| *own == cpu);
+        queues.iter().filter(own).map(|queue| queue.queue).collect()
     };
     let source = "/sys/class/net/*/queues/tx-*/xps_cpus";
     let rule = if queues.iter().any(|queue| on(&queue.xps_receive_queues)) {

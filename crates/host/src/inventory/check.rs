@@ -136,13 +136,8 @@ const EXPLAINING: [Check; 17] = [
         find: |device, _| {
             let off = device.rss.value.is_some() && device.feature("rx-hashing") == Some(false);
             let fix = format!("ethtool -K {} rxhash on", device.name);
-            off.then(|| {
-                (
-                    "receive hashing is off".to_owned(),
-                    device.features.source.as_str(),
-                    fix,
-                )
-            })
+            let value = "receive hashing is off".to_owned();
+            off.then_some((value, device.features.source.as_str(), fix))
         },
     },
     Check {
@@ -203,11 +198,8 @@ const EXPLAINING: [Check; 17] = [
             let without = types.into_iter().filter(addresses_alone).map(FlowType::name);
             let without: Vec<&str> = without.collect::<BTreeSet<_>>().into_iter().collect();
             let value = format!("addresses alone for {}", without.join(", "));
-            let fix = format!(
-                "ethtool -N {} rx-flow-hash {} sdfn",
-                device.name,
-                without.first()?
-            );
+            let (name, first) = (&device.name, without.first()?);
+            let fix = format!("ethtool -N {name} rx-flow-hash {first} sdfn");
             Some((value, &device.fields.source, fix))
         },
     },
@@ -217,11 +209,8 @@ const EXPLAINING: [Check; 17] = [
         find: |device, _| {
             let contexts = device.contexts.value.as_ref()?;
             let value = format!("{} besides the device's own", contexts.len());
-            let fix = format!(
-                "ethtool -X {} context {} delete",
-                device.name,
-                contexts.first()?.context
-            );
+            let (name, first) = (&device.name, contexts.first()?.context);
+            let fix = format!("ethtool -X {name} context {first} delete");
             Some((value, &device.contexts.source, fix))
         },
     },
@@ -231,11 +220,8 @@ const EXPLAINING: [Check; 17] = [
         find: |device, _| {
             let rules = device.rules.value.as_ref()?;
             let count = rules.rules.len() as u32 + rules.left_off;
-            let fix = format!(
-                "ethtool -N {} delete {}",
-                device.name,
-                rules.rules.first()?.location
-            );
+            let (name, first) = (&device.name, rules.rules.first()?.location);
+            let fix = format!("ethtool -N {name} delete {first}");
             Some((count.to_string(), &device.rules.source, fix))
         },
     },

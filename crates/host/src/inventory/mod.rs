@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 pub use check::check;
 pub use device::Device;
@@ -56,6 +57,11 @@ pub struct Inventory {
     pub routes_left_off: usize,
 }
 
+/// An inventory has no device of the given name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct NoDevice(String);
+
 impl Inventory {
     /// Name and version of the document.
     pub const SCHEMA: &'static str = "corelane/host/1";
@@ -64,6 +70,20 @@ impl Inventory {
     #[must_use]
     pub fn device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|device| device.name == name)
+    }
+
+    /// The device of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`NoDevice`], which lists the existing devices.
+    pub fn require(&self, name: &str) -> Result<&Device, NoDevice> {
+        let names = self.devices.iter().map(|device| device.name.as_str());
+        let there_are = || format!("there are {}", names.collect::<Vec<_>>().join(", "));
+        self.device(name).ok_or_else(|| {
+            let known = self.devices_unknown.clone().unwrap_or_else(there_are);
+            NoDevice(format!("there is no device {name}: {known}"))
+        })
     }
 
     /// The device with a given number.

@@ -13,32 +13,14 @@ use crate::ethtool::{Field, FlowType};
 
 /// Why sockets cannot match a device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
 pub enum NoSteering {
     /// The device does not exist, or has no RSS or an unsupported one.
-    #[error("{0}")]
     Device(String),
     /// It hashes other fields than addresses and ports.
-    #[error(
-        "hashed fields of {device}: {flow_type} hashes {fields:?}: ethtool -N {device} rx-flow-hash {flow_type} sdfn"
-    )]
-    Fields {
-        /// The device.
-        device: String,
-        /// The flow type.
-        flow_type: &'static str,
-        /// The hashed fields.
-        fields: Vec<Field>,
-    },
+    Fields(String),
     /// A queue in the table does not have exactly one CPU.
-    #[error("queue {queue} of {device}: {because}")]
-    Queue {
-        /// The device.
-        device: String,
-        /// The queue.
-        queue: usize,
-        /// Why.
-        because: String,
-    },
+    Queue(String),
 }
 
 /// The rule by which a device chooses the queue of one flow type; the number of a queue stands for its CPU. [`explain`](crate::explain) reports what may override it (ntuple
@@ -126,11 +108,12 @@ fn fields(device: &Device, flow_type: FlowType) -> Result<HashFields, NoSteering
     match device.hashed_fields(flow_type) {
         Some(fields) if *fields == Field::FOUR_TUPLE => Ok(HashFields::FourTuple),
         Some(fields) if *fields == Field::TWO_TUPLE => Ok(HashFields::TwoTuple),
-        Some(fields) => Err(NoSteering::Fields {
-            device: device.name.clone(),
-            flow_type: flow_type.name(),
-            fields: fields.clone(),
-        }),
+        Some(fields) => {
+            let (device, name) = (&device.name, flow_type.name());
+            let fix = format!("ethtool -N {device} rx-flow-hash {name} sdfn");
+            let what = format!("hashed fields of {device}: {name} hashes {fields:?}: {fix}");
+            Err(NoSteering::Fields(what))
+        }
         None if matches!(flow_type, FlowType::Tcp4 | FlowType::Tcp6) => Ok(HashFields::FourTuple),
         None => Ok(HashFields::TwoTuple),
     }
@@ -138,16 +121,12 @@ fn fields(device: &Device, flow_type: FlowType) -> Result<HashFields, NoSteering
 
 /// The one CPU that receives a queue's packets: the CPU of its interrupt, or the one of RPS.
 fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
-    let refuse = |because: String| NoSteering::Queue {
-        device: device.name.clone(),
-        queue,
-        because,
-    };
+    let refuse = |because: &str| NoSteering::Queue(format!("queue {queue} of {}: {because}", device.name));
     let own = device.receive_queue(queue as u32);
-    let own = own.ok_or_else(|| refuse("the table names it, but it does not exist".to_owned()))?;
+    let own = own.ok_or_else(|| refuse("the table names it, but it does not exist"))?;
     let one = |what: &str, cpus: &[u32]| match cpus {
         [cpu] => Ok(*cpu),
-        several => Err(refuse(format!(
+        several => Err(refuse(&format!(
             "{what} CPUs {}: give it one",
             list::format(several)
         ))),
@@ -160,9 +139,7 @@ fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
     match (own.affinity.value.as_deref(), own.cpus.value.as_deref()) {
         (Some([cpu]), _) => Ok(*cpu),
         (_, Some(cpus)) => one("its interrupt may be delivered to", cpus),
-        _ => Err(refuse(
-            own.cpus.reason().unwrap_or("its CPU is not known").to_owned(),
-        )),
+        _ => Err(refuse(own.cpus.reason().unwrap_or("its CPU is not known"))),
     }
 }
 

@@ -9,25 +9,21 @@ mod writer;
 use crate::burst::{Burst, Extent};
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
-use crate::link::Link;
-use crate::tally::Tally;
+use crate::link::{Link, Port};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use reader::CaptureReader;
+pub use reader::{CaptureReader, CapturedFrame};
 pub use writer::CaptureWriter;
 
 /// A link that reads frames from one file and writes frames to another.
 #[derive(Debug)]
 pub struct CaptureLink {
-    name: String,
+    port: Port,
     reader: Option<CaptureReader>,
     writer: Option<CaptureWriter>,
     memory: Vec<u8>,
     layout: FrameLayout,
-    extents: Vec<Extent>,
-    scratch: Vec<u8>,
-    tally: Tally,
 }
 
 impl CaptureLink {
@@ -48,42 +44,40 @@ impl CaptureLink {
         Ok(CaptureLink {
             reader: read.map(CaptureReader::open).transpose()?,
             writer: write.map(CaptureWriter::create).transpose()?,
-            name,
+            port: Port::new(name, layout.longest(), layout),
             memory: vec![0; layout.bytes()],
             layout,
-            extents: Vec::with_capacity(layout.frames()),
-            scratch: vec![0; layout.longest()],
-            tally: Tally::default(),
         })
     }
 }
 
 impl Link for CaptureLink {
-    fn name(&self) -> &str {
-        &self.name
+    fn port(&self) -> &Port {
+        &self.port
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        self.extents.clear();
-        while self.extents.len() < limit.min(self.layout.frames())
+        let port = &mut self.port;
+        port.extents.clear();
+        while port.extents.len() < limit.min(self.layout.frames())
             && let Some(reader) = &mut self.reader
             && let Some(frame) = reader.next_frame()?
         {
-            if frame.data.len() > self.layout.longest() {
-                self.tally.receive_invalid += 1;
+            if frame.data.len() > port.longest {
+                port.tally.receive_invalid += 1;
                 continue;
             }
-            let offset = self.layout.start_of(self.extents.len());
-            self.memory[offset..][..frame.data.len()].copy_from_slice(&frame.data);
-            self.extents.push(Extent {
+            let offset = self.layout.start_of(port.extents.len());
+            self.memory[offset..][..frame.data.len()].copy_from_slice(frame.data);
+            port.extents.push(Extent {
                 offset,
                 length: frame.data.len() as u32,
                 wire_length: frame.wire_length,
                 time: frame.time,
             });
         }
-        self.tally.count_received(&self.extents);
-        Ok(Burst::of(&mut self.memory, &self.extents))
+        port.tally.count_received(&port.extents);
+        Ok(Burst::of(&mut self.memory, &port.extents))
     }
 
     fn transmit(
@@ -92,22 +86,16 @@ impl Link for CaptureLink {
         mut write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
         let now = now();
+        // No burst is lent now, so that its memory is free.
+        let buffer = &mut self.memory[..self.port.longest];
         for number in 0..count {
-            let length = write(number, &mut self.scratch).min(self.scratch.len());
-            self.tally.count_sent((1, length as u64));
+            let length = write(number, buffer).min(buffer.len());
+            self.port.tally.count_sent((1, length as u64));
             if let Some(writer) = &mut self.writer {
-                writer.write(now, length as u32, &self.scratch[..length])?;
+                writer.write(now, length as u32, &buffer[..length])?;
             }
         }
         Ok(count)
-    }
-
-    fn longest(&self) -> usize {
-        self.layout.longest()
-    }
-
-    fn tally(&self) -> Tally {
-        self.tally
     }
 
     fn is_ended(&self) -> bool {

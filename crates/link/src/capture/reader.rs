@@ -3,12 +3,12 @@
 use crate::burst::FrameTime;
 use crate::error::LinkError;
 use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::pcapng::{Block, PcapNgReader};
-use pcap_file::{DataLink, PcapError, TsResolution};
-use std::borrow::Cow;
+use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -17,10 +17,19 @@ use std::path::{Path, PathBuf};
 /// The type of a section header block, with which every pcapng file begins (draft-ietf-opsawg-pcapng, section 4.1).
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
+/// `epb_hash` has the number of its algorithm, then four bytes of hash in network byte order (draft-ietf-opsawg-pcapng,
+/// "Enhanced Packet Block Options").
+const TOEPLITZ: u8 = 5;
+
+/// `epb_queue` is a 32-bit number in the section's byte order.
+const EPB_QUEUE: u16 = 6;
+
 /// A capture file that is being read.
 pub struct CaptureReader {
     path: PathBuf,
     format: Format,
+    /// The bytes of the frame read last.
+    data: Vec<u8>,
     is_ended: bool,
 }
 
@@ -30,14 +39,18 @@ enum Format {
 }
 
 /// One frame of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapturedFrame<'file> {
     /// Its bytes, from the destination address.
-    pub data: Cow<'file, [u8]>,
+    pub data: &'file [u8],
     /// Bytes on the wire: more if the capture truncated it.
     pub wire_length: u32,
     /// Nanoseconds since the epoch.
     pub time: FrameTime,
+    /// Its Toeplitz hash; only pcapng has it.
+    pub hash: Option<u32>,
+    /// The queue on which it arrived; only pcapng has it.
+    pub queue: Option<u16>,
 }
 
 impl CaptureReader {
@@ -65,6 +78,7 @@ impl CaptureReader {
         Ok(CaptureReader {
             path: path.to_owned(),
             format,
+            data: Vec::new(),
             is_ended: false,
         })
     }
@@ -77,12 +91,15 @@ impl CaptureReader {
         if self.is_ended {
             return Ok(None);
         }
+        self.data.clear();
         let next = match &mut self.format {
-            Format::Pcap(reader) => next_of_pcap(reader),
-            Format::PcapNg(reader) => next_of_pcapng(reader),
+            Format::Pcap(reader) => next_of_pcap(reader, &mut self.data),
+            Format::PcapNg(reader) => next_of_pcapng(reader, &mut self.data),
         };
         self.is_ended = !matches!(next, Ok(Some(_)));
-        next.map_err(|what| LinkError::file(&self.path, what))
+        let frame = next.map_err(|what| LinkError::file(&self.path, what))?;
+        let data = &self.data[..];
+        Ok(frame.map(|frame| CapturedFrame { data, ..frame }))
     }
 
     /// Whether the file was read to its end or to the damage.
@@ -101,48 +118,79 @@ impl fmt::Debug for CaptureReader {
     }
 }
 
-fn next_of_pcap<'file>(
-    reader: &'file mut PcapReader<BufReader<File>>,
-) -> Result<Option<CapturedFrame<'file>>, String> {
+/// The next frame without its bytes, which are appended to `data`.
+fn next_of_pcap(
+    reader: &mut PcapReader<BufReader<File>>,
+    data: &mut Vec<u8>,
+) -> Result<Option<CapturedFrame<'static>>, String> {
     let nanoseconds_a_unit = match reader.header().ts_resolution {
         TsResolution::MicroSecond => 1_000,
         TsResolution::NanoSecond => 1,
     };
     // Raw packets, because the library rejects packets that were longer on the wire than the capture's snap length.
     let packet = reader.next_raw_packet().transpose().map_err(damaged)?;
-    Ok(packet.map(|packet| CapturedFrame {
-        wire_length: packet.orig_len,
-        time: u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * nanoseconds_a_unit,
-        data: packet.data,
+    Ok(packet.map(|packet| {
+        data.extend_from_slice(&packet.data);
+        CapturedFrame {
+            wire_length: packet.orig_len,
+            time: u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * nanoseconds_a_unit,
+            ..CapturedFrame::default()
+        }
     }))
 }
 
-fn next_of_pcapng<'file>(
-    reader: &'file mut PcapNgReader<BufReader<File>>,
-) -> Result<Option<CapturedFrame<'file>>, String> {
+fn next_of_pcapng(
+    reader: &mut PcapNgReader<BufReader<File>>,
+    data: &mut Vec<u8>,
+) -> Result<Option<CapturedFrame<'static>>, String> {
     loop {
-        let (data, wire_length, raw_time, interface) =
-            match reader.next_block().transpose().map_err(damaged)? {
-                None => return Ok(None),
-                Some(Block::EnhancedPacket(packet)) => (
-                    packet.data.into_owned(),
-                    packet.original_len,
-                    packet.timestamp.as_nanos() as u64,
-                    packet.interface_id,
-                ),
-                Some(Block::SimplePacket(packet)) => (packet.data.into_owned(), packet.original_len, 0, 0),
-                // Statistics, names, and the interfaces, which the reader keeps.
-                Some(_) => continue,
-            };
+        let order = reader.section().endianness;
+        let mut frame = CapturedFrame::default();
+        let (bytes, wire_length, time, interface) = match reader.next_block().transpose().map_err(damaged)? {
+            None => return Ok(None),
+            Some(Block::EnhancedPacket(packet)) => {
+                (frame.hash, frame.queue) = hash_and_queue(&packet, order);
+                let time = packet.timestamp.as_nanos() as u64;
+                (packet.data, packet.original_len, time, packet.interface_id)
+            }
+            Some(Block::SimplePacket(packet)) => (packet.data, packet.original_len, 0, 0),
+            Some(Block::Packet(packet)) => {
+                let interface = packet.interface_id.into();
+                (packet.data, packet.original_len, packet.timestamp, interface)
+            }
+            // Statistics, names, and the interfaces, which the reader keeps.
+            Some(_) => continue,
+        };
+        data.extend_from_slice(&bytes);
         let interface = reader.interfaces().get(interface as usize);
         let interface = interface.ok_or("a frame of an interface that the file does not describe")?;
         require_ethernet(interface.linktype)?;
-        return Ok(Some(CapturedFrame {
-            data: Cow::Owned(data),
-            wire_length,
-            time: nanoseconds(raw_time, interface),
-        }));
+        frame.time = nanoseconds(time, interface);
+        frame.wire_length = wire_length;
+        return Ok(Some(frame));
     }
+}
+
+fn hash_and_queue(packet: &EnhancedPacketBlock<'_>, order: Endianness) -> (Option<u32>, Option<u16>) {
+    let (mut hash, mut queue) = (None, None);
+    for option in &packet.options {
+        match option {
+            EnhancedPacketOption::Hash(bytes) => {
+                if let [TOEPLITZ, a, b, c, d] = **bytes {
+                    hash = Some(u32::from_be_bytes([a, b, c, d]));
+                }
+            }
+            EnhancedPacketOption::Unknown(option) if option.code == EPB_QUEUE => {
+                let number = <[u8; 4]>::try_from(&option.value[..]).map(|word| match order {
+                    Endianness::Big => u32::from_be_bytes(word),
+                    Endianness::Little => u32::from_le_bytes(word),
+                });
+                queue = number.ok().and_then(|number| u16::try_from(number).ok());
+            }
+            _ => {}
+        }
+    }
+    (hash, queue)
 }
 
 /// A time in the interface's own units (`if_tsresol`, draft-ietf-opsawg-pcapng, section 4.2): a negative power of ten, or of
@@ -167,7 +215,7 @@ fn require_ethernet(datalink: DataLink) -> Result<(), String> {
     match datalink {
         DataLink::ETHERNET => Ok(()),
         other => Err(format!(
-            "frames of link layer {other:?}: only Ethernet can be read"
+            "frames of link layer {other:?}: only Ethernet can be read; capture on one device, not on 'any'"
         )),
     }
 }

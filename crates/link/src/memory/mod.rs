@@ -7,12 +7,11 @@
 mod lane;
 mod rendezvous;
 
-use crate::burst::{Burst, Extent};
+use crate::burst::Burst;
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::system::mapping::Mapping;
-use crate::tally::Tally;
 use lane::{Lane, Region};
 use rendezvous::Presence;
 use std::sync::Arc;
@@ -22,11 +21,9 @@ pub use rendezvous::shared;
 /// One end of an in-memory ring.
 #[derive(Debug)]
 pub struct MemoryLink {
-    name: String,
+    port: Port,
     incoming: Lane,
     outgoing: Lane,
-    extents: Vec<Extent>,
-    tally: Tally,
     /// The process at the other end; `None` for the ends of a [`pair`].
     presence: Option<Presence>,
 }
@@ -46,11 +43,9 @@ pub fn pair(layout: FrameLayout) -> Result<(MemoryLink, MemoryLink), LinkError> 
 impl MemoryLink {
     fn of_region(name: String, region: &Region, end: usize, presence: Option<Presence>) -> MemoryLink {
         MemoryLink {
-            name,
+            port: Port::new(name, region.layout.longest(), region.layout),
             incoming: region.lane(1 - end),
             outgoing: region.lane(end),
-            extents: Vec::with_capacity(region.layout.frames()),
-            tally: Tally::default(),
             presence,
         }
     }
@@ -63,20 +58,20 @@ impl MemoryLink {
 }
 
 impl Link for MemoryLink {
-    fn name(&self) -> &str {
-        &self.name
+    fn port(&self) -> &Port {
+        &self.port
     }
 
     #[inline]
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
         self.incoming.release();
-        self.extents.clear();
-        let taken = self.incoming.take(limit, &mut self.extents);
-        taken.map_err(|what| LinkError::corrupt(&self.name, what))?;
-        self.tally.count_received(&self.extents);
+        self.port.extents.clear();
+        let taken = self.incoming.take(limit, &mut self.port.extents);
+        taken.map_err(|what| LinkError::corrupt(&self.port.name, what))?;
+        self.port.tally.count_received(&self.port.extents);
         // SAFETY: a consumer takes extents within the region, one buffer each; their producer does not touch those until
         // they are released, which the next call does, and no call comes while the burst borrows the link.
-        Ok(unsafe { Burst::new(self.incoming.region.mapping.start(), &self.extents) })
+        Ok(unsafe { Burst::new(self.incoming.region.mapping.start(), &self.port.extents) })
     }
 
     #[inline]
@@ -86,16 +81,8 @@ impl Link for MemoryLink {
         write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
         let put = self.outgoing.put(count, write);
-        let put = put.map_err(|what| LinkError::corrupt(&self.name, what))?;
-        Ok(self.tally.count_sent(put))
-    }
-
-    fn longest(&self) -> usize {
-        self.incoming.region.layout.longest()
-    }
-
-    fn tally(&self) -> Tally {
-        self.tally
+        let put = put.map_err(|what| LinkError::corrupt(&self.port.name, what))?;
+        Ok(self.port.tally.count_sent(put))
     }
 
     fn is_ended(&self) -> bool {
@@ -107,7 +94,7 @@ impl Link for MemoryLink {
             None => Ok(()),
             // Frames that the other process sent before it closed its end are delivered first.
             Some(_) if self.incoming.is_closed() && !self.incoming.is_drained() => Ok(()),
-            Some(presence) => presence.check(&self.name),
+            Some(presence) => presence.check(&self.port.name),
         }
     }
 }

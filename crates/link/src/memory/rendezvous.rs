@@ -51,12 +51,8 @@ pub fn shared(name: &str, layout: FrameLayout) -> Result<MemoryLink, LinkError> 
                 _ => failed("joining the ring", cause),
             })?;
             let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::corrupt(&link, what))?;
-            return Ok(MemoryLink::of_region(
-                link,
-                &region,
-                1,
-                Some(Presence::Joined(stream)),
-            ));
+            let joined = Some(Presence::Joined(stream));
+            return Ok(MemoryLink::of_region(link, &region, 1, joined));
         }
         listener => listener,
     };
@@ -88,10 +84,7 @@ fn connect(address: &SocketAddr) -> io::Result<(UnixStream, Mapping)> {
 impl Presence {
     /// Accepts a joining process, or checks that the joined one still lives.
     pub(super) fn check(&mut self, link: &str) -> Result<(), LinkError> {
-        let lost = |cause| LinkError::Lost {
-            link: link.to_owned(),
-            cause,
-        };
+        let lost = |cause: io::Error| LinkError::lost(link, cause);
         match self {
             Presence::Awaited { listener, memory } => match listener.accept() {
                 Ok((stream, _)) => {

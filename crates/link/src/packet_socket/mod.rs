@@ -9,10 +9,10 @@
 mod receive_ring;
 mod transmit_ring;
 
-use crate::burst::{Burst, Extent};
-use crate::error::{self, LinkError, on_use};
+use crate::burst::Burst;
+use crate::error::{self, LinkError, is_transient, on_use};
 use crate::layout::FrameLayout;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::system::mapping::Mapping;
 use crate::system::{device, socket as system};
 use crate::tally::Tally;
@@ -25,24 +25,15 @@ use transmit_ring::TransmitRing;
 
 /// How the kernel spreads received frames over the sockets of one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Fanout {
     /// By the flow's hash (`PACKET_FANOUT_HASH`), which is symmetric; fragments are not reassembled.
     #[default]
-    Hash,
+    Hash = libc::PACKET_FANOUT_HASH,
     /// By the CPU that received the frame (`PACKET_FANOUT_CPU`).
-    Cpu,
+    Cpu = libc::PACKET_FANOUT_CPU,
     /// By the device's queue (`PACKET_FANOUT_QM`).
-    Queue,
-}
-
-impl Fanout {
-    fn kind(self) -> libc::c_uint {
-        match self {
-            Fanout::Hash => libc::PACKET_FANOUT_HASH,
-            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
-            Fanout::Queue => libc::PACKET_FANOUT_QM,
-        }
-    }
+    Queue = libc::PACKET_FANOUT_QM,
 }
 
 /// How a device is opened.
@@ -61,14 +52,11 @@ pub struct PacketOptions {
 /// One AF_PACKET socket.
 #[derive(Debug)]
 pub struct PacketLink {
-    name: String,
+    port: Port,
     socket: Socket,
     mapping: Mapping,
     receive: ReceiveRing,
     transmit: TransmitRing,
-    extents: Vec<Extent>,
-    longest: usize,
-    tally: Tally,
     /// Frames dropped by a full ring; reading resets the kernel's counter.
     dropped: Cell<u64>,
 }
@@ -131,15 +119,13 @@ impl PacketLink {
         }
         let transmit = TransmitRing::new(bytes(&receiving), &sending);
         let mtu = device::mtu(device).map_err(failed("reading the device's MTU"))?;
+        let longest = transmit.longest().min(mtu + device::LINK_HEADER_BYTES);
         Ok(PacketLink {
-            longest: transmit.longest().min(mtu + device::LINK_HEADER_BYTES),
+            port: Port::new(name, longest, options.layout),
             receive: ReceiveRing::new(&receiving),
             transmit,
-            name,
             socket,
             mapping,
-            extents: Vec::with_capacity(options.layout.frames()),
-            tally: Tally::default(),
             dropped: Cell::new(0),
         })
     }
@@ -147,28 +133,25 @@ impl PacketLink {
     /// Makes the kernel send the frames in the ring.
     fn kick(&mut self) -> Result<(), LinkError> {
         match self.socket.send_with_flags(&[], libc::MSG_DONTWAIT) {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                // Nothing to send, or the device has no room now; the next call sends the frames in the ring.
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(()),
-                _ => Err(on_use(&self.name, "sending", error)),
-            },
+            // Otherwise the next call sends the frames in the ring.
+            Err(error) if !is_transient(&error) => Err(on_use(&self.port.name, "sending", error)),
+            _ => Ok(()),
         }
     }
 }
 
 impl Link for PacketLink {
-    fn name(&self) -> &str {
-        &self.name
+    fn port(&self) -> &Port {
+        &self.port
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
         self.receive.release(&self.mapping);
-        self.extents.clear();
-        self.receive.take(&self.mapping, limit, &mut self.extents);
-        self.tally.count_received(&self.extents);
+        self.port.extents.clear();
+        self.receive.take(&self.mapping, limit, &mut self.port.extents);
+        self.port.tally.count_received(&self.port.extents);
         // SAFETY: the extents are frames of blocks that the kernel handed over and gets back at the next call.
-        Ok(unsafe { Burst::new(self.mapping.start(), &self.extents) })
+        Ok(unsafe { Burst::new(self.mapping.start(), &self.port.extents) })
     }
 
     fn transmit(
@@ -179,13 +162,9 @@ impl Link for PacketLink {
         if count == 0 {
             return Ok(0);
         }
-        let put = self.transmit.put(&self.mapping, count, self.longest, write);
+        let put = self.transmit.put(&self.mapping, count, self.port.longest, write);
         self.kick()?;
-        Ok(self.tally.count_sent(put))
-    }
-
-    fn longest(&self) -> usize {
-        self.longest
+        Ok(self.port.tally.count_sent(put))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -201,13 +180,13 @@ impl Link for PacketLink {
         }
         Tally {
             receive_dropped: self.dropped.get(),
-            ..self.tally
+            ..self.port.tally
         }
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
         if let Ok(Some(cause)) = self.socket.take_error() {
-            return Err(on_use(&self.name, "using the device", cause));
+            return Err(on_use(&self.port.name, "using the device", cause));
         }
         self.kick()
     }
@@ -235,7 +214,7 @@ fn join_group(socket: &Socket, fanout: Fanout, group: &mut Option<u32>) -> io::R
         Some(number) => (number, 0),
         None => (0, libc::PACKET_FANOUT_FLAG_UNIQUEID),
     };
-    let argument = (number | (fanout.kind() | flags) << 16) as libc::c_int;
+    let argument = (number | (fanout as u32 | flags) << 16) as libc::c_int;
     system::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)?;
     if group.is_none() {
         let joined: libc::c_int = system::get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;

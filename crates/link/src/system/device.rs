@@ -15,9 +15,8 @@ const GET_CHANNELS: u32 = 0x3c;
 
 /// The index of a device.
 pub(crate) fn index(device: &str) -> Result<u32, LinkError> {
-    nix::net::if_::if_nametoindex(device).map_err(|_| LinkError::NoDevice {
-        device: device.to_owned(),
-    })
+    let none = || LinkError::Lost(format!("there is no device {device} in this network namespace"));
+    nix::net::if_::if_nametoindex(device).map_err(|_| none())
 }
 
 /// Receive queues of a device; `None` if its driver does not report it.

@@ -6,7 +6,7 @@ use super::{Around, Shared, lock};
 use crate::burst::{Burst, Extent};
 use crate::capture::{CaptureWriter, now};
 use crate::error::LinkError;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -71,11 +71,6 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
 
     fn holds_frames(&self) -> bool {
         self.injected().is_some_and(|injected| injected.held > 0)
-    }
-
-    /// Whether faults affect frames in this direction.
-    fn harms(&self, direction: Direction) -> bool {
-        matches!(&self.around.faults, Some((of, _)) if *of == direction)
     }
 
     /// Receives frames and lends those that are due.
@@ -174,8 +169,8 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
 }
 
 impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
-    fn name(&self) -> &str {
-        self.inner.name()
+    fn port(&self) -> &Port {
+        self.inner.port()
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
@@ -203,10 +198,6 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         Ok(taken)
     }
 
-    fn longest(&self) -> usize {
-        self.inner.longest()
-    }
-
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         // Held frames make no descriptor readable.
         self.inner.descriptor().filter(|_| !self.holds_frames())
@@ -215,7 +206,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     /// Received frames as they were lent, sent frames as the link inside counts them.
     fn tally(&self) -> Tally {
         let tally = self.inner.tally();
-        match self.harms(Direction::Received) {
+        match self.faults(Direction::Received).is_some() {
             true => Tally {
                 received: self.received.received,
                 received_bytes: self.received.received_bytes,
@@ -236,7 +227,8 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         }
         self.inner.check().or_else(|error| {
             // Frames that arrived before the end are delivered first.
-            let more = self.harms(Direction::Received) && self.inner.is_ended() && self.holds_frames();
+            let more =
+                self.faults(Direction::Received).is_some() && self.inner.is_ended() && self.holds_frames();
             if more { Ok(()) } else { Err(error) }
         })
     }

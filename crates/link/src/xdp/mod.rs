@@ -13,10 +13,10 @@ mod program;
 mod release;
 mod socket;
 
-use crate::burst::{Burst, Extent};
+use crate::burst::Burst;
 use crate::error::{LinkError, on_use};
 use crate::layout::FrameLayout;
-use crate::link::Link;
+use crate::link::{Link, Port};
 use crate::system::device;
 use crate::tally::Tally;
 use attach::Attachment;
@@ -26,14 +26,15 @@ use std::sync::Arc;
 
 /// The copy mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u16)]
 pub enum XdpMode {
     /// Zero copy if the driver supports it, otherwise copy.
     #[default]
-    Auto,
+    Auto = 0,
     /// The kernel copies, once per frame (`XDP_COPY`).
-    Copy,
+    Copy = libc::XDP_COPY,
     /// Zero copy only; otherwise opening fails (`XDP_ZEROCOPY`).
-    ZeroCopy,
+    ZeroCopy = libc::XDP_ZEROCOPY,
 }
 
 /// Where the program runs.
@@ -62,15 +63,12 @@ pub struct XdpOptions {
 /// One queue of a device.
 #[derive(Debug)]
 pub struct XdpLink {
-    name: String,
+    port: Port,
     device: String,
     index: u32,
     socket: XdpSocket,
     /// Keeps the program on the device, for all queues; never read.
     _attachment: Arc<Attachment>,
-    extents: Vec<Extent>,
-    longest: usize,
-    tally: Tally,
 }
 
 /// Opens all queues of a device in the calling thread's network namespace: one link per queue. The device accepts frames
@@ -106,14 +104,15 @@ pub fn open(
     let descriptors: Vec<BorrowedFd<'_>> = sockets.iter().map(|socket| socket.socket.as_fd()).collect();
     let attachment = Arc::new(Attachment::new(&link, index, &descriptors, options.hook)?);
     let links = sockets.into_iter().enumerate().map(|(queue, socket)| XdpLink {
-        name: format!("{link}/{queue}"),
+        port: Port::new(
+            format!("{link}/{queue}"),
+            socket.longest.min(mtu + device::LINK_HEADER_BYTES),
+            layout,
+        ),
         device: device.to_owned(),
         index,
-        longest: socket.longest.min(mtu + device::LINK_HEADER_BYTES),
         socket,
         _attachment: Arc::clone(&attachment),
-        extents: Vec::with_capacity(layout.frames()),
-        tally: Tally::default(),
     });
     Ok(links.collect())
 }
@@ -123,26 +122,26 @@ impl XdpLink {
     #[inline(always)]
     fn kick(&mut self) -> Result<(), LinkError> {
         let failed = self.socket.kick_transmit();
-        self.tally.send_failed += failed.map_err(|cause| on_use(&self.name, "sending", cause))?;
+        self.port.tally.send_failed += failed.map_err(|cause| on_use(&self.port.name, "sending", cause))?;
         Ok(())
     }
 }
 
 impl Link for XdpLink {
-    fn name(&self) -> &str {
-        &self.name
+    fn port(&self) -> &Port {
+        &self.port
     }
 
     #[inline]
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        self.extents.clear();
+        self.port.extents.clear();
         self.socket
-            .receive(limit, &mut self.extents)
-            .map_err(|cause| on_use(&self.name, "receiving", cause))?;
-        self.tally.count_received(&self.extents);
+            .receive(limit, &mut self.port.extents)
+            .map_err(|cause| on_use(&self.port.name, "receiving", cause))?;
+        self.port.tally.count_received(&self.port.extents);
         // SAFETY: the extents are chunks that the kernel handed over, checked to lie within the socket's memory; the kernel
         // gets them back at the next call.
-        Ok(unsafe { Burst::new(self.socket.memory.start(), &self.extents) })
+        Ok(unsafe { Burst::new(self.socket.memory.start(), &self.port.extents) })
     }
 
     #[inline]
@@ -154,14 +153,10 @@ impl Link for XdpLink {
         if count == 0 {
             return Ok(0);
         }
-        let put = self.socket.put(count, self.longest, write);
-        let frames = self.tally.count_sent(put);
+        let put = self.socket.put(count, self.port.longest, write);
+        let frames = self.port.tally.count_sent(put);
         self.kick()?;
         Ok(frames)
-    }
-
-    fn longest(&self) -> usize {
-        self.longest
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -173,16 +168,13 @@ impl Link for XdpLink {
         Tally {
             receive_dropped: statistics.rx_dropped + statistics.rx_ring_full,
             receive_invalid: statistics.rx_invalid_descs + self.socket.invalid,
-            send_failed: self.tally.send_failed + statistics.tx_invalid_descs,
-            ..self.tally
+            send_failed: self.port.tally.send_failed + statistics.tx_invalid_descs,
+            ..self.port.tally
         }
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
-        let lost = |cause| LinkError::Lost {
-            link: self.name.clone(),
-            cause,
-        };
+        let lost = |cause| LinkError::lost(&self.port.name, cause);
         if let Some(cause) = self.socket.socket.take_error().ok().flatten() {
             return Err(lost(cause));
         }

@@ -7,7 +7,7 @@
 use super::release::wait_for_release;
 use super::{XdpMode, XdpOptions};
 use crate::burst::Extent;
-use crate::error::{self, LinkError};
+use crate::error::{self, LinkError, is_transient};
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
 use crate::system::ring::{Entry, Ring};
@@ -126,18 +126,11 @@ impl XdpSocket {
             self.receive.consumed(count);
         }
         if self.need_wakeup && self.fill.needs_wakeup() {
-            return match self.socket.recv_with_flags(&mut [], libc::MSG_DONTWAIT) {
-                // A wake-up that the kernel does not need is no error.
-                Err(error)
-                    if !matches!(
-                        error.raw_os_error(),
-                        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS)
-                    ) =>
-                {
-                    Err(error)
-                }
-                _ => Ok(()),
-            };
+            let woken = self.socket.recv_with_flags(&mut [], libc::MSG_DONTWAIT);
+            return woken.map(drop).or_else(|error| match is_transient(&error) {
+                true => Ok(()),
+                false => Err(error),
+            });
         }
         Ok(())
     }
@@ -275,18 +268,13 @@ fn register(socket: &Socket, memory: &Mapping, layout: FrameLayout, chunk: usize
     let mut registration: libc::xdp_umem_reg = calls::zeroed();
     let aligned = chunk == layout.stride() && chunk.is_power_of_two();
     registration.addr = memory.start() as u64;
-    registration.len = if aligned {
-        2 * layout.bytes()
-    } else {
-        memory.bytes()
-    } as u64;
+    let (bytes, flags) = match aligned {
+        true => (2 * layout.bytes(), 0),
+        false => (memory.bytes(), libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG),
+    };
+    (registration.len, registration.flags) = (bytes as u64, flags);
     registration.chunk_size = chunk as u32;
     registration.headroom = layout.headroom() as u32;
-    registration.flags = if aligned {
-        0
-    } else {
-        libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG
-    };
     calls::set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
@@ -295,11 +283,7 @@ fn bind(socket: &Socket, device: u32, queue: u32, options: XdpOptions) -> io::Re
     address.sxdp_family = libc::AF_XDP as u16;
     address.sxdp_ifindex = device;
     address.sxdp_queue_id = queue;
-    address.sxdp_flags = match options.mode {
-        XdpMode::Auto => 0,
-        XdpMode::Copy => libc::XDP_COPY,
-        XdpMode::ZeroCopy => libc::XDP_ZEROCOPY,
-    };
+    address.sxdp_flags = options.mode as u16;
     if options.need_wakeup {
         address.sxdp_flags |= libc::XDP_USE_NEED_WAKEUP;
     }

@@ -29,7 +29,7 @@ fn read(path: &Path) -> Vec<Vec<u8>> {
         return frames;
     };
     while let Ok(Some(frame)) = reader.next_frame() {
-        frames.push(frame.data.into_owned());
+        frames.push(frame.data.to_vec());
     }
     assert!(reader.is_ended());
     assert!(matches!(reader.next_frame(), Ok(None)), "it is read no further");

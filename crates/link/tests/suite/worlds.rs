@@ -103,9 +103,7 @@ fn bed(queues: Option<u32>) -> Result<Bed, String> {
 fn open_in(side: &Side, spec: &str) -> Result<Vec<AnyLink>, String> {
     let spec: LinkSpec = spec.parse().unwrap();
     match side.run(move || Opener::new(spec).open()) {
-        Err(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
-            Err(error.to_string())
-        }
+        Err(error @ LinkError::Unavailable(_)) => Err(error.to_string()),
         opened => Ok(opened.unwrap()),
     }
 }

@@ -106,7 +106,7 @@ impl Replay {
             match self.reader.next_frame()? {
                 Some(frame) if frame.data.len() > longest => self.oversized += 1,
                 Some(frame) => {
-                    self.bytes.extend_from_slice(&frame.data);
+                    self.bytes.extend_from_slice(frame.data);
                     self.waiting.push(Waiting {
                         end: self.bytes.len(),
                         captured: frame.time,

@@ -57,7 +57,7 @@ pub fn run(bed: &Bed, program: &'static str, arguments: &[&str]) -> bool {
 /// A bridge in the server's namespace; `None` if that is not possible.
 pub fn start(bed: &Bed, plan: BridgePlan) -> Option<Bridge> {
     match bed.server.run(move || Bridge::start(plan)) {
-        Err(BridgeError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. }))) => {
+        Err(BridgeError::Link(error @ LinkError::Unavailable(_))) => {
             eprintln!("skipped: {error}");
             None
         }
