@@ -157,15 +157,11 @@ impl Drop for SimulatedSocket {
 /// A slot for one of the engines that a network's clock waits for. Dropping it, or its engine, releases the slot.
 #[derive(Debug)]
 pub struct Seat {
-    place: usize,
-    network: Network,
+    pub(super) place: usize,
+    pub(super) network: Network,
 }
 
 impl Seat {
-    pub(super) fn now(&self) -> Time {
-        self.network.now()
-    }
-
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.network.state()
     }
@@ -185,21 +181,6 @@ impl Seat {
     pub(super) fn starts(&self) -> bool {
         let started = std::mem::replace(&mut self.state().seat(self.place).started, true);
         started || self.wait(Time::default())
-    }
-
-    /// Delivers the events of a socket, listener or connection end to this seat.
-    pub(super) fn watch(&self, number: usize, id: Id, receiving: bool) {
-        self.state().watch(number, (self.place, id), receiving);
-    }
-
-    /// The next events of one of this seat's streams or datagram sockets.
-    pub(super) fn take(
-        &self,
-        of_streams: bool,
-        most: usize,
-        most_bytes: usize,
-    ) -> Option<(Id, Vec<EndEvent>)> {
-        self.state().take(self.place, of_streams, most, most_bytes)
     }
 
     /// Whether the engine has events or a wake to handle now.
