@@ -29,10 +29,10 @@ pub struct WorkerSettings {
 impl WorkerSettings {
     /// A thread on that CPU, with everything else at its default.
     #[must_use]
-    pub fn new(name: impl Into<String>, cpu: u32) -> Self {
+    pub fn new(name: impl Into<String>, cpu: impl Into<Option<u32>>) -> Self {
         Self {
             name: name.into(),
-            cpu: Some(cpu),
+            cpu: cpu.into(),
             memory: MemoryPolicy::default(),
             own_descriptors: false,
         }

@@ -185,7 +185,7 @@ impl Driver for Readiness {
     }
 
     fn has_work(&mut self) -> bool {
-        !self.ready.is_empty() || self.connections.has_ready()
+        !self.ready.is_empty() || !self.connections.ready.is_empty()
     }
 
     fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool> {

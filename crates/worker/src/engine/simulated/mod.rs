@@ -99,13 +99,13 @@ impl Backend {
 /// The network's number of a socket.
 fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
     let socket = ops.sockets.at(slot).socket.as_ref()?.simulated()?;
-    Some(socket.number())
+    Some(socket.number)
 }
 
 /// The network's number of a listener or connection end.
 fn end_of(ops: &Ops, slot: u32) -> Option<usize> {
     let end = ops.streams.at(slot).handle.as_ref()?.simulated()?;
-    Some(end.number())
+    Some(end.number)
 }
 
 impl Driver for Simulated {
@@ -153,7 +153,10 @@ impl Driver for Simulated {
     }
 
     fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)> {
-        let taken = self.seat.state().take(self.seat.place, false, self.settings.datagram_batch, 0);
+        let taken = self
+            .seat
+            .state()
+            .take(self.seat.place, false, self.settings.datagram_batch, 0);
         let (id, arrived) = taken?;
         let now = self.seat.network.now();
         if !ops.sockets.is_open(id) {
@@ -199,7 +202,7 @@ impl StreamDriver for Simulated {
     fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
         let end = self.seat.state().connect(to, binding.local);
         let end = end.map_err(io::Error::from_raw_os_error)?;
-        Ok(self.seat.socket(end).into())
+        Ok(self.seat.network.end(end).into())
     }
 
     fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()> {
@@ -264,11 +267,11 @@ impl StreamDriver for Simulated {
         let open = ops.streams.is_open(id);
         match events.pop() {
             Some(EndEvent::Accepted(end, peer)) => {
-                let end = self.seat.socket(end);
+                let end = self.seat.network.end(end);
                 if current {
                     accepted(self, ops, id, (end.into(), peer), now, on);
                 } else {
-                    self.seat.state().close(end.number(), true);
+                    self.seat.state().close(end.number, true);
                 }
             }
             Some(EndEvent::Opened) if current => connected(ops, slot, now, on),

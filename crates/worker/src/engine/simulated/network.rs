@@ -1,8 +1,7 @@
 //! The public interface of the simulated network: sockets, groups, seats, counters.
 
 use super::settings::{NetworkCounters, NetworkSettings};
-use super::state::{EndEvent, Kind, State, Steer};
-use crate::engine::id::Id;
+use super::state::{Kind, State, Steer};
 use crate::engine::wake::Waker;
 use crate::time::Time;
 use std::fmt;
@@ -88,7 +87,7 @@ impl Network {
         Ok(ends.into_iter().map(|end| self.end(end)).collect())
     }
 
-    fn end(&self, number: usize) -> SimulatedSocket {
+    pub(super) fn end(&self, number: usize) -> SimulatedSocket {
         SimulatedSocket {
             network: self.clone(),
             number,
@@ -127,7 +126,7 @@ impl Network {
 #[derive(Debug)]
 pub struct SimulatedSocket {
     network: Network,
-    number: usize,
+    pub(super) number: usize,
 }
 
 impl SimulatedSocket {
@@ -141,10 +140,6 @@ impl SimulatedSocket {
     /// no socket is bound there.
     pub fn connect(&self, peer: SocketAddr) {
         self.network.state().end(self.number).peer = Some(peer);
-    }
-
-    pub(super) fn number(&self) -> usize {
-        self.number
     }
 }
 
@@ -164,10 +159,6 @@ pub struct Seat {
 impl Seat {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.network.state()
-    }
-
-    pub(super) fn socket(&self, number: usize) -> SimulatedSocket {
-        self.network.end(number)
     }
 
     pub(super) fn take_place(&self, waker: Waker) {

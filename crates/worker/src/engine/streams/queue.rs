@@ -67,7 +67,7 @@ impl Queue {
 }
 
 /// Bytes whose address stays valid as long as the engine lives: in the outbox, or in static memory. Those in the outbox
-/// are not overwritten between [`Outgoing::hold`] and [`Outgoing::release`].
+/// are not overwritten between [`Outgoing::hold`] and [`Outgoing::leave`].
 pub(crate) struct Stable<'a>(&'a [u8]);
 
 impl Stable<'_> {
@@ -193,13 +193,9 @@ impl Outgoing {
         }
     }
 
-    /// Keeps the contents of the outbox until [`release`](Self::release); every hold needs one release.
+    /// Keeps the contents of the outbox until [`leave`](Self::leave); every hold needs one call.
     pub(crate) fn hold(&mut self) {
         self.inside += 1;
-    }
-
-    pub(crate) fn release(&mut self) {
-        self.leave();
     }
 
     /// Removes `sent` bytes from the front of a queue.
@@ -251,7 +247,7 @@ impl Outgoing {
     }
 
     /// Removes a piece or hold from the outbox; after the last one, all of its memory is free again.
-    fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.inside -= 1;
         if self.inside == 0 {
             self.filled = 0;
