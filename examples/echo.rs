@@ -3,9 +3,7 @@
 //! `cargo run --release -p corelane-examples --bin echo -- 127.0.0.1:7777 2` serves two buckets on CPUs 0 and 1.
 
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, steer};
-use corelane_worker::engine::{
-    DatagramOptions, Engine, EngineBody, EngineSettings, Event, Id, Ops, choose, run_engine,
-};
+use corelane_worker::engine::{Engine, EngineBody, EngineSettings, Event, Id, Ops, choose, run_engine};
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::{Time, WorkerSettings, spawn};
 use std::error::Error;
@@ -18,7 +16,7 @@ struct Echo(UdpSocket);
 
 impl EngineBody<io::Result<()>> for Echo {
     fn run<E: Engine>(self, mut engine: E) -> io::Result<()> {
-        engine.ops().datagrams(self.0, DatagramOptions::default())?;
+        engine.ops().datagrams(self.0)?;
         let mut answer = |ops: &mut Ops, _now: Time, id: Id, event: Event<'_>| {
             if let Event::Datagrams(datagrams) = event {
                 for datagram in datagrams {

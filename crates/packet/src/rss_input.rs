@@ -3,7 +3,7 @@
 use crate::dissection::{Addresses, Dissection, Transport, halves};
 use crate::layout::{Marks, PORTS};
 use crate::protocol::IpProtocol;
-use corelane_rss::{Hash, HashFields, HashInput, HashType, Toeplitz, Tuple, UnknownName};
+use corelane_rss::{Hash, HashFields, HashInput, HashType, InputError, Toeplitz, Tuple};
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
@@ -77,9 +77,9 @@ impl fmt::Display for HashTypes {
 }
 
 impl FromStr for HashTypes {
-    type Err = UnknownName;
+    type Err = InputError;
 
-    fn from_str(text: &str) -> Result<HashTypes, UnknownName> {
+    fn from_str(text: &str) -> Result<HashTypes, InputError> {
         match text {
             "none" => Ok(HashTypes::NONE),
             names => names.split(',').map(str::parse).collect(),

@@ -277,7 +277,7 @@ proptest! {
         let (theirs, length) = httparse_head(&input).unwrap().unwrap();
         prop_assert_eq!((used, head.status), (length, theirs.status));
         prop_assert_eq!(head.reason, theirs.reason);
-        let fields: Vec<_> = head.fields().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        let fields: Vec<_> = head.fields.map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         prop_assert_eq!(fields, theirs.fields);
     }
 

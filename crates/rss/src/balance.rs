@@ -20,10 +20,10 @@ mod fill;
 mod leaving;
 mod level;
 
+use crate::InputError;
 use crate::table::{Bucket, IndirectionTable};
 use assignment::Assignment;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// Options of rebalancing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +94,7 @@ pub fn rebalance(
     table: &IndirectionTable,
     entry_loads: &[u64],
     options: Options,
-) -> Result<Rebalanced, BalanceError> {
+) -> Result<Rebalanced, InputError> {
     check(table, entry_loads, options)?;
     let origin = table.entries().iter().map(|bucket| bucket.index()).collect();
     let present = Assignment::new(entry_loads, origin, options.buckets);
@@ -138,12 +138,12 @@ pub fn bucket_loads(table: &IndirectionTable, entry_loads: &[u64], buckets: usiz
     loads
 }
 
-fn check(table: &IndirectionTable, entry_loads: &[u64], options: Options) -> Result<(), BalanceError> {
+fn check(table: &IndirectionTable, entry_loads: &[u64], options: Options) -> Result<(), InputError> {
     let (entries, loads, named) = (table.size(), entry_loads.len(), table.buckets());
     let Options { buckets, tolerance } = options;
     let mut loads_left = entry_loads.iter();
     let total = loads_left.try_fold(0_u64, |total, load| total.checked_add(*load));
-    Err(BalanceError(if loads != entries {
+    Err(InputError(if loads != entries {
         format!(
             "{loads} loads for an indirection table of {entries} entries: give the load of every entry, zeros too"
         )
@@ -160,8 +160,3 @@ fn check(table: &IndirectionTable, entry_loads: &[u64], options: Options) -> Res
 
 /// With more buckets than the largest table has entries, some could never be reached.
 const MOST_BUCKETS: usize = IndirectionTable::LARGEST;
-
-/// Error of rebalancing: what is wrong with the input, and what to give.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct BalanceError(String);

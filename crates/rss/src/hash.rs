@@ -1,10 +1,10 @@
 //! Hashed fields, hashes, and hash types.
 
+use crate::InputError;
 use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// The fields of a packet that are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,21 +19,18 @@ pub enum HashFields {
 
 impl fmt::Display for HashFields {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            HashFields::TwoTuple => "2tuple",
-            HashFields::FourTuple => "4tuple",
-        })
+        self.serialize(formatter)
     }
 }
 
 impl FromStr for HashFields {
-    type Err = UnknownName;
+    type Err = InputError;
 
-    fn from_str(text: &str) -> Result<HashFields, UnknownName> {
+    fn from_str(text: &str) -> Result<HashFields, InputError> {
         match text {
             "2tuple" => Ok(HashFields::TwoTuple),
             "4tuple" => Ok(HashFields::FourTuple),
-            _ => Err(UnknownName::new(text, "2tuple or 4tuple")),
+            _ => Err(InputError::unknown(text, "2tuple or 4tuple")),
         }
     }
 }
@@ -139,13 +136,13 @@ impl fmt::Display for HashType {
 }
 
 impl FromStr for HashType {
-    type Err = UnknownName;
+    type Err = InputError;
 
-    fn from_str(text: &str) -> Result<HashType, UnknownName> {
+    fn from_str(text: &str) -> Result<HashType, InputError> {
         let found = TYPES.into_iter().find(|(_, name)| *name == text);
         found
             .map(|(hash_type, _)| hash_type)
-            .ok_or_else(|| UnknownName::new(text, "a hash type such as IPV4, TCP_IPV6 or UDP_IPV6_EX"))
+            .ok_or_else(|| InputError::unknown(text, "a hash type such as IPV4, TCP_IPV6 or UDP_IPV6_EX"))
     }
 }
 
@@ -161,23 +158,6 @@ pub struct Hash {
 impl fmt::Display for Hash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "0x{:08x}", self.value)
-    }
-}
-
-/// An unknown name.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{given:?} is unknown: give {expected}")]
-pub struct UnknownName {
-    given: String,
-    expected: &'static str,
-}
-
-impl UnknownName {
-    pub(crate) fn new(given: &str, expected: &'static str) -> UnknownName {
-        UnknownName {
-            given: given.to_owned(),
-            expected,
-        }
     }
 }
 

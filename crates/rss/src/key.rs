@@ -1,9 +1,9 @@
 //! Keys of the Toeplitz hash, from hexadecimal text or raw bytes, long enough for every tuple.
 
+use crate::InputError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// A Toeplitz key of 40 to 64 bytes, most significant bit first.
 ///
@@ -35,10 +35,10 @@ impl Key {
     };
 
     /// A key of these bytes; an error unless there are 40 to 64 of them.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Key, KeyError> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Key, InputError> {
         if !(Key::MINIMUM..=Key::MAXIMUM).contains(&bytes.len()) {
             let (got, least, most) = (bytes.len(), Key::MINIMUM, Key::MAXIMUM);
-            return Err(KeyError(format!(
+            return Err(InputError(format!(
                 "a key of {got} bytes: give {least} to {most} bytes, which is {} to {} hexadecimal digits",
                 2 * least,
                 2 * most
@@ -78,17 +78,12 @@ impl Key {
     }
 }
 
-/// Error of an invalid key: what is wrong, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct KeyError(String);
-
 impl FromStr for Key {
-    type Err = KeyError;
+    type Err = InputError;
 
-    fn from_str(text: &str) -> Result<Key, KeyError> {
+    fn from_str(text: &str) -> Result<Key, InputError> {
         let half_byte = |position: usize| {
-            KeyError(format!(
+            InputError(format!(
                 "the key has half a byte before character {position}: give two hexadecimal digits per byte"
             ))
         };
@@ -104,7 +99,7 @@ impl FromStr for Key {
                     half = None;
                 }
                 (_, None, _) => {
-                    return Err(KeyError(format!(
+                    return Err(InputError(format!(
                         "{found:?} at character {position} of the key: only hexadecimal digits, and ':' between bytes, \
                          are allowed"
                     )));

@@ -30,12 +30,23 @@ mod table;
 mod toeplitz;
 mod tuple;
 
-pub use hash::{Hash, HashFields, HashType, Protocol, UnknownName};
-pub use key::{Key, KeyError};
-pub use steering::{FlowMetadata, Steerer, Steering, SteeringError};
-pub use table::{Bucket, IndirectionTable, TableError};
-pub use toeplitz::{Toeplitz, Way, WayError};
+pub use hash::{Hash, HashFields, HashType, Protocol};
+pub use key::Key;
+pub use steering::{FlowMetadata, Steerer, Steering};
+pub use table::{Bucket, IndirectionTable};
+pub use toeplitz::{Toeplitz, Way};
 pub use tuple::{HashInput, Tuple, TupleError};
+
+/// Error of invalid input: what is wrong with it, and what to give.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InputError(String);
+
+impl InputError {
+    fn unknown(given: &str, expected: &str) -> InputError {
+        InputError(format!("{given:?} is unknown: give {expected}"))
+    }
+}
 
 /// Compiles and runs the README's example.
 #[cfg(doctest)]

@@ -1,13 +1,13 @@
 //! The steering document (key, fields, table and CPUs), on which both ends of a test must agree, and the compiled
 //! [`Steerer`], which returns the bucket of a tuple.
 
+use crate::InputError;
 use crate::hash::{Hash, HashFields, HashType, Protocol};
 use crate::key::Key;
 use crate::table::{Bucket, IndirectionTable};
 use crate::toeplitz::Toeplitz;
 use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// How packets are steered: the hash key, the hashed fields, the bucket of each hash, and the CPU of each bucket.
 ///
@@ -34,10 +34,10 @@ impl Steering {
     pub const SCHEMA: &'static str = "corelane/steering/1";
 
     /// Checks that every bucket of the table has a CPU.
-    pub fn validate(&self) -> Result<(), SteeringError> {
+    pub fn validate(&self) -> Result<(), InputError> {
         let (buckets, cpus) = (self.table.buckets(), self.cpus.len());
         if cpus < buckets {
-            return Err(SteeringError(format!(
+            return Err(InputError(format!(
                 "{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket"
             )));
         }
@@ -67,12 +67,12 @@ struct Document {
 }
 
 impl TryFrom<Document> for Steering {
-    type Error = SteeringError;
+    type Error = InputError;
 
-    fn try_from(document: Document) -> Result<Steering, SteeringError> {
+    fn try_from(document: Document) -> Result<Steering, InputError> {
         if document.schema != Steering::SCHEMA {
             let (found, schema) = (document.schema, Steering::SCHEMA);
-            return Err(SteeringError(format!(
+            return Err(InputError(format!(
                 "a document of schema {found:?}: give a steering document, schema {schema:?}"
             )));
         }
@@ -143,11 +143,6 @@ impl Steerer {
         &self.table
     }
 }
-
-/// Error of an invalid steering document: another schema, or buckets without a CPU.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct SteeringError(String);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! Indirection tables, which map a hash to an entry and an entry to a bucket.
 
+use crate::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use thiserror::Error;
 
 /// The target of an entry of the indirection table: the share of the traffic that one worker or queue handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,10 +42,10 @@ impl IndirectionTable {
     pub const LARGEST: usize = 4096;
 
     /// A table of `size` entries that names the buckets 0, 1, … `buckets - 1` in turn, the default of drivers.
-    pub fn round_robin(size: usize, buckets: usize) -> Result<IndirectionTable, TableError> {
+    pub fn round_robin(size: usize, buckets: usize) -> Result<IndirectionTable, InputError> {
         check_size(size)?;
         if buckets == 0 || buckets > size {
-            return Err(TableError(format!(
+            return Err(InputError(format!(
                 "{buckets} buckets in an indirection table of {size} entries: give 1 to {size} buckets, or a larger table"
             )));
         }
@@ -54,7 +54,7 @@ impl IndirectionTable {
     }
 
     /// A table of these entries.
-    pub fn from_entries(entries: Vec<Bucket>) -> Result<IndirectionTable, TableError> {
+    pub fn from_entries(entries: Vec<Bucket>) -> Result<IndirectionTable, InputError> {
         check_size(entries.len())?;
         Ok(IndirectionTable(entries.into()))
     }
@@ -103,11 +103,11 @@ impl IndirectionTable {
     }
 }
 
-fn check_size(size: usize) -> Result<(), TableError> {
+fn check_size(size: usize) -> Result<(), InputError> {
     if size.is_power_of_two() && size <= IndirectionTable::LARGEST {
         return Ok(());
     }
-    Err(TableError(format!(
+    Err(InputError(format!(
         "an indirection table of {size} entries: a hash picks its entry by its low bits, entry = hash & (size - 1), \
          so give a power of two from 1 to {}",
         IndirectionTable::LARGEST
@@ -115,17 +115,12 @@ fn check_size(size: usize) -> Result<(), TableError> {
 }
 
 impl TryFrom<Vec<Bucket>> for IndirectionTable {
-    type Error = TableError;
+    type Error = InputError;
 
-    fn try_from(entries: Vec<Bucket>) -> Result<IndirectionTable, TableError> {
+    fn try_from(entries: Vec<Bucket>) -> Result<IndirectionTable, InputError> {
         IndirectionTable::from_entries(entries)
     }
 }
-
-/// Error of an invalid indirection table: its size, or buckets that would have no entry, and what to give.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct TableError(String);
 
 #[cfg(test)]
 mod tests {

@@ -140,3 +140,9 @@ pub enum ServeError {
         address: SocketAddr,
     },
 }
+
+impl ServeError {
+    pub(crate) fn socket(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Socket { what, error }
+    }
+}

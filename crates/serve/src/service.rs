@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Longest wait of a thread between publications of its counters; bounds their age on an idle server.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
+/// Shortest time between two publications: many turns share the cost of one.
+const PUBLISH_EVERY: Duration = Duration::from_millis(1);
+
 /// The buckets of a steering document, which must have one CPU each.
 pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
     let (buckets, cpus) = (steering.table.buckets(), steering.cpus.len());
@@ -46,10 +49,8 @@ pub(crate) fn steered(
         return Ok(None);
     };
     let group = SteeredGroup::new(member, sockets.len(), families(address), steering.clone());
-    group.map(Some).map_err(|error| ServeError::Socket {
-        what: "duplicate a socket of the group",
-        error,
-    })
+    let failed = ServeError::socket("duplicate a socket of the group");
+    group.map(Some).map_err(failed)
 }
 
 /// The service of one thread's sockets: an event handler, and callbacks of the thread's main loop.
@@ -74,7 +75,7 @@ pub trait Service: Handler {
     fn shutdown(&mut self, _ops: &mut Ops) {}
 }
 
-/// The counters of a thread's engine: written after every turn, readable by any thread.
+/// The counters of a thread's engine: at most [`PUBLISH_EVERY`] old while it works, readable by any thread.
 pub(crate) type Published = Arc<CachePadded<Mutex<EngineCounters>>>;
 
 /// Starts a thread that passes `sockets` to `service` and runs it.
@@ -121,12 +122,17 @@ impl<S: Service> Job for ServiceLoop<S> {
     fn run<E: Engine>(mut self, engine: &mut E, _start: Time) -> io::Result<()> {
         let service = &mut self.service;
         let mut now = engine.now();
+        let (mut published, mut is_stale) = (now, false);
         while !service.is_done(self.stop.load(Ordering::Relaxed)) {
-            let until = service.next_due().min(now + LONGEST_WAIT);
-            engine.turn(until, service)?;
+            let wait = if is_stale { PUBLISH_EVERY } else { LONGEST_WAIT };
+            engine.turn(service.next_due().min(now + wait), service)?;
             now = engine.now();
             service.turned(engine.ops(), now);
-            *lock(&self.published) = engine.ops().counters();
+            is_stale = now.since(published) < PUBLISH_EVERY;
+            if !is_stale {
+                *lock(&self.published) = engine.ops().counters();
+                published = now;
+            }
         }
         service.shutdown(engine.ops());
         // Flushes queued data; received events are discarded.

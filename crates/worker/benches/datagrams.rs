@@ -9,8 +9,7 @@
 //! method to run besides the reference (for a profiler).
 
 use corelane_worker::engine::{
-    DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, choose,
-    run_engine,
+    Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, choose, run_engine,
 };
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::{Time, WorkerSettings, spawn};
@@ -206,10 +205,9 @@ struct Echo {
 
 impl EngineBody<f64> for Echo {
     fn run<E: Engine>(self, mut engine: E) -> f64 {
-        let options = DatagramOptions::default();
         engine
             .ops()
-            .datagrams(self.socket, options)
+            .datagrams(self.socket)
             .expect("the socket is registered");
         let mut measurement = Measurement::new();
         let mut echo = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| {
@@ -284,8 +282,7 @@ impl EngineBody<()> for Client {
                 group::udp(([127, 0, 0, 1], 0).into(), 1, None, &settings).expect("a client's socket");
             let socket = socket.pop().expect("a group of one");
             socket.connect(self.server).expect("a connected socket");
-            let options = DatagramOptions::default();
-            let registered = engine.ops().datagrams(socket, options);
+            let registered = engine.ops().datagrams(socket);
             registered.expect("the socket is registered")
         });
         let mut bursts = Bursts {

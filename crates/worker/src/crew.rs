@@ -492,9 +492,9 @@ mod tests {
     #[test]
     fn an_error_of_a_body_without_an_engine_keeps_its_type() {
         let mut crew = Crew::<()>::new();
-        let error = SpawnError::Thread {
-            name: "other".to_owned(),
-            source: io::ErrorKind::NotFound.into(),
+        let error = CrewError::Panicked {
+            thread: "other".to_owned(),
+            message: String::new(),
         };
         let unpinned = WorkerSettings {
             cpu: None,
@@ -504,8 +504,8 @@ mod tests {
             .unwrap();
         let failed = crew.finish().unwrap_err();
         assert!(matches!(
-            failed.downcast::<SpawnError>(),
-            Ok(SpawnError::Thread { .. })
+            failed.downcast::<CrewError>(),
+            Ok(CrewError::Panicked { .. })
         ));
     }
 }

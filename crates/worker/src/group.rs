@@ -3,11 +3,12 @@
 
 use crate::program::{self, ProgramError};
 use crate::system::option;
+use corelane_measure::words;
 use corelane_rss::steer::Program;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReusePort, UdpGroSegment};
+use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
@@ -28,13 +29,16 @@ pub struct GroupSettings {
 }
 
 /// The transport of a group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Transport {
     /// Datagrams.
     Udp,
     /// Connections.
     Tcp,
 }
+
+words!(Transport);
 
 impl Transport {
     /// The ss(8) option that lists the sockets and their holders.
@@ -43,15 +47,6 @@ impl Transport {
             Transport::Udp => "-ulpn",
             Transport::Tcp => "-tlpn",
         }
-    }
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Transport::Udp => "UDP",
-            Transport::Tcp => "TCP",
-        })
     }
 }
 

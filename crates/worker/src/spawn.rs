@@ -2,10 +2,8 @@
 
 use crate::memory;
 use crate::system::descriptor;
-use corelane_host::HostError;
 use corelane_host::memory::MemoryPolicy;
 use nix::sys::prctl;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc;
 use std::thread;
@@ -31,55 +29,24 @@ pub struct WorkerSettings {
 impl WorkerSettings {
     /// A thread on that CPU, with everything else at its default.
     #[must_use]
-    pub fn new(name: impl Into<String>, cpu: u32) -> Self {
+    pub fn new(name: impl Into<String>, cpu: impl Into<Option<u32>>) -> Self {
         Self {
             name: name.into(),
-            cpu: Some(cpu),
+            cpu: cpu.into(),
             memory: MemoryPolicy::default(),
             own_descriptors: false,
         }
     }
 }
 
-/// Why a worker could not be started.
+/// Why a worker could not be started: its thread, pinning, memory policy, or descriptor table.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpawnError {
-    /// The thread could not be created.
-    #[error("cannot start thread {name}: {source}")]
-    Thread {
-        /// The worker's name.
-        name: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// Pinning failed.
-    #[error(transparent)]
-    Pin(#[from] HostError),
-    /// The memory policy was rejected.
-    #[error("{name} cannot apply the memory policy {policy}: {source}{}", memory::hint(.source))]
-    Memory {
-        /// The worker's name.
-        name: String,
-        /// The requested policy.
-        policy: MemoryPolicy,
-        /// The kernel's error; `InvalidInput` for a missing node.
-        source: io::Error,
-    },
-    /// A separate descriptor table failed.
-    #[error("cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {source}")]
-    Descriptors {
-        /// The worker's name.
-        name: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-}
+#[error("{0}")]
+pub struct SpawnError(String);
 
 /// A running worker.
 #[derive(Debug)]
 pub struct Worker<R> {
-    name: String,
     thread: thread::JoinHandle<Option<R>>,
 }
 
@@ -87,7 +54,7 @@ impl<R> Worker<R> {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.thread.thread().name().unwrap_or_default()
     }
 
     /// Whether its body has returned.
@@ -158,16 +125,13 @@ pub fn spawn_with<R: Send + 'static>(
         let _ = settled.send(outcome);
         descriptors.map(body)
     });
-    let thread = thread.map_err(|source| SpawnError::Thread {
-        name: name.clone(),
-        source,
-    })?;
+    let thread = thread.map_err(|error| SpawnError(format!("cannot start thread {name}: {error}")))?;
     let outcome = is_settled
         .recv()
         .expect("the thread reports before it runs anything that panics");
     // The worker has its own copies by now, if it has its own table.
     drop(kept);
-    outcome.map(|()| Worker { name, thread })
+    outcome.map(|()| Worker { thread })
 }
 
 /// Pins the thread, sets its memory policy, and prepares its descriptors: the passed ones, or copies in its own table.
@@ -180,24 +144,31 @@ fn prepare(
     shared: Vec<OwnedFd>,
 ) -> Result<Vec<OwnedFd>, SpawnError> {
     if let Some(cpu) = cpu {
-        corelane_host::pin::current_thread(cpu)?;
+        corelane_host::pin::current_thread(cpu).map_err(|error| SpawnError(error.to_string()))?;
     }
-    if let Err(source) = memory::set_of_thread(policy) {
-        return Err(SpawnError::Memory { name, policy, source });
-    }
+    memory::set_of_thread(policy).map_err(|error| {
+        let hint = memory::hint(&error);
+        SpawnError(format!(
+            "{name} cannot apply the memory policy {policy}: {error}{hint}"
+        ))
+    })?;
     // If this fails, timers are up to 50 µs late; the worker works anyway.
     let _ = prctl::set_timerslack(TIMER_SLACK);
     if !own_descriptors {
         return Ok(shared);
     }
-    descriptor::own_table(numbers).map_err(|source| SpawnError::Descriptors { name, source })
+    descriptor::own_table(numbers).map_err(|error| {
+        SpawnError(format!(
+            "cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {error}"
+        ))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::system::placement;
-    use std::io::{Read, Write};
+    use std::io::{self, Read, Write};
     use std::net::UdpSocket;
 
     fn settings(own_descriptors: bool) -> WorkerSettings {
@@ -257,8 +228,8 @@ mod tests {
             placement::pages_by_node(start..start + bytes.len())
         };
         let worker = match spawn(bound, own_pages) {
-            Err(SpawnError::Memory { source, .. }) if source.raw_os_error() != Some(libc::EINVAL) => {
-                eprintln!("skipped: set_mempolicy: {source}");
+            Err(SpawnError(text)) if text.contains("memory policy") && !text.contains("os error 22") => {
+                eprintln!("skipped: {text}");
                 return;
             }
             worker => worker.unwrap(),

@@ -4,7 +4,7 @@
 use corelane_host::cpus;
 use corelane_worker::engine::Waker;
 use corelane_worker::engine::{
-    DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Id, Ops, choose, run_engine,
+    Engine, EngineBody, EngineKind, EngineSettings, Event, Id, Ops, choose, run_engine,
 };
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::{Time, WorkerSettings, spawn, spawn_with};
@@ -27,8 +27,7 @@ struct Server {
 
 impl EngineBody<u64> for Server {
     fn run<E: Engine>(self, mut engine: E) -> u64 {
-        let options = DatagramOptions::default();
-        engine.ops().datagrams(self.socket, options).unwrap();
+        engine.ops().datagrams(self.socket).unwrap();
         self.started.send(engine.waker()).unwrap();
         let stopped = std::cell::Cell::new(false);
         let mut echo = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| match event {
@@ -61,12 +60,7 @@ impl EngineBody<usize> for Client {
         for _ in 0..SOCKETS {
             let socket = UdpSocket::bind((self.source, 0)).unwrap();
             socket.connect(self.server).unwrap();
-            ids.push(
-                engine
-                    .ops()
-                    .datagrams(socket, DatagramOptions::default())
-                    .unwrap(),
-            );
+            ids.push(engine.ops().datagrams(socket).unwrap());
         }
         let mut answered = vec![0; SOCKETS];
         let mut complete = 0;

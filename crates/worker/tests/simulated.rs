@@ -2,7 +2,7 @@
 
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::{Network, NetworkCounters, NetworkSettings, Seat, SimulatedSocket};
-use corelane_worker::engine::{DatagramOptions, Engine, EngineSettings, Event, Id, Ops};
+use corelane_worker::engine::{Engine, EngineSettings, Event, Id, Ops};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,10 +30,7 @@ type Trace = Vec<(u64, u32)>;
 /// A server with its production loop: it ends when nothing has arrived for one second.
 fn serve(seat: Seat, socket: SimulatedSocket) {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
-    engine
-        .ops()
-        .datagrams(socket, DatagramOptions::default())
-        .unwrap();
+    engine.ops().datagrams(socket).unwrap();
     let mut last = engine.now();
     while engine.now().since(last) < Duration::from_secs(1) {
         let mut echo = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
@@ -54,10 +51,7 @@ fn serve(seat: Seat, socket: SimulatedSocket) {
 /// A generator that sends a number every 10 µs, 1,000 in total, and records the replies.
 fn generate(seat: Seat, socket: SimulatedSocket) -> Trace {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
-    let id = engine
-        .ops()
-        .datagrams(socket, DatagramOptions::default())
-        .unwrap();
+    let id = engine.ops().datagrams(socket).unwrap();
     let begin = engine.now();
     let mut trace = Trace::new();
     let mut note = |_: &mut Ops, now: Time, _: Id, event: Event<'_>| {
@@ -165,18 +159,12 @@ fn engines_of_one_thread_take_turns() {
     let addresses = [address(SERVER), address(CLIENT)];
     for (engine, bind) in engines.iter_mut().zip(addresses) {
         let socket = network.socket(bind).unwrap();
-        engine
-            .ops()
-            .datagrams(socket, DatagramOptions::default())
-            .unwrap();
+        engine.ops().datagrams(socket).unwrap();
     }
     // Both ends return the datagram to each other until it was sent 100 times.
     let mut bounces = 0;
     let socket = network.socket(address("10.0.0.3:1")).unwrap();
-    let third = engines[0]
-        .ops()
-        .datagrams(socket, DatagramOptions::default())
-        .unwrap();
+    let third = engines[0].ops().datagrams(socket).unwrap();
     engines[0]
         .ops()
         .send_to(third, Some(addresses[1]), 1, |_| {})
@@ -205,14 +193,13 @@ fn a_group_is_steered_and_a_wrong_answer_drops() {
     let group = network.group(address(SERVER), 2, steer).unwrap();
     assert!(network.socket(address(SERVER)).is_err(), "the address is in use");
     let mut engine = network.engine(&EngineSettings::default()).unwrap();
-    let options = DatagramOptions::default();
     let members: Vec<Id> = group
         .into_iter()
-        .map(|socket| engine.ops().datagrams(socket, options).unwrap())
+        .map(|socket| engine.ops().datagrams(socket).unwrap())
         .collect();
     for port in 3..9 {
         let client = network.socket((address(CLIENT).ip(), port).into()).unwrap();
-        let id = engine.ops().datagrams(client, options).unwrap();
+        let id = engine.ops().datagrams(client).unwrap();
         engine
             .ops()
             .send_to(id, Some(address(SERVER)), 0, |_| {})
@@ -239,9 +226,6 @@ fn real_sockets_and_simulated_engines_do_not_mix() {
     let network = Network::new(NetworkSettings::default());
     let mut engine = network.engine(&EngineSettings::default()).unwrap();
     let real = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let error = engine
-        .ops()
-        .datagrams(real, DatagramOptions::default())
-        .unwrap_err();
+    let error = engine.ops().datagrams(real).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }

@@ -2,7 +2,7 @@
 
 use corelane_packet::HashTypes;
 use corelane_packet::verify::Rule;
-use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, TableError};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, InputError, Key};
 use serde::{Deserialize, Serialize};
 
 /// Entries of the table that virtio-net has (`rss_max_indirection_table_length` of QEMU's device).
@@ -57,7 +57,7 @@ impl NicPlan {
     /// # Errors
     ///
     /// Never for the sizes that are used here; said so that nothing is assumed.
-    pub fn new(flows: usize, seed: u64) -> Result<Self, TableError> {
+    pub fn new(flows: usize, seed: u64) -> Result<Self, InputError> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut round = |udp_fields, turned: usize| {
             Ok(NicRound {
@@ -119,7 +119,7 @@ impl NicRound {
 }
 
 /// A table whose entries name the queues by their weights, which are turned by so many queues.
-fn weighted(turned: usize) -> Result<IndirectionTable, TableError> {
+fn weighted(turned: usize) -> Result<IndirectionTable, InputError> {
     let sixteen: Vec<usize> = WEIGHTS
         .iter()
         .enumerate()

@@ -5,8 +5,8 @@ use super::sizes::share_out;
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
 use crate::tried::Tried;
-use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
-use corelane_rss::{IndirectionTable, Toeplitz, Tuple};
+use corelane_rss::balance::{self, Options, bucket_loads};
+use corelane_rss::{IndirectionTable, InputError, Toeplitz, Tuple};
 use fastrand::Rng;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -44,7 +44,7 @@ impl Round {
         tried: Tried,
         table: &IndirectionTable,
         tolerance: f64,
-    ) -> Result<(Trial, Vec<PerBucket>), BalanceError> {
+    ) -> Result<(Trial, Vec<PerBucket>), InputError> {
         let buckets = table.buckets();
         let entry_loads = self.entry_loads(table, &self.hashes);
         let random = bucket_loads(table, &self.entry_loads(table, &self.random), buckets);

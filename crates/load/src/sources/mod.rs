@@ -15,7 +15,7 @@ pub(crate) use workers::Workers;
 pub use workers::{PlannedWorker, WorkerRequest};
 
 use crate::pool::Pool;
-use corelane_rss::plan::PlanError;
+use corelane_rss::InputError;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -178,7 +178,7 @@ pub enum SourceError {
     },
     /// Port planning failed.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] InputError),
 }
 
 fn other_than(target: IpAddr) -> String {

@@ -15,7 +15,7 @@ use crate::sources::Lease;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
 use corelane_worker::crew::Job;
-use corelane_worker::engine::{DatagramOptions, Engine, Event, FailureCounts, Handler, Id, Ops};
+use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use mix::Mix;
 use std::collections::BTreeMap;
@@ -381,7 +381,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
         let plan = Arc::clone(&self.plan);
         for (index, lease) in plan.workers[self.place].leases.iter().enumerate() {
             let take = |socket| {
-                let id = engine.ops().datagrams(socket, DatagramOptions::default())?;
+                let id = engine.ops().datagrams(socket)?;
                 self.add(id, index);
                 Ok(())
             };

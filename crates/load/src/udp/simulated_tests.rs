@@ -9,7 +9,7 @@ use crate::udp::{Probes, Skew};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
-use corelane_worker::engine::{DatagramOptions, Engine, EngineSettings, Event, Id, Ops};
+use corelane_worker::engine::{Engine, EngineSettings, Event, Id, Ops};
 use corelane_worker::{CachePadded, Time};
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -21,10 +21,7 @@ const SERVER: &str = "10.0.0.1:8080";
 /// Echoes datagrams and damages every `damage`-th answer (0: none); ends after one second without datagrams.
 fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
-    engine
-        .ops()
-        .datagrams(socket, DatagramOptions::default())
-        .unwrap();
+    engine.ops().datagrams(socket).unwrap();
     let (mut last, mut answered) = (engine.now(), 0_u64);
     while engine.now().since(last) < Duration::from_secs(1) {
         let mut answer = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
@@ -110,8 +107,7 @@ fn generator(
     let lives = vec![CachePadded::<LiveCounters>::default()].into();
     let mut generator = Generator::new(0, (Arc::new(plan), Arc::default(), lives));
     for (lease, source) in sources.into_iter().enumerate() {
-        let options = DatagramOptions::default();
-        generator.add(engine.ops().datagrams(source, options).unwrap(), lease);
+        generator.add(engine.ops().datagrams(source).unwrap(), lease);
     }
     generator
 }

@@ -23,7 +23,7 @@ pub use report::{BucketReport, CauseCount, Misplacement, Report};
 
 use crate::dissection::Dissection;
 use crate::rss_input::{HashTypes, RssInput};
-use corelane_rss::{Bucket, IndirectionTable, Key, Steering, TableError, Toeplitz};
+use corelane_rss::{Bucket, IndirectionTable, InputError, Key, Steering, Toeplitz};
 use ledger::Ledger;
 use misplaced::{Misplaced, Row};
 use order::{Order, Step};
@@ -67,7 +67,7 @@ impl Rule {
     /// The default configuration of a device with this many queues: the key of the verification suite, 128 entries that
     /// name the queues in turn (82599 datasheet, 7.1.2.8), hashed addresses, and ports for TCP. Used for a log without
     /// information about its device.
-    pub fn of_queues(queues: u16) -> Result<Rule, TableError> {
+    pub fn of_queues(queues: u16) -> Result<Rule, InputError> {
         const ENTRIES: usize = 128;
         Ok(Rule {
             key: Key::VERIFICATION,

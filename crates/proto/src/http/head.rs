@@ -16,7 +16,7 @@ pub enum Version {
 }
 
 /// The fields of a head: names and values.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {

@@ -46,7 +46,8 @@ fn take(item: Item<'_>, answer: &mut Answer, answers: &mut Vec<Answer>) {
             answer.minor = u8::from(head.version == Version::Http11);
             answer.reason = head.reason.to_vec();
             answer.fields = head
-                .fields()
+                .fields
+                .clone()
                 .map(|(name, value)| (name.to_vec(), value.to_vec()))
                 .collect();
             answer.keep_alive = head.keep_alive;

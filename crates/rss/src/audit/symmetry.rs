@@ -41,10 +41,7 @@ impl Family {
 
 impl fmt::Display for Family {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
-        })
+        self.serialize(formatter)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::audit::Family;
 use crate::hash::HashFields;
 use crate::toeplitz::Toeplitz;
 use crate::tuple::HashInput;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::fmt;
 use std::ops::Range;
 
@@ -53,24 +53,24 @@ impl Transform {
 
 impl fmt::Display for Transform {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Transform::Plain => "plain",
-            Transform::SymmetricXor => "symmetric-xor",
-            Transform::SymmetricOrXor => "symmetric-or-xor",
-        })
+        self.serialize(formatter)
     }
 }
 
 /// One field of a tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Field {
     /// The sender's address.
+    #[serde(rename = "source address")]
     SourceAddress,
     /// The receiver's address.
+    #[serde(rename = "destination address")]
     DestinationAddress,
     /// The sender's port.
+    #[serde(rename = "source port")]
     SourcePort,
     /// The receiver's port.
+    #[serde(rename = "destination port")]
     DestinationPort,
 }
 
@@ -95,20 +95,9 @@ impl Field {
     }
 }
 
-impl Serialize for Field {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 impl fmt::Display for Field {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Field::SourceAddress => "source address",
-            Field::DestinationAddress => "destination address",
-            Field::SourcePort => "source port",
-            Field::DestinationPort => "destination port",
-        })
+        self.serialize(formatter)
     }
 }
 

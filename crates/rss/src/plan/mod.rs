@@ -10,5 +10,5 @@ mod shape;
 
 pub use addresses::{AddressPlan, addresses};
 pub use flows::{Ends, FlowPlan, FlowsError, PlannedFlow, flows};
-pub use ports::{PlanError, PortPlan, ports};
-pub use shape::{Shape, ShapeError};
+pub use ports::{PortPlan, ports};
+pub use shape::Shape;

@@ -1,6 +1,7 @@
 //! Sorts a range of source ports by the bucket that a flow between two fixed ends reaches.
 
 use super::addresses::by_bucket;
+use crate::InputError;
 use crate::hash::HashFields;
 use crate::steering::Steering;
 use crate::table::Bucket;
@@ -8,7 +9,6 @@ use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use thiserror::Error;
 
 /// The source ports that reach each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,9 +30,9 @@ pub fn ports(
     server: SocketAddr,
     range: RangeInclusive<u16>,
     limit_per_bucket: Option<usize>,
-) -> Result<PortPlan, PlanError> {
+) -> Result<PortPlan, InputError> {
     if steering.hash_fields == HashFields::TwoTuple {
-        return Err(PlanError(
+        return Err(InputError(
             "2-tuple steering hashes addresses only, so every port lands on one bucket: plan client addresses \
              instead, or steer by the 4-tuple"
                 .to_owned(),
@@ -40,12 +40,12 @@ pub fn ports(
     }
     // Port 0 shows whether the ends are of one family, and have one address.
     let from_zero =
-        Tuple::new(SocketAddr::new(client, 0), server).map_err(|error| PlanError(error.to_string()))?;
+        Tuple::new(SocketAddr::new(client, 0), server).map_err(|error| InputError(error.to_string()))?;
     let own_address = from_zero.source().ip() == from_zero.destination().ip();
     let (start, end) = range.into_inner();
     let bindable = start.max(1)..=end;
     if bindable.is_empty() {
-        return Err(PlanError(format!(
+        return Err(InputError(format!(
             "no port from {start} to {end} can be bound: give a range within 1 to 65535, lower end first"
         )));
     }
@@ -59,11 +59,6 @@ pub fn ports(
     let (buckets, unreached) = by_bucket(&steering.table, limit, members);
     Ok(PortPlan { buckets, unreached })
 }
-
-/// Error of planning ports: ports are not hashed, none can be bound, or the ends are of different families.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct PlanError(String);
 
 #[cfg(test)]
 mod tests {
@@ -80,7 +75,7 @@ mod tests {
         }
     }
 
-    fn plan(range: RangeInclusive<u16>, limit: Option<usize>) -> Result<PortPlan, PlanError> {
+    fn plan(range: RangeInclusive<u16>, limit: Option<usize>) -> Result<PortPlan, InputError> {
         let client = "10.11.2.2".parse().unwrap();
         let server = "10.11.2.1:8080".parse().unwrap();
         ports(&steering(HashFields::FourTuple), client, server, range, limit)

@@ -1,5 +1,6 @@
 //! Shapes: how a number of flows is distributed over buckets.
 
+use crate::InputError;
 use crate::table::{Bucket, IndirectionTable};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -65,19 +66,14 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Text that is no shape.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no shape: write balanced, skewed:1.1 or one:BUCKET")]
-pub struct ShapeError {
-    text: String,
-}
-
 impl FromStr for Shape {
-    type Err = ShapeError;
+    type Err = InputError;
 
-    fn from_str(text: &str) -> Result<Shape, ShapeError> {
-        let wrong = || ShapeError {
-            text: text.to_owned(),
+    fn from_str(text: &str) -> Result<Shape, InputError> {
+        let wrong = || {
+            InputError(format!(
+                "{text:?} is no shape: write balanced, skewed:1.1 or one:BUCKET"
+            ))
         };
         match text.split_once(':') {
             None if text == "balanced" => Ok(Shape::Balanced),

@@ -20,8 +20,9 @@ use carryless::Carryless;
 #[cfg(target_arch = "x86_64")]
 use gfni::Gfni;
 use tables::Tables;
-pub use way::{Way, WayError};
+pub use way::Way;
 
+use crate::InputError;
 use crate::hash::HashFields;
 use crate::key::Key;
 use crate::oracle;
@@ -56,8 +57,13 @@ impl Toeplitz {
     }
 
     /// Compiles `key` for this implementation; an error if the CPU does not support it.
-    pub fn with_way(key: &Key, way: Way) -> Result<Toeplitz, WayError> {
-        let compiled = Compiled::new(key, way).ok_or(WayError { way })?;
+    pub fn with_way(key: &Key, way: Way) -> Result<Toeplitz, InputError> {
+        let compiled = Compiled::new(key, way).ok_or_else(|| {
+            InputError(format!(
+                "hashing by {way} takes {}: choose another way, tables run everywhere",
+                way.takes()
+            ))
+        })?;
         Ok(Toeplitz {
             key: key.clone(),
             compiled,

@@ -3,7 +3,6 @@
 use super::Compiled;
 use crate::key::Key;
 use std::fmt;
-use thiserror::Error;
 
 /// An implementation of the Toeplitz hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +37,7 @@ impl Way {
     }
 
     /// The required CPU features, for messages.
-    fn takes(self) -> &'static str {
+    pub(super) fn takes(self) -> &'static str {
         match self {
             Way::Gfni => "an x86-64 CPU with GFNI and AVX-512 (F, BW, VBMI, VBMI2)",
             Way::Carryless => "an x86-64 CPU with PCLMULQDQ",
@@ -51,13 +50,6 @@ impl fmt::Display for Way {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
-}
-
-/// Error of compiling a key for an implementation whose instructions this CPU lacks.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("hashing by {way} takes {}: choose another way, tables run everywhere", way.takes())]
-pub struct WayError {
-    pub(super) way: Way,
 }
 
 #[cfg(test)]

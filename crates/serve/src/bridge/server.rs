@@ -102,10 +102,7 @@ impl Bridge {
     }
 
     fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
-        let settings = WorkerSettings {
-            cpu: None,
-            ..WorkerSettings::new(name, 0)
-        };
+        let settings = WorkerSettings::new(name, None);
         let body = || {
             body();
             Ok(())

@@ -1,6 +1,6 @@
 //! The connections of one bucket: dispatches engine events to connections.
 
-use super::access::Lines;
+use super::access::{Client, Lines};
 use super::connection::Connection;
 use super::context::{ConnectionContext, HttpCounters, Parts, Stamp};
 use super::files::Files;
@@ -31,6 +31,8 @@ pub struct Bucket {
 struct Slot {
     connection: Connection,
     session: Option<Box<Session>>,
+    /// Its access log lines, if enabled.
+    client: Option<Box<Client>>,
 }
 
 impl Bucket {
@@ -69,15 +71,13 @@ impl Bucket {
             parts: &mut self.parts,
             now,
             out: Output::new(ops, id, slot.session.as_deref_mut(), &mut self.sealing),
+            client: slot.client.as_deref_mut(),
         };
         Some((&mut slot.connection, context))
     }
 
     fn opened(&mut self, ops: &mut Ops, id: Id, peer: SocketAddr) {
         let slot = id.slot();
-        if let Some(log) = &mut self.parts.log {
-            log.opened(slot, peer.ip());
-        }
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, || None);
         }
@@ -92,6 +92,7 @@ impl Bucket {
         self.slots[slot] = Some(Slot {
             connection: Connection::new(id),
             session,
+            client: self.parts.log.as_ref().map(|_| Box::new(Client::new(peer.ip()))),
         });
     }
 
@@ -161,7 +162,7 @@ impl Service for Bucket {
         self.parts.wheel = Wheel::new(now);
         self.parts.stamp = Stamp::new(now);
         if let Some(log) = &mut self.parts.log {
-            log.set_clock(self.parts.stamp.offset);
+            log.offset = self.parts.stamp.offset;
         }
         if let Some(root) = &self.parts.plan.root {
             // Opened here, because the worker may have its own descriptor table.

@@ -1,7 +1,7 @@
 //! The context of a connection while one of its events is handled: shared state of the bucket, the time, and the
 //! output.
 
-use super::access::Lines;
+use super::access::{Client, Lines};
 use super::files::Files;
 use super::output::Output;
 use super::plan::HttpPlan;
@@ -121,37 +121,39 @@ pub(super) struct ConnectionContext<'a> {
     pub(super) parts: &'a mut Parts,
     pub(super) now: Time,
     pub(super) out: Output<'a>,
+    /// Its access log lines, if enabled.
+    pub(super) client: Option<&'a mut Client>,
 }
 
 impl ConnectionContext<'_> {
     /// A request head was parsed: starts its access log line.
     pub(super) fn begin_line(&mut self, head: &Head<'_>) {
-        if let Some(log) = &mut self.parts.log {
-            log.begin(self.out.slot(), head, self.now);
+        if let Some(client) = &mut self.client {
+            client.request(head, self.now);
         }
     }
 
     /// Adds queued body bytes of the response to the access log line.
     pub(super) fn add_to_line(&mut self) {
-        if let Some(log) = &mut self.parts.log {
-            log.add(self.out.slot(), self.out.take_body_bytes());
+        if let Some(client) = &mut self.client {
+            client.body_bytes += self.out.take_body_bytes();
         }
     }
 
     /// The response or the connection has ended: writes the access log line.
     pub(super) fn end_line(&mut self) {
         self.add_to_line();
-        if let Some(log) = &mut self.parts.log {
-            log.end(self.out.slot(), self.now);
+        if let (Some(log), Some(client)) = (&mut self.parts.log, &mut self.client) {
+            log.end(client, self.now);
         }
     }
 
     /// Begins the head of a response, counts its status, and records it in the access log line.
     pub(super) fn begin_head(&mut self, status: u16, version: Version, keep_alive: bool) {
-        let (slot, parts) = (self.out.slot(), &mut *self.parts);
+        let parts = &mut *self.parts;
         parts.counters.count_status(status);
-        if let Some(log) = &mut parts.log {
-            log.status(slot, status, self.now);
+        if let Some(client) = &mut self.client {
+            client.status(status, self.now);
         }
         parts.scratch.clear();
         answer::begin(&mut parts.scratch, status);

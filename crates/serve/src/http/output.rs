@@ -81,11 +81,6 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The connection's slot in its worker.
-    pub(super) fn slot(&mut self) -> usize {
-        self.plain().id.slot()
-    }
-
     /// Returns and resets the number of body bytes queued.
     pub(super) fn take_body_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.body_bytes)

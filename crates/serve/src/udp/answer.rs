@@ -7,7 +7,7 @@ use super::counters::BucketCounters;
 use super::plan::Common;
 use crate::udp::Answers;
 use corelane_worker::CachePadded;
-use corelane_worker::engine::{DatagramOptions, Id, Ops};
+use corelane_worker::engine::{Id, Ops};
 use corelane_worker::group;
 use std::collections::HashMap;
 use std::io;
@@ -76,7 +76,7 @@ impl Answering {
         let settings = self.common.plan.socket_settings();
         let socket = group::connected(self.common.address, peer, &settings).map_err(io::Error::other)?;
         let counted = socket.try_clone()?;
-        let id = ops.datagrams(socket, DatagramOptions::default())?;
+        let id = ops.datagrams(socket)?;
         // Fails when the server is being stopped, and counts no longer matter.
         let _ = self.opened.send((self.worker, counted));
         Ok(id)

@@ -8,7 +8,6 @@ use crate::udp::{Answers, Model};
 use corelane_rss::steer;
 use corelane_worker::group;
 use socket2::SockRef;
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 /// The sockets of a server.
@@ -49,7 +48,7 @@ impl Opened {
     pub(super) fn address(&self) -> Result<SocketAddr, ServeError> {
         self.workers[0]
             .local_addr()
-            .map_err(socket_error("read the port"))
+            .map_err(ServeError::socket("read the port"))
     }
 
     /// Duplicates of every bucket's socket for a worker, in bucket order, if its answers require them; else nothing.
@@ -81,15 +80,13 @@ fn set_cpus(sockets: &[UdpSocket], cpus: &[u32]) -> Result<(), ServeError> {
     let mut pairs = sockets.iter().zip(cpus);
     pairs
         .try_for_each(|(socket, cpu)| SockRef::from(socket).set_cpu_affinity(*cpu as usize))
-        .map_err(socket_error("set SO_INCOMING_CPU"))
-}
-
-fn socket_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {
-    move |error| ServeError::Socket { what, error }
+        .map_err(ServeError::socket("set SO_INCOMING_CPU"))
 }
 
 fn duplicate(socket: &UdpSocket) -> Result<UdpSocket, ServeError> {
-    socket.try_clone().map_err(socket_error("duplicate the socket"))
+    socket
+        .try_clone()
+        .map_err(ServeError::socket("duplicate the socket"))
 }
 
 /// Kernel drops at each socket before a worker read the datagram.

@@ -10,7 +10,7 @@ use super::plan::Common;
 use crate::service::Service;
 use corelane_rss::Bucket;
 use corelane_worker::crew::ReadyCell;
-use corelane_worker::engine::{DatagramOptions, Datagrams, Event, Handler, Id, Ops};
+use corelane_worker::engine::{Datagrams, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::net::UdpSocket;
@@ -26,10 +26,14 @@ impl Service for BucketHandler {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         let mut sockets = sockets.into_iter().map(UdpSocket::from);
         let own = sockets.next().expect("a worker has a socket");
-        let own = ops.datagrams(own, DatagramOptions::default())?;
+        let own = ops.datagrams(own)?;
         self.answering.own = Some(own);
         self.answering.by_bucket = sockets
-            .map(|socket| ops.datagrams(socket, DatagramOptions { receive: false }))
+            .map(|socket| {
+                let id = ops.datagrams(socket)?;
+                ops.receive(id, false);
+                Ok(id)
+            })
             .collect::<io::Result<_>>()?;
         Ok(())
     }
@@ -52,7 +56,9 @@ impl Handler for Farmed {
 impl Service for Farmed {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         for socket in sockets.into_iter().map(UdpSocket::from) {
-            self.socket = Some(ops.datagrams(socket, DatagramOptions { receive: false })?);
+            let id = ops.datagrams(socket)?;
+            ops.receive(id, false);
+            self.socket = Some(id);
         }
         Ok(())
     }
@@ -129,6 +135,6 @@ impl Handler for Farming {
 impl Service for Farming {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         let mut sockets = sockets.into_iter().map(UdpSocket::from);
-        sockets.try_for_each(|socket| ops.datagrams(socket, DatagramOptions::default()).map(drop))
+        sockets.try_for_each(|socket| ops.datagrams(socket).map(drop))
     }
 }

@@ -68,40 +68,6 @@ pub struct Sought {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// No such process.
-    #[error("no process {process}: ps lists the running processes")]
-    NoProcess {
-        /// The number given.
-        process: u32,
-    },
-    /// It has no socket on the port.
-    #[error(
-        "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
-    )]
-    NotServed {
-        /// The process given.
-        process: u32,
-        /// The port given.
-        port: u16,
-    },
-    /// It serves several addresses.
-    #[error("process {process} serves {}: select one (--address, --udp, --tcp)", .served.join(" and "))]
-    Several {
-        /// The process given.
-        process: u32,
-        /// What it serves on the port.
-        served: Vec<String>,
-    },
-    /// One socket, or sockets without `SO_REUSEPORT`.
-    #[error(
-        "{address} is not a group of sockets ({sockets} found): configure the server to open one per worker (nginx: listen … reuseport)"
-    )]
-    NoGroup {
-        /// The address.
-        address: SocketAddr,
-        /// Its sockets.
-        sockets: usize,
-    },
     /// The kernel protects the process.
     #[error(
         "process {process} may not be inspected: run as root or as its user (kernel.yama.ptrace_scope is 0 or 1)"
@@ -110,14 +76,9 @@ pub enum AdoptError {
         /// The process.
         process: u32,
     },
-    /// Any other kernel error.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// The failed step.
-        what: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    /// No such process, no group or several, or another error of the kernel.
+    #[error("{0}")]
+    NotFound(String),
 }
 
 impl Adopted {
@@ -128,7 +89,8 @@ impl Adopted {
     pub fn find(sought: Sought) -> Result<Adopted, AdoptError> {
         let process = sought.process;
         let Ok(processes) = counters::with_descendants(process) else {
-            return Err(AdoptError::NoProcess { process });
+            let text = format!("no process {process}: ps lists the running processes");
+            return Err(AdoptError::NotFound(text));
         };
         let (transport, address, listed) = group(&sought, &processes)?;
         let mut by_inode: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
@@ -142,7 +104,10 @@ impl Adopted {
             let socket = take(holder)?;
             if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || by_inode.len() < 2 {
                 let sockets = by_inode.len();
-                return Err(AdoptError::NoGroup { address, sockets });
+                return Err(AdoptError::NotFound(format!(
+                    "{address} is not a group of sockets ({sockets} found): configure the server to open one per \
+                     worker (nginx: listen … reuseport)"
+                )));
             }
             members.push(Member {
                 inode: *inode,
@@ -185,10 +150,10 @@ impl Adopted {
 
 impl Sought {
     fn not_served(&self) -> AdoptError {
-        AdoptError::NotServed {
-            process: self.process,
-            port: self.port,
-        }
+        let Sought { process, port, .. } = self;
+        AdoptError::NotFound(format!(
+            "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
+        ))
     }
 }
 
@@ -200,10 +165,8 @@ fn group(sought: &Sought, processes: &[u32]) -> Result<(Transport, SocketAddr, V
             return Err(AdoptError::NotPermitted { process: *process });
         }
     }
-    let listed = listing::serving(sought.process, sought.port).map_err(|source| AdoptError::System {
-        what: "read the list of sockets",
-        source,
-    })?;
+    let listed = listing::serving(sought.process, sought.port)
+        .map_err(|error| AdoptError::NotFound(format!("cannot read the list of sockets: {error}")))?;
     let inodes: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
     let holders = sockets::holders(&inodes, processes);
     let meant = listed.into_iter().zip(holders).filter_map(|(socket, holders)| {
@@ -215,20 +178,16 @@ fn group(sought: &Sought, processes: &[u32]) -> Result<(Transport, SocketAddr, V
         fits.then_some(socket)
     });
     let meant: Vec<Listed> = meant.collect();
-    let groups: BTreeSet<(String, SocketAddr)> = meant
-        .iter()
-        .map(|socket| (socket.transport.to_string(), socket.address))
-        .collect();
-    match groups.len() {
+    let name = |socket: &Listed| format!("{} {}", socket.transport, socket.address);
+    let served: BTreeSet<String> = meant.iter().map(name).collect();
+    match served.len() {
         0 => Err(sought.not_served()),
         1 => Ok((meant[0].transport, meant[0].address, meant)),
-        _ => Err(AdoptError::Several {
-            process: sought.process,
-            served: groups
-                .iter()
-                .map(|(transport, address)| format!("{transport} {address}"))
-                .collect(),
-        }),
+        _ => Err(AdoptError::NotFound(format!(
+            "process {} serves {}: select one (--address, --udp, --tcp)",
+            sought.process,
+            Vec::from_iter(served).join(" and ")
+        ))),
     }
 }
 
@@ -240,9 +199,8 @@ fn take(holder: &Holder) -> Result<OwnedFd, AdoptError> {
         Some(libc::EPERM | libc::EACCES) => AdoptError::NotPermitted {
             process: holder.process,
         },
-        _ => AdoptError::System {
-            what: "take the server's socket (pidfd_getfd, Linux 5.6)",
-            source,
-        },
+        _ => AdoptError::NotFound(format!(
+            "cannot take the server's socket (pidfd_getfd, Linux 5.6): {source}"
+        )),
     })
 }

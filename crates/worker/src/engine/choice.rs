@@ -51,8 +51,7 @@ pub const MOST_ON_THE_RING: usize = 4_096;
 /// and 2026-11-22-ring).
 #[must_use]
 pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
-    let batches = || uring::probe().is_ok_and(|abilities| abilities.batches);
-    if requested.is_none() && batches() {
+    if requested.is_none() && uring::probe() == Ok(true) {
         return Chosen {
             kind: EngineKind::IoUring,
             reason: None,

@@ -18,6 +18,7 @@ use super::{Event, Handler};
 use crate::system::memory::Pages;
 use crate::system::message::ReceiveBatch;
 use crate::system::poll::{Interest, Poll, Ready};
+use crate::system::stream;
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::io;
@@ -81,8 +82,8 @@ impl Readiness {
             self.ready.push_back(slot);
         }
         if event.failed && !receives {
-            let socket = ops.sockets.at(slot).socket.as_ref();
-            if let Some(Ok(Some(error))) = socket.map(|socket| socket.kernel().take_error()) {
+            let socket = ops.sockets.at(slot).descriptor();
+            if let Some(Err(error)) = socket.map(stream::take_error) {
                 ops.report_error(slot, Cause::from_error(&error));
             }
         }
@@ -184,7 +185,7 @@ impl Driver for Readiness {
     }
 
     fn has_work(&mut self) -> bool {
-        !self.ready.is_empty() || self.connections.has_ready()
+        !self.ready.is_empty() || !self.connections.ready.is_empty()
     }
 
     fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool> {

@@ -6,6 +6,7 @@
 
 pub(crate) mod arena;
 mod cause;
+mod chains;
 mod choice;
 pub(crate) mod datagrams;
 mod driver;
@@ -28,7 +29,7 @@ pub use cause::{Calls, Cause, EngineCounters, FailureCounts, StreamCounters};
 pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, choose, choose_batching};
 pub use datagrams::{Datagram, Datagrams};
 pub use id::Id;
-pub use ops::{DatagramOptions, Ops};
+pub use ops::Ops;
 pub use output::{Output, Plain};
 pub use sends::Full;
 pub use settings::EngineSettings;

@@ -12,7 +12,7 @@ use super::slab::Slab;
 use super::sockets::{Entry, Socket};
 use super::streams::{Outgoing, Stream};
 use super::{Event, Handler};
-use crate::system::{option, stream};
+use crate::system::option;
 use crate::time::Time;
 use crate::timers::Wheel;
 use std::io;
@@ -36,20 +36,6 @@ pub struct Ops {
     /// How long the next wait lets arrivals gather.
     pub(crate) gathering: Duration,
     merge_received: bool,
-}
-
-/// How one socket is registered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DatagramOptions {
-    /// Whether to receive from the start; true by default. Otherwise the kernel queues datagrams until its buffer is
-    /// full, and [`Ops::receive`] starts receiving.
-    pub receive: bool,
-}
-
-impl Default for DatagramOptions {
-    fn default() -> Self {
-        Self { receive: true }
-    }
 }
 
 /// What an engine expects of a socket it is given.
@@ -90,12 +76,12 @@ impl Ops {
         })
     }
 
-    /// Registers a bound or connected socket; events use the returned `Id` from the next turn on. The engine owns the
-    /// socket until [`Event::Closed`].
+    /// Registers a bound or connected socket; events use the returned `Id` from the next turn on. It receives unless
+    /// [`Ops::receive`] turns that off. The engine owns the socket until [`Event::Closed`].
     ///
     /// # Errors
     /// The kernel's error from setting the blocking mode or `UDP_GRO`.
-    pub fn datagrams(&mut self, socket: impl Into<Socket>, options: DatagramOptions) -> io::Result<Id> {
+    pub fn datagrams(&mut self, socket: impl Into<Socket>) -> io::Result<Id> {
         let socket = socket.into();
         #[cfg(feature = "simulated")]
         self.backend.check(matches!(socket, Socket::Simulated(_)))?;
@@ -107,7 +93,7 @@ impl Ops {
             #[cfg(feature = "simulated")]
             Socket::Simulated(_) => {}
         }
-        let id = self.sockets.insert(Entry::new(socket), options.receive);
+        let id = self.sockets.insert(Entry::new(socket), true);
         self.sockets.note_change(id.slot() as u32);
         Ok(id)
     }
@@ -146,7 +132,8 @@ impl Ops {
         queued
     }
 
-    /// Turns receiving on or off. Datagrams that the engine has already received are still delivered.
+    /// Turns receiving on or off. Datagrams that the engine has already received are still delivered; while it is off,
+    /// the kernel queues others until its buffer is full.
     pub fn receive(&mut self, id: Id, on: bool) {
         match id.is_stream() {
             true => self.streams.receive(id, on),
@@ -181,25 +168,10 @@ impl Ops {
     /// The local address of an open socket; for a connection, once it is being opened.
     #[must_use]
     pub fn local_address(&self, id: Id) -> Option<SocketAddr> {
-        let descriptor = match id.is_stream() {
-            true => {
-                let stream = self.streams.open(id)?;
-                #[cfg(feature = "simulated")]
-                if let Some(socket) = stream.simulated() {
-                    return Some(socket.local_address());
-                }
-                stream.descriptor()
-            }
-            false => {
-                let entry = self.sockets.open(id)?;
-                #[cfg(feature = "simulated")]
-                if let Some(Socket::Simulated(socket)) = &entry.socket {
-                    return Some(socket.local_address());
-                }
-                entry.descriptor()
-            }
-        };
-        stream::local_address(descriptor?)
+        match id.is_stream() {
+            true => self.streams.open(id)?.handle.as_ref()?.local_address(),
+            false => self.sockets.open(id)?.socket.as_ref()?.local_address(),
+        }
     }
 
     /// Makes a socket merge what it receives or not, as the engine expects.

@@ -1,6 +1,7 @@
 //! Datagrams waiting to be sent: one queue per socket, all in one list of runs over one arena.
 
 use super::arena::Arena;
+use super::chains::{Chain, Chains};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -17,8 +18,6 @@ pub(crate) const MOST_SEGMENTS: u32 = 64;
 /// Maximum bytes per send: 65,535 minus the headers of IPv4 (20 bytes) and UDP (8). IPv6 would allow 65,527.
 pub(crate) const MOST_BYTES: u32 = 65_507;
 
-const NONE: u32 = u32::MAX;
-
 /// One datagram, or several of one size to one peer, contiguous in the arena; the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
@@ -30,7 +29,6 @@ pub(crate) struct Run {
     segment: u16,
     /// The number of datagrams in the run.
     pub(crate) datagrams: u16,
-    next: u32,
 }
 
 impl Run {
@@ -45,18 +43,16 @@ impl Run {
     }
 }
 
-/// The queue of one socket: its first and last run, and their number.
+/// The queue of one socket: its runs, and their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
-    first: u32,
-    last: u32,
+    chain: Chain,
     pub(crate) runs: u32,
 }
 
 impl Queue {
     pub(crate) const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
+        chain: Chain::EMPTY,
         runs: 0,
     };
 }
@@ -65,9 +61,7 @@ impl Queue {
 #[derive(Debug)]
 pub(crate) struct Sends {
     pub(crate) arena: Arena,
-    runs: Vec<Run>,
-    /// Unused runs, linked by `next`.
-    unused: u32,
+    runs: Chains<Run>,
     coalesce: bool,
 }
 
@@ -75,8 +69,7 @@ impl Sends {
     pub(crate) fn new(arena_bytes: usize, coalesce: bool) -> io::Result<Self> {
         Ok(Self {
             arena: Arena::new(arena_bytes)?,
-            runs: Vec::new(),
-            unused: NONE,
+            runs: Chains::new(),
             coalesce,
         })
     }
@@ -111,7 +104,7 @@ impl Sends {
         if !self.coalesce || length == 0 {
             return None;
         }
-        let run = self.runs.get_mut(queue.last as usize)?;
+        let run = self.runs.last_mut(&queue.chain)?;
         let whole = u32::from(run.segment) * u32::from(run.datagrams) == run.length;
         let end = run.range().end;
         let joins = whole
@@ -131,56 +124,39 @@ impl Sends {
 
     fn append(&mut self, queue: &mut Queue, peer: Option<SocketAddr>, length: u16) -> Result<usize, Full> {
         let start = self.arena.reserve(usize::from(length)).ok_or(Full)?;
-        let index = self.add(Run {
+        let run = Run {
             peer,
             start: start as u32,
             length: u32::from(length),
             segment: length,
             datagrams: 1,
-            next: NONE,
-        });
-        match queue.last {
-            NONE => queue.first = index,
-            last => self.runs[last as usize].next = index,
-        }
-        queue.last = index;
+        };
+        self.runs.push(&mut queue.chain, run);
         queue.runs += 1;
         Ok(start)
     }
 
     /// The runs of a queue, first to last.
     pub(crate) fn iter<'a>(&'a self, queue: &Queue) -> impl Iterator<Item = &'a Run> + use<'a> {
-        let mut at = queue.first;
-        std::iter::from_fn(move || {
-            let run = self.runs.get(at as usize)?;
-            at = run.next;
-            Some(run)
-        })
+        self.runs.iter(&queue.chain)
     }
 
     /// Removes the first run of a queue and releases its bytes.
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Run> {
-        let index = queue.first;
-        let run = *self.runs.get(index as usize)?;
-        queue.first = run.next;
-        if run.next == NONE {
-            queue.last = NONE;
-        }
+        let run = self.runs.pop(&mut queue.chain)?;
         queue.runs -= 1;
-        self.runs[index as usize].next = self.unused;
-        self.unused = index;
         self.arena.release(run.start as usize);
         Some(run)
     }
 
     /// Splits the first run, which the kernel refused to segment, into single datagrams, in order.
     pub(crate) fn split_first(&mut self, queue: &mut Queue) {
-        let Some(run) = self.runs.get(queue.first as usize).copied() else {
+        let Some(run) = self.runs.pop(&mut queue.chain) else {
             return;
         };
         let pieces = u32::from(run.datagrams);
         self.arena.split(run.start as usize, pieces);
-        let mut before = queue.first;
+        let rest = std::mem::replace(&mut queue.chain, Chain::EMPTY);
         for piece in 0..pieces {
             let done = piece * u32::from(run.segment);
             let alone = Run {
@@ -189,29 +165,12 @@ impl Sends {
                 datagrams: 1,
                 ..run
             };
-            if piece == 0 {
-                self.runs[before as usize] = alone;
-            } else {
-                let index = self.add(alone);
-                self.runs[before as usize].next = index;
-                before = index;
-            }
+            self.runs.push(&mut queue.chain, alone);
         }
-        if queue.last == queue.first {
-            queue.last = before;
+        if !rest.is_empty() {
+            self.runs.join(&mut queue.chain, rest);
         }
         queue.runs += pieces - 1;
-    }
-
-    fn add(&mut self, run: Run) -> u32 {
-        if self.unused == NONE {
-            self.runs.push(run);
-            return (self.runs.len() - 1) as u32;
-        }
-        let index = self.unused;
-        self.unused = self.runs[index as usize].next;
-        self.runs[index as usize] = run;
-        index
     }
 }
 
@@ -280,7 +239,7 @@ mod tests {
         let third = sends.iter(&queue).nth(2).unwrap().range();
         assert_eq!(sends.arena.memory().bytes(third), [7; 7]);
         while sends.pop(&mut queue).is_some() {}
-        assert_eq!((queue.runs, queue.first, queue.last), (0, NONE, NONE));
+        assert_eq!((queue.runs, queue.chain), (0, Chain::EMPTY));
         assert_eq!(sends.arena.reserve(65_536), Some(0), "everything was released");
     }
 }

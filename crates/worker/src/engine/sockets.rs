@@ -4,7 +4,8 @@ use super::sends::Queue;
 #[cfg(feature = "simulated")]
 use super::simulated::SimulatedSocket;
 use super::slab::Tenant;
-use std::net::{TcpListener, UdpSocket};
+use crate::system::stream;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A socket or listener for an engine: of the kernel, or in tests of a simulated network.
@@ -14,7 +15,7 @@ pub enum Source<K> {
     Kernel(K),
     /// For the simulated engine.
     #[cfg(feature = "simulated")]
-    Simulated(SimulatedSocket),
+    Simulated(Box<SimulatedSocket>),
 }
 
 /// A datagram socket.
@@ -38,21 +39,35 @@ impl From<TcpListener> for Listener {
 #[cfg(feature = "simulated")]
 impl<K> From<SimulatedSocket> for Source<K> {
     fn from(socket: SimulatedSocket) -> Self {
-        Source::Simulated(socket)
+        Source::Simulated(Box::new(socket))
     }
 }
 
-impl<K> Source<K> {
-    /// The kernel's socket.
-    ///
-    /// # Panics
-    /// If it is simulated; [`Ops::datagrams`](super::Ops::datagrams) rejects those on engines that call this.
-    pub(crate) fn kernel(&self) -> &K {
+impl<K: AsFd> Source<K> {
+    /// The descriptor; none if simulated.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Source::Kernel(socket) => socket,
+            Source::Kernel(socket) => Some(socket.as_fd()),
             #[cfg(feature = "simulated")]
-            Source::Simulated(_) => unreachable!("a real engine was given a simulated socket"),
+            Source::Simulated(_) => None,
         }
+    }
+
+    /// The simulated socket; none if it is the kernel's.
+    #[cfg(feature = "simulated")]
+    pub(crate) fn simulated(&self) -> Option<&SimulatedSocket> {
+        match self {
+            Source::Kernel(_) => None,
+            Source::Simulated(socket) => Some(socket),
+        }
+    }
+
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        #[cfg(feature = "simulated")]
+        if let Source::Simulated(socket) = self {
+            return Some(socket.local_address());
+        }
+        stream::local_address(self.descriptor()?)
     }
 }
 
@@ -79,7 +94,7 @@ impl Entry {
 
     /// The descriptor; none once the socket is closed.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.socket.as_ref().map(|socket| socket.kernel().as_fd())
+        self.socket.as_ref()?.descriptor()
     }
 }
 

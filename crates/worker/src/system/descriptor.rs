@@ -1,5 +1,6 @@
 //! Gives a thread a separate descriptor table.
 
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -39,9 +40,5 @@ fn close_range(first: u32, last: u32) -> io::Result<()> {
     // SAFETY: the table was just copied for this thread only, so that nothing else in the process uses these numbers in
     // it.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(Errno::result(result).map(drop)?)
 }

@@ -1,5 +1,6 @@
 //! Duplicates descriptors of other processes: pidfd_open(2), pidfd_getfd(2).
 
+use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -19,9 +20,7 @@ pub(crate) fn duplicate(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd>
 }
 
 fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    Errno::result(result)?;
     // SAFETY: the kernel created this descriptor for the caller, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }

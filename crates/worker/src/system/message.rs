@@ -3,6 +3,7 @@
 use super::address::{ADDRESS_BYTES, CONTROL_BYTES, RawAddress, RawControl};
 use super::memory::Pages;
 use crate::engine::datagrams::Message;
+use nix::sys::socket::{self, MsgFlags, SockaddrIn, SockaddrIn6};
 use std::cell::UnsafeCell;
 use std::io;
 use std::net::SocketAddr;
@@ -279,26 +280,11 @@ impl SendBatch {
 
 /// Sends one datagram by `sendto`, without waiting.
 pub(crate) fn send_one(socket: BorrowedFd<'_>, peer: Option<SocketAddr>, payload: &[u8]) -> io::Result<()> {
-    let mut address = RawAddress::EMPTY;
-    let address_bytes = peer.map_or(0, |peer| address.write(peer));
-    let address_pointer: *const RawAddress = match address_bytes {
-        0 => std::ptr::null(),
-        _ => &address,
+    let (descriptor, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+    match peer {
+        None => socket::send(descriptor, payload, flags)?,
+        Some(SocketAddr::V4(peer)) => socket::sendto(descriptor, payload, &SockaddrIn::from(peer), flags)?,
+        Some(SocketAddr::V6(peer)) => socket::sendto(descriptor, payload, &SockaddrIn6::from(peer), flags)?,
     };
-    // SAFETY: payload and address outlive the call, and the lengths passed are theirs.
-    let sent = unsafe {
-        libc::sendto(
-            socket.as_raw_fd(),
-            payload.as_ptr().cast(),
-            payload.len(),
-            libc::MSG_DONTWAIT,
-            address_pointer.cast(),
-            address_bytes as libc::socklen_t,
-        )
-    };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Socket options and bindings that no library provides: plain values, and packet sockets.
 
+use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -16,7 +17,7 @@ pub(crate) fn set(socket: &impl AsFd, level: i32, name: i32, value: u32) -> io::
             size_of::<u32>() as libc::socklen_t,
         )
     };
-    succeeded(result)
+    Ok(Errno::result(result).map(drop)?)
 }
 
 /// Reads an option whose value is an `int` or a 32-bit word.
@@ -43,7 +44,8 @@ pub(crate) fn get_words<const WORDS: usize>(
             &mut length,
         )
     };
-    succeeded(result).map(|()| words)
+    Errno::result(result)?;
+    Ok(words)
 }
 
 /// Binds a packet socket to the frames of one `ETH_P_*` protocol (host order) that one device receives.
@@ -66,13 +68,5 @@ pub(crate) fn bind_packet(socket: &impl AsFd, protocol: u16, device: u32) -> io:
             size_of::<libc::sockaddr_ll>() as libc::socklen_t,
         )
     };
-    succeeded(result)
-}
-
-fn succeeded(result: libc::c_int) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(Errno::result(result).map(drop)?)
 }

@@ -2,6 +2,7 @@
 //! set_mempolicy(2), mbind(2), move_pages(2).
 
 use corelane_host::memory::{MAXIMUM_NODES, MemoryPolicy};
+use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
 use std::collections::BTreeMap;
 use std::io;
@@ -54,7 +55,7 @@ pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result
             mode.maximum(),
         )
     };
-    checked(result)
+    Ok(Errno::result(result).map(drop)?)
 }
 
 /// Sets the policy of a range of mapped pages; pages already touched are moved if possible. `range` must start at a
@@ -74,7 +75,7 @@ pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &
             MOVE_OWN_PAGES,
         )
     };
-    checked(result)
+    Ok(Errno::result(result).map(drop)?)
 }
 
 /// Counts the pages of a range by node. Pages that were never touched are on no node and are not counted.
@@ -97,7 +98,7 @@ pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64
                 0,
             )
         };
-        checked(result)?;
+        Errno::result(result)?;
         // A negative status is an error number: -ENOENT for a page that was never touched, -EFAULT for the zero page.
         for node in status.into_iter().filter_map(|status| u32::try_from(status).ok()) {
             *counts.entry(node).or_default() += 1;
@@ -110,13 +111,6 @@ pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64
 pub(crate) fn page_bytes() -> usize {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     bytes.expect("Linux always has a page size") as usize
-}
-
-fn checked(result: libc::c_long) -> io::Result<()> {
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

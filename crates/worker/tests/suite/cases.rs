@@ -2,7 +2,7 @@
 
 use crate::suite::world::{Notes, World, anywhere, send, settle, until};
 use corelane_worker::Time;
-use corelane_worker::engine::{Cause, DatagramOptions, Engine, Event, Full, Id, Ops};
+use corelane_worker::engine::{Cause, Engine, Event, Full, Id, Ops};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,16 +12,14 @@ const WINDOW: usize = 64;
 
 /// Registers a bound socket that receives.
 fn bound(engine: &mut impl Engine, world: &dyn World) -> (Id, SocketAddr) {
-    let options = DatagramOptions::default();
-    let id = engine.ops().datagrams(world.bind(anywhere()), options).unwrap();
+    let id = engine.ops().datagrams(world.bind(anywhere())).unwrap();
     let address = engine.ops().local_address(id).unwrap();
     (id, address)
 }
 
 /// Registers a connected socket that receives.
 fn connected(engine: &mut impl Engine, world: &dyn World, peer: SocketAddr) -> Id {
-    let options = DatagramOptions::default();
-    engine.ops().datagrams(world.connect(peer), options).unwrap()
+    engine.ops().datagrams(world.connect(peer)).unwrap()
 }
 
 pub fn echo(mut engine: impl Engine, world: &dyn World) {
@@ -110,10 +108,7 @@ pub fn stale_id(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut notes, "it closed", |_, notes| {
         notes.closed == [first]
     });
-    let second = engine
-        .ops()
-        .datagrams(world.bind(address), DatagramOptions::default())
-        .unwrap();
+    let second = engine.ops().datagrams(world.bind(address)).unwrap();
     assert_eq!((first.slot(), first != second), (second.slot(), true));
     settle(&mut engine, &mut notes);
     send(engine.ops(), sender, Some(address), b"for the second");
@@ -277,8 +272,7 @@ pub fn refused(mut engine: impl Engine, world: &dyn World) {
     assert_eq!((counters.sent, counters.errors.of(Cause::Refused)), (1, 1));
     assert_eq!(counters.send_failed.total(), 0);
     // The socket stays usable: once the port is open, datagrams arrive.
-    let options = DatagramOptions::default();
-    let server = engine.ops().datagrams(world.bind(address), options).unwrap();
+    let server = engine.ops().datagrams(world.bind(address)).unwrap();
     send(engine.ops(), client, None, b"now?");
     until(&mut engine, &mut notes, "it arrived", |_, notes| {
         notes.of(server) == [b"now?"]
@@ -379,8 +373,8 @@ pub fn closed_last(mut engine: impl Engine, world: &dyn World) {
 
 pub fn receive_off_and_on(mut engine: impl Engine, world: &dyn World) {
     let (sender, _) = bound(&mut engine, world);
-    let options = DatagramOptions { receive: false };
-    let quiet = engine.ops().datagrams(world.bind(anywhere()), options).unwrap();
+    let quiet = engine.ops().datagrams(world.bind(anywhere())).unwrap();
+    engine.ops().receive(quiet, false);
     let address = engine.ops().local_address(quiet).unwrap();
     let mut notes = Notes::default();
     for round in 1..=5usize {

@@ -3,8 +3,7 @@
 use crate::suite::world::{Notes, send, settle, until};
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_worker::engine::{
-    Cause, DatagramOptions, Engine, EngineBody, EngineCounters, EngineKind, EngineSettings, choose,
-    run_engine,
+    Cause, Engine, EngineBody, EngineCounters, EngineKind, EngineSettings, choose, run_engine,
 };
 use corelane_worker::group::{self, GroupSettings};
 use socket2::SockRef;
@@ -42,11 +41,11 @@ impl EngineBody<EngineCounters> for Stream {
         let ops = engine.ops();
         let socket = UdpSocket::bind(self.0).unwrap();
         let address = socket.local_addr().unwrap();
-        let server = ops.datagrams(socket, DatagramOptions::default()).unwrap();
+        let server = ops.datagrams(socket).unwrap();
         let client = UdpSocket::bind(self.0).unwrap();
         client.connect(address).unwrap();
         let from = client.local_addr().unwrap();
-        let client = ops.datagrams(client, DatagramOptions::default()).unwrap();
+        let client = ops.datagrams(client).unwrap();
         let mut notes = Notes::default();
         settle(&mut engine, &mut notes);
         for round in 1..=10 {
@@ -112,10 +111,7 @@ impl EngineBody<u64> for OverMtu {
     fn run<E: Engine>(self, mut engine: E) -> u64 {
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
         client.connect(self.server).unwrap();
-        let client = engine
-            .ops()
-            .datagrams(client, DatagramOptions::default())
-            .unwrap();
+        let client = engine.ops().datagrams(client).unwrap();
         let mut notes = Notes::default();
         for length in [2_000, 2_000, 2_000, 700, 1_000, 1_000, 2_000, 2_000] {
             send(engine.ops(), client, None, &vec![length as u8; length]);
@@ -174,8 +170,7 @@ impl EngineBody<()> for Blocked {
         let (near, far) = UnixDatagram::pair().unwrap();
         far.set_nonblocking(true).unwrap();
         let socket = UdpSocket::from(OwnedFd::from(near));
-        let options = DatagramOptions::default();
-        let id = engine.ops().datagrams(socket, options).unwrap();
+        let id = engine.ops().datagrams(socket).unwrap();
         let mut notes = Notes::default();
         for number in 0..ALL {
             send(engine.ops(), id, None, &number.to_be_bytes());
@@ -230,12 +225,11 @@ struct OneBlocked;
 impl EngineBody<()> for OneBlocked {
     fn run<E: Engine>(self, mut engine: E) {
         let (near, _far) = UnixDatagram::pair().unwrap();
-        let options = DatagramOptions::default();
         let blocked = UdpSocket::from(OwnedFd::from(near));
-        let blocked = engine.ops().datagrams(blocked, options).unwrap();
+        let blocked = engine.ops().datagrams(blocked).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        let free = engine.ops().datagrams(socket, options).unwrap();
+        let free = engine.ops().datagrams(socket).unwrap();
         let mut notes = Notes::default();
         for _ in 0..3_000 {
             send(engine.ops(), blocked, None, b"stuck");
@@ -263,8 +257,7 @@ struct NoRoute;
 impl EngineBody<()> for NoRoute {
     fn run<E: Engine>(self, mut engine: E) {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-        let options = DatagramOptions::default();
-        let id = engine.ops().datagrams(socket, options).unwrap();
+        let id = engine.ops().datagrams(socket).unwrap();
         let mut notes = Notes::default();
         let nowhere = "203.0.113.1:9".parse().unwrap();
         send(engine.ops(), id, Some(nowhere), b"no route");
@@ -300,13 +293,8 @@ impl EngineBody<()> for Unservable {
         let file = std::fs::File::open("/proc/self/status").unwrap();
         let (reader, mut writer) = io::pipe().unwrap();
         io::Write::write_all(&mut writer, b"readable").unwrap();
-        let ids = [OwnedFd::from(file), OwnedFd::from(reader)].map(|descriptor| {
-            let options = DatagramOptions::default();
-            engine
-                .ops()
-                .datagrams(UdpSocket::from(descriptor), options)
-                .unwrap()
-        });
+        let ids = [OwnedFd::from(file), OwnedFd::from(reader)]
+            .map(|descriptor| engine.ops().datagrams(UdpSocket::from(descriptor)).unwrap());
         let mut notes = Notes::default();
         until(&mut engine, &mut notes, "both were closed", |_, notes| {
             notes.closed.len() == 2
@@ -347,8 +335,7 @@ impl EngineBody<()> for Flooded {
             return;
         }
         let address = socket.local_addr().unwrap();
-        let options = DatagramOptions::default();
-        let id = engine.ops().datagrams(socket, options).unwrap();
+        let id = engine.ops().datagrams(socket).unwrap();
         let mut notes = Notes::default();
         settle(&mut engine, &mut notes);
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

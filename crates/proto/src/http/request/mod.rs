@@ -58,20 +58,15 @@ pub struct Head<'a> {
     pub expects_continue: bool,
     /// Length of the head in bytes.
     pub bytes: usize,
-    fields: &'a [u8],
+    /// The fields, in order.
+    pub fields: Fields<'a>,
 }
 
 impl<'a> Head<'a> {
-    /// Fields in the order sent.
-    #[must_use]
-    pub fn fields(&self) -> Fields<'a> {
-        Fields(self.fields)
-    }
-
     /// The value of the first field with this name, ignoring case.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
-        let mut fields = self.fields();
+        let mut fields = self.fields.clone();
         fields.find_map(|(given, value)| given.eq_ignore_ascii_case(name.as_bytes()).then_some(value))
     }
 
@@ -271,7 +266,7 @@ impl Draft {
             // Ignored in HTTP/1.0 (RFC 9110 10.1.1) and without a body.
             expects_continue: self.expects_continue && new && framing != Framing::None,
             bytes,
-            fields,
+            fields: Fields(fields),
         })
     }
 }

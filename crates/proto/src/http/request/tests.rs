@@ -320,6 +320,6 @@ proptest! {
         prop_assert_eq!(theirs.method.unwrap().as_bytes(), ours.method);
         prop_assert_eq!(theirs.path.unwrap().as_bytes(), ours.target);
         let named: Vec<(&[u8], &[u8])> = theirs.headers.iter().map(|field| (field.name.as_bytes(), field.value)).collect();
-        prop_assert_eq!(named, ours.fields().collect::<Vec<_>>());
+        prop_assert_eq!(named, ours.fields.collect::<Vec<_>>());
     }
 }

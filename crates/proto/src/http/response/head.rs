@@ -23,15 +23,8 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// Length of the head in bytes.
     pub bytes: usize,
-    fields: &'a [u8],
-}
-
-impl<'a> Head<'a> {
-    /// Fields in the order sent.
-    #[must_use]
-    pub fn fields(&self) -> Fields<'a> {
-        Fields(self.fields)
-    }
+    /// The fields, in order.
+    pub fields: Fields<'a>,
 }
 
 /// State derived from the lines parsed so far.
@@ -141,7 +134,7 @@ impl Draft {
             content_length: self.fields.content_length,
             keep_alive: self.fields.keep_alive(self.version) && framing != Framing::UntilClose,
             bytes: bytes.len(),
-            fields,
+            fields: Fields(fields),
         }
     }
 }

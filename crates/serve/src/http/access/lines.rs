@@ -5,7 +5,7 @@ use corelane_proto::http::request::{Head, Version};
 use corelane_worker::{Counter, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,13 +33,11 @@ pub(in crate::http) struct Lines {
     /// Buffer for the current line.
     line: Vec<u8>,
     /// Offset in nanoseconds from the worker's clock to the Unix epoch.
-    offset: u64,
-    /// By connection slot; each was opened before its other events.
-    clients: Vec<Client>,
+    pub(in crate::http) offset: u64,
 }
 
 /// One connection's client, and its current request.
-struct Client {
+pub(in crate::http) struct Client {
     address: IpAddr,
     /// Whether there is a current request.
     asking: bool,
@@ -49,11 +47,11 @@ struct Client {
     request_bytes: usize,
     status: Option<u16>,
     /// Body bytes of the response passed to the kernel, including chunk framing.
-    body_bytes: u64,
+    pub(in crate::http) body_bytes: u64,
 }
 
 impl Client {
-    fn new(address: IpAddr) -> Self {
+    pub(in crate::http) fn new(address: IpAddr) -> Self {
         Self {
             address,
             asking: false,
@@ -63,6 +61,24 @@ impl Client {
             status: None,
             body_bytes: 0,
         }
+    }
+
+    /// The head of a request was parsed.
+    pub(in crate::http) fn request(&mut self, head: &Head<'_>, now: Time) {
+        let version: &[u8] = match head.version {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+        };
+        let fields = [head.field("Referer"), head.field("User-Agent")];
+        self.begin(now, &[head.method, head.target, version], fields);
+    }
+
+    /// The response has this status; without a parsed head, the line has `"-"`.
+    pub(in crate::http) fn status(&mut self, status: u16, now: Time) {
+        if !self.asking {
+            self.begin(now, &[], [None, None]);
+        }
+        self.status = Some(status);
     }
 
     fn begin(&mut self, now: Time, request: &[&[u8]], fields: [Option<&[u8]>; 2]) {
@@ -126,52 +142,12 @@ impl Lines {
             waiting,
             line: Vec::new(),
             offset: 0,
-            clients: Vec::new(),
         };
         (lines, written)
     }
 
-    /// Sets the offset of the worker's clock to the Unix epoch, in nanoseconds.
-    pub(in crate::http) fn set_clock(&mut self, offset: u64) {
-        self.offset = offset;
-    }
-
-    /// A connection was accepted.
-    pub(in crate::http) fn opened(&mut self, slot: usize, address: IpAddr) {
-        if self.clients.len() <= slot {
-            let nobody = || Client::new(Ipv4Addr::UNSPECIFIED.into());
-            self.clients.resize_with(slot + 1, nobody);
-        }
-        self.clients[slot] = Client::new(address);
-    }
-
-    /// The head of a request was parsed.
-    pub(in crate::http) fn begin(&mut self, slot: usize, head: &Head<'_>, now: Time) {
-        let version: &[u8] = match head.version {
-            Version::Http10 => b"HTTP/1.0",
-            Version::Http11 => b"HTTP/1.1",
-        };
-        let fields = [head.field("Referer"), head.field("User-Agent")];
-        self.clients[slot].begin(now, &[head.method, head.target, version], fields);
-    }
-
-    /// The response has this status; without a parsed head, the line has `"-"`.
-    pub(in crate::http) fn status(&mut self, slot: usize, status: u16, now: Time) {
-        let client = &mut self.clients[slot];
-        if !client.asking {
-            client.begin(now, &[], [None, None]);
-        }
-        client.status = Some(status);
-    }
-
-    /// This many body bytes of the response were queued.
-    pub(in crate::http) fn add(&mut self, slot: usize, body_bytes: u64) {
-        self.clients[slot].body_bytes += body_bytes;
-    }
-
     /// The response or the connection has ended: the current request, if any, gets its line.
-    pub(in crate::http) fn end(&mut self, slot: usize, now: Time) {
-        let client = &mut self.clients[slot];
+    pub(in crate::http) fn end(&mut self, client: &mut Client, now: Time) {
         if !std::mem::take(&mut client.asking) {
             return;
         }
@@ -189,11 +165,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    const SLOT: usize = 3;
-
-    fn answer(lines: &mut Lines, status: u16) {
-        lines.status(SLOT, status, Time::default());
-        lines.end(SLOT, Time::default());
+    fn client() -> Client {
+        Client::new("127.0.0.1".parse().unwrap())
     }
 
     fn text(mut written: Consumer<u8>) -> String {
@@ -219,10 +192,11 @@ mod tests {
     fn what_finds_no_room_is_dropped_and_counted() {
         let handed = Arc::<Handed>::default();
         let (mut lines, written) = Lines::new(Arc::clone(&handed));
-        lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
+        let mut client = client();
         // Nothing is consumed meanwhile.
         while handed.dropped.get() < 3 {
-            answer(&mut lines, 200);
+            client.status(200, Time::default());
+            lines.end(&mut client, Time::default());
         }
         let text = text(written);
         assert_eq!(text.lines().count() as u64, handed.lines.get());
@@ -232,12 +206,12 @@ mod tests {
     #[test]
     fn a_client_that_leaves_before_its_answer_has_a_line_of_its_own() {
         let (mut lines, written) = Lines::new(Arc::default());
-        lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
-        lines.end(SLOT, Time::default());
+        let mut client = client();
+        lines.end(&mut client, Time::default());
         let head =
             corelane_proto::http::request::read(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &Default::default());
-        lines.begin(SLOT, &head.unwrap().unwrap(), Time::default());
-        lines.end(SLOT, Time::default());
+        client.request(&head.unwrap().unwrap(), Time::default());
+        lines.end(&mut client, Time::default());
         let text = text(written);
         assert_eq!(
             text.lines().count(),

@@ -9,5 +9,5 @@ mod writer;
 
 pub use writer::{AccessLogError, AccessLogged};
 
-pub(super) use lines::Lines;
+pub(super) use lines::{Client, Lines};
 pub(super) use writer::AccessLog;

@@ -84,10 +84,7 @@ impl AccessLog {
         };
         let mut crew = Crew::new();
         let stop = crew.stop_flag();
-        let settings = WorkerSettings {
-            cpu: None,
-            ..WorkerSettings::new("access log", 0)
-        };
+        let settings = WorkerSettings::new("access log", None);
         let body = move || {
             writer.run(&stop);
             Ok(())
@@ -183,15 +180,16 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Client;
     use super::*;
 
     #[test]
     fn a_file_that_takes_nothing_is_told_and_the_workers_go_on() {
         let (mut log, mut lines) = AccessLog::open(Path::new("/dev/full"), 1).unwrap();
         let mut lines = lines.remove(0);
-        lines.opened(0, "192.0.2.1".parse().unwrap());
-        lines.status(0, 200, corelane_worker::Time::default());
-        lines.end(0, corelane_worker::Time::default());
+        let mut client = Client::new("192.0.2.1".parse().unwrap());
+        client.status(200, corelane_worker::Time::default());
+        lines.end(&mut client, corelane_worker::Time::default());
         drop(lines);
         log.stop().unwrap();
         let logged = log.logged();

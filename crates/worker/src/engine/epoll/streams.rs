@@ -27,7 +27,7 @@ pub(super) struct Connections {
     /// The reported state of each slot.
     states: PerSlot<State>,
     /// Slots to visit.
-    ready: VecDeque<u32>,
+    pub(super) ready: VecDeque<u32>,
     /// The receive buffer, lent to the handler.
     memory: Pages,
     buffer_bytes: usize,
@@ -56,10 +56,6 @@ impl Connections {
 
     pub(super) fn memory(&self) -> &Pages {
         &self.memory
-    }
-
-    pub(super) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
     }
 
     fn list(&mut self, slot: u32) {

@@ -21,7 +21,6 @@ use super::driver::{Driven, Driver, Patience};
 use super::flush::Flushed;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
-use super::sockets::Socket;
 use super::streams::{
     FlushedStream, Front, Handle, StreamDriver, accepted, connected, end, fail, flush_with, unblocked,
 };
@@ -97,17 +96,16 @@ impl Backend {
     }
 }
 
-/// The network's number of a socket. `Ops` accepts only simulated sockets on this engine.
+/// The network's number of a socket.
 fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
-    match ops.sockets.at(slot).socket.as_ref()? {
-        Socket::Simulated(socket) => Some(socket.number()),
-        Socket::Kernel(_) => unreachable!("the simulated engine was given a real socket"),
-    }
+    let socket = ops.sockets.at(slot).socket.as_ref()?.simulated()?;
+    Some(socket.number)
 }
 
 /// The network's number of a listener or connection end.
 fn end_of(ops: &Ops, slot: u32) -> Option<usize> {
-    ops.streams.at(slot).simulated().map(SimulatedSocket::number)
+    let end = ops.streams.at(slot).handle.as_ref()?.simulated()?;
+    Some(end.number)
 }
 
 impl Driver for Simulated {
@@ -119,7 +117,8 @@ impl Driver for Simulated {
         let entry = ops.sockets.at(slot);
         let wanted = entry.receiving && !entry.closing;
         if let Some(number) = number_of(ops, slot) {
-            self.seat.watch(number, ops.sockets.id(slot), wanted);
+            let watcher = (self.seat.place, ops.sockets.id(slot));
+            self.seat.state().watch(number, watcher, wanted);
         }
     }
 
@@ -154,8 +153,12 @@ impl Driver for Simulated {
     }
 
     fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)> {
-        let (id, arrived) = self.seat.take(false, self.settings.datagram_batch, 0)?;
-        let now = self.seat.now();
+        let taken = self
+            .seat
+            .state()
+            .take(self.seat.place, false, self.settings.datagram_batch, 0);
+        let (id, arrived) = taken?;
+        let now = self.seat.network.now();
         if !ops.sockets.is_open(id) {
             return Some((0, now));
         }
@@ -193,13 +196,13 @@ impl Driver for Simulated {
 
 impl StreamDriver for Simulated {
     fn now(&self) -> Time {
-        self.seat.now()
+        self.seat.network.now()
     }
 
     fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
         let end = self.seat.state().connect(to, binding.local);
         let end = end.map_err(io::Error::from_raw_os_error)?;
-        Ok(Handle::Simulated(Box::new(self.seat.socket(end))))
+        Ok(self.seat.network.end(end).into())
     }
 
     fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()> {
@@ -208,7 +211,8 @@ impl StreamDriver for Simulated {
 
     fn apply_stream(&mut self, ops: &mut Ops, slot: u32, wanted: bool) -> io::Result<()> {
         if let Some(end) = end_of(ops, slot) {
-            self.seat.watch(end, ops.streams.id(slot), wanted);
+            let watcher = (self.seat.place, ops.streams.id(slot));
+            self.seat.state().watch(end, watcher, wanted);
         }
         Ok(())
     }
@@ -254,19 +258,20 @@ impl StreamDriver for Simulated {
     }
 
     fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool {
-        let Some((id, mut events)) = self.seat.take(true, 1, self.settings.stream_buffer_bytes) else {
+        let most_bytes = self.settings.stream_buffer_bytes;
+        let taken = self.seat.state().take(self.seat.place, true, 1, most_bytes);
+        let Some((id, mut events)) = taken else {
             return false;
         };
         let (slot, current) = (id.slot() as u32, ops.streams.is_current(id));
         let open = ops.streams.is_open(id);
         match events.pop() {
             Some(EndEvent::Accepted(end, peer)) => {
-                let end = self.seat.socket(end);
+                let end = self.seat.network.end(end);
                 if current {
-                    let end = Handle::Simulated(Box::new(end));
-                    accepted(self, ops, id, (end, peer), now, on);
+                    accepted(self, ops, id, (end.into(), peer), now, on);
                 } else {
-                    self.seat.state().close(end.number(), true);
+                    self.seat.state().close(end.number, true);
                 }
             }
             Some(EndEvent::Opened) if current => connected(ops, slot, now, on),
@@ -289,7 +294,7 @@ impl StreamDriver for Simulated {
             && !ops.streams.at(slot).receiving
         {
             // Immediately: the next event of this turn may be more bytes.
-            self.seat.watch(end, id, false);
+            self.seat.state().watch(end, (self.seat.place, id), false);
         }
         true
     }

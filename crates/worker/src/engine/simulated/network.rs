@@ -1,8 +1,7 @@
 //! The public interface of the simulated network: sockets, groups, seats, counters.
 
 use super::settings::{NetworkCounters, NetworkSettings};
-use super::state::{EndEvent, Kind, State, Steer};
-use crate::engine::id::Id;
+use super::state::{Kind, State, Steer};
 use crate::engine::wake::Waker;
 use crate::time::Time;
 use std::fmt;
@@ -88,7 +87,7 @@ impl Network {
         Ok(ends.into_iter().map(|end| self.end(end)).collect())
     }
 
-    fn end(&self, number: usize) -> SimulatedSocket {
+    pub(super) fn end(&self, number: usize) -> SimulatedSocket {
         SimulatedSocket {
             network: self.clone(),
             number,
@@ -127,7 +126,7 @@ impl Network {
 #[derive(Debug)]
 pub struct SimulatedSocket {
     network: Network,
-    number: usize,
+    pub(super) number: usize,
 }
 
 impl SimulatedSocket {
@@ -142,10 +141,6 @@ impl SimulatedSocket {
     pub fn connect(&self, peer: SocketAddr) {
         self.network.state().end(self.number).peer = Some(peer);
     }
-
-    pub(super) fn number(&self) -> usize {
-        self.number
-    }
 }
 
 impl Drop for SimulatedSocket {
@@ -157,21 +152,13 @@ impl Drop for SimulatedSocket {
 /// A slot for one of the engines that a network's clock waits for. Dropping it, or its engine, releases the slot.
 #[derive(Debug)]
 pub struct Seat {
-    place: usize,
-    network: Network,
+    pub(super) place: usize,
+    pub(super) network: Network,
 }
 
 impl Seat {
-    pub(super) fn now(&self) -> Time {
-        self.network.now()
-    }
-
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.network.state()
-    }
-
-    pub(super) fn socket(&self, number: usize) -> SimulatedSocket {
-        self.network.end(number)
     }
 
     pub(super) fn take_place(&self, waker: Waker) {
@@ -185,21 +172,6 @@ impl Seat {
     pub(super) fn starts(&self) -> bool {
         let started = std::mem::replace(&mut self.state().seat(self.place).started, true);
         started || self.wait(Time::default())
-    }
-
-    /// Delivers the events of a socket, listener or connection end to this seat.
-    pub(super) fn watch(&self, number: usize, id: Id, receiving: bool) {
-        self.state().watch(number, (self.place, id), receiving);
-    }
-
-    /// The next events of one of this seat's streams or datagram sockets.
-    pub(super) fn take(
-        &self,
-        of_streams: bool,
-        most: usize,
-        most_bytes: usize,
-    ) -> Option<(Id, Vec<EndEvent>)> {
-        self.state().take(self.place, of_streams, most, most_bytes)
     }
 
     /// Whether the engine has events or a wake to handle now.

@@ -106,7 +106,7 @@ fn apply_changes(driver: &mut impl StreamDriver, ops: &mut Ops) {
         if stream.closing && (stream.queue.is_empty() || stream.broken.is_some()) {
             end(driver, ops, slot, stream.broken.unwrap_or(Cause::Asked));
         } else if stream.phase == Phase::Connecting {
-            if matches!(stream.handle, Handle::None) {
+            if stream.handle.is_none() {
                 connect(driver, ops, slot);
             }
         } else {
@@ -125,7 +125,7 @@ fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     };
     let timeout = request.timeout;
     let begun = driver.connect(request.to, request.binding).and_then(|handle| {
-        ops.streams.at_mut(slot).handle = handle;
+        ops.streams.at_mut(slot).handle = Some(handle);
         driver.watch(ops, slot)
     });
     if let Err(error) = begun {
@@ -190,7 +190,7 @@ pub(crate) fn accepted(
     on: &mut impl Handler,
 ) {
     ops.streams.at_mut(listener.slot() as u32).starved = false;
-    let id = ops.streams.insert(Stream::new(handle, Phase::Open), true);
+    let id = ops.streams.insert(Stream::new(Some(handle), Phase::Open), true);
     let slot = id.slot() as u32;
     if let Err(error) = driver.watch(ops, slot) {
         let failed = &mut ops.counters.streams.accept_failed;
@@ -331,5 +331,5 @@ pub(crate) fn end(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, caus
 fn retire(ops: &mut Ops, slot: u32) {
     let stream = ops.streams.retire(slot);
     ops.outgoing.clear(&mut stream.queue);
-    stream.handle = Handle::None;
+    stream.handle = None;
 }

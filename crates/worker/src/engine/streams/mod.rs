@@ -27,25 +27,16 @@ pub(crate) use queue::{Outgoing, Queue, Stable};
 
 use super::cause::Cause;
 use super::id::Id;
-#[cfg(feature = "simulated")]
-use super::simulated::SimulatedSocket;
 use super::slab::Tenant;
+use super::sockets::Source;
 use crate::system::stream::Binding;
 use crate::timers::Timer;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The descriptor or simulated end of a stream.
-#[derive(Debug)]
-pub(crate) enum Handle {
-    /// Not opened yet, or already closed.
-    None,
-    Kernel(OwnedFd),
-    /// A listener or connection end in the simulated network.
-    #[cfg(feature = "simulated")]
-    Simulated(Box<SimulatedSocket>),
-}
+pub(crate) type Handle = Source<OwnedFd>;
 
 /// The state of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +60,8 @@ pub(crate) struct Request {
 /// A listener or a connection. The engine itself records which operations the kernel holds for it.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) handle: Handle,
+    /// None before it is opened, and after it was closed.
+    pub(crate) handle: Option<Handle>,
     pub(crate) queue: Queue,
     pub(crate) request: Option<Box<Request>>,
     pub(crate) phase: Phase,
@@ -92,7 +84,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(handle: Handle, phase: Phase) -> Self {
+    pub(crate) fn new(handle: Option<Handle>, phase: Phase) -> Self {
         Self {
             handle,
             queue: Queue::EMPTY,
@@ -111,21 +103,7 @@ impl Stream {
 
     /// The descriptor; none if simulated or not open.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.handle {
-            Handle::Kernel(descriptor) => Some(descriptor.as_fd()),
-            _ => None,
-        }
-    }
-}
-
-#[cfg(feature = "simulated")]
-impl Stream {
-    /// The simulated socket; none if it is the kernel's or not open.
-    pub(crate) fn simulated(&self) -> Option<&SimulatedSocket> {
-        match &self.handle {
-            Handle::Simulated(socket) => Some(socket),
-            _ => None,
-        }
+        self.handle.as_ref()?.descriptor()
     }
 }
 

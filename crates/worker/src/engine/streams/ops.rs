@@ -38,9 +38,11 @@ impl Ops {
                 Handle::Kernel(listener.into())
             }
             #[cfg(feature = "simulated")]
-            Listener::Simulated(listener) => Handle::Simulated(Box::new(listener)),
+            Listener::Simulated(listener) => Handle::Simulated(listener),
         };
-        let id = self.streams.insert(Stream::new(handle, Phase::Listening), true);
+        let id = self
+            .streams
+            .insert(Stream::new(Some(handle), Phase::Listening), true);
         self.streams.note_change(id.slot() as u32);
         Ok(id)
     }
@@ -49,7 +51,7 @@ impl Ops {
     /// [`Event::Closed`](crate::engine::Event::Closed) with the cause. Bytes written before it is open are sent when it
     /// is.
     pub fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> Id {
-        let mut stream = Stream::new(Handle::None, Phase::Connecting);
+        let mut stream = Stream::new(None, Phase::Connecting);
         stream.request = Some(Box::new(Request {
             to,
             binding: Binding {

@@ -3,13 +3,12 @@
 //! Every pass empties the outbox: data that the kernel did not accept moves to memory owned by the connection. So a
 //! peer that stops reading occupies only memory of its own connection.
 
+use crate::engine::chains::{Chain, Chains};
 use crate::system::memory::Pages;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
-
-const NONE: u32 = u32::MAX;
 
 /// The location of queued bytes.
 #[derive(Debug)]
@@ -45,17 +44,10 @@ impl Piece {
     }
 }
 
-#[derive(Debug)]
-struct Link {
-    piece: Option<Piece>,
-    next: u32,
-}
-
 /// The queue of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
-    first: u32,
-    last: u32,
+    pieces: Chain,
     /// Bytes to be sent.
     pub(crate) bytes: u64,
     /// Of those, copies that the queue owns.
@@ -64,19 +56,18 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
+        pieces: Chain::EMPTY,
         bytes: 0,
         copied: 0,
     };
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.first == NONE
+        self.pieces.is_empty()
     }
 }
 
 /// Bytes whose address stays valid as long as the engine lives: in the outbox, or in static memory. Those in the outbox
-/// are not overwritten between [`Outgoing::hold`] and [`Outgoing::release`].
+/// are not overwritten between [`Outgoing::hold`] and [`Outgoing::leave`].
 pub(crate) struct Stable<'a>(&'a [u8]);
 
 impl Stable<'_> {
@@ -105,9 +96,7 @@ pub(crate) struct Outgoing {
     filled: usize,
     /// The number of unsent pieces in the outbox, plus the holds on it.
     inside: u32,
-    links: Vec<Link>,
-    /// Unused links, linked by `next`.
-    unused: u32,
+    pieces: Chains<Piece>,
 }
 
 impl Outgoing {
@@ -118,8 +107,7 @@ impl Outgoing {
             capacity,
             filled: 0,
             inside: 0,
-            links: Vec::new(),
-            unused: NONE,
+            pieces: Chains::new(),
         })
     }
 
@@ -144,8 +132,7 @@ impl Outgoing {
         let start = self.filled as u64;
         fill(self.outbox.bytes_mut(self.filled..self.filled + length));
         self.filled += length;
-        let last = self.links.get_mut(queue.last as usize);
-        if let Some(piece) = last.and_then(|link| link.piece.as_mut())
+        if let Some(piece) = self.pieces.last_mut(&queue.pieces)
             && matches!(piece.memory, Memory::Outbox)
             && piece.start + piece.left == start
         {
@@ -164,16 +151,14 @@ impl Outgoing {
         if piece.left > 0 {
             queue.bytes += piece.left;
             queue.copied += if piece.is_copy() { piece.left as u32 } else { 0 };
-            self.append(queue, piece);
+            self.pieces.push(&mut queue.pieces, piece);
         }
     }
 
     /// The front of the queue: fills `slices` with the memory of the first pieces, up to a file.
     pub(crate) fn front<'a>(&'a self, queue: &Queue, slices: &mut [IoSlice<'a>]) -> Front<'a> {
         let mut count = 0;
-        let mut next = queue.first;
-        while let Some(link) = self.links.get(next as usize) {
-            let Some(piece) = &link.piece else { break };
+        for piece in self.pieces.iter(&queue.pieces) {
             let memory: &'a [u8] = match &piece.memory {
                 Memory::Outbox => self.outbox.bytes(piece.range()),
                 Memory::Own(bytes) => &bytes[piece.range()],
@@ -190,7 +175,6 @@ impl Outgoing {
             }
             slices[count] = IoSlice::new(memory);
             count += 1;
-            next = link.next;
         }
         if count == 0 {
             Front::Nothing
@@ -201,10 +185,7 @@ impl Outgoing {
 
     /// The whole queue, if it is one piece of stable memory.
     pub(crate) fn whole(&self, queue: &Queue) -> Option<Stable<'_>> {
-        if queue.first != queue.last {
-            return None;
-        }
-        let piece = self.links.get(queue.first as usize)?.piece.as_ref()?;
+        let piece = self.pieces.only(&queue.pieces)?;
         match piece.memory {
             Memory::Outbox => Some(Stable(self.outbox.bytes(piece.range()))),
             Memory::Static(bytes) => Some(Stable(&bytes[piece.range()])),
@@ -212,13 +193,9 @@ impl Outgoing {
         }
     }
 
-    /// Keeps the contents of the outbox until [`release`](Self::release); every hold needs one release.
+    /// Keeps the contents of the outbox until [`leave`](Self::leave); every hold needs one call.
     pub(crate) fn hold(&mut self) {
         self.inside += 1;
-    }
-
-    pub(crate) fn release(&mut self) {
-        self.leave();
     }
 
     /// Removes `sent` bytes from the front of a queue.
@@ -228,11 +205,7 @@ impl Outgoing {
         }
         queue.bytes -= sent;
         while sent > 0 {
-            let Some(piece) = self
-                .links
-                .get_mut(queue.first as usize)
-                .and_then(|link| link.piece.as_mut())
-            else {
+            let Some(piece) = self.pieces.first_mut(&queue.pieces) else {
                 return;
             };
             let taken = sent.min(piece.left);
@@ -248,17 +221,15 @@ impl Outgoing {
 
     /// Moves a queue's pieces in the outbox to memory owned by the connection.
     pub(crate) fn keep(&mut self, queue: &Queue) {
-        let mut next = queue.first;
-        while let Some(link) = self.links.get_mut(next as usize) {
-            next = link.next;
-            if let Some(piece) = &mut link.piece
-                && matches!(piece.memory, Memory::Outbox)
-            {
-                let bytes = self.outbox.bytes(piece.range()).to_vec();
+        let (mut moved, outbox) = (0, &self.outbox);
+        self.pieces.for_each_mut(&queue.pieces, |piece| {
+            if matches!(piece.memory, Memory::Outbox) {
+                let bytes = outbox.bytes(piece.range()).to_vec();
                 (piece.memory, piece.start) = (Memory::Own(bytes), 0);
-                self.leave();
+                moved += 1;
             }
-        }
+        });
+        (0..moved).for_each(|_| self.leave());
     }
 
     pub(crate) fn clear(&mut self, queue: &mut Queue) {
@@ -268,48 +239,15 @@ impl Outgoing {
         *queue = Queue::EMPTY;
     }
 
-    fn append(&mut self, queue: &mut Queue, piece: Piece) {
-        let link = Link {
-            piece: Some(piece),
-            next: NONE,
-        };
-        let place = match self.unused {
-            NONE => {
-                self.links.push(link);
-                (self.links.len() - 1) as u32
-            }
-            unused => {
-                let old = &mut self.links[unused as usize];
-                self.unused = old.next;
-                *old = link;
-                unused
-            }
-        };
-        match queue.last {
-            NONE => queue.first = place,
-            last => self.links[last as usize].next = place,
-        }
-        queue.last = place;
-    }
-
     fn drop_first(&mut self, queue: &mut Queue) {
-        let place = queue.first;
-        let link = &mut self.links[place as usize];
-        queue.first = link.next;
-        if queue.first == NONE {
-            queue.last = NONE;
-        }
-        let piece = link.piece.take();
-        let inside = piece.is_some_and(|piece| matches!(piece.memory, Memory::Outbox));
-        link.next = self.unused;
-        self.unused = place;
-        if inside {
+        let piece = self.pieces.pop(&mut queue.pieces);
+        if piece.is_some_and(|piece| matches!(piece.memory, Memory::Outbox)) {
             self.leave();
         }
     }
 
     /// Removes a piece or hold from the outbox; after the last one, all of its memory is free again.
-    fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.inside -= 1;
         if self.inside == 0 {
             self.filled = 0;
@@ -337,10 +275,10 @@ mod tests {
         for byte in 0..3 {
             outgoing.copy(&mut one, 2, |room| room.fill(byte));
         }
-        assert_eq!(outgoing.links.len(), 1);
+        assert_eq!(outgoing.pieces.len(), 1);
         outgoing.copy(&mut other, 1, |room| room.fill(9));
         outgoing.copy(&mut one, 1, |room| room.fill(7));
-        assert_eq!(outgoing.links.len(), 3);
+        assert_eq!(outgoing.pieces.len(), 3);
         assert_eq!(front(&outgoing, &one), [0, 0, 1, 1, 2, 2, 7]);
         outgoing.clear(&mut one);
         outgoing.clear(&mut other);

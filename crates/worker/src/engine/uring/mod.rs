@@ -63,14 +63,19 @@ pub(crate) struct Completions {
     control_bytes: usize,
 }
 
+/// The operations of a socket, listener or connection that the kernel holds.
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
-    /// A multishot receive is in the kernel.
+    /// A multishot receive or accept.
     armed: bool,
-    /// The cancellation of that receive is in the kernel.
+    /// The cancellation of that operation.
     cancelling: bool,
-    /// A poll for room to send is in the kernel.
+    /// A poll for room to send.
     awaiting: bool,
+    /// Of connections: the queue is in the ring; no more may be sent before that is settled.
+    sending: bool,
+    /// Of connections: a poll for the end of the attempt to open it.
+    connecting: bool,
 }
 
 /// One completed receive: a buffer, and the number of bytes filled.
@@ -189,7 +194,7 @@ impl Driver for Completions {
         match patience {
             None => self.ring.submit()?,
             Some(Patience { now, until, gathered }) => {
-                if gathered > now && !self.ring.can_gather() {
+                if gathered > now && !self.ring.gathers {
                     self.ring.submit()?;
                     wakeable.wait(|mask| Poll::rest(gathered.min(until), mask))?;
                 }
@@ -239,7 +244,7 @@ impl Driver for Completions {
                 self.ring.cancel(kind | u64::from(slot));
             }
         }
-        for slot in 0..self.connections.slots() {
+        for slot in 0..self.connections.states.len() {
             self.release(ops, slot);
         }
         self.ring.drain();
@@ -266,15 +271,9 @@ fn decode(filled: &[u8], offset: usize, control_bytes: usize) -> Option<Message>
     })
 }
 
-/// Optional io_uring features of this kernel for connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Abilities {
-    /// Sends can go with the submission of a turn (Linux 6.10), and a wait can batch completions in the kernel (6.12).
-    pub(crate) batches: bool,
-}
-
-/// The io_uring features available here, or why this process cannot use io_uring.
-pub(crate) fn probe() -> Result<Abilities, String> {
+/// Whether connections can batch here: sends go with the submission of a turn (Linux 6.10), and a wait batches
+/// completions in the kernel (6.12). The error is why this process cannot use io_uring.
+pub(crate) fn probe() -> Result<bool, String> {
     let settings = EngineSettings {
         datagram_batch: 1,
         arena_bytes: 1,
@@ -284,9 +283,7 @@ pub(crate) fn probe() -> Result<Abilities, String> {
     // owned it then, which makes the caller's reads with a timeout fail with EINTR.
     let tried = thread::scope(|scope| {
         let attempt = thread::Builder::new().spawn_scoped(scope, || {
-            Completions::new(&settings).map(|engine| Abilities {
-                batches: engine.ring.can_send() && engine.ring.can_gather(),
-            })
+            Completions::new(&settings).map(|engine| engine.ring.sends && engine.ring.gathers)
         })?;
         attempt
             .join()

@@ -62,9 +62,9 @@ pub(crate) struct Ring {
     /// Operations queued whose last completion is outstanding, except those that complete only on failure.
     outstanding: usize,
     /// Sends can go through the queue, see [`Ring::send`]. Linux 6.10.
-    sends: bool,
+    pub(crate) sends: bool,
     /// A wait can batch completions (Linux 6.12).
-    gathers: bool,
+    pub(crate) gathers: bool,
     /// Why an operation could not be queued: returned by the next submission.
     failure: Option<io::Error>,
 }
@@ -151,16 +151,6 @@ impl Ring {
         // SAFETY: the kernel opened this descriptor for the accept, and nothing else owns it: a completion is taken
         // once, and the engine calls this once per completion of an accept.
         Some(unsafe { OwnedFd::from_raw_fd(completion.result) })
-    }
-
-    /// Whether this kernel supports [`Ring::send`].
-    pub(crate) fn can_send(&self) -> bool {
-        self.sends
-    }
-
-    /// Whether [`Ring::wait`] can batch completions.
-    pub(crate) fn can_gather(&self) -> bool {
-        self.gathers
     }
 
     /// Queues bytes of a connection. On submission the kernel accepts as many as it has room for and never waits. A

@@ -4,8 +4,8 @@
 
 mod sending;
 
-use super::Completions;
 use super::ring::{BufferRing, Completion, Ring};
+use super::{Completions, State};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
 use crate::engine::ops::Ops;
@@ -41,7 +41,7 @@ const GENERATION: u64 = 0xff_ffff;
 pub(super) struct Connections {
     buffers: BufferRing,
     /// The operations that the kernel holds for each slot.
-    states: PerSlot<State>,
+    pub(super) states: PerSlot<State>,
     /// Completed and not handled yet.
     arrived: VecDeque<Arrived>,
     sending: Sending,
@@ -56,20 +56,6 @@ pub(super) struct Connections {
 struct Arrived {
     completion: Completion,
     copy: Option<Box<[u8]>>,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct State {
-    /// A multishot receive or accept is in the kernel.
-    armed: bool,
-    /// The cancellation of that operation is in the kernel.
-    cancelling: bool,
-    /// A poll for room to send is in the kernel.
-    awaiting: bool,
-    /// Its queue is in the ring; no more may be sent before that is settled.
-    sending: bool,
-    /// A poll for the end of a connection attempt is in the kernel.
-    connecting: bool,
 }
 
 impl Connections {
@@ -89,20 +75,19 @@ impl Connections {
         self.buffers.memory()
     }
 
-    /// The number of slots that may have operations in the kernel.
-    pub(super) fn slots(&self) -> u32 {
-        self.states.len()
-    }
-
     /// Whether there is work that must not wait.
     pub(super) fn has_work(&self) -> bool {
-        !self.arrived.is_empty() || self.sending.is_awaited()
+        !self.arrived.is_empty() || self.sending.awaited
     }
 
     /// Queues a completion for the next visit.
     pub(super) fn completed(&mut self, completion: Completion) {
         if completion.user_data & KINDS == SEND {
-            return self.sending.refused(completion);
+            let Completion {
+                user_data, result, ..
+            } = completion;
+            self.sending.refused.insert(user_data, result);
+            return;
         }
         self.arrived.push_back(Arrived {
             completion,
@@ -236,7 +221,7 @@ impl StreamDriver for Completions {
         }
         let state = states.at(slot);
         if state.sending && (stream.closing || stream.ending || stream.notify_drained) {
-            sending.await_end();
+            sending.awaited = true;
         }
         let listens = stream.phase == Phase::Listening;
         let kind = if listens { ACCEPT } else { RECEIVE };

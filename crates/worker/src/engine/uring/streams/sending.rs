@@ -5,7 +5,6 @@
 //! second one could find the room that the first did not, which would reorder bytes.
 
 use super::super::Completions;
-use super::super::ring::Completion;
 use super::{SEND, user_data};
 use crate::engine::id::Id;
 use crate::engine::ops::Ops;
@@ -25,32 +24,16 @@ pub(super) struct Sending {
     /// The sends queued in the ring, in order.
     queued: Vec<Queued>,
     /// The results of partial and failed sends, by user data.
-    refused: HashMap<u64, i32>,
-    /// Whether an action waits for the end of one of them.
-    awaited: bool,
+    pub(super) refused: HashMap<u64, i32>,
+    /// Whether an action waits for the end of one of them. A successful send posts no completion, so the engine must
+    /// not wait then.
+    pub(super) awaited: bool,
 }
 
 #[derive(Debug)]
 struct Queued {
     id: Id,
     bytes: u32,
-}
-
-impl Sending {
-    /// Whether an action waits for the end of a send. A successful send posts no completion, so the engine must not
-    /// wait.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.awaited
-    }
-
-    pub(super) fn await_end(&mut self) {
-        self.awaited = true;
-    }
-
-    /// Records a partial or failed send.
-    pub(super) fn refused(&mut self, completion: Completion) {
-        self.refused.insert(completion.user_data, completion.result);
-    }
 }
 
 impl Completions {
@@ -60,7 +43,7 @@ impl Completions {
         let id = ops.streams.id(slot);
         let stream = ops.streams.at(slot);
         let whole = ops.outgoing.whole(&stream.queue);
-        let fits = whole.filter(|whole| self.ring.can_send() && whole.bytes().len() <= MOST_BYTES);
+        let fits = whole.filter(|whole| self.ring.sends && whole.bytes().len() <= MOST_BYTES);
         let (Some(bytes), Some(connection)) = (fits, stream.descriptor()) else {
             return false;
         };
@@ -69,7 +52,7 @@ impl Completions {
         let bytes = bytes.bytes().len() as u32;
         let sending = &mut self.connections.sending;
         if stream.closing || stream.ending || stream.notify_drained {
-            sending.await_end();
+            sending.awaited = true;
         }
         ops.outgoing.hold();
         sending.queued.push(Queued { id, bytes });
@@ -85,7 +68,7 @@ impl Completions {
         self.connections.sending.awaited = false;
         let mut queued = std::mem::take(&mut self.connections.sending.queued);
         for sent in queued.drain(..) {
-            ops.outgoing.release();
+            ops.outgoing.leave();
             if ops.streams.is_current(sent.id) {
                 self.settle_one(ops, &sent);
             }
