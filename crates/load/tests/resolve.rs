@@ -1,7 +1,7 @@
 //! Plans of the UDP generator: a request becomes leases with the requested properties, or is rejected with a named
 //! cause.
 
-use corelane_load::sources::{Align, Ports, SourceError, SourceRequest, WorkerRequest};
+use corelane_load::sources::{Align, Ports, SourceError, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::Skew;
 use corelane_load::udp::{Probes, UdpPlan};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
@@ -26,7 +26,7 @@ struct Asked {
 impl Asked {
     fn resolve(&self) -> Result<UdpPlan, SourceError> {
         let probes = Probes::new(510).unwrap();
-        let workers = self.sources.udp(&self.workers)?;
+        let workers = self.sources.plan(&self.workers, Transport::Udp)?;
         Ok(UdpPlan::new(self.sources.target, probes, workers))
     }
 }

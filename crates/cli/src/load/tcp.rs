@@ -7,6 +7,7 @@ use crate::outcome::Outcome;
 use crate::values::{byte_rate, duration, positive, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::StreamLoadError;
+use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
 use corelane_measure::quantity;
 use corelane_worker::engine::EngineKind;
@@ -136,7 +137,7 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
     let connections = usize::try_from(connections).unwrap_or(usize::MAX);
     let sources = arguments.sources.request(arguments.target, connections);
     let workers = sources
-        .tcp(&arguments.foreground.workers()?)
+        .plan(&arguments.foreground.workers()?, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
         target: arguments.target,

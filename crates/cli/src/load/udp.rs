@@ -8,7 +8,7 @@ use crate::shared::MovingArguments;
 use crate::values::{Choices, count, duration, one_of, rate, size};
 use clap::Args;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest};
+use corelane_load::sources::{Align, SourceRequest, Transport};
 use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -129,7 +129,9 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         align,
         ..arguments.sources.request(arguments.target, sockets)
     };
-    let workers = sources.udp(&workers).map_err(|error| sources::refuse(&error))?;
+    let workers = sources
+        .plan(&workers, Transport::Udp)
+        .map_err(|error| sources::refuse(&error))?;
     let plan = UdpPlan {
         pace,
         until: Until {

@@ -11,7 +11,7 @@ use crate::tried::{RawTrials, TrialStatus, Turn};
 use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+use corelane_load::sources::{Align, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
 use corelane_measure::counters::Counters;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
@@ -187,7 +187,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         cpus: vec![plan.client_cpu],
         descriptor_limit: comparison.descriptor_limit,
     };
-    let workers = sources.udp(&workers)?;
+    let workers = sources.plan(&workers, Transport::Udp)?;
     let probes = Probes::new(plan.payload_bytes)?;
     Ok(UdpLoadPlan {
         pace: Pace::Window {

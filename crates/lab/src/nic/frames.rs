@@ -5,7 +5,6 @@ use corelane_packet::Dissection;
 use corelane_packet::checksum::internet;
 use corelane_packet::verify::Rule;
 use corelane_rss::Toeplitz;
-use corelane_worker::received::LEAST_FRAME_BYTES;
 use std::collections::BTreeMap;
 
 /// The link address of the guest's device.
@@ -16,6 +15,9 @@ pub(super) const HOST: [u8; 6] = [0x02, 0x63, 0x6c, 0, 0, 8];
 
 /// Largest number of draws per flow before a queue is skipped: a table may contain it rarely or never.
 const MOST_DRAWS: usize = 4096;
+
+/// Bytes behind the IP header: a multiple of 8, as for every part of a datagram but the last.
+const PAYLOAD_BYTES: usize = 352;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +105,8 @@ impl Class {
         }
     }
 
-    /// What stands behind the IP header, long enough for the receiver.
+    /// What stands behind the IP header.
     fn payload(self, v6: bool, random: &mut fastrand::Rng) -> Vec<u8> {
-        let length = LEAST_FRAME_BYTES.next_multiple_of(8);
         let mut ports = || [random.u16(1024..).to_be_bytes(), random.u16(1..).to_be_bytes()].concat();
         let mut bytes = match self {
             // SYN, so that no two are merged.
@@ -118,10 +119,10 @@ impl Class {
             Self::Icmp => vec![if v6 { 128 } else { 8 }, 0, 0, 0],
             Self::LaterFragment => Vec::new(),
             Self::Udp | Self::FirstFragment => {
-                [&ports()[..], &(length as u16).to_be_bytes(), &[0, 0]].concat()
+                [&ports()[..], &(PAYLOAD_BYTES as u16).to_be_bytes(), &[0, 0]].concat()
             }
         };
-        bytes.resize(length, 0x63);
+        bytes.resize(PAYLOAD_BYTES, 0x63);
         bytes
     }
 
@@ -181,7 +182,7 @@ mod tests {
         let toeplitz = Toeplitz::new(&round.key);
         let mut by_type: BTreeMap<String, BTreeMap<usize, usize>> = BTreeMap::new();
         for frame in &frames {
-            assert!(frame.len() > LEAST_FRAME_BYTES);
+            assert!(frame.len() > PAYLOAD_BYTES);
             let input = Dissection::of(frame).unwrap();
             let input = input.rss_input(HashTypes::FOUR_TUPLE).unwrap();
             let queues = by_type.entry(input.hash_type().to_string()).or_default();

@@ -16,7 +16,7 @@ use corelane_link::packet_socket::PacketLink;
 use corelane_packet::verify::{self, Observed, Queue, Rule, Verifier};
 use corelane_packet::{Dissection, Transport};
 use corelane_rss::{HashFields, Protocol, Toeplitz};
-use corelane_worker::received::{HEAD_BYTES, HeadReceiver, ReceivedHead};
+use corelane_worker::received::{ReceivedFrame, Receiver};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub fn probe(plan: &NicPlan) -> anyhow::Result<NicProbed> {
     let device = plan.device.as_str();
     switch_on(device)?;
     let mut signals = traffic::open(device)?;
-    let mut receiver = HeadReceiver::new(device)?;
+    let mut receiver = Receiver::new(device)?;
     let started = Instant::now();
     let mut probed = None;
     let mut rounds = Vec::new();
@@ -97,7 +97,7 @@ fn fields(round: &NicRound) -> [(FlowType, &'static [Field]); 4] {
 fn listen(
     number: u32,
     heard: &mut Heard<'_>,
-    receiver: &mut HeadReceiver,
+    receiver: &mut Receiver,
     signals: &mut PacketLink,
     deadline: Instant,
 ) -> anyhow::Result<()> {
@@ -105,7 +105,7 @@ fn listen(
     loop {
         let now = Instant::now();
         let before = heard.report.frames;
-        let drained = receiver.drain(|head, received| heard.hear(head, received));
+        let drained = receiver.drain(|frame| heard.hear(&frame));
         drained?;
         let seen = heard.report.frames;
         if seen != before {
@@ -146,14 +146,14 @@ struct Heard<'a> {
     /// Of the rule, of a wrong key, of a wrong table.
     verifiers: [Verifier; 3],
     /// What the receiver had counted before.
-    before: (u64, u64),
+    before: u64,
     /// Frames by queue, the CPU named and the CPU seen.
     cpus: BTreeMap<(Option<u16>, Option<u32>, u32), u64>,
     report: RoundReport,
 }
 
 impl<'a> Heard<'a> {
-    fn new(round: &NicRound, device: &'a Device, inventory: &'a Inventory, receiver: &HeadReceiver) -> Self {
+    fn new(round: &NicRound, device: &'a Device, inventory: &'a Inventory, receiver: &Receiver) -> Self {
         let mut entries_by_queue = vec![0; round.table.buckets()];
         for bucket in round.table.entries() {
             entries_by_queue[bucket.index()] += 1;
@@ -165,7 +165,7 @@ impl<'a> Heard<'a> {
             toeplitz: Toeplitz::new(&round.key),
             verifiers: rules.each_ref().map(Verifier::new),
             rule: round.rule(),
-            before: (receiver.too_short(), receiver.incomplete()),
+            before: receiver.incomplete() + receiver.waiting(),
             cpus: BTreeMap::new(),
             report: RoundReport {
                 key: round.key.to_string(),
@@ -177,7 +177,8 @@ impl<'a> Heard<'a> {
     }
 
     /// Counts a frame. Frames of other origin have no IP addresses of documentation networks and are skipped.
-    fn hear(&mut self, head: &[u8; HEAD_BYTES], received: ReceivedHead) {
+    fn hear(&mut self, received: &ReceivedFrame) {
+        let head = received.bytes.as_slice();
         if Signal::read(head).is_some() {
             return;
         }
@@ -208,13 +209,13 @@ impl<'a> Heard<'a> {
             of_type.right_queue += u64::from(Queue(queue).serves(self.rule.table.bucket(hash)));
         }
         let named = explained_cpu(self.inventory, self.device, &dissection);
-        let seen = u32::from(received.cpu);
+        let seen = received.cpu;
         report.right_cpu += u64::from(named == Some(seen));
         *self.cpus.entry((received.queue, named, seen)).or_default() += 1;
     }
 
     /// The verifier's counts have to agree with those by type, or one of the two is wrong.
-    fn report(self, receiver: &HeadReceiver) -> RoundReport {
+    fn report(self, receiver: &Receiver) -> RoundReport {
         let [right, wrong_key, wrong_table] = self.verifiers.each_ref().map(Verifier::report);
         let caught = |report: &verify::Report| Caught {
             misplaced: report.misplaced,
@@ -229,13 +230,11 @@ impl<'a> Heard<'a> {
                 seen,
                 frames,
             });
-        let (too_short, incomplete) = self.before;
         let mut report = RoundReport {
             wrong_key: caught(&wrong_key),
             wrong_table: caught(&wrong_table),
             cpus: cpus.collect(),
-            too_short: receiver.too_short() - too_short,
-            incomplete: receiver.incomplete().saturating_sub(incomplete),
+            incomplete: (receiver.incomplete() + receiver.waiting()).saturating_sub(self.before),
             ..self.report
         };
         let counted: u64 = report.types.values().map(|of_type| of_type.right_queue).sum();

@@ -7,7 +7,6 @@ use anyhow::anyhow;
 use corelane_host::bed::switch_on;
 use corelane_link::packet_socket::{self, Fanout, PacketLink, PacketOptions};
 use corelane_link::{FrameLayout, Link, LinkError};
-use corelane_worker::received::LEAST_FRAME_BYTES;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -144,8 +143,8 @@ impl Signal {
         frame.extend(MAGIC);
         frame.extend(self.round.to_be_bytes());
         frame.extend(self.seen.to_be_bytes());
-        // As long as all others, so that the receiver does not count it as too short.
-        frame.resize(LEAST_FRAME_BYTES + 16, 0);
+        // The shortest frame of Ethernet.
+        frame.resize(60, 0);
         frame
     }
 

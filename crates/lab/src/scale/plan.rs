@@ -9,7 +9,7 @@ use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+use corelane_load::sources::{Align, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{Probes, Skew, UdpLoadError, UdpPlan as UdpLoadPlan};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
@@ -262,12 +262,13 @@ impl ScalePlan {
             align: Align::Bucket,
             sockets: request.flows * step.buckets_active,
         };
-        let workers = sources.udp(&WorkerRequest {
+        let workers = WorkerRequest {
             steering: Some(request.steering.clone()),
             buckets: Some((0..step.buckets_active as u16).collect()),
             cpus: step.placement.client_cpus(&request.steering.cpus),
             descriptor_limit,
-        })?;
+        };
+        let workers = sources.plan(&workers, Transport::Udp)?;
         let plan = UdpLoadPlan {
             pace: match step.mode {
                 Mode::Echo => Pace::Window {

@@ -10,7 +10,7 @@ use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
-use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+use corelane_load::sources::{Align, SourceRequest, Transport, WorkerRequest};
 use corelane_load::tcp::{Bytes, Direction, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
@@ -181,7 +181,7 @@ impl StreamsPlan {
             connect_timeout_s: TIMEOUTS.connect_s,
             engine: request.engine,
             memory: MemoryPolicy::default(),
-            workers: sources.tcp(&self.client_workers(shape))?,
+            workers: sources.plan(&self.client_workers(shape), Transport::Tcp)?,
         })
     }
 

@@ -226,7 +226,7 @@ mod tests {
             ] {
                 let request = request(Some("10.0.0.0/24"), 800, align);
                 let workers = workers(Some(&steering), None, &[0, 1]);
-                let planned = request.tcp(&workers).unwrap();
+                let planned = request.plan(&workers, Transport::Tcp).unwrap();
                 let landed = landed(&planned, &steering, request.target);
                 assert_eq!(
                     landed.into_iter().collect::<Vec<_>>(),
@@ -250,7 +250,7 @@ mod tests {
             ] {
                 let request = request(Some("10.0.0.0/24"), 800, align);
                 let workers = workers(Some(&steering), Some(&[0, 1]), &[0, 1]);
-                let planned = request.tcp(&workers).unwrap();
+                let planned = request.plan(&workers, Transport::Tcp).unwrap();
                 let landed = landed(&planned, &steering, request.target);
                 assert_eq!(
                     landed.into_iter().collect::<Vec<_>>(),
@@ -266,11 +266,11 @@ mod tests {
         let steering = steering(HashFields::FourTuple);
         let request = request(Some("10.0.0.0/24"), 8, Align::Bucket);
         let error = request
-            .tcp(&workers(Some(&steering), None, &[0, 7]))
+            .plan(&workers(Some(&steering), None, &[0, 7]), Transport::Tcp)
             .unwrap_err()
             .to_string();
         assert!(error.contains("CPU 7"), "{error}");
-        let without = request.tcp(&workers(None, None, &[0, 7]));
+        let without = request.plan(&workers(None, None, &[0, 7]), Transport::Tcp);
         assert!(matches!(without, Err(SourceError::NoSteering)));
     }
 
@@ -278,7 +278,9 @@ mod tests {
     fn more_connections_than_a_bucket_has_ports_need_more_addresses() {
         let steering = steering(HashFields::FourTuple);
         let request = request(Some("10.0.0.1"), 100_000, Align::Even);
-        let error = request.tcp(&workers(Some(&steering), None, &[0, 1])).unwrap_err();
+        let error = request
+            .plan(&workers(Some(&steering), None, &[0, 1]), Transport::Tcp)
+            .unwrap_err();
         assert!(
             matches!(
                 error,

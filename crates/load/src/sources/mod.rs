@@ -53,7 +53,7 @@ pub enum Align {
 
 /// What the sources are used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub enum Transport {
     /// Sockets that keep their ports. With [`Align::Bucket`] there is one worker per bucket.
     Udp,
     /// Connections that are reopened, whose ports may be in TIME_WAIT. With [`Align::Bucket`] a worker connects to all
@@ -194,23 +194,15 @@ fn list(buckets: &[u16]) -> String {
 }
 
 impl SourceRequest {
-    /// The workers of a UDP generator with their leases; workers without sources are omitted.
+    /// The workers of a generator with their leases; workers without sources are omitted.
     ///
     /// # Errors
     /// If the sources do not suffice, or do not reach the required buckets, see [`SourceError`].
-    pub fn udp(&self, workers: &WorkerRequest) -> Result<Vec<PlannedWorker>, SourceError> {
-        self.plan(workers, Transport::Udp)
-    }
-
-    /// Like [`udp`](Self::udp), for a TCP generator.
-    ///
-    /// # Errors
-    /// See [`udp`](Self::udp).
-    pub fn tcp(&self, workers: &WorkerRequest) -> Result<Vec<PlannedWorker>, SourceError> {
-        self.plan(workers, Transport::Tcp)
-    }
-
-    fn plan(&self, request: &WorkerRequest, transport: Transport) -> Result<Vec<PlannedWorker>, SourceError> {
+    pub fn plan(
+        &self,
+        request: &WorkerRequest,
+        transport: Transport,
+    ) -> Result<Vec<PlannedWorker>, SourceError> {
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
         let workers = request.place(self.sockets, per_bucket)?;
         let leases = self.leases(&workers, transport)?;
@@ -400,7 +392,7 @@ mod tests {
             cpus: cpus.to_vec(),
             descriptor_limit: usize::MAX,
         };
-        request.tcp(&workers)
+        request.plan(&workers, Transport::Tcp)
     }
 
     /// Every leased address and port; asserts that each occurs at most once.

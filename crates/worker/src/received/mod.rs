@@ -1,21 +1,15 @@
-//! Reads the frames that a device receives, with the hash and the queue that it assigned. Input: a device. Output:
-//! frames.
-//!
-//! [`Receiver`] accepts any frames, and misses frames with equal timestamps. [`HeadReceiver`] misses none and also
-//! reports the CPU, but requires long frames with distinct heads, such as those of an experiment.
+//! Reads the frames that a device receives, with the hash and the queue that it assigned and the CPU that the kernel
+//! received them on. Input: a device. Output: frames. Frames with equal timestamps stay incomplete.
 //!
 //! Packet sockets do not report the device's hash: the kernel recomputes `tp_rxhash` if the device hashed only
-//! addresses (`skb_get_hash`). A classic BPF filter can read the device's values (`SKF_AD_RXHASH`, `SKF_AD_QUEUE`), but
+//! addresses (`skb_get_hash`). A classic BPF filter can read the device's values (`SKF_AD_RXHASH`, `SKF_AD_QUEUE`, `SKF_AD_CPU`), but
 //! can only return a length to truncate the frame to. So the values are encoded in lengths: one socket gets whole
 //! frames, and each of the others gets them truncated to one byte plus the value of five bits of the hash or of the
 //! queue. Captures with the same timestamp in nanoseconds belong to the same frame (`SO_TIMESTAMPNS`: one timestamp for
 //! all sockets).
 
 mod filter;
-mod heads;
 mod pieces;
-
-pub use heads::{HEAD_BYTES, HeadReceiver, LEAST_FRAME_BYTES, ReceivedHead};
 
 use crate::watch::{WatchError, attach, check, index_of, open};
 use nix::cmsg_space;
@@ -43,6 +37,8 @@ pub struct ReceivedFrame {
     pub hash: u32,
     /// The receive queue, if the device reported it.
     pub queue: Option<u16>,
+    /// The CPU that the kernel received it on.
+    pub cpu: u32,
 }
 
 /// Reads the frames that a device receives.
@@ -103,15 +99,21 @@ impl Receiver {
     pub fn incomplete(&self) -> u64 {
         self.pieces.incomplete()
     }
+
+    /// Number of frames of which pieces are still awaited.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.pieces.waiting()
+    }
 }
 
 /// The filter of the socket for a piece.
 fn program(piece: Piece) -> Vec<SockFilter> {
     match piece {
         Piece::Frame => filter::whole(SNAP_BYTES as u32),
-        // The minimum length is one byte, which represents zero.
-        Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK, 1),
-        Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK, 1),
+        Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK),
+        Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK),
+        Piece::Cpu(shift) => filter::field_as_length(libc::SKF_AD_CPU, shift, Piece::MASK),
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) enum Piece {
     Hash(u32),
     /// Five bits of its queue's number, starting with this one. The kernel counts queues from one; zero means none.
     Queue(u32),
+    /// Five bits of the number of the CPU that the kernel received it on, starting with this one.
+    Cpu(u32),
 }
 
 impl Piece {
@@ -20,15 +22,15 @@ impl Piece {
     /// The bits of one piece. The maximum, 31 plus one, is a length that the shortest frame has.
     pub(super) const MASK: u32 = (1 << Piece::BITS) - 1;
 
-    /// Bits of a queue's number that are read.
-    const QUEUE_BITS: u32 = 10;
+    /// Bits of the numbers of queues and CPUs that are read.
+    const NUMBER_BITS: u32 = 10;
 
     pub(super) fn all() -> impl Iterator<Item = Piece> {
-        let hash = (0..u32::BITS).step_by(Piece::BITS as usize).map(Piece::Hash);
-        let queue = (0..Piece::QUEUE_BITS)
-            .step_by(Piece::BITS as usize)
-            .map(Piece::Queue);
-        [Piece::Frame].into_iter().chain(hash).chain(queue)
+        let parts = |bits: u32| (0..bits).step_by(Piece::BITS as usize);
+        let hash = parts(u32::BITS).map(Piece::Hash);
+        let queue = parts(Piece::NUMBER_BITS).map(Piece::Queue);
+        let cpu = parts(Piece::NUMBER_BITS).map(Piece::Cpu);
+        [Piece::Frame].into_iter().chain(hash).chain(queue).chain(cpu)
     }
 }
 
@@ -52,6 +54,7 @@ struct Waiting {
     bytes: Option<Vec<u8>>,
     hash: u32,
     queue: u32,
+    cpu: u32,
     /// One bit per piece that arrived, in the order of [`Piece::all`].
     came: u32,
     /// A piece arrived twice: two frames have the same timestamp.
@@ -74,6 +77,7 @@ impl Pieces {
             Piece::Frame => waiting.bytes = Some(bytes.to_vec()),
             Piece::Hash(shift) => waiting.hash |= value << shift,
             Piece::Queue(shift) => waiting.queue |= value << shift,
+            Piece::Cpu(shift) => waiting.cpu |= value << shift,
         }
         if waiting.twice || waiting.came.count_ones() < Piece::all().count() as u32 {
             return None;
@@ -84,6 +88,7 @@ impl Pieces {
             bytes,
             hash: whole.hash,
             queue: queue.and_then(|queue| u16::try_from(queue).ok()),
+            cpu: whole.cpu,
         });
         self.incomplete += u64::from(frame.is_none());
         frame
@@ -91,6 +96,10 @@ impl Pieces {
 
     pub(super) fn incomplete(&self) -> u64 {
         self.incomplete
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.len() as u64
     }
 
     fn make_room(&mut self) {
@@ -109,11 +118,12 @@ mod tests {
     use super::*;
 
     /// The pieces of a frame with this hash and queue, as the sockets deliver them.
-    fn lengths(hash: u32, queue: u32) -> Vec<(Piece, usize)> {
+    fn lengths(hash: u32, queue: u32, cpu: u32) -> Vec<(Piece, usize)> {
         let length = |piece| match piece {
             Piece::Frame => 60,
             Piece::Hash(shift) => (hash >> shift & Piece::MASK) as usize + 1,
             Piece::Queue(shift) => (queue >> shift & Piece::MASK) as usize + 1,
+            Piece::Cpu(shift) => (cpu >> shift & Piece::MASK) as usize + 1,
         };
         Piece::all().map(|piece| (piece, length(piece))).collect()
     }
@@ -121,9 +131,14 @@ mod tests {
     #[test]
     fn frames_are_complete_once_all_pieces_came_in_any_order() {
         let frame = [7; 60];
-        for (hash, queue) in [(0, 0), (u32::MAX, 1), (0x51cc_c178, 1023), (1 << 31, 33)] {
+        for (hash, queue, cpu) in [
+            (0, 0, 0),
+            (u32::MAX, 1, 1023),
+            (0x51cc_c178, 1023, 1),
+            (1 << 31, 33, 32),
+        ] {
             let mut pieces = Pieces::default();
-            let mut parts = lengths(hash, queue);
+            let mut parts = lengths(hash, queue, cpu);
             parts.rotate_left(3);
             let (last, others) = parts.split_last().unwrap();
             for (piece, length) in others {
@@ -131,8 +146,8 @@ mod tests {
             }
             let whole = pieces.add(last.0, 5, &frame[..last.1]).unwrap();
             assert_eq!(
-                (whole.hash, whole.queue),
-                (hash, queue.checked_sub(1).map(|queue| queue as u16))
+                (whole.hash, whole.queue, whole.cpu),
+                (hash, queue.checked_sub(1).map(|queue| queue as u16), cpu)
             );
             assert_eq!(whole.bytes, frame);
             assert!(pieces.waiting.is_empty());
@@ -143,11 +158,11 @@ mod tests {
     fn two_frames_of_one_mark_are_not_mixed() {
         let mut pieces = Pieces::default();
         for _ in 0..2 {
-            for (piece, length) in lengths(3, 1).into_iter().take(5) {
+            for (piece, length) in lengths(3, 1, 0).into_iter().take(5) {
                 assert_eq!(pieces.add(piece, 5, &[0; 60][..length]), None);
             }
         }
-        for (piece, length) in lengths(3, 1).into_iter().skip(5) {
+        for (piece, length) in lengths(3, 1, 0).into_iter().skip(5) {
             assert_eq!(pieces.add(piece, 5, &[0; 60][..length]), None);
         }
     }
@@ -158,6 +173,6 @@ mod tests {
         for moment in 0..MOST_WAITING as u64 + 10 {
             pieces.add(Piece::Frame, moment, &[0; 60]);
         }
-        assert_eq!((pieces.incomplete(), pieces.waiting.len()), (10, MOST_WAITING));
+        assert_eq!((pieces.incomplete(), pieces.waiting()), (10, MOST_WAITING as u64));
     }
 }
