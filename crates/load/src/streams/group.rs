@@ -76,7 +76,7 @@ impl<P: StreamProtocol> Group<P> {
             encryption: terms
                 .tls
                 .as_ref()
-                .map(|tls| Box::new(tls.encryption(share.connections()))),
+                .map(|tls| Box::new(tls.part(share.connections()))),
             terms: Arc::clone(terms),
             members: first..first + share.connections(),
             active: 0,

@@ -4,7 +4,7 @@
 use super::error::StreamLoadError;
 use super::loaded::Counts;
 use super::plan::{Model, PlannedPool, StreamPlan};
-use super::tls::TlsPool;
+use super::tls::Encryption;
 use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
@@ -168,7 +168,7 @@ pub struct Terms<P: StreamProtocol> {
     /// From sending a request to the end of its answer.
     pub request_timeout: Duration,
     /// TLS of its connections, if any.
-    pub(crate) tls: Option<TlsPool>,
+    pub(crate) tls: Option<Encryption>,
 }
 
 impl<P: StreamProtocol> Terms<P> {
@@ -198,7 +198,7 @@ impl<P: StreamProtocol> Terms<P> {
             first_byte_timeout: seconds(timeouts.first_byte_s.min(timeouts.request_s)),
             request_timeout: seconds(timeouts.request_s),
             tls: (pool.tls.as_ref())
-                .map(|tls| TlsPool::new(tls, system))
+                .map(|tls| Encryption::new(tls, system))
                 .transpose()?,
             requests: pool.protocol.prepare()?,
             pool: pool.clone(),

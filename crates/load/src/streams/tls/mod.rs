@@ -129,32 +129,16 @@ impl TlsLoaded {
     }
 }
 
-/// TLS state of one worker's part of a pool.
+/// TLS state of a pool, or of one worker's part of it.
+#[derive(Debug, Clone)]
 pub(crate) struct Encryption {
     pub(super) configuration: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
     pub(super) counts: TlsLoaded,
-}
-
-impl Encryption {
-    /// A session before its handshake.
-    pub(super) fn session(&self) -> Result<Session, Error> {
-        let (configuration, name) = (Arc::clone(&self.configuration), self.server_name.clone());
-        UnbufferedClientConnection::new(configuration, name).map(Session::new)
-    }
-}
-
-/// What the workers create the sessions of one pool from.
-#[derive(Debug, Clone)]
-pub(crate) struct TlsPool {
-    /// Without the session store.
-    configuration: ClientConfig,
-    server_name: ServerName<'static>,
-    insecure: bool,
     resumption: bool,
 }
 
-impl TlsPool {
+impl Encryption {
     /// The sessions of a pool. The system's authorities are read once, into `system`.
     pub(super) fn new(
         tls: &PlannedTls,
@@ -177,29 +161,31 @@ impl TlsPool {
         let mut configuration = believing.with_no_client_auth();
         configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
-            configuration,
+            configuration: Arc::new(configuration),
             server_name: server_name(&tls.server_name)?,
-            insecure: tls.insecure,
+            counts: TlsLoaded {
+                verified: !tls.insecure,
+                ..TlsLoaded::default()
+            },
             resumption: tls.resumption,
         })
     }
 
-    /// The TLS state of a worker's part with this many connections.
-    pub(super) fn encryption(&self, connections: usize) -> Encryption {
-        let mut configuration = self.configuration.clone();
-        configuration.resumption = if self.resumption {
+    /// A worker's part with this many connections, which has its own session store.
+    pub(super) fn part(&self, connections: usize) -> Self {
+        let mut part = self.clone();
+        Arc::make_mut(&mut part.configuration).resumption = if self.resumption {
             Resumption::store(Arc::new(Tickets::new(connections.clamp(1, MOST_TICKETS))))
         } else {
             Resumption::disabled()
         };
-        Encryption {
-            configuration: Arc::new(configuration),
-            server_name: self.server_name.clone(),
-            counts: TlsLoaded {
-                verified: !self.insecure,
-                ..TlsLoaded::default()
-            },
-        }
+        part
+    }
+
+    /// A session before its handshake.
+    pub(super) fn session(&self) -> Result<Session, Error> {
+        let (configuration, name) = (Arc::clone(&self.configuration), self.server_name.clone());
+        UnbufferedClientConnection::new(configuration, name).map(Session::new)
     }
 }
 

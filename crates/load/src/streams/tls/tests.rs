@@ -43,7 +43,7 @@ pub(crate) fn server_configuration(
 }
 
 fn encryption(tls: &PlannedTls) -> Encryption {
-    TlsPool::new(tls, &mut None).unwrap().encryption(8)
+    Encryption::new(tls, &mut None).unwrap().part(8)
 }
 
 fn trusting(ca: PathBuf) -> PlannedTls {
