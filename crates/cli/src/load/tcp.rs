@@ -102,7 +102,7 @@ impl Shown for TcpLoad {
         let stage = match (progress.opening, left) {
             (true, _) => "connecting".to_owned(),
             (false, Some(left)) if left.is_zero() => "ending".to_owned(),
-            _ => self.plan().transfer.direction.to_string(),
+            _ => self.plan.transfer.direction.to_string(),
         };
         let growing = if progress.opening {
             vec![Growing::events("opened", progress.open)]
@@ -113,7 +113,7 @@ impl Shown for TcpLoad {
             ]
         };
         let [open, connections, stalled] =
-            [progress.open, self.plan().connections() as u64, progress.stalled].map(quantity::count);
+            [progress.open, self.plan.connections() as u64, progress.stalled].map(quantity::count);
         Some(View {
             stage,
             left: left.filter(|left| !left.is_zero()),

@@ -130,11 +130,10 @@ impl Refused for ServeError {
 /// The startup lines: address, engine, the reason if the requested engine is not used, and the steering document.
 pub fn listening(
     address: SocketAddr,
-    engine: &str,
-    engine_reason: Option<&String>,
+    (engine, reason): (&String, Option<&String>),
     steering: &Steering,
 ) -> anyhow::Result<String> {
-    let reason = engine_reason.map_or_else(String::new, |reason| format!("({reason})\n"));
+    let reason = reason.map_or_else(String::new, |reason| format!("({reason})\n"));
     let steering = serde_json::to_string(steering)?;
     Ok(format!(
         "listening on {address}, engine {engine}\n{reason}steering {steering}\n"

@@ -148,12 +148,8 @@ impl Foreground for Shown {
     type Server = HttpServer;
 
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
-        buckets::listening(
-            served.address,
-            &served.engine,
-            served.engine_reason.as_ref(),
-            &served.steering,
-        )
+        let engine = (&served.engine, served.engine_reason.as_ref());
+        buckets::listening(served.address, engine, &served.steering)
     }
 
     fn line(&self, served: &HttpServed, last: &HttpServed) -> String {

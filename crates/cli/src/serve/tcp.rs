@@ -46,12 +46,8 @@ impl Foreground for Shown {
     type Server = TcpServer;
 
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
-        buckets::listening(
-            served.address,
-            &served.engine,
-            served.engine_reason.as_ref(),
-            &served.steering,
-        )
+        let engine = (&served.engine, served.engine_reason.as_ref());
+        buckets::listening(served.address, engine, &served.steering)
     }
 
     fn line(&self, served: &TcpServed, last: &TcpServed) -> String {

@@ -79,12 +79,8 @@ impl Foreground for Shown {
     type Server = UdpServer;
 
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {
-        buckets::listening(
-            served.address,
-            &served.engine,
-            served.engine_reason.as_ref(),
-            &served.steering,
-        )
+        let engine = (&served.engine, served.engine_reason.as_ref());
+        buckets::listening(served.address, engine, &served.steering)
     }
 
     fn line(&self, served: &UdpServed, last: &UdpServed) -> String {

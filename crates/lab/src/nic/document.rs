@@ -89,7 +89,7 @@ pub struct RoundReport {
     pub right_cpu: u64,
     /// Frames by queue and CPU.
     pub cpus: Vec<CpuReport>,
-    /// 0: frames of any length are parsed; earlier versions needed long ones.
+    /// Frames too short to be identified.
     pub too_short: u64,
     /// Frames with incomplete metadata.
     pub incomplete: u64,

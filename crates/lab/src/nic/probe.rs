@@ -16,7 +16,7 @@ use corelane_link::packet_socket::PacketLink;
 use corelane_packet::verify::{self, Observed, Queue, Rule, Verifier};
 use corelane_packet::{Dissection, Transport};
 use corelane_rss::{HashFields, Protocol, Toeplitz};
-use corelane_worker::received::{ReceivedFrame, Receiver};
+use corelane_worker::received::{LEAST_FRAME_BYTES, ReceivedFrame, Receiver};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub fn probe(plan: &NicPlan) -> anyhow::Result<NicProbed> {
     let device = plan.device.as_str();
     switch_on(device)?;
     let mut signals = traffic::open(device)?;
-    let mut receiver = Receiver::new(device)?;
+    let mut receiver = Receiver::of_heads(device)?;
     let started = Instant::now();
     let mut probed = None;
     let mut rounds = Vec::new();
@@ -105,8 +105,7 @@ fn listen(
     loop {
         let now = Instant::now();
         let before = heard.report.frames;
-        let drained = receiver.drain(|frame| heard.hear(&frame));
-        drained?;
+        receiver.drain(|frame| heard.hear(&frame))?;
         let seen = heard.report.frames;
         if seen != before {
             changed = now;
@@ -180,6 +179,10 @@ impl<'a> Heard<'a> {
     fn hear(&mut self, received: &ReceivedFrame) {
         let head = received.bytes.as_slice();
         if Signal::read(head).is_some() {
+            return;
+        }
+        if head.len() < LEAST_FRAME_BYTES {
+            self.report.too_short += 1;
             return;
         }
         let Some((dissection, input)) = Dissection::of(head)

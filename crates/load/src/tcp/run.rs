@@ -17,7 +17,8 @@ const STALLS_NAMED: usize = 256;
 
 /// A running TCP generator. Dropping it stops it.
 pub struct TcpLoad {
-    plan: TcpPlan,
+    /// The plan of the run.
+    pub plan: TcpPlan,
     /// The transfers. Live times are those to open connections.
     pub streams: StreamLoad<Bytes>,
 }
@@ -65,12 +66,6 @@ impl TcpLoad {
             Some((_, left)) => left,
             None => (!self.streams.progress().opening).then_some(Duration::ZERO),
         }
-    }
-
-    /// The plan of the run.
-    #[must_use]
-    pub fn plan(&self) -> &TcpPlan {
-        &self.plan
     }
 
     fn add_up(self, outcomes: &[Outcome<Bytes>]) -> TcpLoaded {

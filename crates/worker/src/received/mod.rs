@@ -1,12 +1,13 @@
 //! Reads the frames that a device receives, with the hash and the queue that it assigned and the CPU that the kernel
-//! received them on. Input: a device. Output: frames. Frames with equal timestamps stay incomplete.
+//! received them on. Input: a device. Output: frames.
 //!
 //! Packet sockets do not report the device's hash: the kernel recomputes `tp_rxhash` if the device hashed only
 //! addresses (`skb_get_hash`). A classic BPF filter can read the device's values (`SKF_AD_RXHASH`, `SKF_AD_QUEUE`, `SKF_AD_CPU`), but
 //! can only return a length to truncate the frame to. So the values are encoded in lengths: one socket gets whole
 //! frames, and each of the others gets them truncated to one byte plus the value of five bits of the hash or of the
 //! queue. Captures with the same timestamp in nanoseconds belong to the same frame (`SO_TIMESTAMPNS`: one timestamp for
-//! all sockets).
+//! all sockets); frames with equal timestamps stay incomplete. An experiment whose frames are long and have distinct
+//! heads misses none: all of its captures include the head, and those with the same head belong to the same frame.
 
 mod filter;
 mod pieces;
@@ -19,11 +20,18 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use pieces::{Piece, Pieces};
 use socket2::{SockFilter, Socket, Type};
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 
 /// Bytes captured of each frame: enough for the headers that a hash covers, including tunnels.
 const SNAP_BYTES: usize = 256;
+
+/// Bytes of a frame that distinguish it from the others of an experiment.
+const HEAD_BYTES: usize = 96;
+
+/// Length of the shortest frame that is identified by its head.
+pub const LEAST_FRAME_BYTES: usize = HEAD_BYTES + Piece::MASK as usize + 1;
 
 /// Receive buffer of each socket, in bytes, as far as the kernel allows.
 const BUFFER_BYTES: usize = 8 << 20;
@@ -48,6 +56,8 @@ pub struct Receiver {
     sockets: Vec<(Piece, Socket)>,
     pieces: Pieces,
     buffer: Vec<u8>,
+    /// Length of a piece whose value is zero: one byte, or the head if that identifies the frame.
+    least: usize,
 }
 
 impl Receiver {
@@ -56,6 +66,19 @@ impl Receiver {
     /// # Errors
     /// See [`WatchError`].
     pub fn new(device: &str) -> Result<Receiver, WatchError> {
+        Self::start(device, 1)
+    }
+
+    /// Like [`new`](Self::new), for frames with distinct heads of 96 bytes. Frames of fewer than [`LEAST_FRAME_BYTES`]
+    /// get wrong values.
+    ///
+    /// # Errors
+    /// See [`WatchError`].
+    pub fn of_heads(device: &str) -> Result<Receiver, WatchError> {
+        Self::start(device, HEAD_BYTES)
+    }
+
+    fn start(device: &str, least: usize) -> Result<Receiver, WatchError> {
         let index = index_of(device)?;
         let mut sockets = Vec::new();
         for piece in Piece::all() {
@@ -66,12 +89,13 @@ impl Receiver {
         }
         // In quick succession: frames that lack a piece are counted and skipped.
         for (piece, socket) in &sockets {
-            attach(socket, &program(*piece))?;
+            attach(socket, &program(*piece, least as u32))?;
         }
         Ok(Receiver {
             sockets,
             pieces: Pieces::default(),
             buffer: vec![0; SNAP_BYTES],
+            least,
         })
     }
 
@@ -84,7 +108,12 @@ impl Receiver {
         for (piece, socket) in &self.sockets {
             while let Some((nanoseconds, kept)) = receive(socket, &mut self.buffer)? {
                 let bytes = &self.buffer[..kept];
-                if let Some(frame) = self.pieces.add(*piece, nanoseconds, bytes) {
+                let mark = match self.least {
+                    1 => nanoseconds,
+                    head => mark(&bytes[..head.min(kept)]),
+                };
+                let value = kept.wrapping_sub(self.least) as u32;
+                if let Some(frame) = self.pieces.add(*piece, mark, value, bytes) {
                     taken += 1;
                     take(frame);
                 }
@@ -108,12 +137,18 @@ impl Receiver {
 }
 
 /// The filter of the socket for a piece.
-fn program(piece: Piece) -> Vec<SockFilter> {
+fn mark(head: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(head);
+    hasher.finish()
+}
+
+fn program(piece: Piece, least: u32) -> Vec<SockFilter> {
     match piece {
         Piece::Frame => filter::whole(SNAP_BYTES as u32),
-        Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK),
-        Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK),
-        Piece::Cpu(shift) => filter::field_as_length(libc::SKF_AD_CPU, shift, Piece::MASK),
+        Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK, least),
+        Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK, least),
+        Piece::Cpu(shift) => filter::field_as_length(libc::SKF_AD_CPU, shift, Piece::MASK, least),
     }
 }
 

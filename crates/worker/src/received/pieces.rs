@@ -37,7 +37,7 @@ impl Piece {
 /// Maximum number of frames that wait for pieces: somewhat more than fit the sockets' buffers.
 const MOST_WAITING: usize = 1 << 16;
 
-/// Frames are identified by their timestamp in nanoseconds.
+/// Frames are identified by their timestamp in nanoseconds, or by a hash of their head.
 type Mark = u64;
 
 /// Incomplete frames.
@@ -57,13 +57,19 @@ struct Waiting {
     cpu: u32,
     /// One bit per piece that arrived, in the order of [`Piece::all`].
     came: u32,
-    /// A piece arrived twice: two frames have the same timestamp.
+    /// A piece arrived twice: two frames have the same mark.
     twice: bool,
 }
 
 impl Pieces {
-    /// Adds a piece of the frame with this timestamp; returns the frame once it is complete.
-    pub(super) fn add(&mut self, piece: Piece, mark: Mark, bytes: &[u8]) -> Option<ReceivedFrame> {
+    /// Adds a piece of the frame with this mark, with its value and its bytes; returns the frame once it is complete.
+    pub(super) fn add(
+        &mut self,
+        piece: Piece,
+        mark: Mark,
+        value: u32,
+        bytes: &[u8],
+    ) -> Option<ReceivedFrame> {
         if !self.waiting.contains_key(&mark) {
             self.make_room();
             self.order.push_back(mark);
@@ -72,7 +78,7 @@ impl Pieces {
         let place = Piece::all().position(|other| other == piece).unwrap_or(0);
         waiting.twice |= waiting.came >> place & 1 == 1;
         waiting.came |= 1 << place;
-        let value = (bytes.len() as u32).wrapping_sub(1) & Piece::MASK;
+        let value = value & Piece::MASK;
         match piece {
             Piece::Frame => waiting.bytes = Some(bytes.to_vec()),
             Piece::Hash(shift) => waiting.hash |= value << shift,
@@ -118,14 +124,14 @@ mod tests {
     use super::*;
 
     /// The pieces of a frame with this hash and queue, as the sockets deliver them.
-    fn lengths(hash: u32, queue: u32, cpu: u32) -> Vec<(Piece, usize)> {
-        let length = |piece| match piece {
-            Piece::Frame => 60,
-            Piece::Hash(shift) => (hash >> shift & Piece::MASK) as usize + 1,
-            Piece::Queue(shift) => (queue >> shift & Piece::MASK) as usize + 1,
-            Piece::Cpu(shift) => (cpu >> shift & Piece::MASK) as usize + 1,
+    fn values(hash: u32, queue: u32, cpu: u32) -> Vec<(Piece, u32)> {
+        let value = |piece| match piece {
+            Piece::Frame => 0,
+            Piece::Hash(shift) => hash >> shift & Piece::MASK,
+            Piece::Queue(shift) => queue >> shift & Piece::MASK,
+            Piece::Cpu(shift) => cpu >> shift & Piece::MASK,
         };
-        Piece::all().map(|piece| (piece, length(piece))).collect()
+        Piece::all().map(|piece| (piece, value(piece))).collect()
     }
 
     #[test]
@@ -138,13 +144,13 @@ mod tests {
             (1 << 31, 33, 32),
         ] {
             let mut pieces = Pieces::default();
-            let mut parts = lengths(hash, queue, cpu);
+            let mut parts = values(hash, queue, cpu);
             parts.rotate_left(3);
             let (last, others) = parts.split_last().unwrap();
-            for (piece, length) in others {
-                assert_eq!(pieces.add(*piece, 5, &frame[..*length]), None);
+            for (piece, value) in others {
+                assert_eq!(pieces.add(*piece, 5, *value, &frame), None);
             }
-            let whole = pieces.add(last.0, 5, &frame[..last.1]).unwrap();
+            let whole = pieces.add(last.0, 5, last.1, &frame).unwrap();
             assert_eq!(
                 (whole.hash, whole.queue, whole.cpu),
                 (hash, queue.checked_sub(1).map(|queue| queue as u16), cpu)
@@ -158,12 +164,12 @@ mod tests {
     fn two_frames_of_one_mark_are_not_mixed() {
         let mut pieces = Pieces::default();
         for _ in 0..2 {
-            for (piece, length) in lengths(3, 1, 0).into_iter().take(5) {
-                assert_eq!(pieces.add(piece, 5, &[0; 60][..length]), None);
+            for (piece, value) in values(3, 1, 0).into_iter().take(5) {
+                assert_eq!(pieces.add(piece, 5, value, &[0; 60]), None);
             }
         }
-        for (piece, length) in lengths(3, 1, 0).into_iter().skip(5) {
-            assert_eq!(pieces.add(piece, 5, &[0; 60][..length]), None);
+        for (piece, value) in values(3, 1, 0).into_iter().skip(5) {
+            assert_eq!(pieces.add(piece, 5, value, &[0; 60]), None);
         }
     }
 
@@ -171,7 +177,7 @@ mod tests {
     fn frames_that_stay_incomplete_are_counted_and_forgotten() {
         let mut pieces = Pieces::default();
         for moment in 0..MOST_WAITING as u64 + 10 {
-            pieces.add(Piece::Frame, moment, &[0; 60]);
+            pieces.add(Piece::Frame, moment, 0, &[0; 60]);
         }
         assert_eq!((pieces.incomplete(), pieces.waiting()), (10, MOST_WAITING as u64));
     }
