@@ -185,11 +185,11 @@ impl Foreground for Shown {
         let [received, passed, dropped] = counts.map(quantity::count);
         let links = Rows::of(&bridged.links)
             .shrinking("link", |link| &link.link)
-            .count("received", |link| link.received)
-            .count("sent", |link| link.sent)
+            .count("received", |link| link.tally.received)
+            .count("sent", |link| link.tally.sent)
             .count("lost", |link| link.lost)
             .count("returned", |link| link.returned)
-            .count("ring full", |link| link.receive_dropped)
+            .count("ring full", |link| link.tally.receive_dropped)
             .count("not sent", |link| link.not_sent.values().sum())
             .table();
         let tables = Rows::of(&bridged.tables)

@@ -170,10 +170,7 @@ pub(crate) fn set_aside<'a>(
     let trials: Vec<&Tried> = trials.into_iter().collect();
     let all = trials.len();
     let mut section = Section::new("");
-    let mut caveat = |sentence: String| {
-        let about = String::new();
-        page.caveats.push(Caveat { about, sentence });
-    };
+    let mut caveat = |sentence: String| page.caveats.push(Caveat::from(sentence));
     let ended = |status| trials.iter().filter(move |tried| tried.status == status);
     for (status, why) in SET_ASIDE {
         let marked = ended(status).count();

@@ -2,10 +2,11 @@
 
 use crate::burst::Extent;
 use corelane_measure::counters;
+use serde::{Deserialize, Serialize};
 
 counters! {
     /// Counters of one queue since it was opened. A counter that a kind of link does not support stays 0.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Tally {
         /// Frames lent in bursts.
         pub received: u64,
@@ -20,7 +21,8 @@ counters! {
         /// Frames that arrived but were invalid: longer than a buffer, or inconsistent with their descriptor.
         pub receive_invalid: u64,
         /// Frames that were accepted and then rejected by the kernel: longer than the device's MTU, or the device had no
-        /// room.
+        /// room. Documents have it among the reasons for frames that were not sent.
+        #[serde(skip)]
         pub send_failed: u64,
     }
 }

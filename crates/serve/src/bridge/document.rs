@@ -51,18 +51,9 @@ pub struct LinkBridged {
     pub returned: u64,
     /// Why it was last lost, or could not be restored.
     pub last_loss: Option<String>,
-    /// Frames received from it.
-    pub received: u64,
-    /// Bytes of these frames.
-    pub received_bytes: u64,
-    /// Frames sent to it.
-    pub sent: u64,
-    /// Bytes of these frames.
-    pub sent_bytes: u64,
-    /// Frames lost because its receive ring was full.
-    pub receive_dropped: u64,
-    /// Frames received that were invalid.
-    pub receive_invalid: u64,
+    /// Its own counters.
+    #[serde(flatten)]
+    pub tally: Tally,
     /// Frames affected by its faults, by fault: `dropped`, `truncated`, `corrupted`, `duplicated`, `reordered`,
     /// `delayed`, and `held` (still held back); `None` without faults. Received frames are counted after the faults are
     /// applied, and so are sent ones.
@@ -154,7 +145,7 @@ impl Bridged {
         ]);
         bridged.not_ip = sum(|worker| &worker.not_ip);
         bridged.malformed = sum(|worker| &worker.malformed);
-        bridged.received = bridged.links.iter().map(|link| link.received).sum();
+        bridged.received = bridged.links.iter().map(|link| link.tally.received).sum();
         bridged.passed = bridged.received.saturating_sub(bridged.dropped.values().sum());
         self
     }
@@ -163,22 +154,18 @@ impl Bridged {
 impl LinkBridged {
     /// Adds the counters of each worker.
     fn add<'a>(&mut self, workers: impl Iterator<Item = &'a LinkCounts>) {
-        let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
+        let (mut full, mut oversized, mut lost) = (0, 0, 0);
         for worker in workers {
-            tally.add(&lock(&worker.tally));
+            self.tally.add(&lock(&worker.tally));
             full += worker.full.get();
             oversized += worker.oversized.get();
             lost += worker.link_lost.get();
         }
-        (self.received, self.received_bytes) = (tally.received, tally.received_bytes);
-        (self.sent, self.sent_bytes) = (tally.sent, tally.sent_bytes);
-        self.receive_dropped = tally.receive_dropped;
-        self.receive_invalid = tally.receive_invalid;
         self.not_sent = by_name([
             ("full", full),
             ("oversized", oversized),
             ("link_lost", lost),
-            ("refused", tally.send_failed),
+            ("refused", self.tally.send_failed),
         ]);
     }
 }

@@ -148,13 +148,15 @@ type LinkMetric = (&'static str, &'static str, fn(&LinkBridged) -> u64);
 
 const OF_LINKS: [LinkMetric; 5] = [
     ("frames_received_total", "Frames received from a link.", |link| {
-        link.received
+        link.tally.received
     }),
-    ("frames_sent_total", "Frames sent to a link.", |link| link.sent),
+    ("frames_sent_total", "Frames sent to a link.", |link| {
+        link.tally.sent
+    }),
     (
         "frames_receive_dropped_total",
         "Frames that found a link's receive ring full.",
-        |link| link.receive_dropped,
+        |link| link.tally.receive_dropped,
     ),
     ("link_up", "Whether a link is up.", |link| u64::from(link.up)),
     ("link_lost_total", "Number of times a link was lost.", |link| {

@@ -256,7 +256,7 @@ fn a_table_replaced_under_traffic_loses_no_frame_of_a_device() {
     }
     let bridged = bridge.stop().unwrap();
     assert_eq!(bridged.passed, u64::from(sent));
-    assert_eq!(bridged.links[0].receive_dropped, 0);
+    assert_eq!(bridged.links[0].tally.receive_dropped, 0);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn faults_and_capture_of_a_link_go_on_when_it_returns() {
         200,
         "{bridged:?}"
     );
-    assert_eq!(bridged.links[0].received, 400, "{bridged:?}");
+    assert_eq!(bridged.links[0].tally.received, 400, "{bridged:?}");
     let metrics = exposition(&bridged);
     let sample =
         format!("corelane_bridge_frames_faulted_total{{link=\"{link}\",fault=\"duplicated\"}} 200\n");

@@ -109,7 +109,11 @@ fn frames_of_one_link_go_out_of_all_others_and_not_back() {
     balances(&bridged);
     assert_eq!((bridged.received, bridged.passed), (100, 100));
     assert_eq!(
-        bridged.links.iter().map(|link| link.sent).collect::<Vec<_>>(),
+        bridged
+            .links
+            .iter()
+            .map(|link| link.tally.sent)
+            .collect::<Vec<_>>(),
         [100, 0, 100]
     );
 }
@@ -356,7 +360,7 @@ fn a_ring_that_is_full_is_a_counted_drop() {
         .collect();
     assert_eq!(numbers.len(), 1000);
     assert_eq!(
-        (bridged.links[1].sent, bridged.links[1].not_sent["full"]),
+        (bridged.links[1].tally.sent, bridged.links[1].not_sent["full"]),
         (2048, 952)
     );
     balances(&bridged);

@@ -126,13 +126,13 @@ impl Receiver {
     /// timestamp.
     #[must_use]
     pub fn incomplete(&self) -> u64 {
-        self.pieces.incomplete()
+        self.pieces.incomplete
     }
 
     /// Number of frames of which pieces are still awaited.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.pieces.waiting()
+        self.pieces.waiting.len() as u64
     }
 }
 

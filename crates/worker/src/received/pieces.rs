@@ -43,14 +43,14 @@ type Mark = u64;
 /// Incomplete frames.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    waiting: HashMap<Mark, Waiting>,
+    pub(super) waiting: HashMap<Mark, Waiting>,
     /// In the order in which their first pieces arrived.
     order: VecDeque<Mark>,
-    incomplete: u64,
+    pub(super) incomplete: u64,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+pub(super) struct Waiting {
     bytes: Option<Vec<u8>>,
     hash: u32,
     queue: u32,
@@ -98,14 +98,6 @@ impl Pieces {
         });
         self.incomplete += u64::from(frame.is_none());
         frame
-    }
-
-    pub(super) fn incomplete(&self) -> u64 {
-        self.incomplete
-    }
-
-    pub(super) fn waiting(&self) -> u64 {
-        self.waiting.len() as u64
     }
 
     fn make_room(&mut self) {
@@ -179,6 +171,6 @@ mod tests {
         for moment in 0..MOST_WAITING as u64 + 10 {
             pieces.add(Piece::Frame, moment, 0, &[0; 60]);
         }
-        assert_eq!((pieces.incomplete(), pieces.waiting()), (10, MOST_WAITING as u64));
+        assert_eq!((pieces.incomplete, pieces.waiting.len()), (10, MOST_WAITING));
     }
 }

@@ -338,9 +338,7 @@ impl Step {
             values: Values::default(),
         }
     }
-}
 
-impl Step {
     /// Draws the figures from this step's trials.
     pub(super) fn conclude(&mut self, trials: &[&Trial], limit: &Limit, unknowns: &Unknowns) {
         self.values.fill(METRICS, trials);
