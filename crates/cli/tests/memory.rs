@@ -9,8 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bucket 0 is on node 0, bucket 1 on node 1; payloads span several pages, so that interleaving shows within one
-/// datagram. Huge pages are off, because one huge page would hold everything that a few datagrams touch.
+/// datagram. Huge pages are off, because one huge page would hold everything that a few datagrams touch. NUMA balancing
+/// marks pages from the start, not only after a second of CPU time: kernels 6.1 to 6.4 hide such pages from
+/// move_pages(2).
 const SCRIPT: &str = r#"
+mount -t debugfs none /sys/kernel/debug
+cd /sys/kernel/debug/sched/numa_balancing
+echo 10 > scan_delay_ms && echo 10 > scan_period_min_ms && echo 10 > scan_period_max_ms || echo "no NUMA balancing"
 serve() {
   port=$1; shift
   corelane serve udp 127.0.0.1:$port --cpus 0,2 --json "$@" > /tmp/served 2> /tmp/error &

@@ -42,16 +42,10 @@ impl Buffers {
     /// The number of pages per node. Pages that were never touched are on no node and are not counted.
     ///
     /// # Errors
-    /// The kernel's error: `EPERM` if a container's policy denies move_pages(2), `ENOSYS` on a kernel without page
-    /// migration.
+    /// That of reading `/proc/self/numa_maps`: `NotFound` on a kernel without NUMA.
     pub fn pages_by_node(&self) -> io::Result<BTreeMap<u32, u64>> {
-        let mut sum = BTreeMap::new();
-        for mapping in &self.mappings {
-            for (node, pages) in placement::pages_by_node(mapping.addresses())? {
-                *sum.entry(node).or_default() += pages;
-            }
-        }
-        Ok(sum)
+        let ranges: Vec<_> = self.mappings.iter().map(|mapping| mapping.addresses()).collect();
+        placement::pages_by_node(&ranges)
     }
 
     /// The report of a worker with these buffers: its memory policy, that of the buffers if different, and their
@@ -66,7 +60,7 @@ impl Buffers {
             unknown: pages
                 .as_ref()
                 .err()
-                .map(|error| format!("move_pages(2) failed: {error}{}", hint(error))),
+                .map(|error| format!("/proc/self/numa_maps: {error}")),
             buffer_pages_by_node: pages.ok(),
         }
     }
@@ -111,11 +105,11 @@ mod tests {
         pages
     }
 
-    /// Whether the kernel replies; a container may deny the call.
+    /// Whether the kernel replies; one without NUMA does not.
     fn is_answered(buffers: &Buffers) -> bool {
         buffers
             .pages_by_node()
-            .inspect_err(|error| eprintln!("skipped: move_pages: {error}"))
+            .inspect_err(|error| eprintln!("skipped: /proc/self/numa_maps: {error}"))
             .is_ok()
     }
 

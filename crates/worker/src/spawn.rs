@@ -167,7 +167,8 @@ fn prepare(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::placement;
+    use crate::memory::Buffers;
+    use crate::system::memory::Pages;
     use std::io::{self, Read, Write};
     use std::net::UdpSocket;
 
@@ -223,9 +224,9 @@ mod tests {
             ..settings(false)
         };
         let own_pages = || {
-            let bytes = vec![1u8; 1 << 20];
-            let start = bytes.as_ptr().addr();
-            placement::pages_by_node(start..start + bytes.len())
+            let mut pages = Pages::new(1 << 20)?;
+            pages.bytes_mut(0..1 << 20).fill(1);
+            Buffers::new([&pages]).pages_by_node()
         };
         let worker = match spawn(bound, own_pages) {
             Err(SpawnError(text)) if text.contains("memory policy") && !text.contains("os error 22") => {

@@ -1,5 +1,7 @@
 //! Memory from `mmap` that the kernel may access while Rust holds references to other parts of it.
 
+use super::placement::page_bytes;
+use nix::errno::Errno;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -7,6 +9,8 @@ use std::sync::Arc;
 
 /// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends
 /// up on the node of the worker that uses it.
+///
+/// An inaccessible page follows, so that the kernel never joins two mappings and counts the pages of each by itself.
 ///
 /// A slice covers only the requested range. System calls use [`Pages::pointer`] instead, so that no reference covers
 /// bytes that the kernel may be accessing.
@@ -34,11 +38,12 @@ impl Pages {
     /// Maps `length` bytes, at least one page.
     pub(crate) fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
+        let accessible = length.next_multiple_of(page_bytes());
         // SAFETY: a new private anonymous mapping at an address chosen by the kernel does not affect memory in use.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                length,
+                accessible + page_bytes(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -51,8 +56,17 @@ impl Pages {
         let start = NonNull::new(start.cast::<u8>()).expect("mmap never maps page zero on its own");
         let first = start.as_ptr().expose_provenance();
         let mapping = Arc::new(Mapping {
-            addresses: first..first + length,
+            addresses: first..first + accessible,
         });
+        // SAFETY: the page is the last one of the mapping that was just made, and nothing refers to it.
+        let guard = unsafe {
+            libc::mprotect(
+                start.as_ptr().add(accessible).cast(),
+                page_bytes(),
+                libc::PROT_NONE,
+            )
+        };
+        Errno::result(guard)?;
         Ok(Self {
             start,
             length,
@@ -106,7 +120,7 @@ impl Drop for Mapping {
         // SAFETY: this value owns the mapping. All slices borrow from `Pages`, which holds a reference to this value
         // and therefore no longer exists. The result is ignored: `munmap` of a whole mapping fails only for arguments
         // that were never mapped.
-        unsafe { libc::munmap(start, self.addresses.len()) };
+        unsafe { libc::munmap(start, self.addresses.len() + page_bytes()) };
     }
 }
 

@@ -1,5 +1,5 @@
 //! Memory nodes: the memory policy of the calling thread or of a range, and the actual nodes of pages.
-//! set_mempolicy(2), mbind(2), move_pages(2).
+//! set_mempolicy(2), mbind(2), numa_maps of proc(5).
 
 use corelane_host::memory::{MAXIMUM_NODES, MemoryPolicy};
 use nix::errno::Errno;
@@ -7,9 +7,6 @@ use nix::unistd::{SysconfVar, sysconf};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-
-/// Addresses per call of `move_pages`. The kernel processes 16 at a time in any case (`DO_PAGES_STAT_CHUNK_NR`).
-const PAGES_A_CALL: usize = 1_024;
 
 /// `MPOL_MF_MOVE` of linux/mempolicy.h: also moves existing pages that only this process uses.
 const MOVE_OWN_PAGES: libc::c_uint = 1 << 1;
@@ -78,33 +75,31 @@ pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &
     Ok(Errno::result(result).map(drop)?)
 }
 
-/// Counts the pages of a range by node. Pages that were never touched are on no node and are not counted.
-pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64>> {
-    let page = page_bytes();
+/// Counts the pages by node of mappings that begin in one of `ranges`. Pages that were never touched are on no node and
+/// are not counted. move_pages(2) cannot replace this: kernels 6.1 to 6.4 report pages that NUMA balancing has marked as
+/// absent.
+pub(crate) fn pages_by_node(ranges: &[Range<usize>]) -> io::Result<BTreeMap<u32, u64>> {
+    Ok(pages_of(
+        &std::fs::read_to_string("/proc/self/numa_maps")?,
+        ranges,
+    ))
+}
+
+fn pages_of(numa_maps: &str, ranges: &[Range<usize>]) -> BTreeMap<u32, u64> {
     let mut counts = BTreeMap::new();
-    let addresses: Vec<usize> = (range.start / page * page..range.end).step_by(page).collect();
-    for part in addresses.chunks(PAGES_A_CALL) {
-        let mut status = vec![0 as libc::c_int; part.len()];
-        // SAFETY: the kernel reads `part.len()` addresses and writes as many statuses; both arrays have that length and
-        // outlive the call. Without target nodes it moves nothing; the addresses are looked up, never dereferenced.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_move_pages,
-                0,
-                part.len(),
-                part.as_ptr(),
-                std::ptr::null::<libc::c_int>(),
-                status.as_mut_ptr(),
-                0,
-            )
-        };
-        Errno::result(result)?;
-        // A negative status is an error number: -ENOENT for a page that was never touched, -EFAULT for the zero page.
-        for node in status.into_iter().filter_map(|status| u32::try_from(status).ok()) {
-            *counts.entry(node).or_default() += 1;
+    for line in numa_maps.lines() {
+        let mut words = line.split(' ');
+        let start = words.next().and_then(|word| usize::from_str_radix(word, 16).ok());
+        if !start.is_some_and(|start| ranges.iter().any(|range| range.contains(&start))) {
+            continue;
+        }
+        for (node, pages) in words.filter_map(|word| word.strip_prefix('N')?.split_once('=')) {
+            if let (Ok(node), Ok(pages)) = (node.parse::<u32>(), pages.parse::<u64>()) {
+                *counts.entry(node).or_default() += pages;
+            }
         }
     }
-    Ok(counts)
+    counts
 }
 
 /// Bytes of a page.
@@ -129,5 +124,15 @@ mod tests {
                 .iter()
                 .all(|word| *word == 0)
         );
+    }
+
+    #[test]
+    fn pages_of_the_given_mappings_are_added_by_node() {
+        let maps = "7f10000 default anon=3 dirty=3 active=0 N0=2 N1=1 kernelpagesize_kB=4\n\
+                    7f20000 bind:1 anon=5 dirty=5 N1=5 kernelpagesize_kB=4\n\
+                    7f30000 default\n\
+                    7f40000 default file=/lib/N9=9 mapped=7 N0=7 kernelpagesize_kB=4\n";
+        let ranges = [0x7f1_0000..0x7f1_4000, 0x7f2_0000..0x7f3_1000];
+        assert_eq!(pages_of(maps, &ranges), BTreeMap::from([(0, 2), (1, 6)]));
     }
 }
