@@ -6,7 +6,9 @@ use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use corelane_worker::adopt::{AdoptError, Adopted, Sought};
 use corelane_worker::group::{self, GroupSettings, Transport};
 use corelane_worker::program::ProgramError;
+use std::collections::VecDeque;
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,20 @@ fn sought(port: u16) -> Sought {
     }
 }
 
+/// Replies with its index in the group; an empty datagram ends it.
+fn reply(socket: &UdpSocket, place: u8) {
+    // So that a test that fails ends as well.
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut payload = [0; 4];
+    loop {
+        let (length, from) = socket.recv_from(&mut payload).unwrap();
+        if length == 0 {
+            return;
+        }
+        socket.send_to(&[place], from).unwrap();
+    }
+}
+
 #[test]
 fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
     let loopback = "127.0.0.1:0".parse().unwrap();
@@ -26,17 +42,7 @@ fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
     let server = sockets[0].local_addr().unwrap();
     thread::scope(|scope| {
         for (place, socket) in sockets.iter().enumerate() {
-            // Replies with its index in the group; an empty datagram ends it.
-            scope.spawn(move || {
-                let mut payload = [0; 4];
-                loop {
-                    let (length, from) = socket.recv_from(&mut payload).unwrap();
-                    if length == 0 {
-                        return;
-                    }
-                    socket.send_to(&[place as u8], from).unwrap();
-                }
-            });
+            scope.spawn(move || reply(socket, place as u8));
         }
         let start = Instant::now();
         let group = loop {
@@ -82,6 +88,35 @@ fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
                 .unwrap()
                 .send_to(&[], server)
                 .unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_group_is_found_while_other_sockets_open_and_close() {
+    let loopback = "127.0.0.1:0".parse().unwrap();
+    let sockets = group::udp(loopback, 2, None, &GroupSettings::default()).unwrap();
+    let port = sockets[0].local_addr().unwrap().port();
+    let is_over = AtomicBool::new(false);
+    let others = || {
+        let mut open = VecDeque::new();
+        while !is_over.load(Ordering::Relaxed) {
+            open.push_back(UdpSocket::bind("127.0.0.1:0").unwrap());
+            if open.len() > 200 {
+                open.pop_front();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(others);
+        let found: Vec<_> = (0..150).map(|_| Adopted::find(sought(port))).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for group in found {
+            match group {
+                Ok(group) => assert_eq!(group.members.len(), 2),
+                Err(error @ AdoptError::NotPermitted { .. }) => eprintln!("skipped: {error}"),
+                Err(error) => panic!("{error}"),
+            }
         }
     });
 }

@@ -12,16 +12,18 @@ use crate::netlink::{Netlink, Raw};
 /// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
 const BY_FAMILY: u16 = 20;
 
-/// A socket state (`net/tcp_states.h`); a request has one bit per state.
-const LISTENING: u8 = 10;
+/// Socket states (`net/tcp_states.h`); a request has one bit per state. Unconnected UDP sockets are in the state
+/// TCP_CLOSE.
+pub(super) const LISTENING: u8 = 10;
+pub(super) const UNCONNECTED: u8 = 7;
 
 /// The candidate sockets, a superset of the matching ones: for TCP the connection itself if it exists, and otherwise
-/// all listeners; for UDP all sockets.
+/// all listeners of the port; for UDP all its sockets.
 pub(super) fn sockets(protocol: u8, local: SocketAddr, remote: SocketAddr) -> Result<Vec<Owner>, HostError> {
-    let failed = || HostError::netlink("the list of sockets");
-    let mut netlink = Netlink::open(NETLINK_SOCK_DIAG).map_err(failed())?;
     let tcp = i32::from(protocol) == libc::IPPROTO_TCP;
     if tcp && remote.port() != 0 {
+        let mut netlink =
+            Netlink::open(NETLINK_SOCK_DIAG).map_err(HostError::netlink("the list of sockets"))?;
         let exact = request(protocol, local, Some(remote), !0);
         // A missing connection is a distinct error; a listener is found below with its whole group.
         let answers = netlink.request(exact, 0).unwrap_or_default();
@@ -30,19 +32,22 @@ pub(super) fn sockets(protocol: u8, local: SocketAddr, remote: SocketAddr) -> Re
             return Ok(vec![connection]);
         }
     }
-    let states = if tcp { 1 << LISTENING } else { !0 };
+    of_port(protocol, local.port(), if tcp { 1 << LISTENING } else { !0 })
+}
+
+/// The sockets of a port of both families, in the kernel's order. The kernel filters by port, so a list of sockets that
+/// change meanwhile misses none.
+pub(super) fn of_port(protocol: u8, port: u16, states: u32) -> Result<Vec<Owner>, HostError> {
+    let failed = || HostError::netlink("the list of sockets");
+    let mut netlink = Netlink::open(NETLINK_SOCK_DIAG).map_err(failed())?;
     let mut found = Vec::new();
-    // An IPv6 socket accepts IPv4 packets unless it is v6-only.
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-    for family in any
-        .into_iter()
-        .filter(|family| local.is_ipv4() || family.is_ipv6())
-    {
-        let all = request(protocol, SocketAddr::new(family, 0), None, states);
+    for family in any {
+        let all = request(protocol, SocketAddr::new(family, port), None, states);
         match netlink.request(all, NLM_F_DUMP) {
             Ok(answers) => found.extend(answers.iter().filter_map(listed)),
             // A kernel without IPv6.
-            Err(_) if family.is_ipv6() && local.is_ipv4() => {}
+            Err(_) if family.is_ipv6() => {}
             Err(error) => return Err(failed()(error)),
         }
     }

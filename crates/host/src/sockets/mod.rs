@@ -7,9 +7,12 @@
 mod diag;
 mod owners;
 
+use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
+use std::thread;
 
 use corelane_rss::Protocol;
+use nix::sched::{CloneFlags, setns};
 use serde::{Deserialize, Serialize};
 
 pub use owners::{Holder, Thread};
@@ -43,15 +46,61 @@ pub struct Owner {
 ///
 /// [`HostError::Netlink`] if the kernel does not support sock_diag.
 pub fn owners(protocol: Protocol, local: SocketAddr, remote: SocketAddr) -> Result<Vec<Owner>, HostError> {
-    let number = match protocol {
-        Protocol::Tcp => libc::IPPROTO_TCP,
-        Protocol::Udp => libc::IPPROTO_UDP,
-        Protocol::Other => return Ok(Vec::new()),
+    let Some(number) = number(protocol) else {
+        return Ok(Vec::new());
     };
-    let listed = diag::sockets(number as u8, local, remote)?;
+    let listed = diag::sockets(number, local, remote)?;
     let mut owners = best(listed, local, remote);
     owners::hold(&Tree::machine(), &mut owners);
     Ok(owners)
+}
+
+/// The listeners or the unconnected UDP sockets of a port in the network namespace of a process, without their holders;
+/// IPv4 before IPv6, each in the kernel's order.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] if the kernel does not support sock_diag; [`HostError::Read`] or [`HostError::Failed`] if the
+/// namespace cannot be entered.
+pub fn serving(process: u32, protocol: Protocol, port: u16) -> Result<Vec<Owner>, HostError> {
+    let state = match protocol {
+        Protocol::Tcp => diag::LISTENING,
+        _ => diag::UNCONNECTED,
+    };
+    let Some(number) = number(protocol) else {
+        return Ok(Vec::new());
+    };
+    in_namespace_of(process, move || diag::of_port(number, port, 1 << state))
+}
+
+fn number(protocol: Protocol) -> Option<u8> {
+    match protocol {
+        Protocol::Tcp => Some(libc::IPPROTO_TCP as u8),
+        Protocol::Udp => Some(libc::IPPROTO_UDP as u8),
+        Protocol::Other => None,
+    }
+}
+
+/// Runs `work` in the network namespace of a process.
+fn in_namespace_of<T: Send>(
+    process: u32,
+    work: impl FnOnce() -> Result<T, HostError> + Send,
+) -> Result<T, HostError> {
+    let path = format!("/proc/{process}/ns/net");
+    let name = |path: &str| fs::read_link(path).map_err(|cause| HostError::read(path, cause));
+    if name(&path)? == name("/proc/thread-self/ns/net")? {
+        return work();
+    }
+    let namespace = File::open(&path).map_err(|cause| HostError::read(&path, cause))?;
+    let enter = || {
+        setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|error| {
+            HostError::Failed(format!(
+                "cannot enter the network namespace of process {process}: {error}; run as root"
+            ))
+        })?;
+        work()
+    };
+    thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The processes among `processes` that hold each socket, by inode number. A process that may not be read holds none.

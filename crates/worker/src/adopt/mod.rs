@@ -3,7 +3,7 @@
 //!
 //! The group's program numbers its members in the order in which they were bound (UDP) or began to listen (TCP). The
 //! kernel does not report that order, but it follows from the inode numbers, which grow as sockets are created, and
-//! from the list in `/proc/net`, to whose front (TCP over IPv6: end) every socket is added. If both agree, the order is
+//! from the kernel's list, to whose front (TCP over IPv6: end) every socket is added. If both agree, the order is
 //! certain.
 
 mod listing;
@@ -166,7 +166,7 @@ fn group(sought: &Sought, processes: &[u32]) -> Result<(Transport, SocketAddr, V
         }
     }
     let listed = listing::serving(sought.process, sought.port)
-        .map_err(|error| AdoptError::NotFound(format!("cannot read the list of sockets: {error}")))?;
+        .map_err(|error| AdoptError::NotFound(error.to_string()))?;
     let inodes: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
     let holders = sockets::holders(&inodes, processes);
     let meant = listed.into_iter().zip(holders).filter_map(|(socket, holders)| {
