@@ -136,7 +136,6 @@ impl Receiver {
     }
 }
 
-/// The filter of the socket for a piece.
 fn mark(head: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(head);

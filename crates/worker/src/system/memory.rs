@@ -7,10 +7,13 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// The kernel aligns mappings of a multiple of this, so that huge pages fit.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends
 /// up on the node of the worker that uses it.
 ///
-/// An inaccessible page follows, so that the kernel never joins two mappings and counts the pages of each by itself.
+/// An inaccessible part follows, so that the kernel never joins two mappings and counts the pages of each by itself.
 ///
 /// A slice covers only the requested range. System calls use [`Pages::pointer`] instead, so that no reference covers
 /// bytes that the kernel may be accessing.
@@ -26,6 +29,8 @@ pub(crate) struct Pages {
 #[derive(Debug)]
 pub(crate) struct Mapping {
     addresses: Range<usize>,
+    /// Bytes from the first address, the inaccessible part included.
+    reserved: usize,
 }
 
 impl Mapping {
@@ -39,11 +44,15 @@ impl Pages {
     pub(crate) fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
         let accessible = length.next_multiple_of(page_bytes());
+        let mut reserved = accessible + page_bytes();
+        if accessible >= HUGE_PAGE_BYTES {
+            reserved = reserved.next_multiple_of(HUGE_PAGE_BYTES);
+        }
         // SAFETY: a new private anonymous mapping at an address chosen by the kernel does not affect memory in use.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                accessible + page_bytes(),
+                reserved,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -57,12 +66,13 @@ impl Pages {
         let first = start.as_ptr().expose_provenance();
         let mapping = Arc::new(Mapping {
             addresses: first..first + accessible,
+            reserved,
         });
-        // SAFETY: the page is the last one of the mapping that was just made, and nothing refers to it.
+        // SAFETY: this end of the mapping that was just made is not part of its addresses, so nothing refers to it.
         let guard = unsafe {
             libc::mprotect(
                 start.as_ptr().add(accessible).cast(),
-                page_bytes(),
+                reserved - accessible,
                 libc::PROT_NONE,
             )
         };
@@ -120,7 +130,7 @@ impl Drop for Mapping {
         // SAFETY: this value owns the mapping. All slices borrow from `Pages`, which holds a reference to this value
         // and therefore no longer exists. The result is ignored: `munmap` of a whole mapping fails only for arguments
         // that were never mapped.
-        unsafe { libc::munmap(start, self.addresses.len() + page_bytes()) };
+        unsafe { libc::munmap(start, self.reserved) };
     }
 }
 
