@@ -18,14 +18,17 @@ use corelane_host::bed::{Bed, BedKind};
 use corelane_load::sources::SourceError;
 use corelane_load::udp::{UdpLoad, UdpLoadError};
 use corelane_observe::profile::Processes;
-use corelane_serve::udp::{UdpServed, UdpServer};
+use corelane_serve::udp::{Mode, UdpServed, UdpServer};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(2);
 
-/// Counts are stable after this time without change: a worker publishes its counts every 20 ms.
+/// Counts are final after this time without change if the worker has counted every datagram that the kernel delivered.
+const SETTLED_WHEN_COMPLETE: Duration = Duration::from_millis(10);
+
+/// Otherwise counts are stable after this time without change: a worker may wait this long for its CPU.
 const SETTLED_AFTER: Duration = Duration::from_millis(100);
 
 /// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds.
@@ -85,9 +88,11 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
+    let delivered_before = delivered(bed)?;
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
     LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
-    let served_before = settle(bed, &mut server)?;
+    let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);
+    let served_before = settle(&mut server)?;
     let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
     let processes = Processes {
         server: server.pid(),
@@ -107,7 +112,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
     let spent = spent?;
     let clock = account::clock(plan.request.steering.cpus[0]);
     let seen = observation.finish(turn.round);
-    let served = settle(bed, &mut server)?;
+    let served = settle(&mut server)?;
     let evidence = Evidence {
         sides: Sides::take(bed)?,
         sides_before,
@@ -125,14 +130,34 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
     Ok((trial, seen))
 }
 
+/// Datagrams that the server's host has delivered to applications or dropped.
+fn delivered(bed: &Bed) -> anyhow::Result<u64> {
+    Ok(SideReading::take(&bed.server)?.udp.total().arrived())
+}
+
 /// Waits until the server has read what its host received and its counts are stable; returns them.
-fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> anyhow::Result<UdpServed> {
+fn settle(
+    bed: &Bed,
+    mode: Mode,
+    delivered_before: u64,
+    server: &mut ServerProcess<UdpServer>,
+) -> anyhow::Result<UdpServed> {
     let counts = |served: &UdpServed| (served.seen(), served.answered());
-    server.settled([SETTLING_LOOK, LONGEST_SETTLING], counts, |_, still| {
-        // Loopback counters cover all programs since boot: they do not show what is queued here.
-        let apart = bed.kind() != BedKind::Loopback;
-        let reading = SideReading::take(&bed.server)?;
-        let all_read = !apart || reading.queued(reading.received()) == 0;
-        Ok(still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER))
-    })
+    server.settled(
+        [SETTLING_LOOK, LONGEST_SETTLING],
+        counts,
+        |&(seen, answered), still| {
+            // Loopback counters cover all programs since boot: they do not show what is queued here.
+            if bed.kind() == BedKind::Loopback {
+                return Ok(still > SETTLED_AFTER);
+            }
+            let reading = SideReading::take(&bed.server)?;
+            let all_read = reading.queued(reading.received()) == 0;
+            let all_counted = delivered_before + seen == reading.udp.total().arrived();
+            let is_complete = all_counted && (mode == Mode::Sink || answered == seen);
+            Ok(still > 4 * SETTLED_AFTER
+                || all_read && still > SETTLED_AFTER
+                || all_read && is_complete && still > SETTLED_WHEN_COMPLETE)
+        },
+    )
 }
