@@ -2,6 +2,8 @@
 
 CARGO ?= cargo
 SHELL := /bin/bash
+# Tests wait for kernels, timeouts and emulated machines most of their time.
+TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
 
 .PHONY: demo test check format bench fuzz need-cargo
 
@@ -10,7 +12,7 @@ demo: need-cargo
 
 test: need-cargo
 	@./tests/prepare.sh
-	@$(CARGO) test --workspace --no-fail-fast --quiet -- --show-output
+	@RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast --quiet -- --show-output
 
 check: need-cargo
 	$(CARGO) fmt --all --check

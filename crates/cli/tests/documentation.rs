@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Serializes the tests, because the examples use the default port.
+/// Serializes tests whose examples use the default port.
 static PORT: Mutex<()> = Mutex::new(());
 
 /// The pages for users.
@@ -90,39 +90,22 @@ fn every_command_in_the_documentation_works() {
     assert!(tried > 0, "the documentation shows no command");
 }
 
-#[test]
-fn every_example_in_the_help_works() {
-    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
+/// Runs every example in the help of these verbs.
+fn try_examples(verbs: &[&str]) {
     let program = env!("CARGO_BIN_EXE_corelane");
-    for verb in [
-        vec!["hash"],
-        vec!["host"],
-        vec!["explain"],
-        vec!["plan"],
-        vec!["bridge"],
-        vec!["serve", "udp"],
-        vec!["serve", "packets"],
-        vec!["load", "packets"],
-        vec!["serve", "http"],
-        vec!["serve", "tcp"],
-        vec!["load", "udp"],
-        vec!["lab", "scale", "udp"],
-        vec!["lab", "scale", "http"],
-        vec!["lab", "scale", "tcp"],
-        vec!["key", "audit"],
-        vec!["key", "generate"],
-        vec!["lab", "rebalance"],
-        vec!["lab", "engines"],
-        vec!["lab", "classify"],
-    ] {
-        let help = Command::new(program).args(&verb).arg("--help").output().unwrap();
+    for verb in verbs {
+        let help = Command::new(program)
+            .args(verb.split(' '))
+            .arg("--help")
+            .output()
+            .unwrap();
         let text = String::from_utf8(help.stdout).unwrap();
         let examples: Vec<&str> = text
             .lines()
             .map(str::trim)
             .filter(|line| line.starts_with("corelane "))
             .collect();
-        assert!(!examples.is_empty(), "{verb:?} shows no example");
+        assert!(!examples.is_empty(), "{verb} shows no example");
         for example in examples {
             let folder = tempfile::tempdir().unwrap();
             let arguments: Vec<&str> = example.split(' ').skip(1).collect();
@@ -138,4 +121,33 @@ fn every_example_in_the_help_works() {
             );
         }
     }
+}
+
+#[test]
+fn every_example_of_servers_and_generators_works() {
+    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
+    try_examples(&[
+        "bridge",
+        "serve udp",
+        "serve packets",
+        "load packets",
+        "serve http",
+        "serve tcp",
+        "load udp",
+    ]);
+}
+
+#[test]
+fn every_example_of_inspection_works() {
+    try_examples(&["hash", "host", "explain", "plan", "key audit", "key generate"]);
+}
+
+#[test]
+fn every_example_of_scaling_works() {
+    try_examples(&["lab scale udp", "lab scale http", "lab scale tcp"]);
+}
+
+#[test]
+fn every_example_of_the_other_experiments_works() {
+    try_examples(&["lab rebalance", "lab engines", "lab classify"]);
 }
