@@ -4,7 +4,7 @@ use crate::common::{Arguments, refused, run, run_json};
 use serde_json::Value;
 
 /// The assertions hold for every trial, however busy the CPUs are.
-const QUICK: &str = "lab scale udp --duration 200ms --rounds 1 --max-steal 100%";
+const QUICK: &str = "lab scale udp --duration 100ms --rounds 1 --max-steal 100%";
 
 fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
     run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
