@@ -2,8 +2,8 @@
 
 CARGO ?= cargo
 SHELL := /bin/bash
-# Tests wait for kernels, timeouts and emulated machines most of their time.
-TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
+# Tests wait most of their time. Many pin their workers to the first CPUs, so more threads do not help larger machines.
+TEST_THREADS ?= $(shell threads=$$((3 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
 
 .PHONY: demo test check format bench fuzz need-cargo
 

@@ -55,14 +55,19 @@ pub fn owners(protocol: Protocol, local: SocketAddr, remote: SocketAddr) -> Resu
     Ok(owners)
 }
 
-/// The listeners or the unconnected UDP sockets of a port in the network namespace of a process, without their holders;
-/// IPv4 before IPv6, each in the kernel's order.
+/// The listeners or the unconnected UDP sockets of a port in the network namespace of a process, with the holders among
+/// `processes`; IPv4 before IPv6, each in the kernel's order. A process that may not be read holds none.
 ///
 /// # Errors
 ///
 /// [`HostError::Netlink`] if the kernel does not support sock_diag; [`HostError::Read`] or [`HostError::Failed`] if the
 /// namespace cannot be entered.
-pub fn serving(process: u32, protocol: Protocol, port: u16) -> Result<Vec<Owner>, HostError> {
+pub fn serving(
+    process: u32,
+    protocol: Protocol,
+    port: u16,
+    processes: &[u32],
+) -> Result<Vec<Owner>, HostError> {
     let state = match protocol {
         Protocol::Tcp => diag::LISTENING,
         _ => diag::UNCONNECTED,
@@ -70,7 +75,9 @@ pub fn serving(process: u32, protocol: Protocol, port: u16) -> Result<Vec<Owner>
     let Some(number) = number(protocol) else {
         return Ok(Vec::new());
     };
-    in_namespace_of(process, move || diag::of_port(number, port, 1 << state))
+    let mut owners = in_namespace_of(process, || diag::of_port(number, port, 1 << state))?;
+    owners::find_holders(&Tree::machine(), &mut owners, processes.iter().copied());
+    Ok(owners)
 }
 
 fn number(protocol: Protocol) -> Option<u8> {
@@ -101,12 +108,6 @@ fn in_namespace_of<T: Send>(
         work()
     };
     thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// The processes among `processes` that hold each socket, by inode number. A process that may not be read holds none.
-#[must_use]
-pub fn holders(inodes: &[u32], processes: &[u32]) -> Vec<Vec<Holder>> {
-    owners::holders(&Tree::machine(), inodes, processes.iter().copied())
 }
 
 impl Owner {
@@ -214,10 +215,10 @@ mod tests {
                 .iter()
                 .find(|holder| holder.process == std::process::id());
             assert!(own.is_some(), "{:?}", found[0].holders);
-            // Next to it two sockets of the kernel itself, which no process holds.
-            let beside = holders(&[0, 0, found[0].inode], &[std::process::id()]);
-            let held: Vec<usize> = beside.iter().map(Vec::len).collect();
-            assert_eq!(held, [0, 0, 1]);
+            let process = std::process::id();
+            let serving = serving(process, Protocol::Udp, local.port(), &[process]).unwrap();
+            assert_eq!(serving.len(), 1, "{serving:?}");
+            assert_eq!(serving[0].holders[0].process, process);
         }
     }
 

@@ -73,11 +73,7 @@ const MOST_LISTED: u64 = 4096;
 /// Adds holders, and the CPU if it is determined, to each of `owners`, which are sorted by descriptor if one process
 /// holds them all.
 pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
-    let inodes: Vec<u32> = owners.iter().map(|owner| owner.inode).collect();
-    let processes = tree.numbers("/proc", "").unwrap_or_default();
-    for (owner, holders) in owners.iter_mut().zip(holders(tree, &inodes, processes)) {
-        owner.holders = holders;
-    }
+    find_holders(tree, owners, tree.numbers("/proc", "").unwrap_or_default());
     owners.sort_by_key(|owner| {
         let first = owner.holders.first();
         first.map(|holder| (holder.process, holder.descriptors.clone()))
@@ -86,25 +82,18 @@ pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
     settle_by_order(tree, owners);
 }
 
-/// The holders of each socket among some processes.
-pub(super) fn holders(
-    tree: &Tree,
-    inodes: &[u32],
-    processes: impl IntoIterator<Item = u32>,
-) -> Vec<Vec<Holder>> {
-    let places: BTreeMap<String, usize> = (inodes.iter().enumerate())
-        .map(|(place, inode)| (format!("socket:[{inode}]"), place))
+/// Adds the holders among some processes to each of `owners`.
+pub(super) fn find_holders(tree: &Tree, owners: &mut [Owner], processes: impl IntoIterator<Item = u32>) {
+    let places: BTreeMap<String, usize> = (owners.iter().enumerate())
+        .map(|(place, owner)| (format!("socket:[{}]", owner.inode), place))
         .collect();
-    // Sockets of the kernel itself all have inode 0.
-    let mut holders = vec![Vec::new(); inodes.len()];
     for process in processes {
-        hold_by(tree, process, &places, &mut holders);
+        hold_by(tree, process, &places, owners);
     }
-    holders
 }
 
 /// Scans the descriptors of a process.
-fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, holders: &mut [Vec<Holder>]) {
+fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: &mut [Owner]) {
     let directory = format!("/proc/{process}");
     let mut held: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     let mut epolls: Vec<u32> = Vec::new();
@@ -142,7 +131,7 @@ fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, holders:
         if waiting.is_empty() && !watching.is_empty() && threads.len() == 1 {
             waiting.clone_from(&threads);
         }
-        holders[place].push(Holder {
+        owners[place].holders.push(Holder {
             process,
             name: name.clone(),
             waiting,

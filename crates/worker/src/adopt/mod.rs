@@ -6,7 +6,6 @@
 //! from the kernel's list, to whose front (TCP over IPv6: end) every socket is added. If both agree, the order is
 //! certain.
 
-mod listing;
 mod owner;
 
 pub use owner::Owner;
@@ -16,11 +15,11 @@ use crate::program::{self, ProgramError};
 use crate::system::foreign;
 use corelane_host::counters;
 use corelane_host::sockets::{self, Holder};
+use corelane_rss::Protocol;
 use corelane_rss::steer::{Families, Program};
-use listing::Listed;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{Ipv6V6Only, ReusePort};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -92,18 +91,14 @@ impl Adopted {
             let text = format!("no process {process}: ps lists the running processes");
             return Err(AdoptError::NotFound(text));
         };
-        let (transport, address, listed) = group(&sought, &processes)?;
-        let mut by_inode: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
-        by_inode.sort_unstable();
-        let by_list = listing::in_group_order(transport, address, &listed);
+        let (transport, address, mut sockets) = group(&sought, &processes)?;
+        let by_list = in_group_order(transport, address, &sockets);
+        sockets.sort_unstable_by_key(|socket| socket.inode);
         let mut members = Vec::new();
-        for (inode, holders) in by_inode.iter().zip(sockets::holders(&by_inode, &processes)) {
-            let Some(holder) = holders.first() else {
-                return Err(sought.not_served());
-            };
-            let socket = take(holder)?;
-            if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || by_inode.len() < 2 {
-                let sockets = by_inode.len();
+        for sockets::Owner { inode, holders, .. } in &sockets {
+            let socket = take(&holders[0])?;
+            if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || sockets.len() < 2 {
+                let sockets = sockets.len();
                 return Err(AdoptError::NotFound(format!(
                     "{address} is not a group of sockets ({sockets} found): configure the server to open one per \
                      worker (nginx: listen … reuseport)"
@@ -125,7 +120,7 @@ impl Adopted {
             transport,
             address,
             families,
-            order_is_certain: by_list == by_inode,
+            order_is_certain: sockets.iter().map(|socket| socket.inode).eq(by_list),
             members,
         })
     }
@@ -157,37 +152,49 @@ impl Sought {
     }
 }
 
-/// The selected group.
-fn group(sought: &Sought, processes: &[u32]) -> Result<(Transport, SocketAddr, Vec<Listed>), AdoptError> {
+/// The sockets of the selected group, which have holders, in the kernel's order.
+fn group(
+    sought: &Sought,
+    processes: &[u32],
+) -> Result<(Transport, SocketAddr, Vec<sockets::Owner>), AdoptError> {
     for process in processes {
         let read = fs::read_dir(format!("/proc/{process}/fd"));
         if read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
             return Err(AdoptError::NotPermitted { process: *process });
         }
     }
-    let listed = listing::serving(sought.process, sought.port)
-        .map_err(|error| AdoptError::NotFound(error.to_string()))?;
-    let inodes: Vec<u32> = listed.iter().map(|socket| socket.inode).collect();
-    let holders = sockets::holders(&inodes, processes);
-    let meant = listed.into_iter().zip(holders).filter_map(|(socket, holders)| {
-        let fits = !holders.is_empty()
-            && sought
-                .transport
-                .is_none_or(|transport| transport == socket.transport)
-            && sought.address.is_none_or(|address| address == socket.address);
-        fits.then_some(socket)
-    });
-    let meant: Vec<Listed> = meant.collect();
-    let name = |socket: &Listed| format!("{} {}", socket.transport, socket.address);
-    let served: BTreeSet<String> = meant.iter().map(name).collect();
-    match served.len() {
-        0 => Err(sought.not_served()),
-        1 => Ok((meant[0].transport, meant[0].address, meant)),
-        _ => Err(AdoptError::NotFound(format!(
+    let mut groups = BTreeMap::new();
+    for (transport, protocol) in [(Transport::Tcp, Protocol::Tcp), (Transport::Udp, Protocol::Udp)] {
+        let serving = sockets::serving(sought.process, protocol, sought.port, processes)
+            .map_err(|error| AdoptError::NotFound(error.to_string()))?;
+        for socket in serving.into_iter().filter(|socket| {
+            !socket.holders.is_empty()
+                && sought.transport.is_none_or(|sought| sought == transport)
+                && sought.address.is_none_or(|address| address == socket.local)
+        }) {
+            let name = format!("{transport} {}", socket.local);
+            let group = groups.entry(name).or_insert((transport, Vec::new()));
+            group.1.push(socket);
+        }
+    }
+    if groups.len() > 1 {
+        return Err(AdoptError::NotFound(format!(
             "process {} serves {}: select one (--address, --udp, --tcp)",
             sought.process,
-            Vec::from_iter(served).join(" and ")
-        ))),
+            Vec::from_iter(groups.into_keys()).join(" and ")
+        )));
+    }
+    let (_, (transport, sockets)) = groups.pop_first().ok_or_else(|| sought.not_served())?;
+    Ok((transport, sockets[0].local, sockets))
+}
+
+/// The inodes of a group's sockets in group order. New sockets are added to the front of the list, except TCP over IPv6
+/// to its end (`inet_hash` in `net/ipv4/inet_hashtables.c`, `udp_lib_get_port` in `net/ipv4/udp.c`).
+fn in_group_order(transport: Transport, address: SocketAddr, listed: &[sockets::Owner]) -> Vec<u32> {
+    let inodes = listed.iter().map(|socket| socket.inode);
+    match (transport, address) {
+        (Transport::Tcp, SocketAddr::V6(_)) => inodes.collect(),
+        _ => inodes.rev().collect(),
     }
 }
 
