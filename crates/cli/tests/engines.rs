@@ -3,7 +3,7 @@
 use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
-const QUICK: &str = "lab engines --max-steal 100% --duration 200ms --rounds 2";
+const QUICK: &str = "lab engines --max-steal 100% --rounds 2";
 
 fn positive(value: &Value) -> f64 {
     let number = value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"));
