@@ -3,7 +3,7 @@
 CARGO ?= cargo
 SHELL := /bin/bash
 # Tests wait most of their time. Many pin their workers to the first CPUs, so more threads do not help larger machines.
-TEST_THREADS ?= $(shell threads=$$((3 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
+TEST_THREADS ?= $(shell threads=$$((2 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
 
 .PHONY: demo test check format bench fuzz need-cargo
 
