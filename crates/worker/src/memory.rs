@@ -17,6 +17,20 @@ pub struct Buffers {
     mappings: Vec<Arc<Mapping>>,
 }
 
+/// The location of this process's pages, read once for the reports of all its workers.
+#[derive(Debug)]
+pub struct PageLocations(io::Result<String>);
+
+impl PageLocations {
+    const FILE: &'static str = "/proc/self/numa_maps";
+
+    /// Reads them from the kernel, which walks every page of the process.
+    #[must_use]
+    pub fn read() -> Self {
+        Self(std::fs::read_to_string(Self::FILE))
+    }
+}
+
 impl Buffers {
     pub(crate) fn new<'a>(pages: impl IntoIterator<Item = &'a Pages>) -> Self {
         Self {
@@ -42,17 +56,25 @@ impl Buffers {
     /// The number of pages per node. Pages that were never touched are on no node and are not counted.
     ///
     /// # Errors
-    /// That of reading `/proc/self/numa_maps`: `NotFound` on a kernel without NUMA.
-    pub fn pages_by_node(&self) -> io::Result<BTreeMap<u32, u64>> {
+    /// That of [`PageLocations::read`]: `NotFound` on a kernel without NUMA.
+    pub fn pages_by_node<'a>(
+        &self,
+        locations: &'a PageLocations,
+    ) -> Result<BTreeMap<u32, u64>, &'a io::Error> {
         let ranges: Vec<_> = self.mappings.iter().map(|mapping| mapping.addresses()).collect();
-        placement::pages_by_node(&ranges)
+        Ok(placement::pages_by_node(locations.0.as_ref()?, &ranges))
     }
 
     /// The report of a worker with these buffers: its memory policy, that of the buffers if different, and their
     /// location.
     #[must_use]
-    pub fn report(&self, worker: MemoryPolicy, buffers: Option<MemoryPolicy>) -> WorkerMemory {
-        let pages = self.pages_by_node();
+    pub fn report(
+        &self,
+        worker: MemoryPolicy,
+        buffers: Option<MemoryPolicy>,
+        locations: &PageLocations,
+    ) -> WorkerMemory {
+        let pages = self.pages_by_node(locations);
         WorkerMemory {
             policy: worker.to_string(),
             buffers_policy: buffers.unwrap_or(worker).to_string(),
@@ -60,7 +82,7 @@ impl Buffers {
             unknown: pages
                 .as_ref()
                 .err()
-                .map(|error| format!("/proc/self/numa_maps: {error}")),
+                .map(|error| format!("{}: {error}", PageLocations::FILE)),
             buffer_pages_by_node: pages.ok(),
         }
     }
@@ -108,7 +130,7 @@ mod tests {
     /// Whether the kernel replies; one without NUMA does not.
     fn is_answered(buffers: &Buffers) -> bool {
         buffers
-            .pages_by_node()
+            .pages_by_node(&PageLocations::read())
             .inspect_err(|error| eprintln!("skipped: /proc/self/numa_maps: {error}"))
             .is_ok()
     }
@@ -127,11 +149,15 @@ mod tests {
         if !is_answered(&buffers) {
             return;
         }
-        let counted: u64 = buffers.pages_by_node().unwrap().values().sum();
+        let counted: u64 = buffers
+            .pages_by_node(&PageLocations::read())
+            .unwrap()
+            .values()
+            .sum();
         assert_eq!(counted, 1);
         assert_eq!(
             Buffers::new([&touched(3 * page)])
-                .pages_by_node()
+                .pages_by_node(&PageLocations::read())
                 .unwrap()
                 .values()
                 .sum::<u64>(),
@@ -148,7 +174,11 @@ mod tests {
             return;
         }
         buffers.place(MemoryPolicy::Node(node)).unwrap();
-        let report = buffers.report(MemoryPolicy::FirstTouch, Some(MemoryPolicy::Node(node)));
+        let report = buffers.report(
+            MemoryPolicy::FirstTouch,
+            Some(MemoryPolicy::Node(node)),
+            &PageLocations::read(),
+        );
         assert_eq!(report.buffer_pages_by_node, Some(BTreeMap::from([(node, 10)])));
         assert_eq!((report.policy.as_str(), report.unknown), ("first-touch", None));
         assert_eq!(report.buffers_policy, format!("node:{node}"));
@@ -169,6 +199,13 @@ mod tests {
             return;
         }
         drop(pages);
-        assert_eq!(buffers.pages_by_node().unwrap().values().sum::<u64>(), 1);
+        assert_eq!(
+            buffers
+                .pages_by_node(&PageLocations::read())
+                .unwrap()
+                .values()
+                .sum::<u64>(),
+            1
+        );
     }
 }

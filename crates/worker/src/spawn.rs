@@ -167,7 +167,7 @@ fn prepare(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Buffers;
+    use crate::memory::{Buffers, PageLocations};
     use crate::system::memory::Pages;
     use std::io::{self, Read, Write};
     use std::net::UdpSocket;
@@ -224,9 +224,12 @@ mod tests {
             ..settings(false)
         };
         let own_pages = || {
-            let mut pages = Pages::new(1 << 20)?;
+            let mut pages = Pages::new(1 << 20).unwrap();
             pages.bytes_mut(0..1 << 20).fill(1);
-            Buffers::new([&pages]).pages_by_node()
+            let pages = Buffers::new([&pages])
+                .pages_by_node(&PageLocations::read())
+                .unwrap();
+            pages.into_keys().collect::<Vec<u32>>()
         };
         let worker = match spawn(bound, own_pages) {
             Err(SpawnError(text)) if text.contains("memory policy") && !text.contains("os error 22") => {
@@ -235,8 +238,7 @@ mod tests {
             }
             worker => worker.unwrap(),
         };
-        let nodes: Vec<u32> = worker.join().unwrap().unwrap().into_keys().collect();
-        assert_eq!(nodes, [node]);
+        assert_eq!(worker.join().unwrap(), [node]);
     }
 
     #[test]

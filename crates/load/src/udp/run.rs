@@ -12,6 +12,7 @@ use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
+use corelane_worker::memory::PageLocations;
 use corelane_worker::worker_memory::WorkerMemory;
 use corelane_worker::{CachePadded, Time};
 use std::collections::BTreeMap;
@@ -122,9 +123,9 @@ impl<P: DatagramProtocol> UdpLoad<P> {
     }
 
     /// Memory placement of a worker.
-    fn memory(&self, place: usize) -> Option<WorkerMemory> {
-        let ready = self.ready[place].get()?;
-        Some(ready.buffers.report(self.plan.memory, self.plan.settings.memory))
+    fn memory(&self, place: usize, pages: &PageLocations) -> Option<WorkerMemory> {
+        let (ready, plan) = (self.ready[place].get()?, &self.plan);
+        Some(ready.buffers.report(plan.memory, plan.settings.memory, pages))
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoaded {
@@ -133,7 +134,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
-        let mut workers = Vec::new();
+        let (mut workers, pages) = (Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             sending = sending.max(outcome.sending);
@@ -154,7 +155,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 counts: outcome.counts,
-                memory: self.memory(place),
+                memory: self.memory(place, &pages),
             });
         }
         UdpLoaded {

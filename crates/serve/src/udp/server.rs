@@ -18,6 +18,7 @@ use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
+use corelane_worker::memory::PageLocations;
 use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{CachePadded, Counter, WorkerSettings};
 use std::collections::HashMap;
@@ -174,6 +175,7 @@ impl UdpServer {
         index: usize,
         [locality_samples, locality_right]: [u64; 2],
         [tx_samples, tx_on_cpu, tx_on_queue, tx_right]: Departed,
+        pages: &PageLocations,
     ) -> BucketServed {
         let (counters, (ready, engine)) = (&self.counters[index], &self.threads[index]);
         let engine = *lock(engine);
@@ -203,9 +205,8 @@ impl UdpServer {
             tx_right,
             answered_unconnected: counters.answered_unconnected.get(),
             memory: ready.get().map(|ready| {
-                ready
-                    .buffers
-                    .report(self.common.plan.memory, self.common.plan.settings.memory)
+                let plan = &self.common.plan;
+                ready.buffers.report(plan.memory, plan.settings.memory, pages)
             }),
         }
     }
@@ -254,7 +255,7 @@ impl Server for UdpServer {
 
     fn served(&mut self) -> UdpServed {
         self.collect_samples();
-        let workers = self.counters.len();
+        let (workers, pages) = (self.counters.len(), PageLocations::read());
         let cpus = &self.common.plan.steering.cpus[..workers];
         let locality = self.flows.locality(cpus);
         let departed = self
@@ -269,7 +270,7 @@ impl Server for UdpServer {
             steering: self.steering().clone(),
             answers: self.common.plan.answers,
             buckets: (locality.into_iter().zip(departed).enumerate())
-                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
+                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed, &pages))
                 .collect(),
             shared_dropped: named([("full_buffers", self.drops.of(None))]),
             locality_unknown: self.locality_unknown.clone(),

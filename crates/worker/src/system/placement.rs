@@ -75,17 +75,10 @@ pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &
     Ok(Errno::result(result).map(drop)?)
 }
 
-/// Counts the pages by node of mappings that begin in one of `ranges`. Pages that were never touched are on no node and
+/// Counts the pages by node, in the text of `/proc/self/numa_maps`, of mappings that begin in one of `ranges`. Pages that were never touched are on no node and
 /// are not counted. move_pages(2) cannot replace this: kernels 6.1 to 6.4 report pages that NUMA balancing has marked as
 /// absent.
-pub(crate) fn pages_by_node(ranges: &[Range<usize>]) -> io::Result<BTreeMap<u32, u64>> {
-    Ok(pages_of(
-        &std::fs::read_to_string("/proc/self/numa_maps")?,
-        ranges,
-    ))
-}
-
-fn pages_of(numa_maps: &str, ranges: &[Range<usize>]) -> BTreeMap<u32, u64> {
+pub(crate) fn pages_by_node(numa_maps: &str, ranges: &[Range<usize>]) -> BTreeMap<u32, u64> {
     let mut counts = BTreeMap::new();
     for line in numa_maps.lines() {
         let mut words = line.split(' ');
@@ -133,6 +126,6 @@ mod tests {
                     7f30000 default\n\
                     7f40000 default file=/lib/N9=9 mapped=7 N0=7 kernelpagesize_kB=4\n";
         let ranges = [0x7f1_0000..0x7f1_4000, 0x7f2_0000..0x7f3_1000];
-        assert_eq!(pages_of(maps, &ranges), BTreeMap::from([(0, 2), (1, 6)]));
+        assert_eq!(pages_by_node(maps, &ranges), BTreeMap::from([(0, 2), (1, 6)]));
     }
 }
