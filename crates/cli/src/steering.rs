@@ -15,8 +15,7 @@ pub fn round_robin(
     hash_fields: HashFields,
     cpus: Vec<u32>,
 ) -> anyhow::Result<Steering> {
-    let table = IndirectionTable::round_robin(table_size, cpus.len())
-        .map_err(|error| usage("--table-size and --buckets", error))?;
+    let table = table(table_size, cpus.len())?;
     Ok(Steering {
         key: key.cloned().unwrap_or(Key::VERIFICATION),
         hash_fields,
@@ -27,6 +26,10 @@ pub fn round_robin(
 }
 
 /// The steering document of these flags, with one bucket per element of `cpus`.
+fn table(size: usize, buckets: usize) -> anyhow::Result<IndirectionTable> {
+    IndirectionTable::round_robin(size, buckets).map_err(|error| usage("--table-size and --buckets", error))
+}
+
 pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) -> anyhow::Result<Steering> {
     round_robin(rule.key.as_ref(), rule.table_size, hash_fields, cpus)
 }
@@ -45,6 +48,8 @@ pub fn without_cpus(
         None => usable_cpus()?.len(),
     };
     from_rule(rule, hash_fields, (0..buckets as u32).collect())
+    // Bounds the number of buckets before there is a CPU for each.
+    table(rule.table_size, buckets)?;
 }
 
 /// Reads a steering document.
@@ -91,6 +96,10 @@ fn place(
     refuse: impl FnOnce(String) -> anyhow::Error,
 ) -> anyhow::Result<Vec<u32>> {
     let allowed = cpus::allowed()?;
+    if let Some(workers) = workers.filter(|workers| *workers > IndirectionTable::LARGEST) {
+        let most = IndirectionTable::LARGEST;
+        return Err(refuse(format!("{workers} is too many: give at most {most}")));
+    }
     let Some(list) = list else {
         let Some(workers) = workers else {
             return usable_cpus();

@@ -66,6 +66,9 @@ pub fn count_to(most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone + Sen
         number => Ok(number),
     }
 }
+/// Upper limit of sockets or connections per run: no machine has the memory for more.
+pub const MOST_CONNECTIONS: u64 = 100_000_000;
+
 
 /// Parses FIRST-LAST, or one port.
 pub fn port_range(text: &str) -> Result<(u16, u16), String> {
@@ -92,12 +95,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
 
 /// Parses a rate in bytes per second above 0.
 pub fn byte_rate(text: &str) -> Result<u64, String> {
-    above_zero(size(text), "a rate must be above 0")
-}
-
-/// Parses a number of at least 1.
-pub fn positive(text: &str) -> Result<u64, String> {
-    above_zero(count(text), "give at least 1")
+    above_zero(quantity::parse_byte_rate(text), "a rate must be above 0")
 }
 
 fn above_zero<T: Default + PartialOrd>(parsed: Result<T, impl ToString>, refusal: &str) -> Result<T, String> {

@@ -9,6 +9,7 @@ use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
 use corelane_host::limits;
+use corelane_load::Need;
 use corelane_load::sources::WorkerRequest;
 use corelane_report::measurement::Measurement;
 use serde::Serialize;
@@ -113,14 +114,10 @@ impl ForegroundArguments {
             notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
             needs = G::needs(plan);
         }
-        notes.extend(needs.lacking().map(|need| {
-            let remedy = need.remedy.as_deref().unwrap_or_default();
-            let available = need.available.unwrap_or_default();
-            format!(
-                "{} {} needed, {available} available: {remedy}",
-                need.needed, need.what
-            )
-        }));
+        if let Some(memory) = needs.lacking_memory() {
+            return Err(cannot_run(memory.text()));
+        }
+        notes.extend(needs.lacking().map(Need::text));
         for note in &notes {
             eprintln!("corelane: {note}");
         }

@@ -5,7 +5,7 @@ use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
 use crate::outcome::{Outcome, usage};
-use crate::values::{Choices, byte_rate, count, duration, one_of, rate, share, size};
+use crate::values::{Choices, MOST_CONNECTIONS, byte_rate, count, duration, one_of, rate, share, size};
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
@@ -186,9 +186,6 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
     }
     Ok(scenario)
 }
-
-/// Upper limit of connections per run: no machine has the memory for more.
-const MOST_CONNECTIONS: u64 = 100_000_000;
 
 /// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
 fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario> {

@@ -4,7 +4,7 @@ use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::outcome::Outcome;
-use crate::values::{byte_rate, duration, positive, write_size};
+use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::StreamLoadError;
 use corelane_load::sources::Transport;
@@ -44,7 +44,7 @@ pub struct LoadTcpArguments {
     /// Server to connect to, as ADDRESS:PORT
     pub target: SocketAddr,
     /// Total number of connections [default: 64]
-    #[arg(short, long, value_name = "N", value_parser = positive)]
+    #[arg(short, long, value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Option<u64>,
     /// Direction of transfer: write, read or both
     #[arg(long, value_name = "DIRECTION", default_value = "write")]

@@ -5,7 +5,7 @@ use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::outcome::{Outcome, usage};
 use crate::shared::MovingArguments;
-use crate::values::{Choices, count, duration, one_of, rate, size};
+use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, Transport};
@@ -38,9 +38,9 @@ pub struct DatagramArguments {
     pub sources: SourceArguments,
     #[arg(long, hide = true, conflicts_with = "align", value_parser = one_of(SPREADS))]
     pub spread: Option<Align>,
-    /// Total number of sockets [default: one per worker, or one per bucket with --align]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub sockets: Option<u32>,
+    /// Total number of flows, each a socket [default: one per worker, or one per bucket with --align]
+    #[arg(long = "flows", alias = "sockets", value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
+    pub sockets: Option<u64>,
     /// Traffic skew over the sockets: none, elephant:SHARE (one socket sends that share) or zipf:EXPONENT
     #[arg(long, value_name = "SKEW", default_value = "none")]
     pub skew: Skew,
