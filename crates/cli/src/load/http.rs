@@ -20,7 +20,7 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
     corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'";
 
-/// Used without `--duration` and `--requests`.
+/// Used without `--duration` and `--count`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
@@ -46,11 +46,11 @@ pub struct LoadHttpArguments {
     /// Closed loop: delay between a response and the next request on the connection
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate")]
     pub think: Option<Duration>,
-    /// Send requests for this time [default: 10s, or until --requests is reached]
+    /// Send requests for this time [default: 10s, or until --count is reached]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after this many requests
-    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long = "count", alias = "requests", value_name = "N", value_parser = count)]
     pub requests: Option<u64>,
     /// Close each connection after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -80,10 +80,10 @@ pub struct LoadHttpArguments {
     #[arg(long)]
     pub check: bool,
     /// Slow readers: bytes per second that each connection reads of a response
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    #[arg(long, value_name = "RATE", value_parser = byte_rate)]
     pub read_rate: Option<u64>,
     /// Slow writers: bytes per second that each connection writes of a request
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    #[arg(long, value_name = "RATE", value_parser = byte_rate)]
     pub write_rate: Option<u64>,
     /// Share of requests aborted at the first byte of the response, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%")]
@@ -163,7 +163,7 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
         })
 }
 
-/// The scenario of the file, or the one that the flags describe. `--requests` overrides the file's number.
+/// The scenario of the file, or the one that the flags describe. `--count` overrides the file's number.
 fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
     let mut scenario = match (&arguments.scenario, &arguments.url) {
         (Some(path), _) => {

@@ -52,8 +52,8 @@ pub struct LoadTcpArguments {
     /// Bytes per write, at most 1 MiB; the next write starts when the kernel has accepted all of them
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
     pub size: u32,
-    /// Write rate of each connection in bytes per second [default: unlimited]
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    /// Write rate of each connection, such as 100kB/s or 1Mbit/s [default: unlimited]
+    #[arg(long = "rate-per-connection", alias = "rate", value_name = "RATE", value_parser = byte_rate)]
     pub rate: Option<u64>,
     /// Named preset for connections and duration; explicit flags override it
     #[arg(long, value_enum)]

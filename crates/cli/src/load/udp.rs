@@ -51,10 +51,10 @@ pub struct DatagramArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub window: Option<u32>,
     /// Stop after this time [default: 10s, or when --count is reached]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after this many datagrams
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
     /// Do not wait for answers; for a server that sends none
     #[arg(long, conflicts_with = "window")]

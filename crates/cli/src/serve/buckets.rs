@@ -43,7 +43,7 @@ pub struct ServingArguments {
     #[arg(long)]
     pub free_bind: bool,
     /// Stop after this time [default: on SIGINT]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
     pub output: OutputArguments,
