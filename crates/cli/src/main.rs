@@ -41,6 +41,7 @@ fn main() -> ExitCode {
     }
     let corelane = Corelane::parse();
     outcome::exit(match corelane.command {
+    documents::limit_input(corelane.max_input);
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

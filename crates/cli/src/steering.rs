@@ -1,5 +1,6 @@
 //! Converts flags to the rule that server and clients share: key, table, buckets and CPUs, or a steering document.
 
+use crate::documents::read_text;
 use crate::outcome::{cannot_run, usage};
 use crate::shared::RuleArguments;
 use anyhow::Context;
@@ -54,7 +55,7 @@ pub fn without_cpus(
 
 /// Reads a steering document.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("--steering: {}", path.display()))?;
+    let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
     let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
     // A server's report embeds the document; both forms are accepted.
     let mut document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;

@@ -1,6 +1,6 @@
 //! `corelane load http`: its flags, the scenario that they describe, and the HTTP request generator in the foreground.
 
-use crate::documents::wrong_file;
+use crate::documents::{read_text, wrong_file};
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
@@ -167,8 +167,7 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
 fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
     let mut scenario = match (&arguments.scenario, &arguments.url) {
         (Some(path), _) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| wrong_file("--scenario", path, error))?;
+            let text = read_text(path).map_err(|error| wrong_file("--scenario", path, error))?;
             Scenario::parse(&text).map_err(|error| wrong_file("--scenario", path, error))?
         }
         (None, Some(url)) => of_flags(arguments, url)?,
