@@ -16,6 +16,7 @@ mod lab;
 mod links;
 mod load;
 mod machine;
+mod names;
 mod outcome;
 mod outputs;
 mod plan;

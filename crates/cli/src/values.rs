@@ -1,5 +1,6 @@
 //! Parsers for argument values: endpoints, ranges and quantities.
 
+use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use corelane_load::tcp::WRITE_BYTES;
 use corelane_measure::quantity;
@@ -55,6 +56,14 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     match text.trim_matches(['[', ']']).parse() {
         Ok(address) => Ok(Endpoint { address, port: None }),
         Err(_) => Err("write 10.11.2.1:8080, [2001:db8::1]:8080, or an address without a port".to_owned()),
+    if let Some(address) = names::host(text) {
+        return address.map(|address| Endpoint { address, port: None });
+    }
+    let address = names::address(text).map_err(|error| format!("{error}, or an address without a port"))?;
+    Ok(Endpoint {
+        address: address.ip(),
+        port: Some(address.port()),
+    })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::documents::{read_text, wrong_file};
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
+use crate::names::Target;
 use crate::outcome::{Outcome, usage};
 use crate::values::{Choices, MOST_CONNECTIONS, byte_rate, count, duration, one_of, rate, share, size};
 use clap::Args;
@@ -227,7 +228,16 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         check: arguments.check,
         ..UrlEntry::default()
     };
-    Ok(Scenario::of_url(url, client, entry))
+    let mut scenario = Scenario::of_url(url, client, entry);
+    if let Some(target) = Target::of_url(url) {
+        let target = target.map_err(|error| usage("URL", error))?;
+        let address = match arguments.foreground.result.output.dry_run {
+            true => target.first(),
+            false => target.connectable(),
+        };
+        scenario.server[0].addresses.push(address);
+    }
+    Ok(scenario)
 }
 
 fn header(text: &str) -> Result<(String, String), &'static str> {

@@ -3,6 +3,7 @@
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
+use crate::names::{Target, target};
 use crate::outcome::Outcome;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
@@ -41,8 +42,9 @@ pub enum Preset {
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'stalls > 0' or 'failed > 1%'"))))]
 pub struct LoadTcpArguments {
-    /// Server to connect to, as ADDRESS:PORT
-    pub target: SocketAddr,
+    /// Server to connect to, as ADDRESS:PORT, NAME:PORT or :PORT
+    #[arg(value_parser = target)]
+    pub target: Target,
     /// Total number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Option<u64>,
@@ -134,8 +136,11 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
     };
     let connections = arguments.connections.unwrap_or(connections);
-    let connections = usize::try_from(connections).unwrap_or(usize::MAX);
-    let sources = arguments.sources.request(arguments.target, connections);
+    let target = match arguments.foreground.result.output.dry_run {
+        true => arguments.target.first(),
+        false => arguments.target.connectable(),
+    };
+    let sources = arguments.sources.request(target, connections as usize);
     let workers = sources
         .plan(&arguments.foreground.workers()?, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;

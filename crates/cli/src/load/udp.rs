@@ -3,6 +3,7 @@
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
+use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::MovingArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
@@ -32,7 +33,8 @@ pub struct LoadUdpArguments {
 /// Sources, target and schedule of datagrams, independent of the payload protocol.
 #[derive(Debug, Args)]
 pub struct DatagramArguments {
-    /// Target, as ADDRESS:PORT
+    /// Target, as ADDRESS:PORT, NAME:PORT or :PORT
+    #[arg(value_parser = address)]
     pub target: SocketAddr,
     #[command(flatten)]
     pub sources: SourceArguments,
