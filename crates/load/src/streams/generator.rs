@@ -314,6 +314,9 @@ impl<P: StreamProtocol> Generator<P> {
         for slot in &self.slots {
             let counts = &mut self.groups[usize::from(slot.group)].tally.counts.connections;
             counts.open_at_end += u64::from(slot.connection.is_open());
+        for index in 0..self.slots.len() {
+            self.client(ops, index, now).uncount_queued();
+        }
             counts.open_unanswered += u64::from(slot.connection.is_unanswered());
         }
         for group in &mut self.groups {
