@@ -210,7 +210,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         write_rate: arguments.write_rate,
         abort: Some(arguments.abort),
         sources: arguments.sources.sources.clone(),
-        align: arguments.sources.align,
+        align: arguments.sources.align.unwrap_or_default(),
         status: Some(statuses(&arguments.status)?),
         insecure: arguments.insecure.then_some(true),
         ca: arguments.ca.clone(),

@@ -9,8 +9,8 @@ use crate::shared::MovingArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest, Transport};
-use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
+use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
+use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -121,19 +121,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
     let ends = arguments
         .duration
         .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
-    let align = arguments.spread.unwrap_or(arguments.sources.align);
-    let natural = match &workers.steering {
-        Some(steering) if align != Align::Kernel => steering.table.buckets(),
-        _ => workers.cpus.len(),
-    };
-    let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);
-    let sources = SourceRequest {
-        align,
-        ..arguments.sources.request(arguments.target, sockets)
-    };
-    let workers = sources
-        .plan(&workers, Transport::Udp)
-        .map_err(|error| sources::refuse(&error))?;
+    let (workers, notes) = sources(arguments, &workers)?;
     let plan = UdpPlan {
         pace,
         until: Until {
@@ -147,4 +135,38 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         ..UdpPlan::new(arguments.target, protocol, workers)
     };
     Ok(plan.skewed(arguments.skew))
+}
+
+/// The workers and their sources, with notes on them. Without any flag for sources, every bucket of a known steering
+/// gets as many sockets as the others.
+fn sources(
+    arguments: &DatagramArguments,
+    workers: &WorkerRequest,
+) -> anyhow::Result<(Vec<PlannedWorker>, Vec<String>)> {
+    let given = arguments.spread.or(arguments.sources.align);
+    let buckets = workers.steering.as_ref().map(|steering| steering.table.buckets());
+    let plan = |align, natural: usize| {
+        let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);
+        let request = SourceRequest {
+            align,
+            ..arguments.sources.request(arguments.target, sockets)
+        };
+        request.plan(workers, Transport::Udp)
+    };
+    let cpus = workers.cpus.len();
+    let unknown = match (given, buckets) {
+        (Some(align), _) => {
+            let natural = buckets.filter(|_| align != Align::Kernel).unwrap_or(cpus);
+            let planned = plan(align, natural).map_err(|error| sources::refuse(&error))?;
+            return Ok((planned, Vec::new()));
+        }
+        (None, Some(buckets)) => match plan(Align::Even, buckets * cpus.div_ceil(buckets)) {
+            Ok(planned) => return Ok((planned, Vec::new())),
+            Err(error) => format!("not every bucket of the target gets datagrams: {error}"),
+        },
+        (None, None) => "the target's buckets are unknown (--steering), so some may get no datagram".to_owned(),
+    };
+    let planned = plan(Align::Kernel, cpus).map_err(|error| sources::refuse(&error))?;
+    let few = arguments.sockets.is_none() && arguments.sources.sources.is_none();
+    Ok((planned, few.then_some(unknown).into_iter().collect()))
 }
