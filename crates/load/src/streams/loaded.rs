@@ -280,6 +280,9 @@ pub struct WorkerLoaded {
 impl StreamsMerged {
     /// Merges documents.
     #[must_use]
+    /// Seconds in which it neither ran nor waited for its CPU although it was due.
+    #[serde(default)]
+    pub stood_still_s: f64,
     pub fn of<P>(documents: &[StreamLoaded<P>]) -> Self {
         let mut pools: Vec<PoolLoaded> = Vec::new();
         for pool in documents.iter().flat_map(|document| &document.pools) {

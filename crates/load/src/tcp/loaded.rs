@@ -118,3 +118,6 @@ pub struct TcpWorkerLoaded {
     /// Gbit/s, both directions summed.
     pub gbit_per_second: f64,
 }
+    /// Seconds in which it neither ran nor waited for its CPU although it was due.
+    #[serde(default)]
+    pub stood_still_s: f64,

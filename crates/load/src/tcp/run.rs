@@ -91,6 +91,7 @@ impl TcpLoad {
                 counts,
                 cpu_s: outcome.usage.total_s(),
                 gbit_per_second: gbit(counts.sent_bytes + counts.received_bytes),
+                stood_still_s: outcome.stood_still.as_secs_f64(),
             });
         }
         let behind_schedule = late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));

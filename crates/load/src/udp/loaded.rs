@@ -92,6 +92,9 @@ pub struct SourceLoaded {
     pub address: IpAddr,
     /// The bucket it was planned for.
     pub bucket: Option<u16>,
+    /// Seconds in which it neither ran nor waited for its CPU although it was due.
+    #[serde(default)]
+    pub stood_still_s: f64,
     /// Number of its sockets.
     pub sockets: usize,
     /// Datagrams queued for sending from it.

@@ -7,6 +7,7 @@ use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::generate::start_workers;
 use crate::showing::Seen;
+use crate::standstill;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
@@ -137,6 +138,9 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             sending = sending.max(outcome.sending);
+        let standstill = standstill::limit(self.plan.workers.iter().zip(&outcomes).map(|(planned, outcome)| {
+            (planned.cpu, outcome.stood_still, outcome.sending)
+        }));
             for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
                 let entry = sources.entry(key).or_insert_with(|| SourceLoaded {
@@ -158,13 +162,18 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             });
         }
         UdpLoaded {
+                stood_still_s: outcome.stood_still.as_secs_f64(),
             schema: format!("corelane/loaded-{}/1", P::NAME),
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
             sending_s: sending.as_secs_f64(),
             sockets: self.plan.sockets(),
-            limited_by: limited_by(&total, lag, workers.iter().map(|worker| worker.cpu)),
+            limited_by: standstill
+                .or_else(|| limited_by(&total, lag, workers.iter().map(|worker| worker.cpu))),
+            failed_because: failed_because(&total, self.plan.target, self.plan.answers),
+            interrupted: false,
+            notes: self.plan.notes.clone(),
             total,
             round_trip,
             round_trip_histogram,
