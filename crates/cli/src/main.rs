@@ -41,8 +41,8 @@ fn main() -> ExitCode {
         return outcome::exit(attended.map_err(Into::into));
     }
     let corelane = Corelane::parse();
-    outcome::exit(match corelane.command {
     documents::limit_input(corelane.max_input);
+    outcome::exit(match corelane.command {
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

@@ -26,11 +26,11 @@ pub fn round_robin(
     })
 }
 
-/// The steering document of these flags, with one bucket per element of `cpus`.
 fn table(size: usize, buckets: usize) -> anyhow::Result<IndirectionTable> {
     IndirectionTable::round_robin(size, buckets).map_err(|error| usage("--table-size and --buckets", error))
 }
 
+/// The steering document of these flags, with one bucket per element of `cpus`.
 pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) -> anyhow::Result<Steering> {
     round_robin(rule.key.as_ref(), rule.table_size, hash_fields, cpus)
 }
@@ -48,9 +48,9 @@ pub fn without_cpus(
         Some(buckets) => buckets,
         None => usable_cpus()?.len(),
     };
-    from_rule(rule, hash_fields, (0..buckets as u32).collect())
     // Bounds the number of buckets before there is a CPU for each.
     table(rule.table_size, buckets)?;
+    from_rule(rule, hash_fields, (0..buckets as u32).collect())
 }
 
 /// Reads a steering document.
@@ -96,11 +96,11 @@ fn place(
     share: bool,
     refuse: impl FnOnce(String) -> anyhow::Error,
 ) -> anyhow::Result<Vec<u32>> {
-    let allowed = cpus::allowed()?;
     if let Some(workers) = workers.filter(|workers| *workers > IndirectionTable::LARGEST) {
         let most = IndirectionTable::LARGEST;
         return Err(refuse(format!("{workers} is too many: give at most {most}")));
     }
+    let allowed = cpus::allowed()?;
     let Some(list) = list else {
         let Some(workers) = workers else {
             return usable_cpus();

@@ -37,10 +37,10 @@ impl ResultArguments {
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
         let mut generator = G::start(plan).map_err(G::refused)?;
-        live::attend(&mut generator, &interrupt, !self.output.json)?;
+        let interrupted = live::attend(&mut generator, &interrupt, !self.output.json)?;
         let mut loaded = generator.finish()?;
         drop(held);
-        G::note(&mut loaded, notes);
+        G::note(&mut loaded, notes, interrupted);
         self.forms.save(&loaded)?;
         let json = self
             .output
@@ -50,7 +50,10 @@ impl ResultArguments {
         self.forms
             .print(&loaded, json.map(|json| json + "\n").as_deref())?;
         judge(&loaded, &gates)?;
-        G::verdict(&loaded)
+        match G::failed_because(&loaded) {
+            Some(why) => anyhow::bail!("{why}"),
+            None => Ok(()),
+        }
     }
 }
 

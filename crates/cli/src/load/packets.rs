@@ -10,7 +10,7 @@ use crate::values::{count, duration, port_range, rate};
 use clap::Args;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
-    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
 use std::path::PathBuf;
@@ -117,6 +117,10 @@ impl Shown for PacketsLoad {
             _ => return error.into(),
         };
         usage(flag, error)
+    }
+
+    fn note(loaded: &mut PacketsLoaded, _notes: Vec<String>, interrupted: bool) {
+        loaded.interrupted = interrupted;
     }
 
     fn view(&mut self) -> Option<View> {

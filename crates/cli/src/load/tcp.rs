@@ -12,7 +12,6 @@ use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
 use corelane_measure::quantity;
 use corelane_worker::engine::EngineKind;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Shown by `--help`.
@@ -92,11 +91,13 @@ impl Shown for TcpLoad {
         error.into()
     }
 
-    fn verdict(loaded: &TcpLoaded) -> Outcome {
-        match &loaded.limited_by {
-            Some(why) if loaded.total.opened == 0 => anyhow::bail!("{why}"),
-            _ => Ok(()),
-        }
+    fn note(loaded: &mut TcpLoaded, notes: Vec<String>, interrupted: bool) {
+        loaded.notes.extend(notes);
+        loaded.interrupted = interrupted;
+    }
+
+    fn failed_because(loaded: &TcpLoaded) -> Option<&str> {
+        loaded.failed_because.as_deref()
     }
 
     fn view(&mut self) -> Option<View> {
@@ -145,7 +146,7 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         .plan(&arguments.foreground.workers()?, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
-        target: arguments.target,
+        target,
         transfer: Bytes {
             direction: arguments.direction,
             write_bytes: arguments.size,

@@ -91,6 +91,15 @@ impl<P: DatagramProtocol> Shown for UdpLoad<P> {
         }
     }
 
+    fn note(loaded: &mut UdpLoaded, notes: Vec<String>, interrupted: bool) {
+        loaded.notes.extend(notes);
+        loaded.interrupted = interrupted;
+    }
+
+    fn failed_because(loaded: &UdpLoaded) -> Option<&str> {
+        loaded.failed_because.as_deref()
+    }
+
     fn view(&mut self) -> Option<View> {
         let progress = self.progress();
         let stage = match self.sending_ended() {
@@ -132,6 +141,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         engine: arguments.moving.engine,
         settings: arguments.moving.settings(&arguments.foreground.placing),
         memory: arguments.foreground.placing.memory,
+        notes,
         ..UdpPlan::new(arguments.target, protocol, workers)
     };
     Ok(plan.skewed(arguments.skew))

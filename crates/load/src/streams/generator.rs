@@ -314,12 +314,12 @@ impl<P: StreamProtocol> Generator<P> {
         if P::IS_TRANSFER {
             self.step_all(ops, now, Input::Left { lasted: true });
         }
-        for slot in &self.slots {
-            let counts = &mut self.groups[usize::from(slot.group)].tally.counts.connections;
-            counts.open_at_end += u64::from(slot.connection.is_open());
         for index in 0..self.slots.len() {
             self.client(ops, index, now).uncount_queued();
         }
+        for slot in &self.slots {
+            let counts = &mut self.groups[usize::from(slot.group)].tally.counts.connections;
+            counts.open_at_end += u64::from(slot.connection.is_open());
             counts.open_unanswered += u64::from(slot.connection.is_unanswered());
         }
         for group in &mut self.groups {

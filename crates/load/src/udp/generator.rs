@@ -374,8 +374,10 @@ impl<P: DatagramProtocol> Generator<P> {
         let (counters, counts) = (ops.counters(), &mut self.tally.counts);
         counts.sent = counters.sent;
         counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
+        counts.dropped_here = self.flows.iter().map(|flow| ops.dropped(flow.id)).sum();
         if self.plan.answers {
-            counts.lost = counters.sent.saturating_sub(counts.returned);
+            let missing = counters.sent.saturating_sub(counts.returned);
+            counts.lost = missing.saturating_sub(counts.dropped_here);
         }
         counts.refused = by_cause(&counters.send_failed);
         counts.network_errors = by_cause(&counters.errors);

@@ -11,13 +11,18 @@ use crate::standstill;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
+use corelane_measure::quantity;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::worker_memory::WorkerMemory;
 use corelane_worker::{CachePadded, Time};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Share of the datagrams sent above which own drops are reported as the limit.
+const MOST_DROPPED_HERE: f64 = 0.001;
 
 /// A running UDP generator. Dropping it stops it.
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
@@ -133,14 +138,14 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
+        let standstill = standstill::limit(self.plan.workers.iter().zip(&outcomes).map(|(planned, outcome)| {
+            (planned.cpu, outcome.stood_still, outcome.sending)
+        }));
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let mut workers = Vec::new();
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             sending = sending.max(outcome.sending);
-        let standstill = standstill::limit(self.plan.workers.iter().zip(&outcomes).map(|(planned, outcome)| {
-            (planned.cpu, outcome.stood_still, outcome.sending)
-        }));
             for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
                 let entry = sources.entry(key).or_insert_with(|| SourceLoaded {
@@ -157,12 +162,12 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             workers.push(WorkerLoaded {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
+                stood_still_s: outcome.stood_still.as_secs_f64(),
                 counts: outcome.counts,
                 memory: self.memory(place),
             });
         }
         UdpLoaded {
-                stood_still_s: outcome.stood_still.as_secs_f64(),
             schema: format!("corelane/loaded-{}/1", P::NAME),
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
@@ -191,5 +196,27 @@ fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u
             "{unsent} datagrams on the schedule were not sent in time"
         ));
     }
+    if total.dropped_here as f64 > total.sent as f64 * MOST_DROPPED_HERE {
+        let dropped = quantity::count(total.dropped_here);
+        return Some(format!(
+            "its own sockets dropped {dropped} answers, which it read too slowly"
+        ));
+    }
     late("datagrams", lag, cpus)
+}
+
+/// Why nothing was achieved, if so.
+fn failed_because(total: &Counts, target: SocketAddr, answers: bool) -> Option<String> {
+    let causes = |what: &str, causes: &BTreeMap<String, u64>| {
+        let causes: Vec<String> = causes.keys().map(|cause| cause.replace('_', " ")).collect();
+        match causes.is_empty() {
+            true => what.to_owned(),
+            false => format!("{what}: {} by {target}", causes.join(", ")),
+        }
+    };
+    if total.sent == 0 {
+        return Some(causes("no datagram could be sent", &total.refused));
+    }
+    (answers && total.returned == 0 && total.dropped_here == 0)
+        .then(|| causes("no datagram was answered", &total.network_errors))
 }
