@@ -1,5 +1,6 @@
 //! The command line: verbs and their help. Contains no logic.
 
+use crate::values::size;
 use clap::{Parser, Subcommand};
 
 /// Put every packet on the right CPU, prove it, and push it until it breaks.
@@ -9,6 +10,9 @@ use clap::{Parser, Subcommand};
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a --fail-if condition holds, 77 cannot run here."
 )]
 pub struct Corelane {
+    /// Largest file that is read as a whole, such as a saved document [default: 1GiB]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, hide_short_help = true, hide_long_help = true)]
+    pub max_input: Option<u64>,
     #[command(subcommand)]
     pub command: Command,
 }

@@ -64,7 +64,7 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     /// Frames received from a link per call
-    #[arg(long, value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long = "batch", alias = "burst", value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
     /// Print rates every second
     #[arg(long)]
@@ -73,7 +73,7 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<MetricsAddress>,
     /// Stop after this time [default: on SIGINT, or when all files are read]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
     pub output: OutputArguments,

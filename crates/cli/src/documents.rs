@@ -1,10 +1,12 @@
 //! Reading of line-based input files, atomic writing of documents, and the command line recorded in documents.
 
 use crate::outcome::{Outcome, usage};
+use corelane_measure::quantity;
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The command line as typed, with the program name `corelane`.
 pub fn command_line() -> Vec<String> {
@@ -37,6 +39,30 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>)
 /// Replaces a file by this text.
 pub fn write_whole(path: &Path, text: &str) -> Outcome {
     replace(path, |file| Ok(file.write_all(text.as_bytes())?))
+}
+
+/// Largest file that is read as a whole, see `--max-input`.
+static MAX_INPUT: OnceLock<u64> = OnceLock::new();
+
+/// The default of [`limit_input`].
+const MOST_INPUT: u64 = 1 << 30;
+
+/// Sets the size of the largest file that [`read_text`] accepts. The first call counts.
+pub fn limit_input(bytes: Option<u64>) {
+    MAX_INPUT.get_or_init(|| bytes.unwrap_or(MOST_INPUT));
+}
+
+/// The text of a file, unless it is larger than `--max-input`.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let most = *MAX_INPUT.get_or_init(|| MOST_INPUT);
+    let mut text = String::new();
+    let read = File::open(path)?.take(most.saturating_add(1)).read_to_string(&mut text);
+    // A limit inside a character is no error of encoding.
+    if text.len() as u64 > most || read.as_ref().is_ok_and(|bytes| *bytes as u64 > most) {
+        let most = quantity::bytes(most);
+        return Err(io::Error::other(format!("more than {most}: raise --max-input if this is meant")));
+    }
+    read.map(|_| text)
 }
 
 /// A usage error about the file that a flag names.

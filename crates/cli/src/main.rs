@@ -16,6 +16,7 @@ mod lab;
 mod links;
 mod load;
 mod machine;
+mod names;
 mod outcome;
 mod outputs;
 mod plan;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         return outcome::exit(attended.map_err(Into::into));
     }
     let corelane = Corelane::parse();
+    documents::limit_input(corelane.max_input);
     outcome::exit(match corelane.command {
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),

@@ -1,5 +1,6 @@
 //! Converts flags to the rule that server and clients share: key, table, buckets and CPUs, or a steering document.
 
+use crate::documents::read_text;
 use crate::outcome::{cannot_run, usage};
 use crate::shared::RuleArguments;
 use anyhow::Context;
@@ -15,8 +16,7 @@ pub fn round_robin(
     hash_fields: HashFields,
     cpus: Vec<u32>,
 ) -> anyhow::Result<Steering> {
-    let table = IndirectionTable::round_robin(table_size, cpus.len())
-        .map_err(|error| usage("--table-size and --buckets", error))?;
+    let table = table(table_size, cpus.len())?;
     Ok(Steering {
         key: key.cloned().unwrap_or(Key::VERIFICATION),
         hash_fields,
@@ -24,6 +24,10 @@ pub fn round_robin(
         cpus,
         generation: 0,
     })
+}
+
+fn table(size: usize, buckets: usize) -> anyhow::Result<IndirectionTable> {
+    IndirectionTable::round_robin(size, buckets).map_err(|error| usage("--table-size and --buckets", error))
 }
 
 /// The steering document of these flags, with one bucket per element of `cpus`.
@@ -44,12 +48,14 @@ pub fn without_cpus(
         Some(buckets) => buckets,
         None => usable_cpus()?.len(),
     };
+    // Bounds the number of buckets before there is a CPU for each.
+    table(rule.table_size, buckets)?;
     from_rule(rule, hash_fields, (0..buckets as u32).collect())
 }
 
 /// Reads a steering document.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("--steering: {}", path.display()))?;
+    let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
     let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
     // A server's report embeds the document; both forms are accepted.
     let mut document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
@@ -90,6 +96,10 @@ fn place(
     share: bool,
     refuse: impl FnOnce(String) -> anyhow::Error,
 ) -> anyhow::Result<Vec<u32>> {
+    if let Some(workers) = workers.filter(|workers| *workers > IndirectionTable::LARGEST) {
+        let most = IndirectionTable::LARGEST;
+        return Err(refuse(format!("{workers} is too many: give at most {most}")));
+    }
     let allowed = cpus::allowed()?;
     let Some(list) = list else {
         let Some(workers) = workers else {

@@ -1,5 +1,6 @@
 //! Parsers for argument values: endpoints, ranges and quantities.
 
+use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use corelane_load::tcp::WRITE_BYTES;
 use corelane_measure::quantity;
@@ -44,7 +45,7 @@ impl Endpoint {
     }
 }
 
-/// Parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
+/// Parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT; also NAME, NAME:PORT and :PORT.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Endpoint {
@@ -52,11 +53,21 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
             port: Some(address.port()),
         });
     }
-    match text.trim_matches(['[', ']']).parse() {
-        Ok(address) => Ok(Endpoint { address, port: None }),
-        Err(_) => Err("write 10.11.2.1:8080, [2001:db8::1]:8080, or an address without a port".to_owned()),
+    if let Ok(address) = text.trim_matches(['[', ']']).parse() {
+        return Ok(Endpoint { address, port: None });
     }
+    if let Some(address) = names::host(text) {
+        return address.map(|address| Endpoint { address, port: None });
+    }
+    let address = names::address(text).map_err(|error| format!("{error}, or an address without a port"))?;
+    Ok(Endpoint {
+        address: address.ip(),
+        port: Some(address.port()),
+    })
 }
+
+/// Upper limit of sockets or connections per run: no machine has the memory for more.
+pub const MOST_CONNECTIONS: u64 = 100_000_000;
 
 /// A parser of a count from 1 to `most`.
 pub fn count_to(most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
@@ -90,14 +101,9 @@ pub fn rate(text: &str) -> Result<f64, String> {
     above_zero(quantity::parse_rate(text), "a rate must be above 0")
 }
 
-/// Parses a rate in bytes per second above 0.
+/// Parses a rate above 0 in bytes per second, or in bits: 100kB/s, 1Gbit/s.
 pub fn byte_rate(text: &str) -> Result<u64, String> {
-    above_zero(size(text), "a rate must be above 0")
-}
-
-/// Parses a number of at least 1.
-pub fn positive(text: &str) -> Result<u64, String> {
-    above_zero(count(text), "give at least 1")
+    above_zero(quantity::parse_byte_rate(text), "a rate must be above 0")
 }
 
 fn above_zero<T: Default + PartialOrd>(parsed: Result<T, impl ToString>, refusal: &str) -> Result<T, String> {

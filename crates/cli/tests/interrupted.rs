@@ -49,4 +49,66 @@ fn an_interrupted_generator_reports_what_it_sent() {
     assert!(output.stderr.is_empty(), "progress is for terminals");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("round trip") && text.contains("returned"), "{text}");
+    assert!(text.contains("interrupted: the run was stopped before its end"), "{text}");
+}
+
+#[test]
+fn an_interrupted_generator_says_so_in_its_document() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    for (rest, interrupted) in [("--duration 60s", true), ("--count 1", false)] {
+        let load = common::corelane(&format!("load udp {target} --rate 1k --no-answers --json {rest}"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        server.recv_from(&mut [0; 2048]).unwrap();
+        if interrupted {
+            common::signal(load.id(), "TERM");
+        }
+        let output = load.wait_with_output().unwrap();
+        let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(loaded["interrupted"], interrupted, "{rest}");
+    }
+}
+
+/// CPU time of a process in clock ticks.
+fn ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, after_name) = stat.rsplit_once(") ").unwrap();
+    let fields = after_name.split(' ').skip(11).take(2);
+    fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_generator_that_stood_still_is_named_as_the_limit() {
+    for (verb, target, pace) in [
+        ("udp", "", "--window 8"),
+        ("udp", "", "--sockets 2"),
+        ("tcp", "", "--connections 2"),
+        ("http", "http://", "--connections 8"),
+    ] {
+        let server = common::corelane(&format!("serve {verb} 127.0.0.1:0 --buckets 1"));
+        let server = common::Server::of({ server }.stdout(Stdio::piped()).spawn().unwrap());
+        let (address, flags) = (&server.address, "--workers 1 --duration 2s --json");
+        let load = common::corelane(&format!("load {verb} {target}{address} {pace} {flags}"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while ticks(load.id()) < 5 {
+            thread::yield_now();
+        }
+        common::signal(load.id(), "STOP");
+        let stopped = Instant::now();
+        while stopped.elapsed() < Duration::from_millis(400) {
+            thread::yield_now();
+        }
+        common::signal(load.id(), "CONT");
+        let output = load.wait_with_output().unwrap();
+        let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let limited = loaded["limited_by"].as_str().unwrap_or_default();
+        assert!(limited.contains("stood still"), "{verb} {pace}: {limited}");
+        if verb != "udp" {
+            assert_eq!(loaded["behind_schedule"], loaded["limited_by"], "{verb}");
+        }
+    }
 }

@@ -129,10 +129,10 @@ fn a_certificate_that_is_not_believed_is_counted_on_both_sides_and_insecure_is_t
                 .any(|(text, count)| text.contains(reason) && *count == 3),
             "{errors:?}"
         );
-        let limited = loaded["limited_by"].as_str().unwrap();
+        let failed = loaded["failed_because"].as_str().unwrap();
         assert!(
-            limited.contains("certificate_refused") && limited.contains("--ca"),
-            "{limited}"
+            failed.contains("certificate refused") && failed.contains("--ca"),
+            "{failed}"
         );
     }
     // A name that differs from the address: the certificate covers it, too.

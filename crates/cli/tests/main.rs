@@ -17,6 +17,7 @@ mod host_text;
 mod http_ends;
 mod http_load;
 mod infer;
+mod inputs;
 #[allow(dead_code, reason = "a module of the command, for live")]
 #[path = "../src/interrupt.rs"]
 mod interrupt;
@@ -35,9 +36,6 @@ mod many_connections;
 mod memory;
 mod nic;
 mod observe;
-#[allow(dead_code, reason = "a module of the command, for live")]
-#[path = "../src/outcome.rs"]
-mod outcome;
 mod packets;
 mod partial;
 #[path = "common/raw_http.rs"]

@@ -186,7 +186,30 @@ fn a_server_that_is_not_there_fails_the_run_by_name() {
         (output.status.code(), &loaded["total"]["not_opened"]["refused"]),
         (Some(1), &3.into())
     );
-    assert_eq!(loaded["limited_by"], "no connection could be opened: refused");
+    let why = "no connection could be opened: refused by 127.77.1.1:9";
+    assert_eq!((&loaded["failed_because"], &loaded["limited_by"]), (&why.into(), &Value::Null));
+    let text = String::from_utf8(run("load tcp 127.77.1.1:9 --connections 3").stdout).unwrap();
+    assert!(text.contains(why) && !text.contains("limited by"), "{text}");
+}
+
+#[test]
+fn a_run_without_any_progress_fails() {
+    let closing = server(|_, connection| drop(connection));
+    let silent = server(|_, mut connection| while connection.read(&mut [0]).is_ok_and(|length| length > 0) {});
+    for (address, flags, why) in [
+        (closing, "--duration 300ms", "ended every connection"),
+        (
+            silent,
+            "--direction read --duration 500ms --stall 50ms",
+            "stood still at the end",
+        ),
+    ] {
+        let output = run(&format!("load tcp {address} --connections 4 --json {flags}"));
+        let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{flags}: {}", loaded["total"]);
+        let failed = loaded["failed_because"].as_str().unwrap();
+        assert!(failed.contains(why), "{failed}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use corelane_host::counters::Softnet;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::Stdio;
 use std::time::Duration;
 
 const ENGINES: [&str; 2] = ["epoll", "io_uring"];
@@ -107,15 +108,49 @@ fn a_closed_port_is_told_as_what_it_is() {
         .local_addr()
         .unwrap()
         .to_string();
-    let loaded = run_json(&format!(
-        "load udp {closed} --rate 200 --count 20 --workers 1 --json"
-    ));
+    let flags = "--rate 200 --count 20 --workers 1";
+    let output = run(&format!("load udp {closed} {flags} --json"));
+    assert_eq!(output.status.code(), Some(1));
+    let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(loaded["total"]["returned"], 0);
+    let why = format!("no datagram was answered: refused by {closed}");
+    assert_eq!(
+        (&loaded["failed_because"], &loaded["limited_by"]),
+        (&why.clone().into(), &serde_json::Value::Null)
+    );
+    let text = String::from_utf8(run(&format!("load udp {closed} {flags}")).stdout).unwrap();
+    assert!(text.contains(&format!("failed: {why}")) && !text.contains("limited"), "{text}");
     assert!(
         loaded["total"]["network_errors"]["refused"].as_u64().unwrap() > 0,
         "{}",
         loaded["total"]
     );
+}
+
+#[test]
+fn answers_that_the_generators_own_socket_dropped_are_not_lost_by_the_server() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let load = common::corelane(&format!(
+        "load udp {} --window 1 --sockets 1 --workers 1 --duration 60s --json",
+        server.local_addr().unwrap()
+    ));
+    let load = { load }.stdout(Stdio::piped()).spawn().unwrap();
+    let mut datagram = [0; 2048];
+    let (length, client) = server.recv_from(&mut datagram).unwrap();
+    common::signal(load.id(), "STOP");
+    // More than the largest receive buffer of a socket without privileges.
+    let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    let answers = most.trim().parse::<usize>().unwrap() / length + 1_000;
+    for _ in 0..answers {
+        server.send_to(&datagram[..length], client).unwrap();
+    }
+    common::signal(load.id(), "INT");
+    common::signal(load.id(), "CONT");
+    let output = load.wait_with_output().unwrap();
+    let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let total = &loaded["total"];
+    assert!(total["dropped_here"].as_u64().unwrap() > 0, "{total}");
+    assert_eq!(total["lost"], 0, "{total}");
 }
 
 #[test]
@@ -237,7 +272,7 @@ fn the_server_checks_its_own_steering() {
         "--json",
     ];
     let serving = common::corelane(&arguments)
-        .stdout(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,9 +1,11 @@
 //! Outcomes of a connection or request that failed, each with its own name.
 
 use corelane_measure::counters::Counters;
+use corelane_measure::quantity;
 use corelane_worker::engine::Cause;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// Why a request failed, or a connection could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,22 +134,28 @@ impl Failures {
         Failure::all().zip(self.0).filter(|(_, count)| *count > 0)
     }
 
-    /// Why connections could not be opened, from the failed attempts: a limit of this machine, or any cause if none was
-    /// opened.
-    pub(crate) fn limit(&self, asked: u64, opened: u64) -> Option<String> {
+    /// The causes that occurred, with their counts.
+    pub(crate) fn causes(&self) -> String {
+        let causes = self.occurred();
+        let causes = causes.map(|(failure, count)| format!("{} {}", failure.words(), quantity::count(count)));
+        causes.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Why connections to these servers could not be opened, if none was.
+    pub(crate) fn none_opened(&self, servers: &[SocketAddr]) -> String {
+        let servers: BTreeSet<&SocketAddr> = servers.iter().collect();
+        let servers: Vec<String> = servers.into_iter().map(SocketAddr::to_string).collect();
+        let causes = self.occurred().map(|(failure, _)| match failure {
+            Failure::Refused => format!("refused by {}", servers.join(", ")),
+            failure => failure.words(),
+        });
+        let causes: Vec<String> = causes.collect();
+        format!("no connection could be opened: {}", causes.join(", "))
+    }
+
+    /// The limit of this machine that connections could not be opened for, if any.
+    pub(crate) fn limit(&self) -> Option<String> {
         let failed = |failure: Failure| self.of(failure) > 0;
-        if opened == 0 && asked > 0 {
-            let causes: Vec<&str> = self.occurred().map(|(failure, _)| failure.name()).collect();
-            let remedy = if failed(Failure::CertificateRefused) {
-                "; give the authority's certificate by --ca, or verify nothing with --insecure"
-            } else {
-                ""
-            };
-            return Some(format!(
-                "no connection could be opened: {}{remedy}",
-                causes.join(", ")
-            ));
-        }
         let lacking = [
             (
                 Failure::NoDescriptors,

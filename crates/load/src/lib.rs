@@ -15,6 +15,7 @@ pub mod pool;
 mod report;
 mod showing;
 pub mod sources;
+mod standstill;
 mod streams;
 pub mod tcp;
 pub mod udp;

@@ -24,6 +24,8 @@ const USER_BYTES_A_SESSION: u64 = 5_120;
 /// User memory per worker: three histograms of 250 KiB, engine buffers, the stack.
 const USER_BYTES_A_WORKER: u64 = 2 << 20;
 
+const MEMORY: &str = "memory of this end, bytes";
+
 /// One limit, and the amount that the run requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
@@ -38,6 +40,17 @@ pub struct Need {
     /// How to raise the limit inside the run's network namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
+}
+
+impl Need {
+    /// The needed and the available amount, and how to raise the limit.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let remedy = self.remedy.as_deref().unwrap_or_default();
+        let available = self.available.unwrap_or_default();
+        let Self { needed, what, .. } = self;
+        format!("{needed} {what} needed, {available} available: {remedy}")
+    }
 }
 
 /// The sockets of a plan, as input to its resource requirements.
@@ -94,7 +107,7 @@ impl Needs {
                 "sysctl -w kernel.threads-max={}",
             ),
             (
-                "memory of this end, bytes",
+                MEMORY,
                 bytes,
                 memory::available_bytes().ok(),
                 free,
@@ -133,6 +146,12 @@ impl Needs {
     /// The limits that are too low.
     pub fn lacking(&self) -> impl Iterator<Item = &Need> {
         self.0.iter().filter(|need| need.remedy.is_some())
+    }
+
+    /// The memory of this end, if there is less than that: no limit to raise, so the run must not start.
+    #[must_use]
+    pub fn lacking_memory(&self) -> Option<&Need> {
+        self.lacking().find(|need| need.what == MEMORY)
     }
 
     /// Adds a requirement; `{}` in its remedy is replaced by the required amount.

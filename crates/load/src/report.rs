@@ -61,16 +61,35 @@ pub(crate) fn by_generator(why: &str) -> String {
     format!("limited by the generator: {why}")
 }
 
-/// A page of one section. What limited the run comes last in the text, and above the numbers on a page.
-pub(crate) fn page(subject: &str, headline: String, text: Section, limited_by: Option<String>) -> Page {
-    let text = match &limited_by {
-        Some(sentence) => text.text_note("", sentence),
-        None => text,
-    };
+/// What has to be known about a run to interpret it, and how it ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ended<'a> {
+    pub(crate) notes: &'a [String],
+    pub(crate) interrupted: bool,
+    pub(crate) failed_because: Option<&'a str>,
+    /// What limited it, as a sentence.
+    pub(crate) limited: Option<String>,
+}
+
+impl Ended<'_> {
+    /// The sentences of the report.
+    fn sentences(&self) -> Vec<String> {
+        let interrupted = self.interrupted.then(|| "interrupted: the run was stopped before its end".to_owned());
+        let failed = self.failed_because.map(|why| format!("failed: {why}"));
+        interrupted.into_iter().chain(failed).chain(self.limited.clone()).collect()
+    }
+}
+
+/// A page of one section. How the run ended comes last in the text, and above the numbers on a page.
+pub(crate) fn page(subject: &str, headline: String, text: Section, ended: &Ended<'_>) -> Page {
+    let noted = |text: Section, note: &String| text.text_note("", format!("note: {note}"));
+    let text = ended.notes.iter().fold(text, noted);
+    let sentences = ended.sentences();
+    let text = sentences.iter().fold(text, |text, sentence| text.text_note("", sentence));
     let mut page = Page {
         subject: subject.to_owned(),
         headline,
-        caveats: limited_by.map(Caveat::from).into_iter().collect(),
+        caveats: (ended.notes.iter().cloned().chain(sentences)).map(Caveat::from).collect(),
         ..Page::default()
     };
     page.section(text);

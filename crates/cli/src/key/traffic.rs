@@ -1,5 +1,6 @@
 //! Distributes flows over buckets for an audit; the flows come from a capture, a list, or a random draw from a pool.
 
+use crate::names::address;
 use crate::capture;
 use crate::documents::entries;
 use crate::outcome::usage;
@@ -30,7 +31,7 @@ pub struct TrafficArguments {
     #[arg(long, value_name = "POOL", default_value = "10.0.0.0/8")]
     clients: Pool,
     /// Destination of drawn flows, as ADDRESS:PORT
-    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080")]
+    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080", value_parser = address)]
     server: SocketAddr,
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]

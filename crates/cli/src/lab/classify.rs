@@ -62,7 +62,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub ring: usize,
     /// Duration of one trial
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "50ms", value_parser = duration)]
     pub duration: Duration,
     /// CPUs to use, such as 0-3 [default: one hardware thread of each core of the home node, then of the others]
     #[arg(long, value_name = "LIST")]

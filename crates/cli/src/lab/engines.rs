@@ -21,7 +21,7 @@ pub struct EnginesArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub ways: Vec<String>,
     /// Duration of one datagram measurement
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub duration: Duration,
     /// CPUs to use, such as 0,1: the first for hashing and the server, the last for the client [default: one CPU for
     /// all, as in `lab scale`]

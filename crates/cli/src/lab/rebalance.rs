@@ -34,7 +34,7 @@ pub struct RebalanceArguments {
     #[arg(long, value_name = "RATE", default_value = "20k", value_parser = rate)]
     rate: f64,
     /// Duration of each phase
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     duration: Duration,
     /// Table changes per minute, in the phase with table changes
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -24,7 +24,7 @@ pub struct ScaleHttpArguments {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
     /// Duration of one trial, starting when every connection is open
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,
     /// Path to request from the subject; {size} is replaced by the object size in bytes
     #[arg(long, value_name = "PATH", default_value = "/", requires = "subject")]

@@ -5,7 +5,7 @@ use crate::lab::bed::{self, BedArgument, PORT, bed_for_connections, snapshot};
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, usage};
 use crate::steering;
-use crate::values::positive;
+use crate::values::{MOST_CONNECTIONS, count_to};
 use clap::Args;
 use corelane_host::limits;
 use corelane_lab::scale::Placement;
@@ -34,7 +34,7 @@ pub struct StreamsArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// Total number of connections, such as 1k,10k,100k,1M
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = positive)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Vec<u64>,
     /// Test another server instead of ours: a shell command
     #[arg(long, value_name = "COMMAND")]

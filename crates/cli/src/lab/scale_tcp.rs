@@ -30,10 +30,10 @@ pub struct ScaleTcpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,128", value_parser = write_size)]
     pub size: Vec<u32>,
     /// Write rate of the clients in bytes per second over all connections; not with source [default: unlimited]
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    #[arg(long, value_name = "RATE", value_parser = byte_rate)]
     pub rate: Option<u64>,
     /// Duration of one trial, starting when every connection is open; extended until the last byte has arrived
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub duration: Duration,
     #[command(flatten)]
     pub streams: StreamsArguments,

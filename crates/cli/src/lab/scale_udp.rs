@@ -55,7 +55,7 @@ pub struct ScaleUdpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub modes: Option<Vec<Mode>>,
     /// Duration of one trial
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,
     /// Payload of each datagram, 16 to 65507 bytes
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]

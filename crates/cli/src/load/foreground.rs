@@ -9,6 +9,7 @@ use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
 use corelane_host::limits;
+use corelane_load::Need;
 use corelane_load::sources::WorkerRequest;
 use corelane_report::measurement::Measurement;
 use serde::Serialize;
@@ -36,10 +37,10 @@ impl ResultArguments {
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
         let mut generator = G::start(plan).map_err(G::refused)?;
-        live::attend(&mut generator, &interrupt, !self.output.json)?;
+        let interrupted = live::attend(&mut generator, &interrupt, !self.output.json)?;
         let mut loaded = generator.finish()?;
         drop(held);
-        G::note(&mut loaded, notes);
+        G::note(&mut loaded, notes, interrupted);
         self.forms.save(&loaded)?;
         let json = self
             .output
@@ -49,7 +50,10 @@ impl ResultArguments {
         self.forms
             .print(&loaded, json.map(|json| json + "\n").as_deref())?;
         judge(&loaded, &gates)?;
-        G::verdict(&loaded)
+        match G::failed_because(&loaded) {
+            Some(why) => anyhow::bail!("{why}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -113,14 +117,10 @@ impl ForegroundArguments {
             notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
             needs = G::needs(plan);
         }
-        notes.extend(needs.lacking().map(|need| {
-            let remedy = need.remedy.as_deref().unwrap_or_default();
-            let available = need.available.unwrap_or_default();
-            format!(
-                "{} {} needed, {available} available: {remedy}",
-                need.needed, need.what
-            )
-        }));
+        if let Some(memory) = needs.lacking_memory() {
+            return Err(cannot_run(memory.text()));
+        }
+        notes.extend(needs.lacking().map(Need::text));
         for note in &notes {
             eprintln!("corelane: {note}");
         }

@@ -1,11 +1,12 @@
 //! `corelane load http`: its flags, the scenario that they describe, and the HTTP request generator in the foreground.
 
-use crate::documents::wrong_file;
+use crate::documents::{read_text, wrong_file};
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::Shown;
 use crate::load::sources::SourceArguments;
+use crate::names::Target;
 use crate::outcome::{Outcome, usage};
-use crate::values::{Choices, byte_rate, count, duration, one_of, rate, share, size};
+use crate::values::{Choices, MOST_CONNECTIONS, byte_rate, count, duration, one_of, rate, share, size};
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
@@ -20,7 +21,7 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
     corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'";
 
-/// Used without `--duration` and `--requests`.
+/// Used without `--duration` and `--count`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
@@ -46,11 +47,11 @@ pub struct LoadHttpArguments {
     /// Closed loop: delay between a response and the next request on the connection
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate")]
     pub think: Option<Duration>,
-    /// Send requests for this time [default: 10s, or until --requests is reached]
+    /// Send requests for this time [default: 10s, or until --count is reached]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after this many requests
-    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long = "count", alias = "requests", value_name = "N", value_parser = count)]
     pub requests: Option<u64>,
     /// Close each connection after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -80,10 +81,10 @@ pub struct LoadHttpArguments {
     #[arg(long)]
     pub check: bool,
     /// Slow readers: bytes per second that each connection reads of a response
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    #[arg(long, value_name = "RATE", value_parser = byte_rate)]
     pub read_rate: Option<u64>,
     /// Slow writers: bytes per second that each connection writes of a request
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    #[arg(long, value_name = "RATE", value_parser = byte_rate)]
     pub write_rate: Option<u64>,
     /// Share of requests aborted at the first byte of the response, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%")]
@@ -163,12 +164,11 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
         })
 }
 
-/// The scenario of the file, or the one that the flags describe. `--requests` overrides the file's number.
+/// The scenario of the file, or the one that the flags describe. `--count` overrides the file's number.
 fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
     let mut scenario = match (&arguments.scenario, &arguments.url) {
         (Some(path), _) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| wrong_file("--scenario", path, error))?;
+            let text = read_text(path).map_err(|error| wrong_file("--scenario", path, error))?;
             Scenario::parse(&text).map_err(|error| wrong_file("--scenario", path, error))?
         }
         (None, Some(url)) => of_flags(arguments, url)?,
@@ -186,9 +186,6 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
     }
     Ok(scenario)
 }
-
-/// Upper limit of connections per run: no machine has the memory for more.
-const MOST_CONNECTIONS: u64 = 100_000_000;
 
 /// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
 fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario> {
@@ -213,7 +210,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         write_rate: arguments.write_rate,
         abort: Some(arguments.abort),
         sources: arguments.sources.sources.clone(),
-        align: arguments.sources.align,
+        align: arguments.sources.align.unwrap_or_default(),
         status: Some(statuses(&arguments.status)?),
         insecure: arguments.insecure.then_some(true),
         ca: arguments.ca.clone(),
@@ -231,7 +228,16 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         check: arguments.check,
         ..UrlEntry::default()
     };
-    Ok(Scenario::of_url(url, client, entry))
+    let mut scenario = Scenario::of_url(url, client, entry);
+    if let Some(target) = Target::of_url(url) {
+        let target = target.map_err(|error| usage("URL", error))?;
+        let address = match arguments.foreground.result.output.dry_run {
+            true => target.first(),
+            false => target.connectable(),
+        };
+        scenario.server[0].addresses.push(address);
+    }
+    Ok(scenario)
 }
 
 fn header(text: &str) -> Result<(String, String), &'static str> {

@@ -2,7 +2,6 @@
 //! and only if that is a terminal.
 
 use crate::interrupt::Interrupt;
-use crate::outcome::Outcome;
 use corelane_load::{Failures, Generator, Seen};
 use corelane_measure::quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,12 +19,12 @@ pub trait Shown: Generator {
     /// The current live view; `None` if this generator has none.
     fn view(&mut self) -> Option<View>;
 
-    /// Adds notes about the machine to the result, if the result has a field for them.
-    fn note(_loaded: &mut Self::Loaded, _notes: Vec<String>) {}
+    /// Adds notes about the machine to the result, and whether the run was stopped before its end.
+    fn note(loaded: &mut Self::Loaded, notes: Vec<String>, interrupted: bool);
 
-    /// An error if the run failed although it produced a result.
-    fn verdict(_loaded: &Self::Loaded) -> Outcome {
-        Ok(())
+    /// Why the run failed although it produced a result, if so.
+    fn failed_because(_loaded: &Self::Loaded) -> Option<&str> {
+        None
     }
 
     /// The name and value of the count printed once per second on standard output; `None` for no lines.
@@ -66,17 +65,19 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time between two lines.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Waits until the generator ends; an interrupt stops it. Shows the live view meanwhile, and with `lines` prints its
+/// Waits until the generator ends; an interrupt stops it. Returns whether one did. Shows the live view meanwhile, and with `lines` prints its
 /// lines.
-pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) -> Outcome {
+pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) -> io::Result<bool> {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
     let (mut last, mut renewed) = (Vec::new(), Instant::now());
     let (mut last_count, mut line_at) = (0, Instant::now());
+    let mut interrupted = false;
     while !generator.wait(LOOK) {
         if interrupt.asked() {
             generator.stop();
+            interrupted = true;
         }
         if shown && renewed.elapsed() >= RENEWAL {
             if let Some(view) = generator.view() {
@@ -100,7 +101,7 @@ pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) ->
     }
     // The summary reports the final counts.
     bar.finish_and_clear();
-    Ok(())
+    Ok(interrupted)
 }
 
 impl View {

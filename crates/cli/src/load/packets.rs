@@ -10,7 +10,7 @@ use crate::values::{count, duration, port_range, rate};
 use clap::Args;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
-    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pcap --count 10k --size imix\n  \
     corelane load packets ring:left --rate 10k --flows 64 --duration 200ms\n  \
-    sudo corelane load packets xdp:eth0 --to 198.18.0.0/16 --destination-link 02:00:00:00:00:01\n  \
+    sudo corelane load packets xdp:eth0 --destinations 198.18.0.0/16 --destination-link 02:00:00:00:00:01\n  \
     sudo corelane load packets packet:eth0 --replay capture.pcapng --speed 10\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:out=FILE, ring:NAME, with options such as ,queues=2;\n\
     ,capture=sent.pcapng records sent frames; ,drop=1%,faults=sent drops some (docs/BRIDGE.md).\n\
@@ -31,10 +31,10 @@ pub struct LoadPacketsArguments {
     /// The link to send on
     pub link: String,
     /// Source addresses: prefixes, ranges, lists
-    #[arg(long, value_name = "POOL", default_value = "198.18.0.0/16")]
+    #[arg(long = "sources", alias = "from", value_name = "POOL", default_value = "198.18.0.0/16")]
     pub from: Pool,
     /// Destination addresses, of the same family
-    #[arg(long, value_name = "POOL", default_value = "198.19.0.0/16")]
+    #[arg(long = "destinations", alias = "to", value_name = "POOL", default_value = "198.19.0.0/16")]
     pub to: Pool,
     /// Source ports
     #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
@@ -74,13 +74,13 @@ pub struct LoadPacketsArguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     pub times: u64,
     /// Stop after this time [default: 10s, or when --count is reached, or the capture ends]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after this many frames
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
     /// Frames passed to the link per call
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long = "batch", alias = "burst", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
     /// CPUs to use, such as 0-3,6 [default: those allowed for this process, at most one per queue]
     #[arg(long, value_name = "LIST")]
@@ -110,13 +110,17 @@ impl Shown for PacketsLoad {
             PacketsError::Link(link) => return refused_link("LINK", link),
             PacketsError::Replay(_) | PacketsError::Overwritten { .. } => "--replay",
             PacketsError::Spec(_) | PacketsError::NothingReceived => "LINK",
-            PacketsError::MixedFamilies | PacketsError::EmptyPool => "--from and --to",
+            PacketsError::MixedFamilies | PacketsError::EmptyPool => "--sources and --destinations",
             PacketsError::Bucket { .. } => "--steering",
             PacketsError::Short { .. } | PacketsError::Long { .. } => "--size",
             PacketsError::Window => "--rate",
             _ => return error.into(),
         };
         usage(flag, error)
+    }
+
+    fn note(loaded: &mut PacketsLoaded, _notes: Vec<String>, interrupted: bool) {
+        loaded.interrupted = interrupted;
     }
 
     fn view(&mut self) -> Option<View> {

@@ -14,9 +14,9 @@ pub struct SourceArguments {
     /// needed]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
-    /// How to map sources to the server's buckets
-    #[arg(long, default_value = "kernel", value_parser = one_of(ALIGNMENTS))]
-    pub align: Align,
+    /// How to map sources to the server's buckets [default: kernel; load udp with --steering: even]
+    #[arg(long, value_parser = one_of(ALIGNMENTS))]
+    pub align: Option<Align>,
 }
 
 const ALIGNMENTS: &Choices<Align> = &[
@@ -39,7 +39,7 @@ impl SourceArguments {
         SourceRequest {
             target,
             pool: self.sources.clone(),
-            align: self.align,
+            align: self.align.unwrap_or_default(),
             sockets,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::live::{Growing, Shown, View};
 use super::sources;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::usage;
 use corelane_load::{StreamLoad, StreamLoadError, StreamLoaded, StreamProtocol, TlsLoadError};
 use corelane_measure::quantity;
 
@@ -23,17 +23,13 @@ impl<P: StreamProtocol> Shown for StreamLoad<P> {
         usage(flag, error)
     }
 
-    fn note(loaded: &mut StreamLoaded<P>, notes: Vec<String>) {
+    fn note(loaded: &mut StreamLoaded<P>, notes: Vec<String>, interrupted: bool) {
         loaded.notes.extend(notes);
+        loaded.interrupted = interrupted;
     }
 
-    /// A run without a successful request has failed.
-    fn verdict(loaded: &StreamLoaded<P>) -> Outcome {
-        if loaded.counts.requests.ok > 0 {
-            return Ok(());
-        }
-        let why = loaded.limited_by.as_deref().unwrap_or("see the causes above");
-        anyhow::bail!("no request succeeded: {why}")
+    fn failed_because(loaded: &StreamLoaded<P>) -> Option<&str> {
+        loaded.failed_because.as_deref()
     }
 
     fn view(&mut self) -> Option<View> {

@@ -3,15 +3,15 @@
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
+use crate::names::{Target, target};
 use crate::outcome::Outcome;
-use crate::values::{byte_rate, duration, positive, write_size};
+use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::StreamLoadError;
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
 use corelane_measure::quantity;
 use corelane_worker::engine::EngineKind;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Shown by `--help`.
@@ -41,10 +41,11 @@ pub enum Preset {
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'stalls > 0' or 'failed > 1%'"))))]
 pub struct LoadTcpArguments {
-    /// Server to connect to, as ADDRESS:PORT
-    pub target: SocketAddr,
+    /// Server to connect to, as ADDRESS:PORT, NAME:PORT or :PORT
+    #[arg(value_parser = target)]
+    pub target: Target,
     /// Total number of connections [default: 64]
-    #[arg(short, long, value_name = "N", value_parser = positive)]
+    #[arg(short, long, value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Option<u64>,
     /// Direction of transfer: write, read or both
     #[arg(long, value_name = "DIRECTION", default_value = "write")]
@@ -52,8 +53,8 @@ pub struct LoadTcpArguments {
     /// Bytes per write, at most 1 MiB; the next write starts when the kernel has accepted all of them
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
     pub size: u32,
-    /// Write rate of each connection in bytes per second [default: unlimited]
-    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
+    /// Write rate of each connection, such as 100kB/s or 1Mbit/s [default: unlimited]
+    #[arg(long = "rate-per-connection", alias = "rate", value_name = "RATE", value_parser = byte_rate)]
     pub rate: Option<u64>,
     /// Named preset for connections and duration; explicit flags override it
     #[arg(long, value_enum)]
@@ -90,11 +91,13 @@ impl Shown for TcpLoad {
         error.into()
     }
 
-    fn verdict(loaded: &TcpLoaded) -> Outcome {
-        match &loaded.limited_by {
-            Some(why) if loaded.total.opened == 0 => anyhow::bail!("{why}"),
-            _ => Ok(()),
-        }
+    fn note(loaded: &mut TcpLoaded, notes: Vec<String>, interrupted: bool) {
+        loaded.notes.extend(notes);
+        loaded.interrupted = interrupted;
+    }
+
+    fn failed_because(loaded: &TcpLoaded) -> Option<&str> {
+        loaded.failed_because.as_deref()
     }
 
     fn view(&mut self) -> Option<View> {
@@ -134,13 +137,16 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
     };
     let connections = arguments.connections.unwrap_or(connections);
-    let connections = usize::try_from(connections).unwrap_or(usize::MAX);
-    let sources = arguments.sources.request(arguments.target, connections);
+    let target = match arguments.foreground.result.output.dry_run {
+        true => arguments.target.first(),
+        false => arguments.target.connectable(),
+    };
+    let sources = arguments.sources.request(target, connections as usize);
     let workers = sources
         .plan(&arguments.foreground.workers()?, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
-        target: arguments.target,
+        target,
         transfer: Bytes {
             direction: arguments.direction,
             write_bytes: arguments.size,

@@ -3,13 +3,14 @@
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
+use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::MovingArguments;
-use crate::values::{Choices, count, duration, one_of, rate, size};
+use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest, Transport};
-use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
+use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
+use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -32,15 +33,16 @@ pub struct LoadUdpArguments {
 /// Sources, target and schedule of datagrams, independent of the payload protocol.
 #[derive(Debug, Args)]
 pub struct DatagramArguments {
-    /// Target, as ADDRESS:PORT
+    /// Target, as ADDRESS:PORT, NAME:PORT or :PORT
+    #[arg(value_parser = address)]
     pub target: SocketAddr,
     #[command(flatten)]
     pub sources: SourceArguments,
     #[arg(long, hide = true, conflicts_with = "align", value_parser = one_of(SPREADS))]
     pub spread: Option<Align>,
-    /// Total number of sockets [default: one per worker, or one per bucket with --align]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub sockets: Option<u32>,
+    /// Total number of flows, each a socket [default: one per worker, or one per bucket with --align]
+    #[arg(long = "flows", alias = "sockets", value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
+    pub sockets: Option<u64>,
     /// Traffic skew over the sockets: none, elephant:SHARE (one socket sends that share) or zipf:EXPONENT
     #[arg(long, value_name = "SKEW", default_value = "none")]
     pub skew: Skew,
@@ -51,10 +53,10 @@ pub struct DatagramArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub window: Option<u32>,
     /// Stop after this time [default: 10s, or when --count is reached]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after this many datagrams
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
     /// Do not wait for answers; for a server that sends none
     #[arg(long, conflicts_with = "window")]
@@ -89,6 +91,15 @@ impl<P: DatagramProtocol> Shown for UdpLoad<P> {
         }
     }
 
+    fn note(loaded: &mut UdpLoaded, notes: Vec<String>, interrupted: bool) {
+        loaded.notes.extend(notes);
+        loaded.interrupted = interrupted;
+    }
+
+    fn failed_because(loaded: &UdpLoaded) -> Option<&str> {
+        loaded.failed_because.as_deref()
+    }
+
     fn view(&mut self) -> Option<View> {
         let progress = self.progress();
         let stage = match self.sending_ended() {
@@ -119,19 +130,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
     let ends = arguments
         .duration
         .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
-    let align = arguments.spread.unwrap_or(arguments.sources.align);
-    let natural = match &workers.steering {
-        Some(steering) if align != Align::Kernel => steering.table.buckets(),
-        _ => workers.cpus.len(),
-    };
-    let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);
-    let sources = SourceRequest {
-        align,
-        ..arguments.sources.request(arguments.target, sockets)
-    };
-    let workers = sources
-        .plan(&workers, Transport::Udp)
-        .map_err(|error| sources::refuse(&error))?;
+    let (workers, notes) = sources(arguments, &workers)?;
     let plan = UdpPlan {
         pace,
         until: Until {
@@ -142,7 +141,42 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         engine: arguments.moving.engine,
         settings: arguments.moving.settings(&arguments.foreground.placing),
         memory: arguments.foreground.placing.memory,
+        notes,
         ..UdpPlan::new(arguments.target, protocol, workers)
     };
     Ok(plan.skewed(arguments.skew))
+}
+
+/// The workers and their sources, with notes on them. Without any flag for sources, every bucket of a known steering
+/// gets as many sockets as the others.
+fn sources(
+    arguments: &DatagramArguments,
+    workers: &WorkerRequest,
+) -> anyhow::Result<(Vec<PlannedWorker>, Vec<String>)> {
+    let given = arguments.spread.or(arguments.sources.align);
+    let buckets = workers.steering.as_ref().map(|steering| steering.table.buckets());
+    let plan = |align, natural: usize| {
+        let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);
+        let request = SourceRequest {
+            align,
+            ..arguments.sources.request(arguments.target, sockets)
+        };
+        request.plan(workers, Transport::Udp)
+    };
+    let cpus = workers.cpus.len();
+    let unknown = match (given, buckets) {
+        (Some(align), _) => {
+            let natural = buckets.filter(|_| align != Align::Kernel).unwrap_or(cpus);
+            let planned = plan(align, natural).map_err(|error| sources::refuse(&error))?;
+            return Ok((planned, Vec::new()));
+        }
+        (None, Some(buckets)) => match plan(Align::Even, buckets * cpus.div_ceil(buckets)) {
+            Ok(planned) => return Ok((planned, Vec::new())),
+            Err(error) => format!("not every bucket of the target gets datagrams: {error}"),
+        },
+        (None, None) => "the target's buckets are unknown (--steering), so some may get no datagram".to_owned(),
+    };
+    let planned = plan(Align::Kernel, cpus).map_err(|error| sources::refuse(&error))?;
+    let few = arguments.sockets.is_none() && arguments.sources.sources.is_none();
+    Ok((planned, few.then_some(unknown).into_iter().collect()))
 }

@@ -3,6 +3,7 @@
 
 use super::device::Followed;
 use super::foreground::{self, Foreground, Plan, Refused};
+use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{OutputArguments, RuleArguments};
 use crate::steering;
@@ -43,7 +44,7 @@ pub struct ServingArguments {
     #[arg(long)]
     pub free_bind: bool,
     /// Stop after this time [default: on SIGINT]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
     pub output: OutputArguments,
@@ -82,7 +83,7 @@ impl ServingArguments {
 pub struct BucketArguments {
     /// Listen address; 0.0.0.0 and [::] accept on every address of this machine, including those of prefixes routed to
     /// it
-    #[arg(default_value = "127.0.0.1:8080")]
+    #[arg(default_value = "127.0.0.1:8080", value_parser = address)]
     pub address: SocketAddr,
     /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
     /// epoll]

@@ -22,13 +22,13 @@ pub struct ServePacketsArguments {
     /// The link to receive on; xdp consumes frames exclusively, packet receives copies
     pub link: String,
     /// Frames received per call
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long = "batch", alias = "burst", value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
     /// CPUs to use, such as 0-3,6 [default: those allowed for this process, at most one per queue]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     /// Stop after this time [default: on SIGINT, or at the end of the file]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
     pub output: OutputArguments,

@@ -2,6 +2,7 @@
 
 use super::buckets::{self, ServingArguments};
 use super::foreground::Foreground;
+use crate::names::address;
 use crate::interrupt::Asked;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory};
@@ -23,7 +24,7 @@ use std::net::SocketAddr;
 #[derive(Debug, Args)]
 pub struct ServeUdpArguments {
     /// Listen address; on all addresses (0.0.0.0) only loopback and private networks are answered
-    #[arg(default_value = "127.0.0.1:8080")]
+    #[arg(default_value = "127.0.0.1:8080", value_parser = address)]
     pub address: SocketAddr,
     /// Receive datagrams without answering
     #[arg(long)]

@@ -56,10 +56,10 @@ struct SourceArguments {
     #[arg(long, value_name = "DEVICE")]
     dev: Option<String>,
     /// With --dev: stop after this time
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// With --dev: stop after this many frames
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long = "count", alias = "frames", value_name = "N", value_parser = count)]
     frames: Option<u64>,
     /// With --dev: check queues only; on a device without RSS, frames carry the sender's hash
     #[arg(long)]

@@ -10,8 +10,9 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use std::fmt;
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The type of a section header block, with which every pcapng file begins (draft-ietf-opsawg-pcapng, section 4.1).
@@ -60,7 +61,12 @@ impl CaptureReader {
     /// If it cannot be opened, is not a capture, or has another link layer than Ethernet.
     pub fn open(path: &Path) -> Result<CaptureReader, LinkError> {
         let refused = |what: String| LinkError::file(path, what);
-        let mut file = File::open(path).map_err(|cause| refused(cause.to_string()))?;
+        let mut file = open_file(path).map_err(|cause| refused(cause.to_string()))?;
+        if file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+            return Err(refused(
+                "a pipe, in which the reader cannot go back: save it to a file first".to_owned(),
+            ));
+        }
         let mut magic = [0; 4];
         file.read_exact(&mut magic)
             .and_then(|()| file.seek(SeekFrom::Start(0)))
@@ -107,6 +113,11 @@ impl CaptureReader {
     pub fn is_ended(&self) -> bool {
         self.is_ended
     }
+}
+
+/// Opens a file to read. A pipe without a writer opens at once, so that it can be refused.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 impl fmt::Debug for CaptureReader {

@@ -5,12 +5,21 @@ use crate::streams::StreamLoadError;
 use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
 use corelane_proto::http::pattern;
 use corelane_worker::engine::Output;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes kept of a generated body; longer bodies repeat them. A multiple of the pattern's period.
 const BLOCK: usize = pattern::PERIOD * 17_000;
+
+/// The content of a file, and no more than one byte over the planned length: devices have no end.
+fn read_file(path: &Path, planned: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(planned.saturating_add(1)).read_to_end(&mut content)?;
+    Ok(content)
+}
 
 /// The body of a request.
 #[derive(Debug, Clone)]
@@ -28,11 +37,12 @@ impl Body {
             PlannedBody::Nothing => return Ok(None),
             PlannedBody::Text(text) => text.as_bytes().into(),
             PlannedBody::File { path, .. } => {
-                let read = std::fs::read(path).map_err(|error| StreamLoadError::Body {
-                    path: path.clone(),
-                    error,
-                });
-                read?.into()
+                read_file(path, planned.bytes().unwrap_or_default())
+                    .map_err(|error| StreamLoadError::Body {
+                        path: path.clone(),
+                        error,
+                    })?
+                    .into()
             }
             PlannedBody::Generated { bytes } => {
                 let kept = usize::try_from(*bytes).map_or(BLOCK, |bytes| bytes.min(BLOCK));

@@ -36,6 +36,9 @@ pub struct PacketsLoaded {
     pub schedule_lag: Option<Summary>,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
+    /// Whether the run was stopped before its end.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Results by stream: one per queue of the link.
     pub streams: Vec<StreamLoaded>,
 }

@@ -1,7 +1,7 @@
 //! Text report of a packet run, and its metrics.
 
 use super::loaded::PacketsLoaded;
-use crate::report::{number, page, percentile, time};
+use crate::report::{Ended, number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -78,8 +78,12 @@ impl Measurement for PacketsLoaded {
                     .as_ref()
                     .map(|faults| format!("faults of {}: {}", self.link, counted(faults))),
             );
-        let limited = self.limited_by.as_ref().map(|why| format!("limited by {why}"));
         let headline = format!("{rate} frames to {}", self.link);
-        page("Packet load", headline, section, limited)
+        let ended = Ended {
+            interrupted: self.interrupted,
+            limited: self.limited_by.as_ref().map(|why| format!("limited by {why}")),
+            ..Ended::default()
+        };
+        page("Packet load", headline, section, &ended)
     }
 }

@@ -339,6 +339,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent_cut_short: replays().map(|replay| replay.cut_short).sum(),
         schedule_lag: merge(all().map(|outcome| &outcome.sender.sent.lag)).1,
         limited_by,
+        interrupted: false,
         streams: streams.collect(),
     }
 }

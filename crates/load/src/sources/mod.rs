@@ -38,6 +38,9 @@ const MOST_KERNEL_PORTS: usize = 16_384;
 /// Maximum number of pool addresses considered: an IPv6 prefix can hold more than can be tried.
 const MOST_ADDRESSES: usize = 1 << 20;
 
+/// Loopback addresses considered where the target hashes addresses only: some 16 for each bucket of the largest table.
+const LOOPBACK_TRIED: usize = 1 << 16;
+
 /// How sources are aligned with the target's steering.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -224,7 +227,7 @@ impl SourceRequest {
         }
         let by_address = !kernel && workers.hash_addresses_alone();
         let most = if by_address { MOST_ADDRESSES } else { self.sockets };
-        let addresses = self.addresses(most.clamp(1, MOST_ADDRESSES))?;
+        let addresses = self.addresses(most.clamp(1, MOST_ADDRESSES), by_address)?;
         if kernel {
             self.spread(&addresses, workers.count())
         } else {
@@ -232,8 +235,8 @@ impl SourceRequest {
         }
     }
 
-    /// At most `most` addresses to connect from, in the order of the pool.
-    fn addresses(&self, most: usize) -> Result<Vec<IpAddr>, SourceError> {
+    /// At most `most` addresses to connect from, in the order of the pool; `by_address` if they select the bucket.
+    fn addresses(&self, most: usize, by_address: bool) -> Result<Vec<IpAddr>, SourceError> {
         let target = self.target.ip();
         if let Some(pool) = &self.pool {
             // On loopback a host may connect from the target address itself.
@@ -247,8 +250,11 @@ impl SourceRequest {
             }
             return Ok(addresses);
         }
-        // All of 127.0.0.0/8 is local, so additional addresses are free.
-        let needed = self.sockets.div_ceil(SOCKETS_AN_ADDRESS);
+        // All of 127.0.0.0/8 is local, so additional addresses are free. With `by_address` they select the bucket.
+        let needed = match by_address {
+            true => LOOPBACK_TRIED,
+            false => self.sockets.div_ceil(SOCKETS_AN_ADDRESS),
+        };
         if needed > 1 && matches!(target, IpAddr::V4(target) if target.is_loopback()) {
             let first = u32::from(Ipv4Addr::new(127, 1, 0, 1));
             let address = |index: usize| Ipv4Addr::from(first + index as u32).into();

@@ -200,11 +200,8 @@ impl<P: StreamProtocol> Client<'_, P> {
         match settled {
             Settled::Answered(latency) => {
                 counts.ok += 1;
-                self.group
-                    .tally
-                    .histograms
-                    .latency
-                    .record(latency.as_nanos() as u64);
+                let histogram = &mut self.group.tally.histograms.latency;
+                histogram.record(latency.as_nanos() as u64);
                 let mean = self.shared.mean_latency.as_nanos() as i64;
                 let mean = mean + (latency.as_nanos() as i64 - mean) / MEAN_OVER;
                 self.shared.mean_latency = Duration::from_nanos(mean as u64);
@@ -439,11 +436,20 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
+    /// Takes back the bytes that the kernel has not accepted, at the end of a connection or of the run.
+    pub(crate) fn uncount_queued(&mut self) {
+        if let Some(id) = self.slot.id.filter(|_| !P::IS_TRANSFER && self.slot.connection.is_open()) {
+            let sent = &mut self.group.tally.counts.bytes.sent;
+            *sent = sent.saturating_sub(self.ops.queued(id));
+        }
+    }
+
     /// The engine has closed the connection. During the run it is reopened, for the next request or to wait for one.
     fn closed(&mut self, cause: Cause) {
         if P::IS_TRANSFER {
             self.step(Input::Left { lasted: false });
         }
+        self.uncount_queued();
         (self.slot.id, self.slot.tls) = (None, None);
         let ended = self.slot.connection.closed(cause);
         let mut is_planned = false;

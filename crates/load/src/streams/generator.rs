@@ -11,6 +11,7 @@ use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
 use crate::showing::{Seen, Showing};
+use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
 use corelane_measure::counters::Counters;
@@ -94,6 +95,8 @@ pub(crate) struct Outcome<P: StreamProtocol> {
     pub(crate) usage: Usage,
     /// Time that the worker was runnable meanwhile while other threads had its CPU.
     pub(crate) waited: Duration,
+    /// Of `running`, the time in which the worker stood still.
+    pub(crate) stood_still: Duration,
     /// The longest batching time.
     pub(crate) gathering: Duration,
 }
@@ -311,6 +314,9 @@ impl<P: StreamProtocol> Generator<P> {
         if P::IS_TRANSFER {
             self.step_all(ops, now, Input::Left { lasted: true });
         }
+        for index in 0..self.slots.len() {
+            self.client(ops, index, now).uncount_queued();
+        }
         for slot in &self.slots {
             let counts = &mut self.groups[usize::from(slot.group)].tally.counts.connections;
             counts.open_at_end += u64::from(slot.connection.is_open());
@@ -389,6 +395,8 @@ impl<P: StreamProtocol> Job for Generator<P> {
         for index in 0..self.slots.len() {
             self.client(engine.ops(), index, start).first();
         }
+        let mut standstill = Standstill::new();
+        standstill.begin(engine.now());
         while self.goes_on() {
             let now = engine.now();
             self.follow_phases(engine.ops(), now);
@@ -399,6 +407,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
             self.longest_gathering = self.longest_gathering.max(gathering);
             engine.ops().gather(gathering);
             engine.turn(until, &mut self)?;
+            standstill.turned(until, engine.now());
             self.show();
         }
         let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;
@@ -411,6 +420,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),
             waited: Duration::from_nanos(waited_ns),
+            stood_still: standstill.lost(),
             gathering: self.longest_gathering,
             groups: self.groups,
         })

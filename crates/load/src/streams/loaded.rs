@@ -31,13 +31,18 @@ pub struct StreamLoaded<P> {
     pub requests_per_second: f64,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
+    /// Why the run failed as a whole: no connection could be opened, or no request succeeded.
+    #[serde(default)]
+    pub failed_because: Option<String>,
+    /// Whether the run was stopped before its end.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Longest time that answers of a closed loop were batched before processing, in microseconds; `None` without
     /// batching. Latencies include it.
     #[serde(default)]
     pub gather_us: Option<f64>,
-    /// Why the schedule was missed although connections were idle: the generator was the bottleneck, and the results
-    /// show its own limit. `None` if the schedule was kept, if the server kept every connection busy, or without a
-    /// schedule.
+    /// Why the results show the generator's own limit: the schedule was missed although connections were idle, or a
+    /// worker stood still. `None` otherwise, also if the server kept every connection busy.
     #[serde(default)]
     pub behind_schedule: Option<String>,
     /// Notes required to interpret the figures.
@@ -66,7 +71,7 @@ pub struct StreamsMerged {
     pub counts: Counts,
     /// Successful requests per second, as if all had run at the same time.
     pub requests_per_second: f64,
-    /// The limit of each generator that was limited.
+    /// Why each generator was limited or failed, if so.
     pub limited_by: Vec<String>,
     /// Pools, merged by name and target.
     pub pools: Vec<PoolLoaded>,
@@ -275,6 +280,9 @@ pub struct WorkerLoaded {
     /// Seconds that it was runnable while other threads had its CPU; 0 if the kernel does not report it.
     #[serde(default)]
     pub waited_for_cpu_s: f64,
+    /// Seconds in which it neither ran nor waited for its CPU although it was due.
+    #[serde(default)]
+    pub stood_still_s: f64,
 }
 
 impl StreamsMerged {
@@ -308,7 +316,8 @@ impl StreamsMerged {
                 .sum(),
             limited_by: documents
                 .iter()
-                .filter_map(|document| document.limited_by.clone())
+                .filter_map(|document| document.failed_because.as_ref().or(document.limited_by.as_ref()))
+                .cloned()
                 .collect(),
             pools,
         }

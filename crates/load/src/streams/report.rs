@@ -1,7 +1,7 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
 use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
-use crate::report::{by_generator, number, page, percentile, rates, time, times};
+use crate::report::{Ended, by_generator, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -83,17 +83,19 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
             .notes(times("handshake", self.counts.handshake))
             .notes(times("schedule lag", self.counts.schedule_lag))
             .notes(self.cost());
-        let noted = |section: Section, note: &String| section.text_note("", format!("note: {note}"));
-        let section = self.notes.iter().fold(section, noted);
-        let limited = self.limited_by.as_deref().map(by_generator);
+        let ended = Ended {
+            notes: &self.notes,
+            interrupted: self.interrupted,
+            failed_because: self.failed_because.as_deref(),
+            limited: self.limited_by.as_deref().map(by_generator),
+        };
         let rate = quantity::rate(self.requests_per_second);
         let headline = format!("{rate} requests to {target}");
         let subject = format!("{} load", P::NAME.to_uppercase());
-        let mut page = page(&subject, headline, section, limited);
+        let mut page = page(&subject, headline, section, &ended);
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
         let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
-        let caveats = self.notes.iter().cloned().chain(unverified).map(Caveat::from);
-        page.caveats.splice(0..0, caveats);
+        page.caveats.splice(self.notes.len()..self.notes.len(), unverified.map(Caveat::from));
         page
     }
 }

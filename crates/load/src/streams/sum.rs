@@ -2,15 +2,19 @@
 
 use super::generator::Outcome;
 use super::loaded::{
-    ClientCost, ConnectionCounts, PoolLoaded, RequestCounts, StreamLoaded, Tally, WorkerLoaded,
+    ClientCost, ConnectionCounts, Counts, PoolLoaded, RequestCounts, StreamLoaded, Tally, WorkerLoaded,
 };
 use super::protocol::StreamProtocol;
 use super::run::StreamLoad;
+use super::tls::{AUTHORITY, TlsLoaded};
+use crate::Failure;
 use crate::account::late;
+use crate::standstill;
 use corelane_host::usage::Usage;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
 use corelane_measure::quantity;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Share of unsent scheduled requests above which the generator is reported as the limit: the last instant always has a
@@ -40,7 +44,12 @@ impl<P: StreamProtocol> StreamLoad<P> {
         let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
         models.dedup();
         let late = self.late(counts.schedule_lag, outcomes);
+        let standstill = standstill::limit(
+            (plan.workers.iter().zip(outcomes))
+                .map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.running)),
+        );
         let behind = |most_unsent| unsent(&counts.requests, most_unsent).or_else(|| late.clone());
+        let targets: Vec<SocketAddr> = plan.pools.iter().map(|pool| pool.target).collect();
         let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
         let gathering = gathering.filter(|gathering| !gathering.is_zero());
         StreamLoaded {
@@ -55,8 +64,11 @@ impl<P: StreamProtocol> StreamLoad<P> {
             } else {
                 0.0
             },
-            limited_by: limited_by(&counts.requests, &counts.connections, behind(0.0)),
-            behind_schedule: behind(MOST_UNSENT).filter(|_| !waited(&counts.requests)),
+            limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
+            failed_because: failed_because::<P>(&counts, &targets),
+            interrupted: false,
+            behind_schedule: standstill
+                .or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
@@ -96,6 +108,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
                     .sum(),
                 cpu_s: outcome.usage.total_s(),
                 waited_for_cpu_s: outcome.waited.as_secs_f64(),
+                stood_still_s: outcome.stood_still.as_secs_f64(),
             })
             .collect()
     }
@@ -128,12 +141,16 @@ fn gathered(gathering: Duration) -> String {
 }
 
 fn limited_by(
-    requests: &RequestCounts,
-    connections: &ConnectionCounts,
+    counts: &Counts,
+    standstill: Option<&String>,
     behind_schedule: Option<String>,
 ) -> Option<String> {
-    if let Some(limit) = connections.failed.limit(connections.asked, connections.opened) {
+    let (requests, connections) = (&counts.requests, &counts.connections);
+    if let Some(limit) = connections.failed.limit() {
         return Some(limit);
+    }
+    if let Some(standstill) = standstill {
+        return Some(standstill.clone());
     }
     if waited(requests) {
         return Some(format!(
@@ -142,6 +159,34 @@ fn limited_by(
         ));
     }
     behind_schedule
+}
+
+/// Why nothing was achieved, if so.
+fn failed_because<P: StreamProtocol>(counts: &Counts, targets: &[SocketAddr]) -> Option<String> {
+    let (connections, requests) = (&counts.connections, &counts.requests);
+    if connections.opened == 0 && connections.asked > 0 {
+        let none = connections.failed.none_opened(targets);
+        let remedy = certificate_remedy(connections, counts.tls.as_ref());
+        return Some(remedy.map_or_else(|| none.clone(), |remedy| format!("{none}; {remedy}")));
+    }
+    if requests.ok > 0 || P::IS_TRANSFER {
+        return None;
+    }
+    let causes = requests.by_cause.causes();
+    Some(match causes.is_empty() {
+        true => "no request was answered".to_owned(),
+        false => format!("no request succeeded: {causes}"),
+    })
+}
+
+/// What to do if the server's certificate was refused.
+fn certificate_remedy(connections: &ConnectionCounts, tls: Option<&TlsLoaded>) -> Option<&'static str> {
+    let refused = connections.failed.of(Failure::CertificateRefused) > 0;
+    let is_authority = tls.is_some_and(|tls| tls.errors.contains_key(AUTHORITY));
+    refused.then_some(match is_authority {
+        true => AUTHORITY,
+        false => "give the authority's certificate by --ca, or verify nothing with --insecure",
+    })
 }
 
 /// Whether the schedule waited for connections.

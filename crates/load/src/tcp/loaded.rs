@@ -46,7 +46,17 @@ pub struct TcpLoaded {
     pub stalled: Vec<Stall>,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
-    /// Why a rate was missed because of the generator itself. `None` if it was kept, and without a rate.
+    /// Why the run failed as a whole: no connection could be opened, no byte was moved, or every connection ended or
+    /// stalled.
+    #[serde(default)]
+    pub failed_because: Option<String>,
+    /// Whether the run was stopped before its end.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Notes required to interpret the figures.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Why the results show the generator's own limit: a rate was missed, or a worker stood still. `None` otherwise.
     #[serde(default)]
     pub behind_schedule: Option<String>,
     /// Each worker.
@@ -115,6 +125,9 @@ pub struct TcpWorkerLoaded {
     pub counts: TcpCounts,
     /// CPU seconds.
     pub cpu_s: f64,
+    /// Seconds in which it neither ran nor waited for its CPU although it was due.
+    #[serde(default)]
+    pub stood_still_s: f64,
     /// Gbit/s, both directions summed.
     pub gbit_per_second: f64,
 }

@@ -1,7 +1,7 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
-use crate::report::{by_generator, columns, number, page, percentile, time};
+use crate::report::{Ended, by_generator, columns, number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -81,8 +81,13 @@ impl Measurement for TcpLoaded {
             .notes(self.moved())
             .notes(self.troubles())
             .table(self.stalls());
-        let limited = self.limited_by.as_deref().map(by_generator);
-        page("TCP load", headline, section, limited)
+        let ended = Ended {
+            notes: &self.notes,
+            interrupted: self.interrupted,
+            failed_because: self.failed_because.as_deref(),
+            limited: self.limited_by.as_deref().map(by_generator),
+        };
+        page("TCP load", headline, section, &ended)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::streams::{
 };
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Maximum number of stalls listed in the document.
@@ -90,10 +91,12 @@ impl TcpLoad {
                 bucket: planned.bucket,
                 counts,
                 cpu_s: outcome.usage.total_s(),
+                stood_still_s: outcome.stood_still.as_secs_f64(),
                 gbit_per_second: gbit(counts.sent_bytes + counts.received_bytes),
             });
         }
-        let behind_schedule = late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
+        let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
+        let behind_schedule = streams.behind_schedule.or_else(late);
         let cpu_s = streams.client.cpu_s;
         let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         let connect_histogram = streams
@@ -110,14 +113,17 @@ impl TcpLoad {
             sent_gbit_per_second: gbit(total.sent_bytes),
             received_gbit_per_second: gbit(total.received_bytes),
             gbit_per_cpu_second: (cpu_s > 0.0).then(|| gbit_moved / cpu_s),
-            total,
             cpu_s,
             connect: streams.counts.connect,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
             limited_by: streams.limited_by.or_else(|| behind_schedule.clone()),
+            failed_because: (streams.failed_because).or_else(|| total.failed_because(self.plan.target)),
+            interrupted: false,
+            notes: Vec::new(),
             behind_schedule,
             schedule_lag_histogram,
+            total,
             rates: spread(rates),
             stalled,
             workers,
@@ -185,6 +191,20 @@ impl TcpCounts {
             retransmitted: shared.retransmitted,
             out_of_order: shared.out_of_order,
         }
+    }
+}
+
+impl TcpCounts {
+    /// Why nothing was achieved although connections were opened, if so.
+    fn failed_because(&self, server: SocketAddr) -> Option<String> {
+        let (open, broken) = (self.open_at_end, self.broken.total());
+        if open == 0 && broken > 0 && self.received_bytes == 0 {
+            return Some(format!("{server} ended every connection: {}", self.broken.causes()));
+        }
+        if open > 0 && self.stalled_at_end == open {
+            return Some(format!("every open connection to {server} stood still at the end"));
+        }
+        (self.sent_bytes + self.received_bytes == 0).then(|| "no byte was moved".to_owned())
     }
 }
 

@@ -12,6 +12,7 @@ use super::protocol::DatagramProtocol;
 use crate::pace::{Pace, Schedule};
 use crate::showing::{Seen, Showing};
 use crate::sources::Lease;
+use crate::standstill::Standstill;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
 use corelane_worker::crew::Job;
@@ -67,6 +68,7 @@ pub(super) struct Generator<P: DatagramProtocol> {
     cursor: usize,
     /// Flows whose window could not be filled because the arena was full.
     starved: Vec<u32>,
+    standstill: Standstill,
 }
 
 /// Counts and times of one worker, reported at its end.
@@ -78,6 +80,8 @@ pub(super) struct Tally {
     pub(super) round_trip: Histogram,
     pub(super) schedule_lag: Histogram,
     pub(super) sending: Duration,
+    /// Of `sending`, the time in which the worker stood still.
+    pub(super) stood_still: Duration,
 }
 
 impl<P: DatagramProtocol> Generator<P> {
@@ -95,6 +99,7 @@ impl<P: DatagramProtocol> Generator<P> {
             outstanding: 0,
             cursor: 0,
             starved: Vec::new(),
+            standstill: Standstill::new(),
             plan,
         }
     }
@@ -114,6 +119,7 @@ impl<P: DatagramProtocol> Generator<P> {
         while engine.now() < start && !self.stopped() {
             engine.turn(start, self)?;
         }
+        self.standstill.begin(engine.now());
         let duration = self.plan.until.duration_s.map(Duration::from_secs_f64);
         let end = duration.map_or(Time::NEVER, |duration| start + duration);
         let mix = Mix::new(&self.plan, self.place, &self.lives);
@@ -129,6 +135,7 @@ impl<P: DatagramProtocol> Generator<P> {
             }
         }
         self.tally.sending = engine.now().since(start);
+        self.tally.stood_still = self.standstill.lost();
         self.budget = 0;
         self.empty_queues(engine)?;
         self.lives[self.place].sending_ended.set(1);
@@ -147,6 +154,13 @@ impl<P: DatagramProtocol> Generator<P> {
         self.budget > 0 && !self.stopped() && now < end
     }
 
+    /// A turn while sending, until `due` at most.
+    pub(super) fn turn<E: Engine>(&mut self, engine: &mut E, due: Time) -> io::Result<()> {
+        engine.turn(due, self)?;
+        self.standstill.turned(due, engine.now());
+        Ok(())
+    }
+
     fn flood<E: Engine>(&mut self, engine: &mut E, end: Time) -> io::Result<()> {
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
@@ -157,7 +171,7 @@ impl<P: DatagramProtocol> Generator<P> {
                     break;
                 }
             }
-            engine.turn(now, self)?;
+            self.turn(engine, now)?;
             self.show(engine.ops());
         }
         Ok(())
@@ -175,7 +189,7 @@ impl<P: DatagramProtocol> Generator<P> {
             } else {
                 engine.now()
             };
-            engine.turn(until, self)?;
+            self.turn(engine, until)?;
             self.show(engine.ops());
             let now = engine.now();
             for flow in std::mem::take(&mut self.starved) {
@@ -230,7 +244,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 self.tally.schedule_lag.record(now.since(due).as_nanos() as u64);
                 schedule.advance();
             }
-            engine.turn(end.min(schedule.due()), self)?;
+            self.turn(engine, end.min(schedule.due()))?;
             self.show(engine.ops());
         }
         let ended = end.min(engine.now());
@@ -360,8 +374,10 @@ impl<P: DatagramProtocol> Generator<P> {
         let (counters, counts) = (ops.counters(), &mut self.tally.counts);
         counts.sent = counters.sent;
         counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
+        counts.dropped_here = self.flows.iter().map(|flow| ops.dropped(flow.id)).sum();
         if self.plan.answers {
-            counts.lost = counters.sent.saturating_sub(counts.returned);
+            let missing = counters.sent.saturating_sub(counts.returned);
+            counts.lost = missing.saturating_sub(counts.dropped_here);
         }
         counts.refused = by_cause(&counters.send_failed);
         counts.network_errors = by_cause(&counters.errors);

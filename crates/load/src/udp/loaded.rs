@@ -32,6 +32,15 @@ pub struct UdpLoaded {
     pub schedule_lag: Option<Summary>,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
+    /// Why the run failed as a whole: nothing was sent, or nothing was answered.
+    #[serde(default)]
+    pub failed_because: Option<String>,
+    /// Whether the run was stopped before its end.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Notes required to interpret the figures.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Each worker.
     pub workers: Vec<WorkerLoaded>,
     /// Each source address.
@@ -48,8 +57,11 @@ counters! {
         pub sent_bytes: u64,
         /// Intact answers, duplicates excluded.
         pub returned: u64,
-        /// Sent and not returned; 0 if no answers were expected.
+        /// Sent and neither returned nor dropped by the generator's own sockets; 0 if no answers were expected.
         pub lost: u64,
+        /// Datagrams that the kernel dropped at the generator's own sockets, mostly because it read them too slowly.
+        #[serde(default)]
+        pub dropped_here: u64,
         /// Duplicate answers.
         pub duplicated: u64,
         /// Answers overtaken by a later one (also counted in `returned`).
@@ -80,6 +92,9 @@ pub struct WorkerLoaded {
     pub bucket: Option<u16>,
     /// Its counts.
     pub counts: Counts,
+    /// Seconds in which it neither ran nor waited for its CPU although it was due.
+    #[serde(default)]
+    pub stood_still_s: f64,
     /// NUMA placement of its memory; `None` in documents of versions that did not record it.
     #[serde(default)]
     pub memory: Option<WorkerMemory>,

@@ -41,6 +41,9 @@ pub struct UdpPlan<P = Probes> {
     /// How traffic is shared among flows; the workers' weights give the share of each socket.
     #[serde(default)]
     pub skew: Skew,
+    /// Notes on the plan, for the report.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }
@@ -73,6 +76,7 @@ impl<P> UdpPlan<P> {
             settings: EngineSettings::default(),
             memory: MemoryPolicy::default(),
             skew: Skew::None,
+            notes: Vec::new(),
             workers,
         }
     }

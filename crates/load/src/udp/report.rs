@@ -1,7 +1,7 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
-use crate::report::{by_generator, columns, number, page, percentile, rates, time, times};
+use crate::report::{Ended, by_generator, columns, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -19,6 +19,7 @@ impl UdpLoaded {
     fn datagrams(&self) -> Table {
         let total = &self.total;
         let others = [
+            ("dropped by own sockets", total.dropped_here),
             ("duplicated", total.duplicated),
             ("reordered", total.reordered),
             ("corrupted", total.corrupted),
@@ -100,6 +101,9 @@ impl Measurement for UdpLoaded {
         Metric::more("returned", "returned", Show::Count)
             .about("answers, duplicates excluded")
             .read(|run| number(run.total.returned)),
+        Metric::less("dropped_here", "dropped here", Show::Count)
+            .about("datagrams dropped by the generator's own sockets")
+            .read(|run| number(run.total.dropped_here)),
         Metric::less("duplicated", "duplicated", Show::Count)
             .about("duplicate answers")
             .read(|run| number(run.total.duplicated)),
@@ -140,7 +144,12 @@ impl Measurement for UdpLoaded {
             .notes(hidden);
         let rate = quantity::rate(self.per_second(self.total.sent));
         let headline = format!("{rate} datagrams to {}", self.target);
-        let limited = self.limited_by.as_deref().map(by_generator);
-        page("UDP load", headline, section, limited)
+        let ended = Ended {
+            notes: &self.notes,
+            interrupted: self.interrupted,
+            failed_because: self.failed_because.as_deref(),
+            limited: self.limited_by.as_deref().map(by_generator),
+        };
+        page("UDP load", headline, section, &ended)
     }
 }

@@ -7,17 +7,23 @@ use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::generate::start_workers;
 use crate::showing::Seen;
+use crate::standstill;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
+use corelane_measure::quantity;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::memory::PageLocations;
 use corelane_worker::worker_memory::WorkerMemory;
 use corelane_worker::{CachePadded, Time};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Share of the datagrams sent above which own drops are reported as the limit.
+const MOST_DROPPED_HERE: f64 = 0.001;
 
 /// A running UDP generator. Dropping it stops it.
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
@@ -133,6 +139,9 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
+        let standstill = standstill::limit(self.plan.workers.iter().zip(&outcomes).map(|(planned, outcome)| {
+            (planned.cpu, outcome.stood_still, outcome.sending)
+        }));
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let (mut workers, pages) = (Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
@@ -154,6 +163,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             workers.push(WorkerLoaded {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
+                stood_still_s: outcome.stood_still.as_secs_f64(),
                 counts: outcome.counts,
                 memory: self.memory(place, &pages),
             });
@@ -165,7 +175,11 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             engine_reason: self.engine.reason.clone(),
             sending_s: sending.as_secs_f64(),
             sockets: self.plan.sockets(),
-            limited_by: limited_by(&total, lag, workers.iter().map(|worker| worker.cpu)),
+            limited_by: standstill
+                .or_else(|| limited_by(&total, lag, workers.iter().map(|worker| worker.cpu))),
+            failed_because: failed_because(&total, self.plan.target, self.plan.answers),
+            interrupted: false,
+            notes: self.plan.notes.clone(),
             total,
             round_trip,
             round_trip_histogram,
@@ -183,5 +197,27 @@ fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u
             "{unsent} datagrams on the schedule were not sent in time"
         ));
     }
+    if total.dropped_here as f64 > total.sent as f64 * MOST_DROPPED_HERE {
+        let dropped = quantity::count(total.dropped_here);
+        return Some(format!(
+            "its own sockets dropped {dropped} answers, which it read too slowly"
+        ));
+    }
     late("datagrams", lag, cpus)
+}
+
+/// Why nothing was achieved, if so.
+fn failed_because(total: &Counts, target: SocketAddr, answers: bool) -> Option<String> {
+    let causes = |what: &str, causes: &BTreeMap<String, u64>| {
+        let causes: Vec<String> = causes.keys().map(|cause| cause.replace('_', " ")).collect();
+        match causes.is_empty() {
+            true => what.to_owned(),
+            false => format!("{what}: {} by {target}", causes.join(", ")),
+        }
+    };
+    if total.sent == 0 {
+        return Some(causes("no datagram could be sent", &total.refused));
+    }
+    (answers && total.returned == 0 && total.dropped_here == 0)
+        .then(|| causes("no datagram was answered", &total.network_errors))
 }

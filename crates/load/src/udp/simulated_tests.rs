@@ -99,6 +99,7 @@ fn generator(
         } else {
             Skew::Zipf { exponent: 1.0 }
         },
+        notes: Vec::new(),
         workers: vec![PlannedWorker {
             weights: weights.to_vec(),
             ..PlannedWorker::default()

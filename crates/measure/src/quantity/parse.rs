@@ -38,6 +38,22 @@ pub fn parse_size(word: &str) -> Result<u64, QuantityError> {
     SIZE.whole(SIZE.single(word.trim(), word.trim())?, word.trim())
 }
 
+/// Bytes per second: a size with `/s` or without, `100kB/s`, or bits, `1Gbit/s`, `1Gb/s`.
+///
+/// # Errors
+/// When the word is no number, has another unit, or is no whole number of bytes.
+pub fn parse_byte_rate(word: &str) -> Result<u64, QuantityError> {
+    let bare = word.trim();
+    let bare = bare.strip_suffix("/s").unwrap_or(bare);
+    match bare.strip_suffix("bit").or_else(|| bare.strip_suffix('b')) {
+        Some(bits) => {
+            let (numerator, denominator) = COUNT.single(bits.trim(), word)?;
+            SIZE.whole((numerator, denominator * 8), word)
+        }
+        None => parse_size(bare),
+    }
+}
+
 /// A duration: `30s`, `1.5ms`, `1m30s`. The units are `ns`, `us`, `ms`, `s`, `m` and `h`; one is always needed.
 ///
 /// # Errors
@@ -136,6 +152,19 @@ const DURATION: Kind = Kind {
     ],
 };
 
+/// Other names of units, where the quantity has the second one.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("K", "k"),
+    ("k", "kB"),
+    ("K", "kB"),
+    ("KB", "kB"),
+    ("M", "MB"),
+    ("G", "GB"),
+    ("Ki", "KiB"),
+    ("Mi", "MiB"),
+    ("Gi", "GiB"),
+];
+
 /// Digits beyond these cannot matter: 64 bits hold 20, and no fraction of a unit here needs more than 13.
 const MOST_DIGITS: usize = 33;
 
@@ -175,7 +204,9 @@ impl Kind {
     }
 
     fn multiplier(&self, unit: &str, word: &str) -> Result<u64, QuantityError> {
-        let found = self.units.iter().find(|(name, _)| *name == unit);
+        let named = |unit: &str| self.units.iter().find(|(name, _)| *name == unit);
+        let other = OTHER_NAMES.iter().filter(|(name, _)| *name == unit);
+        let found = named(unit).or_else(|| other.copied().find_map(|(_, same)| named(same)));
         if let Some((_, multiplier)) = found {
             return Ok(*multiplier);
         }
@@ -227,6 +258,16 @@ mod tests {
         assert_eq!(parse_size("1.5KiB"), Ok(1_536));
         assert_eq!(parse_size("2MB"), Ok(2_000_000));
         assert_eq!(parse_count("10_000_000_000"), Ok(10_000_000_000));
+        assert_eq!([parse_size("2M"), parse_size("2K")], [Ok(2_000_000), Ok(2_000)]);
+        assert_eq!([parse_size("1Mi"), parse_count("1K")], [Ok(1 << 20), Ok(1_000)]);
+    }
+
+    #[test]
+    fn byte_rates_are_of_bytes_or_bits() {
+        for (word, bytes) in [("100kB/s", 100_000), ("64KiB", 65_536), ("1Gbit/s", 125_000_000), ("8Mb", 1_000_000)] {
+            assert_eq!(parse_byte_rate(word), Ok(bytes), "{word}");
+        }
+        assert!(parse_byte_rate("1bit/s").is_err() && parse_byte_rate("1Gb/h").is_err());
     }
 
     #[test]

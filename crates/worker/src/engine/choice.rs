@@ -21,7 +21,7 @@ words!(EngineKind);
 pub struct Chosen {
     /// Its kind.
     pub kind: EngineKind,
-    /// Why it is not the requested one.
+    /// Why it is not the requested one, or the faster one.
     pub reason: Option<String>,
 }
 
@@ -48,16 +48,22 @@ pub const MOST_ON_THE_RING: usize = 4_096;
 /// Like [`choose`], for programs that send short messages on many connections at once: request servers, and clients
 /// that let responses gather ([`Ops::gather`](super::Ops::gather)). Without a request it selects io_uring if the kernel
 /// can combine sends and waits in one call, which was measured to be faster for them (journals, 2026-11-22-http-speed
-/// and 2026-11-22-ring).
+/// and 2026-11-22-ring); otherwise epoll, and returns the reason.
 #[must_use]
 pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
-    if requested.is_none() && uring::probe() == Ok(true) {
-        return Chosen {
-            kind: EngineKind::IoUring,
-            reason: None,
-        };
+    if requested.is_some() {
+        return choose(requested);
     }
-    choose(requested)
+    let reason = match uring::probe() {
+        Ok(true) => None,
+        Ok(false) => Some("this kernel's io_uring cannot combine sends and waits in one call".to_owned()),
+        Err(reason) => Some(reason),
+    };
+    let kind = match reason {
+        None => EngineKind::IoUring,
+        Some(_) => EngineKind::Epoll,
+    };
+    Chosen { kind, reason }
 }
 
 #[cfg(test)]
@@ -86,12 +92,12 @@ mod tests {
             choose_batching(Some(EngineKind::Epoll)),
             choose(Some(EngineKind::Epoll))
         );
-        assert_eq!(choose_batching(None).reason, None);
     }
 
     #[test]
     fn falling_back_always_has_a_reason() {
-        let chosen = choose(Some(EngineKind::IoUring));
-        assert_eq!(chosen.kind == EngineKind::Epoll, chosen.reason.is_some());
+        for chosen in [choose(Some(EngineKind::IoUring)), choose_batching(None)] {
+            assert_eq!(chosen.kind == EngineKind::Epoll, chosen.reason.is_some());
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::slab::Slab;
 use super::sockets::{Entry, Socket};
 use super::streams::{Outgoing, Stream};
 use super::{Event, Handler};
+use crate::group;
 use crate::system::option;
 use crate::time::Time;
 use crate::timers::Wheel;
@@ -171,6 +172,16 @@ impl Ops {
         match id.is_stream() {
             true => self.streams.open(id)?.handle.as_ref()?.local_address(),
             false => self.sockets.open(id)?.socket.as_ref()?.local_address(),
+        }
+    }
+
+    /// Datagrams that the kernel dropped at an open socket, see [`group::dropped`]; 0 in the simulated network. Costs a
+    /// system call.
+    #[must_use]
+    pub fn dropped(&self, id: Id) -> u64 {
+        match self.sockets.open(id).and_then(|entry| entry.socket.as_ref()) {
+            Some(Socket::Kernel(socket)) => group::dropped(socket).map_or(0, u64::from),
+            _ => 0,
         }
     }
 

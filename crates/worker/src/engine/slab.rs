@@ -112,7 +112,7 @@ impl<T: Tenant> Slab<T> {
     }
 
     /// The tenant, closing or not.
-    fn current(&self, id: Id) -> Option<&Slot<T>> {
+    pub(crate) fn current(&self, id: Id) -> Option<&Slot<T>> {
         let slot = self.slots.get(id.slot())?;
         (slot.generation | T::KIND == id.generation && slot.generation % 2 == 1).then_some(slot)
     }

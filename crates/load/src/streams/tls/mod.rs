@@ -11,7 +11,7 @@ use corelane_measure::counters::Counters;
 use corelane_worker::tls;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, Error, HandshakeKind, RootCertStore};
+use rustls::{CertificateError, ClientConfig, Error, HandshakeKind, RootCertStore};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -118,7 +118,10 @@ impl TlsLoaded {
 
     /// Counts an error, and returns its failure class.
     pub(super) fn count_error(&mut self, error: &Error) -> Failure {
-        let text = error.to_string();
+        let text = match is_authority(error) {
+            true => AUTHORITY.to_owned(),
+            false => error.to_string(),
+        };
         let known = self.errors.len() < MOST_ERRORS || self.errors.contains_key(&text);
         let text = if known { text } else { "others".to_owned() };
         *self.errors.entry(text).or_default() += 1;
@@ -127,6 +130,17 @@ impl TlsLoaded {
             _ => Failure::Tls,
         }
     }
+}
+
+/// What to do about a server that presents an authority's certificate as its own, as `openssl req -x509` makes them.
+pub(crate) const AUTHORITY: &str = "the server's certificate is that of an authority (CA:TRUE), which TLS does not accept \
+    for a server: make it with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or verify nothing with \
+    --insecure";
+
+/// Whether the server's own certificate is an authority's; the error's type is that of a private dependency.
+fn is_authority(error: &Error) -> bool {
+    matches!(error, Error::InvalidCertificate(CertificateError::Other(other))
+        if other.to_string() == "CaUsedAsEndEntity")
 }
 
 /// TLS state of a pool, or of one worker's part of it.

@@ -253,6 +253,23 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
 }
 
 #[test]
+fn an_authority_as_a_server_is_refused_with_what_to_do() {
+    let mut parameters = rcgen::CertificateParams::new(vec!["server.example".to_owned()]).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = parameters.self_signed(&key).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), made.pem()).unwrap();
+    let key = key.serialize_der().into();
+    let server = server_configuration(made.der(), &key, rustls::ALL_VERSIONS);
+    let mut encryption = encryption(&trusting(file.path().to_owned()));
+    let error = Pair::new(&encryption, &server).carry(0, usize::MAX).unwrap_err();
+    assert_eq!(encryption.counts.count_error(&error), Failure::CertificateRefused);
+    let (text, _) = encryption.counts.errors.first_key_value().unwrap();
+    assert_eq!(text, AUTHORITY, "{error}");
+}
+
+#[test]
 fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);

@@ -101,7 +101,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 Pause::Window => next_look,
                 Pause::Ahead => now + LEAD_LOOK,
             };
-            engine.turn(end.min(wait), self)?;
+            self.turn(engine, end.min(wait))?;
             self.show(engine.ops());
             if engine.now() >= next_look {
                 next_look = engine.now() + self.plan.loss_timeout();

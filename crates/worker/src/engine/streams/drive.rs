@@ -330,6 +330,6 @@ pub(crate) fn end(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, caus
 /// Drops the stream in a slot with its descriptor and queue.
 fn retire(ops: &mut Ops, slot: u32) {
     let stream = ops.streams.retire(slot);
-    ops.outgoing.clear(&mut stream.queue);
+    ops.outgoing.abandon(&mut stream.queue);
     stream.handle = None;
 }

@@ -71,7 +71,7 @@ pub(crate) fn refused(ops: &mut Ops, slot: u32, error: &io::Error) -> FlushedStr
 }
 
 fn broken(ops: &mut Ops, slot: u32, cause: Cause) -> FlushedStream {
-    ops.outgoing.clear(&mut ops.streams.at_mut(slot).queue);
+    ops.outgoing.abandon(&mut ops.streams.at_mut(slot).queue);
     FlushedStream::Broken(cause)
 }
 

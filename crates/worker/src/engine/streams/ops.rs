@@ -117,10 +117,11 @@ impl Ops {
         self.refer(id, Memory::File(Arc::clone(file)), offset, length);
     }
 
-    /// The number of queued bytes that the kernel has not accepted.
+    /// The number of queued bytes that the kernel has not accepted; of a connection that has ended, until
+    /// [`Event::Closed`](crate::engine::Event::Closed) was handled, of those that it never did.
     #[must_use]
     pub fn queued(&self, id: Id) -> u64 {
-        self.streams.open(id).map_or(0, |stream| stream.queue.bytes)
+        self.streams.current(id).map_or(0, |stream| stream.queue.bytes)
     }
 
     /// Drops the bytes queued on a connection that the kernel has not accepted; returns their number. The connection
@@ -171,7 +172,7 @@ impl Ops {
         let Some(stream) = self.streams.open_mut(id) else {
             return;
         };
-        self.outgoing.clear(&mut stream.queue);
+        self.outgoing.abandon(&mut stream.queue);
         stream.closing = true;
         stream.broken = Some(Cause::Asked);
         if let Some(connection) = stream.descriptor() {

@@ -239,6 +239,13 @@ impl Outgoing {
         *queue = Queue::EMPTY;
     }
 
+    /// Drops what is queued on a connection that has ended, and keeps the number of these bytes.
+    pub(crate) fn abandon(&mut self, queue: &mut Queue) {
+        let bytes = queue.bytes;
+        self.clear(queue);
+        queue.bytes = bytes;
+    }
+
     fn drop_first(&mut self, queue: &mut Queue) {
         let piece = self.pieces.pop(&mut queue.pieces);
         if piece.is_some_and(|piece| matches!(piece.memory, Memory::Outbox)) {

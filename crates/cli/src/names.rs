@@ -1,0 +1,138 @@
+//! Addresses given by name: NAME:PORT and :PORT beside ADDRESS:PORT. The resolver's answer is shown on standard error.
+
+use corelane_proto::http::url::Url;
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// Time limit of an attempt before the next address is tried: enough for any network, and short for a person.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
+/// An address, or a name and its addresses in the order of the resolver (at least one).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    name: Option<String>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Target {
+    /// The addresses of a name.
+    pub fn of_name(name: &str, port: u16) -> Result<Self, String> {
+        let wrong = |error: &dyn Display| format!("{name}: {error}");
+        let found = (name, port).to_socket_addrs().map_err(|error| wrong(&error))?;
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for address in found {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        match addresses.is_empty() {
+            true => Err(wrong(&"the name has no address")),
+            false => Ok(Self {
+                name: Some(name.to_owned()),
+                addresses,
+            }),
+        }
+    }
+
+    /// The target of a URL whose host is a name.
+    pub fn of_url(url: &Url) -> Option<Result<Self, String>> {
+        url.address().is_none().then(|| Self::of_name(&url.host, url.port))
+    }
+
+    /// The first address.
+    pub fn first(&self) -> SocketAddr {
+        self.show(self.addresses[0])
+    }
+
+    /// The first address that accepts a TCP connection, or the first of all if none does (RFC 8305 without its race).
+    pub fn connectable(&self) -> SocketAddr {
+        let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, ATTEMPT).is_ok();
+        let several = Some(&self.addresses).filter(|addresses| addresses.len() > 1);
+        let found = several.and_then(|addresses| addresses.iter().find(accepts));
+        self.show(found.copied().unwrap_or(self.addresses[0]))
+    }
+
+    fn show(&self, used: SocketAddr) -> SocketAddr {
+        if let Some(name) = &self.name {
+            let others = self.addresses.iter().filter(|address| **address != used);
+            let others: Vec<String> = others.map(SocketAddr::to_string).collect();
+            let others = match others.is_empty() {
+                true => String::new(),
+                false => format!(", not {}", others.join(", ")),
+            };
+            eprintln!("corelane: {name} is {used}{others}");
+        }
+        used
+    }
+}
+
+/// Parses ADDRESS:PORT, NAME:PORT, or :PORT for 127.0.0.1.
+pub fn target(text: &str) -> Result<Target, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(Target {
+            name: None,
+            addresses: vec![address],
+        });
+    }
+    let wrong = || format!("'{text}': write 10.11.2.1:8080, [2001:db8::1]:8080, name:8080 or :8080");
+    let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port: u16 = port.parse().map_err(|_| wrong())?;
+    match name {
+        "" => Ok(Target {
+            name: None,
+            addresses: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)],
+        }),
+        name if is_name(name) => Target::of_name(name, port),
+        _ => Err(wrong()),
+    }
+}
+
+/// As [`target`]; of a name, its first address.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    target(text).map(|target| target.first())
+}
+
+/// The first address of a name without a port; `None` if the text is no name.
+pub fn host(text: &str) -> Option<Result<IpAddr, String>> {
+    is_name(text).then(|| Target::of_name(text, 0).map(|target| target.first().ip()))
+}
+
+/// Whether the text can be a name: letters, digits, hyphens, dots, and a letter among them.
+fn is_name(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    text.bytes().all(allowed) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn names_and_ports_alone_are_targets() {
+        let one = |text: &str| target(text).unwrap().addresses[0];
+        assert_eq!(one("[::1]:80"), "[::1]:80".parse().unwrap());
+        assert_eq!(one(":8080"), "127.0.0.1:8080".parse().unwrap());
+        let named = target("localhost:8080").unwrap();
+        assert_eq!(named.name.as_deref(), Some("localhost"));
+        assert!(named.addresses.iter().all(|address| address.ip().is_loopback()));
+        for text in ["localhost", "1.2.3:80", "localhost:http", "a b:80", "::1", "localhost:99999"] {
+            assert!(target(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_name_that_accepts_is_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        let closed = TcpListener::bind("127.77.1.1:0").unwrap().local_addr().unwrap();
+        let named = |addresses: &[SocketAddr]| Target {
+            name: Some("name".to_owned()),
+            addresses: addresses.to_vec(),
+        };
+        assert_eq!(named(&[closed, open]).connectable(), open);
+        assert_eq!(named(&[closed, closed]).connectable(), closed);
+        assert_eq!(named(&[closed, open]).first(), closed);
+    }
+}

@@ -1,0 +1,126 @@
+//! What a user gives: files that never end, names of hosts, rates and sizes in every unit.
+
+use crate::common::{corelane, refused, run, run_json};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::Value;
+use std::net::{TcpListener, UdpSocket};
+use std::process::Stdio;
+
+#[test]
+fn a_pipe_as_a_capture_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let pipe = pipe.display().to_string();
+    for (command, code) in [
+        (format!("load packets ring:inputs-pipe --replay {pipe} --duration 1s"), 2),
+        (format!("bridge --link pcap:{pipe} --link ring:inputs-pipe --duration 1s"), 2),
+        (format!("serve packets pcap:{pipe} --duration 1s"), 2),
+    ] {
+        let error = refused(&command, code);
+        assert!(error.contains("a pipe"), "{command}: {error}");
+    }
+}
+
+#[test]
+fn a_file_without_end_is_refused_by_its_size() {
+    for command in [
+        "--max-input 1MiB load http --scenario /dev/zero",
+        "report show /dev/zero --max-input 1MiB",
+        "hash 1.2.3.4:1 5.6.7.8:2 --steering /dev/zero --max-input 1MiB",
+    ] {
+        let output = run(command);
+        let error = String::from_utf8_lossy(&output.stderr);
+        let is_known = !error.contains("unexpected argument");
+        assert!(!is_known || error.contains("more than 1 MiB: raise --max-input"), "{command}: {error}");
+        assert!(!output.status.success());
+    }
+}
+
+#[test]
+fn names_and_ports_alone_are_targets() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    for target in [format!("localhost:{port}"), format!(":{port}")] {
+        let output = run(&format!("load udp {target} --no-answers --count 1 --json"));
+        let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(loaded["total"]["sent"], 1, "{target}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(error.contains("corelane: localhost is "), target.starts_with('l'), "{error}");
+    }
+    let hashed = run_json("hash localhost:1 127.0.0.1:2 --json");
+    assert_eq!(hashed["source"], "127.0.0.1:1");
+    let error = refused("load tcp no.such.host.invalid:1", 2);
+    assert!(error.contains("no.such.host.invalid"), "{error}");
+}
+
+#[test]
+fn only_bytes_that_the_kernel_took_count_as_sent() {
+    // Accepted by the kernel, and never read.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let output = run(&format!(
+        "load http http://{}/ --body-size 1GiB --connections 1 --duration 200ms --drain 0s --json",
+        silent.local_addr().unwrap()
+    ));
+    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sent = loaded["bytes"]["sent"].as_u64().unwrap();
+    assert!(sent > 0 && sent < 1 << 29, "{sent}");
+}
+
+#[test]
+fn datagrams_reach_every_bucket_of_a_known_target_by_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steering.json");
+    for fields in ["2tuple", "4tuple"] {
+        let serve = format!("serve udp 127.0.0.1:8080 --buckets 4 --share-cpus --hash {fields} --dry-run");
+        let planned = run_json(&serve);
+        std::fs::write(&path, planned["steering"].to_string()).unwrap();
+        let load = ["load", "udp", "127.0.0.1:8080", "--steering", path.to_str().unwrap(), "--dry-run"];
+        let plan = &run_json(&load)["plan"];
+        assert_eq!(plan["notes"], serde_json::json!([]), "{fields}");
+        let steering: corelane_rss::Steering = serde_json::from_value(planned["steering"].clone()).unwrap();
+        let mut reached = [0; 4];
+        for lease in (plan["workers"].as_array().unwrap().iter())
+            .flat_map(|worker| worker["leases"].as_array().unwrap())
+        {
+            let address = lease["address"].as_str().unwrap();
+            // Where addresses alone are hashed, the kernel chooses the ports.
+            let listed = lease["ports"]["listed"].as_array().cloned();
+            for port in listed.unwrap_or_else(|| vec![1.into()]) {
+                let source = format!("{address}:{port}").parse().unwrap();
+                let tuple = corelane_rss::Tuple::new(source, "127.0.0.1:8080".parse().unwrap()).unwrap();
+                reached[steering.steerer().bucket_of(&tuple).index()] += 1;
+            }
+        }
+        assert!(reached.iter().all(|sockets| *sockets > 0), "{fields}: {reached:?}");
+    }
+    let unknown = &run_json("load udp 127.0.0.1:8080 --dry-run")["plan"]["notes"];
+    assert!(unknown[0].as_str().unwrap().contains("--steering"), "{unknown}");
+    let chosen = run_json("load udp 127.0.0.1:8080 --flows 64 --dry-run");
+    assert_eq!(chosen["plan"]["notes"], serde_json::json!([]));
+}
+
+#[test]
+fn flags_have_one_name_and_their_old_ones() {
+    for (new, old) in [
+        ("load udp 127.0.0.1:9 --flows 3 -n 5 -d 1s", "load udp 127.0.0.1:9 --sockets 3 --count 5 --duration 1s"),
+        ("load tcp 127.0.0.1:9 --rate-per-connection 1Mbit/s", "load tcp 127.0.0.1:9 --rate 125kB"),
+        ("load http http://127.0.0.1:9/ --count 1K", "load http http://127.0.0.1:9/ --requests 1000"),
+        (
+            "load packets ring:x --sources 10.0.0.0/8 --destinations 10.1.0.0/16 --batch 7",
+            "load packets ring:x --from 10.0.0.0/8 --to 10.1.0.0/16 --burst 7",
+        ),
+    ] {
+        let plan = |flags: &str| run_json(&format!("{flags} --dry-run"));
+        assert_eq!(plan(new), plan(old), "{new}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error_of_a_plan() {
+    let plan = "plan --server 10.11.2.1 --clients 10.11.0.0/16 --all --buckets 4 --json";
+    let mut child = corelane(plan).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
