@@ -8,3 +8,4 @@ mod http;
 mod http_files;
 mod http_tls;
 mod tcp;
+mod udp;

@@ -6,7 +6,9 @@ use crate::system::option;
 use corelane_measure::words;
 use corelane_rss::steer::Program;
 use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReusePort, UdpGroSegment};
+use nix::sys::socket::sockopt::{
+    Ipv4PacketInfo, Ipv6RecvPacketInfo, RcvBuf, RcvBufForce, ReusePort, UdpGroSegment,
+};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -24,6 +26,9 @@ pub struct GroupSettings {
     /// Receives merged datagrams (`UDP_GRO`). A group needs it on every member or on none: engines that serve the
     /// members must have the same [`gro`](crate::engine::EngineSettings::gro). Datagrams only.
     pub gro: bool,
+    /// Reports the destination of each datagram (`IP_PKTINFO`, `IPV6_RECVPKTINFO`), for engines with the same
+    /// [`destinations`](crate::engine::EngineSettings::destinations). Datagrams only.
+    pub destinations: bool,
     /// Makes an IPv6 group accept IPv4 as mapped addresses. The program must then support both families.
     pub both_families: bool,
 }
@@ -276,6 +281,11 @@ impl<'a> Making<'a> {
             Transport::Udp => {
                 let merged = setsockopt(&socket, UdpGroSegment, &self.settings.gro);
                 self.check("set UDP_GRO", merged.map_err(io::Error::from))?;
+                let reported = match self.address {
+                    SocketAddr::V4(_) => setsockopt(&socket, Ipv4PacketInfo, &self.settings.destinations),
+                    SocketAddr::V6(_) => setsockopt(&socket, Ipv6RecvPacketInfo, &self.settings.destinations),
+                };
+                self.check("set IP_PKTINFO", reported.map_err(io::Error::from))?;
             }
             // Connections of an earlier server in TIME_WAIT do not block the address; a listener still does.
             Transport::Tcp => self.check("reuse the address", socket.set_reuse_address(true))?,

@@ -177,7 +177,9 @@ fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
             "full_buffers" => Cause::FullBuffers,
             "mailbox_full" => Cause::MailboxFull,
             "queue_full" => Cause::AnswerBuffersFull,
-            "refused_port" | "refused_peer" => Cause::Refused,
+            "refused_port" | "refused_peer" | "refused_broadcast" | "refused_echo" | "refused_loop" => {
+                Cause::Refused
+            }
             "truncated" => Cause::Corrupted,
             _ => Cause::SendFailed,
         };

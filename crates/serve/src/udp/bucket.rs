@@ -6,6 +6,7 @@
 use super::answer::Answering;
 use super::counters::BucketCounters;
 use super::describe::Describing;
+use super::loops::Repeats;
 use super::plan::Common;
 use crate::udp::Mode;
 use corelane_rss::Bucket;
@@ -34,6 +35,7 @@ pub(super) struct BucketHandler {
     pub(super) answering: Answering,
     /// `None` unless flow metadata was requested.
     pub(super) describing: Option<Describing>,
+    pub(super) repeats: Repeats,
     /// Datagrams until the next sample; 1 at the start.
     pub(super) until_sample: u32,
     pub(super) samples: u32,
@@ -51,21 +53,28 @@ impl BucketHandler {
     fn serve(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         self.counters.seen.add(1);
         self.counters.seen_bytes.add(datagram.payload.len() as u64);
-        self.sample(datagram.peer);
+        let sampled = self.sample(datagram.peer);
         if self.common.plan.mode == Mode::Echo {
-            self.answer(ops, id, datagram);
+            self.answer(ops, id, datagram, sampled);
         }
     }
 
     /// Answers a datagram unless a rule forbids it.
-    fn answer(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
+    fn answer(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>, sampled: bool) {
         let (common, port) = (&self.common, datagram.peer.port());
         if UNANSWERED_PORTS.contains(&port) || port == common.address.port() {
             self.counters.refused_port.add(1);
+        } else if datagram.broadcast {
+            // Every socket of the group received a copy (RFC 1122 3.3.6 has the general rule).
+            self.counters.refused_broadcast.add(1);
         } else if datagram.truncated {
             self.counters.truncated.add(1);
         } else if !common.plan.may_answer(datagram.peer.ip()) {
             self.counters.refused_peer.add(1);
+        } else if common.echoes.includes(datagram.peer) {
+            self.counters.refused_echo.add(1);
+        } else if sampled && self.repeats.record(datagram.peer, datagram.payload) {
+            self.counters.refused_loop.add(1);
         } else {
             let (socket, peer) = self.answering.way(ops, id, datagram.peer);
             let length = datagram.payload.len();
@@ -76,12 +85,17 @@ impl BucketHandler {
         }
     }
 
-    /// Samples: periodically computes the bucket of a datagram by its hash.
-    fn sample(&mut self, peer: SocketAddr) {
+    /// Samples: periodically computes the bucket of a datagram by its hash. Returns whether this datagram was sampled.
+    fn sample(&mut self, peer: SocketAddr) -> bool {
         self.until_sample -= 1;
-        if self.until_sample > 0 {
-            return;
+        let sampled = self.until_sample == 0;
+        if sampled {
+            self.take_sample(peer);
         }
+        sampled
+    }
+
+    fn take_sample(&mut self, peer: SocketAddr) {
         self.samples = self.samples.saturating_add(1);
         self.until_sample = if self.samples < SAMPLED_AT_START {
             1

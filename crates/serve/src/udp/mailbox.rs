@@ -19,6 +19,7 @@ struct Header {
     peer: SocketAddr,
     length: usize,
     truncated: bool,
+    broadcast: bool,
 }
 
 /// The reader's end.
@@ -65,6 +66,7 @@ impl Outbox {
             peer: datagram.peer,
             length: datagram.payload.len(),
             truncated: datagram.truncated,
+            broadcast: datagram.broadcast,
         };
         self.headers.push(header).map_err(|_| Full)
     }
@@ -82,6 +84,7 @@ impl Inbox {
             peer: header.peer,
             payload: &self.payload,
             truncated: header.truncated,
+            broadcast: header.broadcast,
         })
     }
 
@@ -113,6 +116,7 @@ mod tests {
                 peer: PEERS[posted % PEERS.len()].parse().unwrap(),
                 payload: &payload,
                 truncated: posted % 5 == 0,
+                broadcast: posted % 7 == 0,
             };
             if outbox.post(&datagram) == Ok(()) {
                 posted += 1;
@@ -128,7 +132,8 @@ mod tests {
                     .enumerate()
                     .all(|(at, byte)| *byte == (at + taken) as u8)
             );
-            assert_eq!(datagram.truncated, taken % 5 == 0);
+            let flags = (datagram.truncated, datagram.broadcast);
+            assert_eq!(flags, (taken % 5 == 0, taken % 7 == 0));
             taken += 1;
         }
     }
@@ -140,6 +145,7 @@ mod tests {
             peer: PEERS[0].parse().unwrap(),
             payload: &[7; 510],
             truncated: false,
+            broadcast: false,
         };
         let held = (0..).take_while(|_| outbox.post(&datagram).is_ok()).count();
         assert_eq!(held, MAILBOX_BYTES / 510);
@@ -158,6 +164,7 @@ mod tests {
             peer: PEERS[1].parse().unwrap(),
             payload: &[],
             truncated: false,
+            broadcast: false,
         };
         let held = (0..).take_while(|_| outbox.post(&datagram).is_ok()).count();
         assert_eq!(held, MAILBOX_DATAGRAMS);

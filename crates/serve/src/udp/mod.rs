@@ -8,6 +8,7 @@ mod bucket;
 mod counters;
 mod describe;
 mod flows;
+mod loops;
 mod mailbox;
 mod model;
 mod plan;

@@ -1,6 +1,7 @@
 //! The plan of a UDP server: serialisable, so that it can be printed, passed to a child process and included in a
 //! report.
 
+use super::loops::LocalEchoes;
 use crate::server::ServeError;
 use crate::service;
 use crate::udp::{Answers, Mode, Model};
@@ -98,6 +99,7 @@ impl UdpPlan {
         GroupSettings {
             receive_buffer: self.receive_buffer_bytes,
             gro: self.settings.gro,
+            destinations: self.settings.destinations,
             free_bind: self.free_bind,
             ..GroupSettings::default()
         }
@@ -123,17 +125,28 @@ pub(super) struct Common {
     pub(super) plan: UdpPlan,
     pub(super) address: SocketAddr,
     pub(super) steerer: ArcSwap<Steerer>,
+    pub(super) echoes: LocalEchoes,
 }
 
 impl Common {
     /// A server with this plan, which listens on `address`.
     pub(super) fn new(plan: UdpPlan, address: SocketAddr) -> Arc<Self> {
         let steerer = ArcSwap::from_pointee(plan.steering.steerer());
-        Arc::new(Self {
+        let common = Self {
             plan,
             address,
             steerer,
-        })
+            echoes: LocalEchoes::new(),
+        };
+        common.refresh_echoes();
+        Arc::new(common)
+    }
+
+    /// Updates what is known of the other echoes of this machine.
+    pub(super) fn refresh_echoes(&self) {
+        if self.plan.mode == Mode::Echo {
+            self.echoes.refresh(self.address);
+        }
     }
 
     /// The bucket that the hash of `peer`'s datagrams selects; `None` for a peer of the other address family.

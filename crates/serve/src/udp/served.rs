@@ -84,7 +84,8 @@ pub struct BucketServed {
     pub answered: u64,
     /// Datagrams lost, by cause. Before they were received: `full_buffers` (of the worker's own socket), `mailbox_full`
     /// (between a reader and the worker). Received but not answered: `queue_full`, `refused_port`, `refused_peer`,
-    /// `truncated`, and the causes of failed sends.
+    /// `refused_broadcast` (sent to a broadcast or multicast address), `refused_echo` (sent by another echo of this
+    /// machine), `refused_loop` (came back unchanged thousands of times), `truncated`, and the causes of failed sends.
     pub dropped: BTreeMap<String, u64>,
     /// Datagrams sampled: their hash was recomputed in software.
     pub steering_samples: u64,

@@ -5,6 +5,7 @@ use super::bucket::BucketHandler;
 use super::counters::BucketCounters;
 use super::describe::{Describing, SharedCounts};
 use super::flows::{Departed, Flows};
+use super::loops::Repeats;
 use super::mailbox;
 use super::plan::{Common, UdpPlan};
 use super::served::{BucketServed, FlowCounts, UdpServed};
@@ -125,6 +126,7 @@ impl UdpServer {
                 by_peer: HashMap::new(),
             },
             describing: describes.then(|| Describing::new(common(), self.counted.get(index).cloned())),
+            repeats: Repeats::new(),
             until_sample: 1,
             samples: 0,
         }
@@ -168,6 +170,7 @@ impl UdpServer {
             self.drops.add(Some(worker), socket);
         }
         self.drops.look();
+        self.common.refresh_echoes();
     }
 
     fn bucket_served(
@@ -186,6 +189,9 @@ impl UdpServer {
             ("queue_full", counters.queue_full.get()),
             ("refused_port", counters.refused_port.get()),
             ("refused_peer", counters.refused_peer.get()),
+            ("refused_broadcast", counters.refused_broadcast.get()),
+            ("refused_echo", counters.refused_echo.get()),
+            ("refused_loop", counters.refused_loop.get()),
             ("truncated", counters.truncated.get()),
         ];
         BucketServed {
@@ -218,8 +224,10 @@ impl Server for UdpServer {
     type Error = ServeError;
     const KIND: &'static str = "udp_server";
 
-    fn start(plan: UdpPlan) -> Result<Self, ServeError> {
+    fn start(mut plan: UdpPlan) -> Result<Self, ServeError> {
         plan.check()?;
+        // A socket with an address of its own receives no broadcast and no multicast.
+        plan.settings.destinations = plan.address.ip().is_unspecified();
         let opened = Opened::of(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
         let common = Common::new(plan, address);

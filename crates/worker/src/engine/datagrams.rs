@@ -12,6 +12,9 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Whether the payload was truncated.
     pub truncated: bool,
+    /// Whether it was sent to a broadcast or multicast address; false unless the engine and its sockets report
+    /// [`destinations`](super::EngineSettings::destinations).
+    pub broadcast: bool,
 }
 
 /// The datagrams of one event, in the order in which the socket received them.
@@ -34,6 +37,7 @@ pub(crate) struct Message {
     pub(crate) length: u32,
     /// Bytes of each merged datagram; 0 for a single one.
     pub(crate) segment: u32,
+    pub(crate) broadcast: bool,
     pub(crate) truncated: bool,
 }
 
@@ -83,6 +87,7 @@ impl<'a> Iterator for Datagrams<'a> {
                 .memory
                 .bytes(message.offset..message.offset + length as usize),
             truncated: message.truncated && !more,
+            broadcast: message.broadcast,
         })
     }
 }
@@ -99,6 +104,7 @@ mod tests {
             offset,
             length,
             segment,
+            broadcast: false,
             truncated,
         }
     }

@@ -50,7 +50,7 @@ impl Readiness {
         let batch = settings.receive_batch();
         Ok(Self {
             poll: Poll::new(),
-            received: ReceiveBatch::new(batch, settings.receive_buffer_bytes, settings.gro)?,
+            received: ReceiveBatch::new(batch, settings.receive_buffer_bytes, settings.control_bytes())?,
             messages: Vec::with_capacity(batch),
             flusher: Flusher::new(settings),
             states: PerSlot::default(),
@@ -100,7 +100,7 @@ impl Readiness {
             return nothing;
         };
         ops.counters.calls.receive += 1;
-        let received = if self.one_at_a_time && !self.received.merges() {
+        let received = if self.one_at_a_time && !self.received.has_control() {
             self.received.receive_one(socket, &mut self.messages)
         } else {
             self.received.receive(socket, &mut self.messages)

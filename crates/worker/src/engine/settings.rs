@@ -1,5 +1,6 @@
 //! Settings of an engine.
 
+use crate::system::address::{DESTINATION_BYTES, SEGMENT_BYTES};
 use corelane_host::memory::MemoryPolicy;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -31,6 +32,10 @@ pub struct EngineSettings {
     /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) splits them again. Off by
     /// default. In a socket group, set it for all members or for none.
     pub gro: bool,
+    /// Reports which datagrams were sent to a broadcast or multicast address, of sockets that were opened with
+    /// [`destinations`](crate::group::GroupSettings::destinations). Off by default.
+    #[serde(skip)]
+    pub destinations: bool,
     /// Maximum bytes of one connection lent per event, 1 to 1,048,576; 65,536 by default. All connections of an engine
     /// share one such buffer.
     #[serde(skip)]
@@ -56,6 +61,7 @@ impl Default for EngineSettings {
             receive_buffer_bytes: 65_535,
             coalesce: false,
             gro: false,
+            destinations: false,
             stream_buffer_bytes: 65_536,
             stream_queue_bytes: 1 << 20,
             arena_bytes: 8 << 20,
@@ -75,6 +81,12 @@ impl EngineSettings {
         } else {
             self.datagram_batch
         }
+    }
+
+    /// Room for the control messages of a received message.
+    pub(crate) fn control_bytes(&self) -> usize {
+        let merged = if self.gro { SEGMENT_BYTES } else { 0 };
+        merged + if self.destinations { DESTINATION_BYTES } else { 0 }
     }
 
     pub(crate) fn check(&self) -> io::Result<()> {

@@ -9,7 +9,14 @@ pub(crate) const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_in6>();
 const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
 
 /// Room for one control message that holds an `int`: the segment size of `UDP_SEGMENT` or `UDP_GRO`.
-pub(crate) const CONTROL_BYTES: usize = (CONTROL_HEADER_BYTES + 4).next_multiple_of(size_of::<usize>());
+pub(crate) const SEGMENT_BYTES: usize = (CONTROL_HEADER_BYTES + 4).next_multiple_of(size_of::<usize>());
+
+/// Room for a `struct in6_pktinfo`, the larger of the two destinations.
+pub(crate) const DESTINATION_BYTES: usize =
+    (CONTROL_HEADER_BYTES + size_of::<libc::in6_pktinfo>()).next_multiple_of(size_of::<usize>());
+
+/// Room for all control messages of a datagram.
+const CONTROL_BYTES: usize = SEGMENT_BYTES + DESTINATION_BYTES;
 
 /// A `sockaddr_in` or `sockaddr_in6`.
 #[repr(C, align(4))]
@@ -64,7 +71,7 @@ pub(crate) fn read_address(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Room for one control message.
+/// Room for the control messages of one datagram.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawControl([u8; CONTROL_BYTES]);
@@ -84,20 +91,46 @@ impl RawControl {
         used.next_multiple_of(size_of::<usize>())
     }
 
-    pub(crate) fn read_segment(&self, used: usize) -> Option<u32> {
-        read_segment(&self.0[..used.min(CONTROL_BYTES)])
+    pub(crate) fn read(&self, used: usize) -> Control {
+        Control::read(&self.0[..used.min(CONTROL_BYTES)])
     }
 }
 
-/// The segment size that `UDP_GRO` reports for a payload of several merged datagrams; none for a single one.
-pub(crate) fn read_segment(control: &[u8]) -> Option<u32> {
-    let level_at = size_of::<usize>();
-    let level = i32::from_ne_bytes(array(control, level_at)?);
-    let kind = i32::from_ne_bytes(array(control, level_at + 4)?);
-    let segment = i32::from_ne_bytes(array(control, CONTROL_HEADER_BYTES)?);
-    (level == libc::SOL_UDP && kind == libc::UDP_GRO)
-        .then(|| u32::try_from(segment).ok())
-        .flatten()
+/// What the kernel reports beside a received payload.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Control {
+    /// The segment size of a payload of several merged datagrams (`UDP_GRO`); 0 for a single one.
+    pub(crate) segment: u32,
+    /// The destination was a broadcast or multicast address (`IP_PKTINFO`, `IPV6_PKTINFO`).
+    pub(crate) broadcast: bool,
+}
+
+impl Control {
+    pub(crate) fn read(mut messages: &[u8]) -> Self {
+        let mut control = Self::default();
+        while let Some(length) = control.read_first(messages) {
+            messages = messages.get(length..).unwrap_or_default();
+        }
+        control
+    }
+
+    /// Reads the first message; returns the distance to the next.
+    fn read_first(&mut self, messages: &[u8]) -> Option<usize> {
+        let level_at = size_of::<usize>();
+        let length = usize::from_ne_bytes(array(messages, 0)?);
+        let level = i32::from_ne_bytes(array(messages, level_at)?);
+        let kind = i32::from_ne_bytes(array(messages, level_at + 4)?);
+        let value = messages.get(CONTROL_HEADER_BYTES..length)?;
+        match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) => self.segment = u32::from_ne_bytes(array(value, 0)?),
+            // `struct in_pktinfo`: interface, the local address for answers, destination. The two addresses differ
+            // exactly if the destination is not a local address.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => self.broadcast = value.get(4..8)? != value.get(8..12)?,
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => self.broadcast = value.first() == Some(&0xff),
+            _ => {}
+        }
+        Some(length.next_multiple_of(size_of::<usize>()))
+    }
 }
 
 fn array<const LENGTH: usize>(bytes: &[u8], at: usize) -> Option<[u8; LENGTH]> {
@@ -126,9 +159,56 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_control_message_names_no_segment() {
-        assert_eq!(RawControl::EMPTY.read_segment(CONTROL_BYTES), None);
-        assert_eq!(RawControl::EMPTY.read_segment(0), None);
+    fn an_empty_control_message_reports_nothing() {
+        assert_eq!(RawControl::EMPTY.read(CONTROL_BYTES), Control::default());
+        assert_eq!(RawControl::EMPTY.read(0), Control::default());
+    }
+
+    fn message(level: i32, kind: i32, value: &[u8]) -> Vec<u8> {
+        let length = CONTROL_HEADER_BYTES + value.len();
+        let mut bytes = [
+            &length.to_ne_bytes()[..],
+            &level.to_ne_bytes(),
+            &kind.to_ne_bytes(),
+            value,
+        ]
+        .concat();
+        bytes.resize(length.next_multiple_of(size_of::<usize>()), 0);
+        bytes
+    }
+
+    #[test]
+    fn segment_and_destination_are_read_in_any_order_and_number() {
+        let merged = message(libc::SOL_UDP, libc::UDP_GRO, &1_400_i32.to_ne_bytes());
+        let v4 = |local: [u8; 4], to: [u8; 4]| {
+            message(
+                libc::IPPROTO_IP,
+                libc::IP_PKTINFO,
+                &[&[1, 0, 0, 0], &local[..], &to].concat(),
+            )
+        };
+        let v6 = |first| {
+            message(
+                libc::IPPROTO_IPV6,
+                libc::IPV6_PKTINFO,
+                &[&[first; 16][..], &[1, 0, 0, 0]].concat(),
+            )
+        };
+        let cases = [
+            (merged.clone(), 1_400, false),
+            (
+                [merged.clone(), v4([10, 0, 0, 1], [10, 0, 0, 255])].concat(),
+                1_400,
+                true,
+            ),
+            ([v4([10, 0, 0, 1], [10, 0, 0, 1]), merged].concat(), 1_400, false),
+            (v6(0xff), 0, true),
+            (v6(0xfd), 0, false),
+        ];
+        for (bytes, segment, broadcast) in cases {
+            assert_eq!(Control::read(&bytes), Control { segment, broadcast }, "{bytes:?}");
+        }
+        assert_eq!(Control::read(&[0xff; 40]), Control::default());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sends and receives datagrams: many per call (`recvmmsg`, `sendmmsg`) or one (`recvfrom`, `sendto`).
 
-use super::address::{ADDRESS_BYTES, CONTROL_BYTES, RawAddress, RawControl};
+use super::address::{ADDRESS_BYTES, Control, RawAddress, RawControl};
 use super::memory::Pages;
 use crate::engine::datagrams::Message;
 use nix::sys::socket::{self, MsgFlags, SockaddrIn, SockaddrIn6};
@@ -93,15 +93,15 @@ pub(crate) struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// A batch of `count` datagrams of up to `buffer_bytes`; `merged` if the sockets may report a segment size.
-    pub(crate) fn new(count: usize, buffer_bytes: usize, merged: bool) -> io::Result<Self> {
+    /// A batch of `count` datagrams of up to `buffer_bytes`, each with `control_bytes` of control messages.
+    pub(crate) fn new(count: usize, buffer_bytes: usize, control_bytes: usize) -> io::Result<Self> {
         let stride = stride(buffer_bytes);
         let batch = Self {
             parts: Headers::new(count),
             memory: Pages::new(count * stride)?,
             stride,
             buffer_bytes,
-            control_bytes: if merged { CONTROL_BYTES } else { 0 },
+            control_bytes,
         };
         for (index, vector) in batch.parts.vectors.iter().enumerate() {
             touch(vector, |vector| {
@@ -123,8 +123,8 @@ impl ReceiveBatch {
         self.parts.headers.len()
     }
 
-    /// Whether a message may contain several merged datagrams.
-    pub(crate) fn merges(&self) -> bool {
+    /// Whether messages come with control messages, which `recvfrom` cannot return.
+    pub(crate) fn has_control(&self) -> bool {
         self.control_bytes > 0
     }
 
@@ -178,6 +178,7 @@ impl ReceiveBatch {
             offset: 0,
             length: received.min(self.buffer_bytes) as u32,
             segment: 0,
+            broadcast: false,
             truncated: received > self.buffer_bytes,
         }));
         Ok(1)
@@ -188,17 +189,16 @@ impl ReceiveBatch {
             let inner = &header.msg_hdr;
             (header.msg_len, inner.msg_controllen, inner.msg_flags)
         });
-        let segment = match self.control_bytes {
-            0 => None,
-            _ => touch(&self.parts.controls[index], |control| {
-                control.read_segment(control_bytes)
-            }),
+        let control = match self.control_bytes {
+            0 => Control::default(),
+            _ => touch(&self.parts.controls[index], |control| control.read(control_bytes)),
         };
         Some(Message {
             peer: touch(&self.parts.addresses[index], |address| address.read())?,
             offset: index * self.stride,
             length,
-            segment: segment.unwrap_or(0),
+            segment: control.segment,
+            broadcast: control.broadcast,
             truncated: flags & libc::MSG_TRUNC != 0,
         })
     }

@@ -58,6 +58,7 @@ impl Seat {
         let whole = EngineSettings {
             coalesce: false,
             gro: false,
+            destinations: false,
             memory: None,
             ..settings.clone()
         };
@@ -178,6 +179,7 @@ impl Driver for Simulated {
                 offset,
                 length: length as u32,
                 segment: 0,
+                broadcast: false,
                 truncated: payload.len() > length,
             });
         }

@@ -16,7 +16,7 @@ use super::slab::PerSlot;
 use super::streams::StreamDriver;
 use super::wake::Wakeable;
 use super::{Event, Handler};
-use crate::system::address::{ADDRESS_BYTES, CONTROL_BYTES, read_address, read_segment};
+use crate::system::address::{ADDRESS_BYTES, Control, read_address};
 use crate::system::memory::Pages;
 use crate::system::poll::Poll;
 use crate::time::Time;
@@ -89,7 +89,7 @@ struct Arrival {
 impl Completions {
     pub(crate) fn new(settings: &EngineSettings) -> io::Result<Self> {
         let batch = settings.receive_batch();
-        let control_bytes = if settings.gro { CONTROL_BYTES } else { 0 };
+        let control_bytes = settings.control_bytes();
         let buffer_bytes =
             RECEIVED_HEADER_BYTES + ADDRESS_BYTES + control_bytes + settings.receive_buffer_bytes;
         let count = FEWEST_BUFFERS.max(batch * BUFFERS_PER_MESSAGE);
@@ -261,12 +261,13 @@ fn decode(filled: &[u8], offset: usize, control_bytes: usize) -> Option<Message>
     let address = RECEIVED_HEADER_BYTES;
     let control = address + ADDRESS_BYTES;
     let payload = control + control_bytes;
-    let control = filled.get(control..control + control_used.min(control_bytes))?;
+    let control = Control::read(filled.get(control..control + control_used.min(control_bytes))?);
     Some(Message {
         peer: read_address(filled.get(address..)?)?,
         offset: offset + payload,
         length: filled.len().checked_sub(payload)? as u32,
-        segment: read_segment(control).unwrap_or(0),
+        segment: control.segment,
+        broadcast: control.broadcast,
         truncated: flags & libc::MSG_TRUNC as u32 != 0,
     })
 }
@@ -315,6 +316,6 @@ mod tests {
     #[test]
     fn a_buffer_too_short_for_its_header_is_no_message() {
         assert!(decode(&[0; 15], 0, 0).is_none());
-        assert!(decode(&[0; 60], 0, CONTROL_BYTES).is_none());
+        assert!(decode(&[0; 60], 0, 24).is_none());
     }
 }

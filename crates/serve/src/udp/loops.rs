@@ -1,0 +1,201 @@
+//! Loops of answers: two servers that answer each other's answers for ever, started by one datagram with a forged
+//! sender.
+//!
+//! Two means end them. An echo marks its port for the others of its network namespace with an abstract Unix socket,
+//! and none answers a marked port of this machine ([`LocalEchoes`]). What comes back from anywhere unchanged, very
+//! often, is withheld once ([`Repeats`]). Payloads stay as they were sent.
+
+use crate::shared::lock;
+use arc_swap::ArcSwap;
+use nix::ifaddrs::getifaddrs;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Name of the abstract Unix socket that marks a port, before the port.
+const MARK: &str = "corelane/echo/";
+
+/// Age at which the list of echoes is read again. A loop takes two servers, and the one started last knows the other
+/// from its start.
+const LONGEST_AGE: Duration = Duration::from_secs(1);
+
+/// Sampled repetitions before one answer is withheld: some 16,000 datagrams. More than are sampled without an interval
+/// at the start.
+const MOST_REPEATS: u32 = 128;
+
+const SLOTS: usize = 256;
+
+/// Ports of this network namespace at which an echo answers.
+pub(super) struct LocalEchoes {
+    /// One bit per port.
+    ports: Box<[AtomicU64]>,
+    addresses: ArcSwap<HashSet<IpAddr>>,
+    listing: Mutex<Listing>,
+}
+
+#[derive(Default)]
+struct Listing {
+    /// The mark of the own port; `None` while another server has the same port on another address.
+    mark: Option<UnixDatagram>,
+    read: Option<Instant>,
+}
+
+impl LocalEchoes {
+    pub(super) fn new() -> Self {
+        Self {
+            ports: (0..1 << 10).map(|_| AtomicU64::new(0)).collect(),
+            addresses: ArcSwap::default(),
+            listing: Mutex::default(),
+        }
+    }
+
+    /// Whether an echo of this machine would receive an answer to this address.
+    pub(super) fn includes(&self, peer: SocketAddr) -> bool {
+        let (word, bit) = place(peer.port());
+        if self.ports[word].load(Ordering::Relaxed) & bit == 0 {
+            return false;
+        }
+        // Not on the common path. A port without its mark is that of an echo that has ended.
+        let local = peer.ip().is_loopback() || self.addresses.load().contains(&peer.ip());
+        let marked = local && mark(peer.port()).is_err();
+        if local && !marked {
+            self.ports[word].fetch_and(!bit, Ordering::Relaxed);
+        }
+        marked
+    }
+
+    /// Marks the own port, and reads the marks of the others if the list is old. If the system refuses either, loops
+    /// are still ended by [`Repeats`].
+    pub(super) fn refresh(&self, own: SocketAddr) {
+        let mut listing = lock(&self.listing);
+        if listing.read.is_some_and(|read| read.elapsed() < LONGEST_AGE) {
+            return;
+        }
+        listing.read = Some(Instant::now());
+        if listing.mark.is_none() {
+            listing.mark = mark(own.port()).ok();
+        }
+        let mut words = vec![0_u64; self.ports.len()];
+        // Bytes, because names of other sockets are any bytes.
+        for line in std::fs::read("/proc/thread-self/net/unix")
+            .unwrap_or_default()
+            .split(|byte| *byte == b'\n')
+        {
+            let text = String::from_utf8_lossy(line);
+            let port = text
+                .rsplit_once(&format!("@{MARK}"))
+                .and_then(|(_, port)| port.parse().ok());
+            if let Some((word, bit)) = port.map(place) {
+                words[word] |= bit;
+            }
+        }
+        let addresses = getifaddrs().into_iter().flatten().filter_map(|interface| {
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+        });
+        self.addresses
+            .store(Arc::new(addresses.chain([own.ip()]).collect()));
+        for (port, word) in self.ports.iter().zip(words) {
+            port.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Marks a port while the socket is open; an error if it is marked already.
+fn mark(port: u16) -> io::Result<UnixDatagram> {
+    let name = UnixAddress::from_abstract_name(format!("{MARK}{port}"))?;
+    UnixDatagram::bind_addr(&name)
+}
+
+fn place(port: u16) -> (usize, u64) {
+    (usize::from(port >> 6), 1 << (port & 63))
+}
+
+/// Counts sampled datagrams that are equal: same sender, same payload. Per slot, the majority of what is mapped to it
+/// stays (Boyer and Moore), so that a loop is found beside any amount of other traffic.
+pub(super) struct Repeats {
+    slots: Box<[(u64, u32); SLOTS]>,
+}
+
+impl Repeats {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Box::new([(0, 0); SLOTS]),
+        }
+    }
+
+    /// Records a sampled datagram; true if its answer is to be withheld, and then its count begins again.
+    pub(super) fn record(&mut self, peer: SocketAddr, payload: &[u8]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (peer, payload).hash(&mut hasher);
+        let hash = hasher.finish();
+        let (held, count) = &mut self.slots[hash as usize % SLOTS];
+        if *held == hash {
+            *count += 1;
+        } else if *count == 0 {
+            (*held, *count) = (hash, 1);
+        } else {
+            *count -= 1;
+        }
+        let repeats = *held == hash && *count > MOST_REPEATS;
+        if repeats {
+            *count = 0;
+        }
+        repeats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(port: u16) -> SocketAddr {
+        ([192, 0, 2, 1], port).into()
+    }
+
+    #[test]
+    fn what_repeats_is_withheld_once_beside_any_other_traffic() {
+        let mut repeats = Repeats::new();
+        let mut withheld = 0;
+        for turn in 0_u32..2 * MOST_REPEATS + 2 {
+            withheld += u32::from(repeats.record(peer(1), b"loop"));
+            for other in 0..8_u32 {
+                assert!(!repeats.record(peer(2), &(turn * 8 + other).to_be_bytes()));
+            }
+        }
+        assert!((1..=2).contains(&withheld), "{withheld}");
+    }
+
+    #[test]
+    fn payloads_that_differ_and_peers_that_differ_do_not_repeat() {
+        let mut repeats = Repeats::new();
+        for turn in 0..100_000_u32 {
+            assert!(!repeats.record(peer(1), &turn.to_be_bytes()));
+            assert!(!repeats.record(peer(turn as u16), b"alike"));
+        }
+    }
+
+    #[test]
+    fn a_marked_port_is_known_to_others_until_its_echo_ends() {
+        let (one, other) = (LocalEchoes::new(), LocalEchoes::new());
+        // Ports that no test and no ephemeral socket has; the marks bind no port.
+        let (first, second) = (
+            SocketAddr::from(([192, 0, 2, 7], 31)),
+            SocketAddr::from(([192, 0, 2, 7], 32)),
+        );
+        one.refresh(first);
+        other.refresh(second);
+        let local = SocketAddr::from(([127, 0, 0, 1], 31));
+        assert!(other.includes(local) && other.includes(first));
+        assert!(!other.includes(peer(31)) && !other.includes(SocketAddr::from(([127, 0, 0, 1], 30))));
+        drop(one);
+        assert!(!other.includes(local));
+    }
+}
