@@ -38,6 +38,7 @@ mod observe;
 #[allow(dead_code, reason = "a module of the command, for live")]
 #[path = "../src/outcome.rs"]
 mod outcome;
+mod outputs;
 mod packets;
 mod partial;
 #[path = "common/raw_http.rs"]
