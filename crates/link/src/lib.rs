@@ -22,6 +22,7 @@
 mod any;
 mod burst;
 pub mod capture;
+mod checksum;
 mod error;
 mod files;
 mod layout;

@@ -3,7 +3,7 @@
 use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, cannot_run};
-use crate::outputs::{FormArguments, judge};
+use crate::outputs::{FormArguments, STANDARD_OUTPUT, judge};
 use crate::shared::{MemoryArguments, OutputArguments, check_memory, print_json};
 use crate::steering;
 use clap::Args;
@@ -13,7 +13,7 @@ use corelane_load::Need;
 use corelane_load::sources::WorkerRequest;
 use corelane_report::measurement::Measurement;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Output formats, and the conditions that fail the run.
 #[derive(Debug, Args)]
@@ -33,6 +33,8 @@ impl ResultArguments {
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
         let gates = self.forms.gates(&G::Loaded::gated())?;
+        let json_file = self.output.json.then_some(Path::new(STANDARD_OUTPUT));
+        self.forms.check(json_file)?;
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
@@ -41,14 +43,8 @@ impl ResultArguments {
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes, interrupted);
-        self.forms.save(&loaded)?;
-        let json = self
-            .output
-            .json
-            .then(|| serde_json::to_string_pretty(&loaded))
-            .transpose()?;
-        self.forms
-            .print(&loaded, json.map(|json| json + "\n").as_deref())?;
+        let json = serde_json::to_string_pretty(&loaded)? + "\n";
+        self.forms.finish(&loaded, &json, json_file)?;
         judge(&loaded, &gates)?;
         match G::failed_because(&loaded) {
             Some(why) => anyhow::bail!("{why}"),

@@ -5,6 +5,7 @@
 //! tpacket3_hdr` of linux/if_packet.h).
 
 use crate::burst::Extent;
+use crate::checksum;
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
 use crate::system::socket;
@@ -16,6 +17,9 @@ const BLOCK: usize = 1 << 17;
 const OLD_MS: u32 = 1;
 /// Bytes of a VLAN tag (IEEE 802.1Q), which devices strip and the kernel stores outside the frame.
 const TAG: usize = 4;
+
+/// The sender left the checksum unfinished (`TP_STATUS_CSUMNOTREADY` of linux/if_packet.h).
+const UNFINISHED: u32 = 1 << 3;
 
 const STATUS: usize = 8;
 const FRAMES: usize = 12;
@@ -104,7 +108,7 @@ impl ReceiveRing {
     }
 }
 
-/// The frame after a header, with the tag restored that the device or the kernel removed.
+/// The frame after a header, with the tag restored that the device or the kernel removed, and its checksum finished.
 fn frame(mapping: &Mapping, at: usize, header: &libc::tpacket3_hdr) -> Extent {
     let mut extent = Extent {
         offset: at + usize::from(header.tp_mac),
@@ -129,6 +133,12 @@ fn frame(mapping: &Mapping, at: usize, header: &libc::tpacket3_hdr) -> Extent {
         bytes[ADDRESSES + 2..].copy_from_slice(&(header.hv1.tp_vlan_tci as u16).to_be_bytes());
         extent.length += TAG as u32;
         extent.wire_length += TAG as u32;
+    }
+    if header.tp_status & UNFINISHED != 0 {
+        // SAFETY: the frame lies within the block, which is ours.
+        checksum::finish(unsafe {
+            std::slice::from_raw_parts_mut(mapping.start().add(extent.offset), extent.length as usize)
+        });
     }
     extent
 }

@@ -13,6 +13,9 @@ pub(crate) const LINK_HEADER_BYTES: usize = 14 + 4;
 /// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
 const GET_CHANNELS: u32 = 0x3c;
 
+/// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
+const GET_DRIVER: u32 = 0x3;
+
 /// The index of a device.
 pub(crate) fn index(device: &str) -> Result<u32, LinkError> {
     let none = || LinkError::Lost(format!("there is no device {device} in this network namespace"));
@@ -31,6 +34,23 @@ pub(crate) fn receive_queues(device: &str) -> Option<usize> {
     .ok()?;
     let queues = channels[5] + channels[8];
     (queues > 0).then_some(queues as usize)
+}
+
+/// Whether a device hands on frames of a host on this machine, whose checksums may be unfinished.
+pub(crate) fn is_virtual(device: &str) -> bool {
+    // `struct ethtool_drvinfo`: the command, and the driver's name in the next 32 bytes of 192.
+    let mut information = [0_u32; 49];
+    information[0] = GET_DRIVER;
+    let data = (&raw mut information).cast();
+    let read = ask(device, libc::SIOCETHTOOL, |request| {
+        request.ifr_ifru.ifru_data = data;
+    });
+    let driver: Vec<u8> = information[1..9]
+        .iter()
+        .flat_map(|part| part.to_ne_bytes())
+        .take_while(|byte| *byte != 0)
+        .collect();
+    read.is_ok() && matches!(&driver[..], b"veth" | b"tun")
 }
 
 /// The largest packet of a device, without the Ethernet header.

@@ -14,6 +14,7 @@ mod release;
 mod socket;
 
 use crate::burst::Burst;
+use crate::checksum;
 use crate::error::{LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::{Link, Port};
@@ -67,6 +68,8 @@ pub struct XdpLink {
     device: String,
     index: u32,
     socket: XdpSocket,
+    /// AF_XDP does not report which checksums are unfinished; only a virtual device has such frames.
+    is_virtual: bool,
     /// Keeps the program on the device, for all queues; never read.
     _attachment: Arc<Attachment>,
 }
@@ -103,6 +106,7 @@ pub fn open(
     // Only now, so that no frame is handed to a queue that is not ready.
     let descriptors: Vec<BorrowedFd<'_>> = sockets.iter().map(|socket| socket.socket.as_fd()).collect();
     let attachment = Arc::new(Attachment::new(&link, index, &descriptors, options.hook)?);
+    let is_virtual = device::is_virtual(device);
     let links = sockets.into_iter().enumerate().map(|(queue, socket)| XdpLink {
         port: Port::new(
             format!("{link}/{queue}"),
@@ -112,6 +116,7 @@ pub fn open(
         device: device.to_owned(),
         index,
         socket,
+        is_virtual,
         _attachment: Arc::clone(&attachment),
     });
     Ok(links.collect())
@@ -141,7 +146,11 @@ impl Link for XdpLink {
         self.port.tally.count_received(&self.port.extents);
         // SAFETY: the extents are chunks that the kernel handed over, checked to lie within the socket's memory; the kernel
         // gets them back at the next call.
-        Ok(unsafe { Burst::new(self.socket.memory.start(), &self.port.extents) })
+        let mut burst = unsafe { Burst::new(self.socket.memory.start(), &self.port.extents) };
+        if self.is_virtual {
+            (0..burst.len()).for_each(|number| checksum::finish(burst.frame_mut(number)));
+        }
+        Ok(burst)
     }
 
     #[inline]

@@ -11,7 +11,7 @@ pub struct World {
     pub left: Vec<AnyLink>,
     /// One link per queue of the other end.
     pub right: Vec<AnyLink>,
-    pub _bed: Option<Bed>,
+    pub bed: Option<Bed>,
 }
 
 pub fn pair() -> Result<World, String> {
@@ -20,7 +20,7 @@ pub fn pair() -> Result<World, String> {
         name: "memory".to_owned(),
         left: vec![Wrapped::new(BareLink::Memory(left), None, None)],
         right: vec![Wrapped::new(BareLink::Memory(right), None, None)],
-        _bed: None,
+        bed: None,
     })
 }
 
@@ -51,7 +51,7 @@ pub fn shared() -> Result<World, String> {
         name: "ring".to_owned(),
         left: vec![Wrapped::new(BareLink::Memory(left), None, None)],
         right: vec![Wrapped::new(BareLink::Memory(right), None, None)],
-        _bed: None,
+        bed: None,
     })
 }
 
@@ -67,7 +67,7 @@ pub fn veth(left: &str, right: &str, queues: Option<u32>) -> Result<World, Strin
         name: format!("{} and {}", left[0].name(), right[0].name()),
         left,
         right,
-        _bed: Some(bed),
+        bed: Some(bed),
     })
 }
 
@@ -84,7 +84,7 @@ pub fn tap(queues: usize) -> Result<World, String> {
         name: format!("{} and {}", left[0].name(), right[0].name()),
         left,
         right,
-        _bed: Some(bed),
+        bed: Some(bed),
     })
 }
 
