@@ -2,17 +2,22 @@
 
 use crate::documents::read_text;
 use crate::outcome::{Outcome, usage};
+use crate::outputs::OutputArguments;
 use crate::shared::print_json;
 use anyhow::Context;
 use clap::Subcommand;
 use corelane_lab::saved;
 use corelane_load::http::{HttpLoaded, HttpMerged};
-use corelane_report::diff;
+use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
 use std::fmt::Display;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// The help of `report diff --fail-if`.
+const FAIL_IF: &str =
+    "Fail with exit code 3 if this condition holds, such as 'worse > 0' or 'worst > 5%'; may be repeated";
 
 #[derive(Debug, Subcommand)]
 pub enum ReportWhat {
@@ -25,11 +30,20 @@ pub enum ReportWhat {
         html: Option<PathBuf>,
     },
     /// Compare two saved reports, taking their spread into account
+    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)))]
     Diff {
         /// The earlier document
         before: PathBuf,
         /// The later document
         after: PathBuf,
+        /// Compare runs that differ in this field only, such as gso or payload_bytes
+        #[arg(long, value_name = "FIELD", conflicts_with = "force")]
+        by: Option<String>,
+        /// Compare runs although what was measured differs
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        outputs: OutputArguments,
     },
     /// Merge simultaneous runs of `load http`, including their histograms
     Merge {
@@ -53,7 +67,23 @@ pub fn run(what: &ReportWhat) -> Outcome {
                 }
             }
         }
-        ReportWhat::Diff { before, after } => write!(out, "{}", compared(before, after)?)?,
+        ReportWhat::Diff {
+            before,
+            after,
+            by,
+            force,
+            outputs,
+        } => {
+            let gates = outputs.forms.gates(&diff::FIGURES)?;
+            let basis = match by {
+                Some(field) => Basis::By(field),
+                None if *force => Basis::Any,
+                None => Basis::Alike,
+            };
+            let diff = compared(before, after, basis)?;
+            let json = serde_json::to_string_pretty(&diff)? + "\n";
+            outputs.finish(&diff, &json, &gates)?;
+        }
         ReportWhat::Merge { files } => {
             let documents: anyhow::Result<Vec<HttpLoaded>> =
                 files.iter().map(|file| read_loaded(file)).collect();
@@ -63,15 +93,29 @@ pub fn run(what: &ReportWhat) -> Outcome {
     Ok(())
 }
 
-fn compared(before: &Path, after: &Path) -> anyhow::Result<String> {
+fn compared(before: &Path, after: &Path, basis: Basis<'_>) -> anyhow::Result<Diff> {
     let ((old_schema, old), (new_schema, new)) = (read(before)?, read(after)?);
     match (old.compared(), new.compared()) {
-        (Some(old), Some(new)) if old_schema == new_schema => Ok(diff::diff(&old, &new)),
+        (Some(old), Some(new)) if old_schema == new_schema => {
+            diff::diff(&old, &new, basis).map_err(|error| refused(after, &error))
+        }
         (Some(_), Some(_)) => Err(wrong(after, &"its kind differs from the first document's")),
         _ => Err(wrong(
             before,
             &"comparison is not supported for runs of this kind",
         )),
+    }
+}
+
+/// The error with the flags that compare the runs nevertheless.
+fn refused(after: &Path, error: &DiffError) -> anyhow::Error {
+    match error {
+        DiffError::Differ(_) => wrong(
+            after,
+            &format!("{error}. Give --by FIELD if they differ in one field, or --force"),
+        ),
+        DiffError::Same { .. } => usage("--by", error),
+        DiffError::Several { .. } => usage("--by", format!("{error}; measure one value in each run")),
     }
 }
 

@@ -4,6 +4,7 @@ mod any_address;
 mod bridge;
 mod classify;
 mod common;
+mod diff;
 mod documentation;
 mod engines;
 mod explain;

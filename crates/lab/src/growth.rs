@@ -1,5 +1,6 @@
 //! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
+use crate::asked;
 use crate::columns;
 use crate::document::{reasons, set_aside};
 use crate::steps::{Kind, Report, Series, Shape, Step};
@@ -81,11 +82,12 @@ impl<K: Shown> Rendered for Report<K> {
         };
         let shape = K::columns();
         let step = |(index, step): (usize, &Step<K>)| diff::Step {
-            key: K::key(step),
+            key: asked::of_shape(&step.shape),
             shape: shape.iter().map(|reading| reading.cell(step)).collect(),
             numbers: numbers(index),
         };
         Some(Run {
+            asked: asked::of_plan(&self.plan),
             shape: shape.iter().map(Reading::column).collect(),
             steps: self.steps.iter().enumerate().map(step).collect(),
             ..self.head.compared()

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+mod asked;
 pub mod child;
 pub mod classify;
 mod columns;

@@ -96,9 +96,6 @@ pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 
     /// The columns that name a step.
     fn columns() -> Vec<Reading<'static, Step<Self>>>;
 
-    /// The key of a step: steps of two runs with equal keys are compared.
-    fn key(step: &Step<Self>) -> String;
-
     /// Fills in the results of a step besides its metrics, from the valid trials.
     fn fill(found: &mut Self::Found, valid: &[&Self::Trial]);
 

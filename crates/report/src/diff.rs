@@ -1,13 +1,18 @@
 //! Compares two runs. A difference within the spread of the rounds is not a change.
 //!
-//! In: two runs of one experiment, the earlier first, as facts and numbers. Out: text in 100 columns.
+//! In: two runs of one experiment, the earlier first, as facts and numbers. Out: a comparison, rendered in every form;
+//! none if different things were measured.
 
-use crate::table::{Cell, Column, Table};
-use crate::text::{WIDTH, paragraph};
+use crate::table::{Cell, Column, cut};
 use corelane_measure::metric::{Better, Metric, Show};
-use corelane_measure::quantity::{MISSING, or_missing};
+use corelane_measure::quantity::MISSING;
 use corelane_measure::statistics::Spread;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+mod shown;
+
+pub use shown::FIGURES;
 
 /// One run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,18 +20,23 @@ pub struct Run {
     /// Date, program, machine and command line.
     pub origin: String,
     /// Conditions that affect the numbers, by name.
-    pub facts: BTreeMap<String, String>,
+    pub facts: Fields,
+    /// What the steps have in common of what was requested, by field of the plan.
+    pub asked: Fields,
     /// The columns that name a step.
     pub shape: Vec<Column>,
     /// The steps.
     pub steps: Vec<Step>,
 }
 
+/// Values by name.
+pub type Fields = BTreeMap<String, String>;
+
 /// One step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// The key: steps of two runs with equal keys are compared.
-    pub key: String,
+    /// The fields of its shape: steps of two runs with equal fields are compared.
+    pub key: Fields,
     /// The key for people.
     pub shape: Vec<Cell>,
     /// Its numbers, in the same order in all steps and runs.
@@ -36,6 +46,7 @@ pub struct Step {
 /// A metric's numbers in each valid trial of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numbers {
+    name: &'static str,
     label: &'static str,
     show: Show,
     better: Better,
@@ -52,6 +63,7 @@ impl Numbers {
         always: bool,
     ) -> Self {
         Self {
+            name: metric.name,
             label: metric.label,
             show: metric.show,
             better: metric.better,
@@ -61,69 +73,228 @@ impl Numbers {
     }
 }
 
+/// Which runs may be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis<'a> {
+    /// Runs of the same request.
+    Alike,
+    /// Runs whose requests, or whose steps, differ in this field only.
+    By(&'a str),
+    /// Any two runs.
+    Any,
+}
+
+/// Why two runs are not compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiffError {
+    /// What was requested differs.
+    #[error("what was measured differs, so neither run can be called better: {0}")]
+    Differ(String),
+    /// Their steps have no such field, or the same values of it.
+    #[error("the runs do not differ in `{field}`; they differ in {others}")]
+    Same {
+        /// The field.
+        field: String,
+        /// In which fields they differ.
+        others: String,
+    },
+    /// A run has several values of the field, so its steps have no single counterpart.
+    #[error("one run measured `{field}` with several values: {values}")]
+    Several {
+        /// The field.
+        field: String,
+        /// Its values.
+        values: String,
+    },
+}
+
+/// A field whose values differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Differing {
+    name: String,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+/// The comparison of two runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diff {
+    schema: &'static str,
+    before: String,
+    after: String,
+    /// What was requested and differs.
+    asked: Vec<Differing>,
+    /// Conditions that differ.
+    facts: Vec<Differing>,
+    rows: Vec<Row>,
+    only_before: usize,
+    only_after: usize,
+    #[serde(skip)]
+    columns: Vec<Column>,
+}
+
+/// One metric of a step in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Row {
+    step: Fields,
+    metric: &'static str,
+    before: Option<Spread>,
+    after: Option<Spread>,
+    /// Change of the median as a share of the earlier one.
+    change: Option<f64>,
+    verdict: Verdict,
+    #[serde(skip)]
+    cells: Vec<Cell>,
+    #[serde(skip)]
+    numbers: Numbers,
+}
+
+/// The name of the document.
+const SCHEMA: &str = "corelane/report-diff/1";
+
+/// Columns of a value in an error or a line of the head.
+const LONGEST_VALUE: usize = 60;
+
 /// Compares two runs: different facts, every step's main number, and all other changes beyond the spread.
 /// `before` is the reference.
-#[must_use]
-pub fn diff(before: &Run, after: &Run) -> String {
-    let mut text = String::new();
-    paragraph(&mut text, "before  ", &before.origin);
-    paragraph(&mut text, "after   ", &after.origin);
-    for line in differing(&before.facts, &after.facts) {
-        paragraph(&mut text, "differs ", &line);
-    }
-    text.push('\n');
-    let compared = [
-        Column::left("what"),
-        Column::right("before"),
-        Column::right("after"),
-        Column::right("change"),
-        Column::left("verdict"),
-    ];
-    let mut table = Table::new(before.shape.iter().cloned().chain(compared).collect());
-    let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
-    let in_run = |run: &Run, step: &Step| run.steps.iter().any(|other| other.key == step.key);
-    for step in &before.steps {
-        let Some(other) = after.steps.iter().find(|other| other.key == step.key) else {
-            continue;
-        };
-        for (old, new) in step.numbers.iter().zip(&other.numbers) {
-            let spreads = [old, new].map(|numbers| Spread::of(&numbers.values));
-            let verdict = verdict(spreads, old.better);
-            *verdicts.entry(verdict).or_default() += 1;
-            if old.always || matches!(verdict, Verdict::Better | Verdict::Worse) {
-                let cells = cells(old, spreads, verdict).map(Cell::from);
-                table.row(step.shape.iter().cloned().chain(cells));
+///
+/// # Errors
+/// If `basis` does not permit to compare them.
+pub fn diff(before: &Run, after: &Run, basis: Basis<'_>) -> Result<Diff, DiffError> {
+    let mut asked = differing(&before.asked, &after.asked);
+    match basis {
+        Basis::Any => {}
+        Basis::Alike if asked.is_empty() => {}
+        Basis::Alike => return Err(DiffError::Differ(list(&asked))),
+        Basis::By(field) => {
+            asked.extend(by_step(field, before, after)?);
+            let (own, others): (Vec<_>, Vec<_>) = asked.iter().cloned().partition(|one| one.name == field);
+            if own.is_empty() {
+                let (field, others) = (field.to_owned(), list(&others));
+                return Err(DiffError::Same { field, others });
+            }
+            if !others.is_empty() {
+                return Err(DiffError::Differ(list(&asked)));
             }
         }
     }
-    if !table.is_empty() {
-        text.push_str(&table.render(WIDTH));
-        text.push('\n');
-    }
-    let mut sentences = vec![summary(&verdicts)];
-    for (run, other, which) in [(before, after, "before"), (after, before, "after")] {
-        let count = run.steps.iter().filter(|step| !in_run(other, step)).count();
-        if count > 0 {
-            let steps = if count == 1 { "step is" } else { "steps are" };
-            sentences.push(format!("{count} {steps} only in the run {which}."));
+    let key = |step: &Step| {
+        let mut key = step.key.clone();
+        if let Basis::By(field) = basis {
+            key.remove(field);
         }
-    }
-    paragraph(&mut text, "", &sentences.join(" "));
-    text
+        key
+    };
+    let counterpart = |step: &Step, run: &'_ Run| {
+        let key_of_step = key(step);
+        run.steps.iter().position(|other| key(other) == key_of_step)
+    };
+    let alone = |run: &Run, other: &Run| {
+        let alone = run.steps.iter().filter(|step| counterpart(step, other).is_none());
+        alone.count()
+    };
+    let pairs =
+        (before.steps.iter()).filter_map(|step| Some((step, &after.steps[counterpart(step, after)?])));
+    Ok(Diff {
+        schema: SCHEMA,
+        before: before.origin.clone(),
+        after: after.origin.clone(),
+        asked,
+        facts: differing(&before.facts, &after.facts),
+        rows: pairs.flat_map(|(old, new)| rows(old, new, key(old))).collect(),
+        only_before: alone(before, after),
+        only_after: alone(after, before),
+        columns: before.shape.clone(),
+    })
 }
 
-/// The facts that differ, as `name: before -> after`.
-fn differing(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<String> {
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let line = |name: &String| {
-        let [before, after] = [old, new].map(|facts| facts.get(name).map_or(MISSING, String::as_str));
-        format!("{name}: {before} -> {after}")
+/// The difference of a field of the steps, which has one value in each run.
+fn by_step(field: &str, before: &Run, after: &Run) -> Result<Option<Differing>, DiffError> {
+    let values = |run: &Run| -> BTreeSet<String> {
+        let values = run.steps.iter().filter_map(|step| step.key.get(field));
+        values.cloned().collect()
     };
-    let names = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
+    let both = [values(before), values(after)];
+    if both[0] == both[1] {
+        return Ok(None);
+    }
+    if let Some(values) = both.iter().find(|values| values.len() > 1) {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        return Err(DiffError::Several {
+            field: field.to_owned(),
+            values: values.join(", "),
+        });
+    }
+    let [before, after] = both.map(|values| values.into_iter().next());
+    let name = field.to_owned();
+    Ok(Some(Differing { name, before, after }))
+}
+
+/// All metrics of a step in both runs.
+fn rows(old: &Step, new: &Step, key: Fields) -> impl Iterator<Item = Row> {
+    // A cell that differs names the field that the runs are compared by.
+    let both = |(old, new): (&Cell, &Cell)| match old == new {
+        true => old.clone(),
+        false => Cell::from(format!("{} -> {}", old.words(), new.words())),
+    };
+    let cells: Vec<Cell> = old.shape.iter().zip(&new.shape).map(both).collect();
+    let row = move |(old, new): (&Numbers, &Numbers)| {
+        let [before, after] = [old, new].map(|numbers| Spread::of(&numbers.values));
+        let change = match (before, after) {
+            (Some(before), Some(after)) if before.median != 0.0 => Some(after.median / before.median - 1.0),
+            _ => None,
+        };
+        Row {
+            step: key.clone(),
+            metric: old.name,
+            before,
+            after,
+            change,
+            verdict: verdict([before, after], old.better),
+            cells: cells.clone(),
+            numbers: old.clone(),
+        }
+    };
+    let rows: Vec<Row> = old.numbers.iter().zip(&new.numbers).map(row).collect();
+    rows.into_iter()
+}
+
+/// The fields that differ. A field that an earlier version did not write is the same as one that is not set.
+fn differing(old: &Fields, new: &Fields) -> Vec<Differing> {
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let set = |value: &&String| !["null", "false", "[]"].contains(&value.as_str());
+    let names = names
+        .into_iter()
+        .filter(|name| old.get(*name).filter(set) != new.get(*name).filter(set));
+    let line = |name: &String| Differing {
+        name: name.clone(),
+        before: old.get(name).cloned(),
+        after: new.get(name).cloned(),
+    };
     names.map(line).collect()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+impl Differing {
+    fn line(&self, longest: usize) -> String {
+        let [before, after] =
+            [&self.before, &self.after].map(|value| cut(value.as_deref().unwrap_or(MISSING), longest));
+        format!("{}: {before} -> {after}", self.name)
+    }
+}
+
+fn list(differing: &[Differing]) -> String {
+    match differing {
+        [] => "nothing".to_owned(),
+        _ => differing
+            .iter()
+            .map(|one| one.line(LONGEST_VALUE))
+            .collect::<Vec<_>>()
+            .join("; "),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Verdict {
     /// The ranges overlap.
     None,
@@ -159,39 +330,5 @@ fn verdict(spreads: [Option<Spread>; 2], better: Better) -> Verdict {
         Verdict::Better
     } else {
         Verdict::Worse
-    }
-}
-
-/// Label, both medians, the signed change of the median in percent, and the verdict.
-fn cells(numbers: &Numbers, spreads: [Option<Spread>; 2], verdict: Verdict) -> [String; 5] {
-    let medians = spreads.map(|spread| spread.map(|spread| spread.median));
-    let [before, after] = medians.map(|median| or_missing(median, |median| numbers.show.words(median)));
-    let change = match medians {
-        [Some(before), Some(after)] if before != 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),
-        _ => MISSING.to_owned(),
-    };
-    [
-        numbers.label.to_owned(),
-        before,
-        after,
-        change,
-        verdict.words().to_owned(),
-    ]
-}
-
-fn summary(verdicts: &BTreeMap<Verdict, usize>) -> String {
-    let of = |verdict: Verdict| verdicts.get(&verdict).copied().unwrap_or(0);
-    let changes = match (of(Verdict::Better), of(Verdict::Worse)) {
-        _ if verdicts.is_empty() => "No step is in both runs, so nothing was compared.".to_owned(),
-        (0, 0) => "Nothing changed beyond the spread of the rounds.".to_owned(),
-        (better, worse) => {
-            format!("Beyond the spread of the rounds: {better} better, {worse} worse; all else is no change.")
-        }
-    };
-    match of(Verdict::NoSpread) {
-        0 => changes,
-        _ => {
-            changes + " With one trial per run, changes cannot be distinguished from noise: run more rounds."
-        }
     }
 }

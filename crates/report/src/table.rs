@@ -145,6 +145,11 @@ impl Cell {
         self
     }
 
+    /// What the cell shows.
+    pub(crate) fn words(&self) -> &str {
+        &self.shown
+    }
+
     fn says_nothing(&self) -> bool {
         ["", MISSING].contains(&self.shown.as_str())
     }

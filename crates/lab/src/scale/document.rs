@@ -87,16 +87,6 @@ impl Kind for Datagrams {
         ]
     }
 
-    fn key(step: &Step) -> String {
-        let shape = &step.shape;
-        format!(
-            "{} {} of {}",
-            shape.title(),
-            shape.buckets_active,
-            step.buckets_configured
-        )
-    }
-
     fn fill(found: &mut Found, valid: &[&Trial]) {
         found.drops = Counters::sum(valid.iter().map(|trial| &trial.drops));
         // A gap that was counted in only some trials keeps their count.

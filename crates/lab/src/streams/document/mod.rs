@@ -89,10 +89,6 @@ impl Kind for ByteStreams {
         ]
     }
 
-    fn key(step: &Step) -> String {
-        format!("{:?}", step.shape)
-    }
-
     fn fill(found: &mut Found, valid: &[&Trial]) {
         let errors = valid
             .iter()
