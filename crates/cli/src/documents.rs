@@ -2,10 +2,11 @@
 
 use crate::outcome::{Outcome, usage};
 use corelane_measure::quantity;
+use nix::unistd::{AccessFlags, access};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The command line as typed, with the program name `corelane`.
@@ -17,23 +18,50 @@ pub fn command_line() -> Vec<String> {
 }
 
 /// Writes to a temporary file and renames it, so that a reader never sees a partial document, and a mapped snapshot
-/// never changes.
+/// never changes. A device or a pipe is written directly.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> Outcome {
+    let (mut file, beside) = begin(path)?;
+    let written = write(&mut file);
+    let Some(beside) = beside else { return written };
+    let replaced = written.and_then(|()| Ok(fs::rename(&beside, path)?));
+    if replaced.is_err() {
+        // The file is incomplete. An error of its removal is ignored: the original error matters.
+        let _ = fs::remove_file(&beside);
+    }
+    replaced
+}
+
+/// Whether writing replaces the file, so that it can be written several times.
+pub fn is_replaced(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |there| there.is_file())
+}
+
+/// Checks before a run that its output can be written at the end.
+pub fn check_output(flag: &str, path: &Path) -> Outcome {
+    let checked = match (is_replaced(path), path.is_dir()) {
+        (true, _) => begin(path).and_then(|(_, beside)| beside.map_or(Ok(()), fs::remove_file)),
+        (false, true) => Err(io::ErrorKind::IsADirectory.into()),
+        // Not opened: the reader of a pipe would see its end when it is closed.
+        (false, false) => Ok(access(path, AccessFlags::W_OK)?),
+    };
+    checked.map_err(|error| wrong_file(flag, path, error))
+}
+
+/// Opens the temporary file, and returns its path; or opens `path` itself if it is not replaced.
+fn begin(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
+    let mut options = File::options();
+    if !is_replaced(path) {
+        return Ok((options.write(true).open(path)?, None));
+    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
-    let mut options = File::options();
-    let mut file = options
+    let file = options
         .read(true)
         .write(true)
         .create(true)
         .truncate(true)
         .open(&beside)?;
-    if let Err(error) = write(&mut file) {
-        // The file is incomplete. An error of its removal is ignored: the original error matters.
-        let _ = fs::remove_file(&beside);
-        return Err(error);
-    }
-    Ok(fs::rename(&beside, path)?)
+    Ok((file, Some(beside.into())))
 }
 
 /// Replaces a file by this text.

@@ -1,8 +1,7 @@
 //! Output of a document: text or JSON on standard output, files in every format, and `--fail-if` gates.
 
-use crate::documents::{command_line, write_whole};
+use crate::documents::{check_output, command_line, is_replaced, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
-use anyhow::Context;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
 use corelane_report::page::{Page, Rendered};
@@ -38,22 +37,33 @@ pub struct OutputArguments {
 }
 
 impl OutputArguments {
-    /// Writes the files.
-    pub fn save(&self, document: &dyn Rendered, json: &str) -> Outcome {
-        let file = self.json.as_deref().filter(|path| *path != Path::new("-"));
-        write("--json", file, || json.to_owned())?;
-        self.forms.save(document)
+    /// Checks that the files can be written.
+    pub fn check(&self) -> Outcome {
+        self.forms.check(self.json.as_deref())
+    }
+
+    /// Writes the files during a run. Errors are ignored: the final save reports them.
+    pub fn save(&self, document: &dyn Rendered, json: &str) {
+        for (_, path, form) in self.forms.files(self.json.as_deref()) {
+            if is_replaced(path) {
+                let _ = write_whole(path, &form(document, json));
+            }
+        }
     }
 
     /// Writes the files, prints the report, and checks the gates.
     pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
-        self.save(document, json)?;
-        let on_stdout = self.json.as_deref() == Some(Path::new("-"));
-        self.forms.print(document, on_stdout.then_some(json))?;
+        self.forms.finish(document, json, self.json.as_deref())?;
         document.proved().map_err(anyhow::Error::msg)?;
         judge(document, gates)
     }
 }
+
+/// Standard output, as the file of `--json`.
+pub const STANDARD_OUTPUT: &str = "-";
+
+/// The text of a document in one format; the JSON text is given.
+type Form = fn(&dyn Rendered, &str) -> String;
 
 impl FormArguments {
     /// Parses the gates, which may use these figures.
@@ -62,30 +72,65 @@ impl FormArguments {
         self.fail_if.iter().map(parse).collect()
     }
 
-    /// Writes the files.
-    pub fn save(&self, document: &dyn Rendered) -> Outcome {
-        write("--html", self.html.as_deref(), || page(document).to_html())?;
-        write("--export-markdown", self.export_markdown.as_deref(), || {
-            document.page().to_markdown()
-        })?;
-        write("--export-csv", self.export_csv.as_deref(), || {
-            document.table().to_csv()
-        })
+    /// Checks that the files can be written. `json` is the file of the JSON document.
+    pub fn check(&self, json: Option<&Path>) -> Outcome {
+        self.files(json)
+            .try_for_each(|(flag, path, _)| check_output(flag, path))
     }
 
-    /// Prints the report, or `json` if given.
-    pub fn print(&self, document: &dyn Rendered, json: Option<&str>) -> Outcome {
-        let mut out = io::stdout().lock();
-        match (json, &self.html) {
-            (Some(json), _) => write!(out, "{json}")?,
-            (None, html) => {
-                write!(out, "{}", document.page().to_text())?;
-                if let Some(path) = html {
-                    writeln!(io::stderr(), "report: {}", path.display())?;
-                }
+    /// Writes the files and prints the report, or the JSON document if `json` is standard output. If a file cannot be
+    /// written, the JSON document is printed unless it was saved.
+    pub fn finish(&self, document: &dyn Rendered, text: &str, json: Option<&Path>) -> Outcome {
+        let on_stdout = json == Some(Path::new(STANDARD_OUTPUT));
+        let (mut lost, mut saved) = (Vec::new(), on_stdout);
+        for (flag, path, form) in self.files(json) {
+            match write_whole(path, &form(document, text)) {
+                Ok(()) => saved |= Some(path) == json,
+                Err(error) => lost.push(format!("{flag} {}: {error}", path.display())),
             }
         }
-        Ok(out.flush()?)
+        let mut out = io::stdout().lock();
+        if !on_stdout {
+            write!(out, "{}", document.page().to_text())?;
+        }
+        if on_stdout || !(lost.is_empty() || saved) {
+            write!(out, "{text}")?;
+        }
+        out.flush()?;
+        if !lost.is_empty() {
+            let instead = if saved {
+                ""
+            } else {
+                " (the JSON document was printed instead)"
+            };
+            anyhow::bail!("{}{instead}", lost.join("; "));
+        }
+        if let Some(html) = self.html.as_ref().filter(|_| !on_stdout) {
+            writeln!(io::stderr(), "report: {}", html.display())?;
+        }
+        Ok(())
+    }
+
+    /// The files, each with its flag and format.
+    fn files<'a>(&'a self, json: Option<&'a Path>) -> impl Iterator<Item = (&'static str, &'a Path, Form)> {
+        let json = json.filter(|path| *path != Path::new(STANDARD_OUTPUT));
+        let files: [(_, _, Form); 4] = [
+            ("--json", json, |_, json| json.to_owned()),
+            ("--html", self.html.as_deref(), |document, _| {
+                page(document).to_html()
+            }),
+            (
+                "--export-markdown",
+                self.export_markdown.as_deref(),
+                |document, _| document.page().to_markdown(),
+            ),
+            ("--export-csv", self.export_csv.as_deref(), |document, _| {
+                document.table().to_csv()
+            }),
+        ];
+        files
+            .into_iter()
+            .filter_map(|(flag, path, form)| Some((flag, path?, form)))
     }
 }
 
@@ -108,11 +153,4 @@ fn page(document: &dyn Rendered) -> Page {
         page.written_by.0 = format!("corelane {}", env!("CARGO_PKG_VERSION"));
     }
     page
-}
-
-fn write(flag: &str, path: Option<&Path>, form: impl FnOnce() -> String) -> Outcome {
-    match path {
-        Some(path) => write_whole(path, &form()).with_context(|| format!("{flag} {}", path.display())),
-        None => Ok(()),
-    }
 }

@@ -36,6 +36,7 @@ mod many_connections;
 mod memory;
 mod nic;
 mod observe;
+mod outputs;
 mod packets;
 mod partial;
 #[path = "common/raw_http.rs"]

@@ -87,6 +87,7 @@ pub fn run<E: Experiment>(
     if arguments.dry_run {
         return print_json(&experiment.plan().map_err(name_flags)?);
     }
+    arguments.outputs.check()?;
     let document = experiment.begin().map_err(name_flags)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.forms.gates(&figures)?;
@@ -97,8 +98,7 @@ pub fn run<E: Experiment>(
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
     let outcome = experiment::run(experiment, document, schedule, interrupt.flag(), |progress| {
         progress::show(&bar, progress);
-        // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it. An
-        // error is ignored here: the final save reports it.
+        // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it.
         if saved.elapsed() >= saving * 9 {
             let begun = Instant::now();
             let _ = progress

@@ -95,7 +95,7 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// `corelane load packets`.
 pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
     let plan = plan(arguments)?;
-    if arguments.result.output.dry_run {
+    if arguments.result.dry_run {
         return print_json(&plan);
     }
     arguments

@@ -2,7 +2,7 @@
 //! Output: the flows of every bucket, as a document and as plain lists.
 
 use super::{PlanArguments, check_ports};
-use crate::documents::write_whole;
+use crate::documents::{write_whole, wrong_file};
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
 use anyhow::Context;
@@ -61,6 +61,9 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
         servers: &servers,
         ports: arguments.ports.0..=arguments.ports.1,
     };
+    if let Some(folder) = &arguments.lists {
+        fs::create_dir_all(folder).map_err(|error| wrong_file("--lists", folder, error))?;
+    }
     let wanted = arguments.shape.wanted(&rule.table, total as usize);
     if let Shape::One { bucket } = arguments.shape
         && !rule.table.entries().contains(&bucket)
@@ -73,16 +76,16 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     let planned = plan::flows(rule, &ends, &wanted).map_err(name_flag)?;
     refuse_short(&planned)?;
     let document = document(arguments, rule, &ends, &planned, &wanted);
-    if let Some(folder) = &arguments.lists {
-        write_lists(folder, &document)?;
-    }
+    let folder = arguments.lists.as_deref();
+    let written = folder.map_or(Ok(()), |folder| write_lists(folder, &document));
     if arguments.json {
         // On one line, unlike other documents, because there are many flows.
-        return Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&document)?)?);
+        writeln!(io::stdout(), "{}", serde_json::to_string(&document)?)?;
+    } else {
+        let folder = folder.filter(|_| written.is_ok());
+        print(false, &document, |document| text(document, folder))?;
     }
-    print(false, &document, |document| {
-        text(document, arguments.lists.as_deref())
-    })
+    written
 }
 
 fn clients(arguments: &PlanArguments) -> Vec<IpAddr> {
@@ -146,7 +149,6 @@ fn document<'a>(
 /// Writes two files per bucket: its flows, one per line, and its source addresses as a pool.
 fn write_lists(folder: &Path, document: &FlowPlanDocument<'_>) -> anyhow::Result<()> {
     let context = || format!("--lists {}", folder.display());
-    fs::create_dir_all(folder).with_context(context)?;
     for bucket in &document.buckets {
         let mut lines = String::new();
         for [source, destination] in &bucket.flows {

@@ -2,7 +2,7 @@
 
 use super::show::TableFacts;
 use super::source::{SourceArguments, load};
-use crate::documents::replace;
+use crate::documents::{check_output, replace};
 use crate::outcome::Outcome;
 use crate::shared::print;
 use anyhow::Context;
@@ -28,6 +28,7 @@ pub struct BuildArguments {
 
 /// Reads the list, writes the snapshot and prints its statistics.
 pub fn run(arguments: &BuildArguments) -> Outcome {
+    check_output("--output", &arguments.output)?;
     let source = load(&arguments.source)?;
     let written = replace(&arguments.output, |file| {
         source.map.save(file)?;
