@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 )]
 pub struct Corelane {
     /// Largest file that is read as a whole, such as a saved document [default: 1GiB]
-    #[arg(long, global = true, value_name = "SIZE", value_parser = size, hide_short_help = true, hide_long_help = true)]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, hide = true)]
     pub max_input: Option<u64>,
     #[command(subcommand)]
     pub command: Command,

@@ -118,6 +118,20 @@ fn flags_have_one_name_and_their_old_ones() {
 }
 
 #[test]
+fn a_file_for_json_is_written_with_an_equals_sign_and_takes_no_other_argument() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json").display().to_string();
+    let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let flags = "--no-answers --count 1";
+    let output = run(&format!("load udp --json {target} {flags}"));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let output = run(&format!("load udp --json={file} {target} {flags}"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("sent"), "the text report is printed");
+    let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!((&printed["schema"], &printed["total"]["sent"]), (&saved["schema"], &saved["total"]["sent"]));
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error_of_a_plan() {
     let plan = "plan --server 10.11.2.1 --clients 10.11.0.0/16 --all --buckets 4 --json";
     let mut child = corelane(plan).stdout(Stdio::piped()).spawn().unwrap();

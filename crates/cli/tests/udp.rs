@@ -341,9 +341,12 @@ fn a_server_never_answers_ports_that_would_answer_back() {
 fn a_silent_target_loses_everything_and_says_so() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = silent.local_addr().unwrap().to_string();
-    let loaded = run_json(&format!(
+    let output = run(&format!(
         "load udp {target} --window 4 --count 40 --workers 1 --json"
     ));
+    assert_eq!(output.status.code(), Some(1));
+    let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(loaded["failed_because"], "no datagram was answered");
     assert_eq!(loaded["total"]["sent"], 40);
     assert_eq!(loaded["total"]["lost"], 40);
     assert!(loaded["round_trip"].is_null());

@@ -4,7 +4,7 @@ use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, cannot_run};
 use crate::outputs::{FormArguments, STANDARD_OUTPUT, judge};
-use crate::shared::{MemoryArguments, OutputArguments, check_memory, print_json};
+use crate::shared::{MemoryArguments, check_memory, print_json};
 use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
@@ -18,8 +18,12 @@ use std::path::{Path, PathBuf};
 /// Output formats, and the conditions that fail the run.
 #[derive(Debug, Args)]
 pub struct ResultArguments {
-    #[command(flatten)]
-    pub output: OutputArguments,
+    /// Print the plan and exit
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the JSON document to FILE; without FILE, to standard output instead of the text report
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD_OUTPUT)]
+    json: Option<PathBuf>,
     #[command(flatten)]
     forms: FormArguments,
 }
@@ -33,13 +37,14 @@ impl ResultArguments {
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
         let gates = self.forms.gates(&G::Loaded::gated())?;
-        let json_file = self.output.json.then_some(Path::new(STANDARD_OUTPUT));
+        let json_file = self.json.as_deref();
+        let on_stdout = json_file == Some(Path::new(STANDARD_OUTPUT));
         self.forms.check(json_file)?;
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
         let mut generator = G::start(plan).map_err(G::refused)?;
-        let interrupted = live::attend(&mut generator, &interrupt, !self.output.json)?;
+        let interrupted = live::attend(&mut generator, &interrupt, !on_stdout)?;
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes, interrupted);
@@ -96,7 +101,7 @@ impl ForegroundArguments {
 
     /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.
     pub fn run<G: Shown<Loaded: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
-        if self.result.output.dry_run {
+        if self.result.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }
         self.result.run::<G, _>(plan, |plan| self.prepare::<G>(plan))

@@ -231,7 +231,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
     let mut scenario = Scenario::of_url(url, client, entry);
     if let Some(target) = Target::of_url(url) {
         let target = target.map_err(|error| usage("URL", error))?;
-        let address = match arguments.foreground.result.output.dry_run {
+        let address = match arguments.foreground.result.dry_run {
             true => target.first(),
             false => target.connectable(),
         };

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pcap --count 10k --size imix\n  \
     corelane load packets ring:left --rate 10k --flows 64 --duration 200ms\n  \
-    sudo corelane load packets xdp:eth0 --destinations 198.18.0.0/16 --destination-link 02:00:00:00:00:01\n  \
+    sudo corelane load packets xdp:eth0 --rate 1M --destination-link 02:00:00:00:00:01\n  \
     sudo corelane load packets packet:eth0 --replay capture.pcapng --speed 10\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:out=FILE, ring:NAME, with options such as ,queues=2;\n\
     ,capture=sent.pcapng records sent frames; ,drop=1%,faults=sent drops some (docs/BRIDGE.md).\n\
@@ -95,7 +95,7 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// `corelane load packets`.
 pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
     let plan = plan(arguments)?;
-    if arguments.result.output.dry_run {
+    if arguments.result.dry_run {
         return print_json(&plan);
     }
     arguments

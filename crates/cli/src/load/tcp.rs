@@ -137,7 +137,7 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
     };
     let connections = arguments.connections.unwrap_or(connections);
-    let target = match arguments.foreground.result.output.dry_run {
+    let target = match arguments.foreground.result.dry_run {
         true => arguments.target.first(),
         false => arguments.target.connectable(),
     };

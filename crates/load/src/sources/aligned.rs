@@ -31,11 +31,13 @@ pub(super) fn plan(
     let aims = workers.aims(request.align)?;
     // Sockets required per bucket: each worker's share, spread over its target buckets.
     let mut wanted: Vec<Vec<usize>> = vec![vec![0; aims.len()]; steering.table.buckets()];
+    // The buckets that get one more follow those of the worker before, so that the remainders are spread evenly.
+    let mut first = 0;
     for (worker, (aims, sockets)) in aims.iter().zip(shares(request.sockets, aims.len())).enumerate() {
         for (place, part) in shares(sockets, aims.len()).enumerate() {
-            // The bucket that gets one more differs by worker, so that the remainder is spread.
-            wanted[usize::from(aims[(place + worker) % aims.len()])][worker] += part;
+            wanted[usize::from(aims[(place + first) % aims.len()])][worker] += part;
         }
+        first += sockets;
     }
     let found = if workers.hash_addresses_alone() {
         by_address(request, steering, transport, addresses, &wanted)
