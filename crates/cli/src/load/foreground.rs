@@ -2,6 +2,7 @@
 
 use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
+use crate::lab::facts;
 use crate::outcome::{Outcome, cannot_run};
 use crate::outputs::{FormArguments, judge};
 use crate::shared::{MemoryArguments, OutputArguments, check_memory, print_json};
@@ -9,6 +10,8 @@ use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
 use corelane_host::limits;
+use corelane_lab::document::Head;
+use corelane_lab::saved::Recorded;
 use corelane_load::sources::WorkerRequest;
 use corelane_report::measurement::Measurement;
 use serde::Serialize;
@@ -35,21 +38,23 @@ impl ResultArguments {
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
+        let head = Head::new("", &facts(None), None);
         let mut generator = G::start(plan).map_err(G::refused)?;
         live::attend(&mut generator, &interrupt, !self.output.json)?;
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes);
-        self.forms.save(&loaded)?;
+        let recorded = Recorded::new(loaded, head);
+        self.forms.save(&recorded)?;
         let json = self
             .output
             .json
-            .then(|| serde_json::to_string_pretty(&loaded))
+            .then(|| serde_json::to_string_pretty(&recorded))
             .transpose()?;
         self.forms
-            .print(&loaded, json.map(|json| json + "\n").as_deref())?;
-        judge(&loaded, &gates)?;
-        G::verdict(&loaded)
+            .print(&recorded, json.map(|json| json + "\n").as_deref())?;
+        judge(&recorded, &gates)?;
+        G::verdict(&recorded.loaded)
     }
 }
 

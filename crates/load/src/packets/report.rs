@@ -80,6 +80,6 @@ impl Measurement for PacketsLoaded {
             );
         let limited = self.limited_by.as_ref().map(|why| format!("limited by {why}"));
         let headline = format!("{rate} frames to {}", self.link);
-        page("Packet load", headline, section, limited)
+        page("Packet load", headline, (None, section), limited)
     }
 }

@@ -34,7 +34,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
                 tally: of_pool(place),
             })
             .collect();
-        let counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
+        let Tally { counts, histograms } = Tally::sum(pools.iter().map(|pool| &pool.tally));
         let running = outcomes.iter().map(|outcome| outcome.running).max();
         let running_s = running.unwrap_or_default().as_secs_f64();
         let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
@@ -64,6 +64,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
             counts,
             plan: plan.clone(),
             phases: self.phases.clone(),
+            over_time: self.over_time.ended(running_s, &histograms.latency),
             pools,
         }
     }

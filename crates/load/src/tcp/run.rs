@@ -113,6 +113,7 @@ impl TcpLoad {
             total,
             cpu_s,
             connect: streams.counts.connect,
+            over_time: streams.over_time,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
             limited_by: streams.limited_by.or_else(|| behind_schedule.clone()),

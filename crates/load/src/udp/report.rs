@@ -1,7 +1,7 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
-use crate::report::{by_generator, columns, number, page, percentile, rates, time, times};
+use crate::report::{Charted, by_generator, columns, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -140,7 +140,13 @@ impl Measurement for UdpLoaded {
             .notes(hidden);
         let rate = quantity::rate(self.per_second(self.total.sent));
         let headline = format!("{rate} datagrams to {}", self.target);
+        let charted = Charted {
+            over_time: &self.over_time,
+            rate: ("datagrams per second", 1.0),
+            name: "Round trip",
+            durations: self.round_trip_histogram.as_ref(),
+        };
         let limited = self.limited_by.as_deref().map(by_generator);
-        page("UDP load", headline, section, limited)
+        page("UDP load", headline, (Some(charted), section), limited)
     }
 }

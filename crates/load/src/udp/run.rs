@@ -9,7 +9,8 @@ use crate::generate::start_workers;
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
-use corelane_measure::histogram::Summary;
+use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::timeline::Recorder;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::worker_memory::WorkerMemory;
@@ -29,6 +30,7 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     ready: Vec<ReadyCell>,
     /// When sending begins.
     start: Time,
+    over_time: Recorder,
 }
 
 /// Progress in datagrams.
@@ -60,6 +62,7 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
             crew: Crew::new(),
             ready: Vec::new(),
             start: Time::NEVER,
+            over_time: Recorder::default(),
         };
         let plan = &load.plan;
         let engine = (load.engine.kind, plan.settings.clone());
@@ -75,7 +78,9 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
     }
 
     fn wait(&mut self, timeout: Duration) -> bool {
-        self.crew.wait(timeout) == CrewEvent::AllEnded
+        let event = self.crew.wait(timeout);
+        self.record();
+        event == CrewEvent::AllEnded
     }
 
     fn reached(&self) -> Option<Moment> {
@@ -104,8 +109,27 @@ impl<P: DatagramProtocol> UdpLoad<P> {
 
     /// Live data of the workers, as of the previous call.
     #[must_use]
-    pub fn seen(&self) -> Seen {
-        Seen::sum(self.lives.iter().map(|live| live.shown.look()))
+    pub fn seen(&mut self) -> Seen {
+        let seen = Seen::sum(self.lives.iter().map(|live| live.shown.look()));
+        if seen.at > self.start {
+            self.over_time
+                .times(seen.at.since(self.start).as_secs_f64(), &seen.times);
+        }
+        seen
+    }
+
+    /// Records the rate, until the last datagram is sent.
+    fn record(&mut self) {
+        let now = Time::now();
+        let at_s = now.since(self.start).as_secs_f64();
+        if now > self.start && self.over_time.is_due(at_s) && !self.sending_ended() {
+            let progress = self.progress();
+            let total = match self.plan.answers {
+                true => progress.returned,
+                false => progress.sent,
+            };
+            self.over_time.count(at_s, total);
+        }
     }
 
     /// The time left for sending, if limited by time.
@@ -167,6 +191,10 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             limited_by: limited_by(&total, lag, workers.iter().map(|worker| worker.cpu)),
             total,
             round_trip,
+            over_time: self.over_time.ended(
+                sending.as_secs_f64(),
+                round_trip_histogram.as_ref().unwrap_or(&Histogram::new()),
+            ),
             round_trip_histogram,
             schedule_lag: lag,
             workers,
