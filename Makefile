@@ -1,14 +1,18 @@
-# The commands of this project: demo, test, check, bench, fuzz. Each prints what it needs if something is missing.
+# The commands of this project: demo, picture, test, check, bench, fuzz. Each prints what it needs if something is missing.
 
 CARGO ?= cargo
 SHELL := /bin/bash
 # Tests wait most of their time. Many pin their workers to the first CPUs, so more threads do not help larger machines.
 TEST_THREADS ?= $(shell threads=$$((2 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
 
-.PHONY: demo test check format bench fuzz need-cargo
+.PHONY: demo picture test check format bench fuzz need-cargo
 
 demo: need-cargo
 	@$(CARGO) run --release --bin corelane -- lab scale udp --html corelane-report.html
+
+picture: need-cargo
+	@$(CARGO) build --release --bin corelane
+	@./docs/pictures/make.sh
 
 test: need-cargo
 	@./tests/prepare.sh

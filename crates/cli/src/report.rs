@@ -23,7 +23,7 @@ const FAIL_IF: &str =
 pub enum ReportWhat {
     /// Show a saved report as text or as an HTML page
     Show {
-        /// A document written by any `lab ... --json FILE`
+        /// A document written by any `lab ... --json FILE`, or by `load udp|tcp|http --json`
         file: PathBuf,
         /// Write the report as an HTML page instead
         #[arg(long, value_name = "FILE")]

@@ -200,7 +200,10 @@ fn a_server_that_is_not_there_is_told_as_such() {
     let (loaded, code) = load("http://127.77.1.1:9/", &["--connections", "5"]);
     assert_eq!(code, Some(1));
     assert_eq!(loaded["connections"]["failed"]["refused"], 5);
-    assert_eq!(loaded["failed_because"], "no connection could be opened: refused by 127.77.1.1:9");
+    assert_eq!(
+        loaded["failed_because"],
+        "no connection could be opened: refused by 127.77.1.1:9"
+    );
 }
 
 #[test]

@@ -111,6 +111,34 @@ fn datagrams_have_every_form() {
 }
 
 #[test]
+fn a_saved_document_gives_the_page_of_its_run() {
+    let server = Server::start("127.0.0.1:0 --buckets 1");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (html, json, again) = (file("page.html"), file("run.json"), file("again.html"));
+    let load = ["load", "udp", &server.address, "--duration", "1s", "--rate", "2k"];
+    let output = run(&[&load[..], &["--html", &html, "--json"]].concat());
+    assert!(output.status.success());
+    fs::write(&json, &output.stdout).unwrap();
+    let shown = run(&["report", "show", &json, "--html", &again]);
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    let page = fs::read_to_string(html).unwrap();
+    assert_eq!(page, fs::read_to_string(again).unwrap());
+    for title in [
+        "Rate over time",
+        "Round trip, over time",
+        "Round trip, histogram",
+        "Round trip, percentiles",
+    ] {
+        assert!(page.contains(title), "{title}");
+    }
+}
+
+#[test]
 fn bytes_have_every_form() {
     let address = sink();
     let load = [

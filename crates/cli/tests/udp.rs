@@ -119,7 +119,10 @@ fn a_closed_port_is_told_as_what_it_is() {
         (&why.clone().into(), &serde_json::Value::Null)
     );
     let text = String::from_utf8(run(&format!("load udp {closed} {flags}")).stdout).unwrap();
-    assert!(text.contains(&format!("failed: {why}")) && !text.contains("limited"), "{text}");
+    assert!(
+        text.contains(&format!("failed: {why}")) && !text.contains("limited"),
+        "{text}"
+    );
     assert!(
         loaded["total"]["network_errors"]["refused"].as_u64().unwrap() > 0,
         "{}",

@@ -328,7 +328,7 @@ impl Head {
 
     /// The conditions of the run, worst first: spoiling conditions with their fixes, the rest by name.
     fn conditions_section(&self) -> Section {
-        let mut section = Section::new("conditions, worst first");
+        let mut section = Section::new("conditions, worst first").last_on_page();
         for condition in self.standing_as("spoils") {
             let reason = reason(condition);
             let line = format!("{}: {}", reading(condition), reason.trim_end_matches('.'));

@@ -1,19 +1,20 @@
 //! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
+mod figures;
+
+pub(crate) use figures::{Growth, line};
+
 use crate::asked;
 use crate::columns;
 use crate::document::{reasons, set_aside};
-use crate::steps::{Kind, Report, Series, Shape, Step};
+use crate::limit::BUSY_IDLE_SHARE;
+use crate::steps::{Kind, Report, Shape, Step};
 use crate::tried::Trial;
-use corelane_measure::metric::{Measured, Metric, Show};
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
 use corelane_report::diff::{self, Numbers, Run};
 use corelane_report::gate::Figure;
-use corelane_report::html::axis::{Linear, whole_ticks};
-use corelane_report::html::figure::{figure, legend, y_ticks};
-use corelane_report::html::markup::Markup;
-use corelane_report::html::plot::{Line, Plot, Point, Tick};
 use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
@@ -26,7 +27,11 @@ pub(crate) const Y_STEPS: usize = 4;
 pub(crate) const MOST_X_LABELS: usize = 8;
 
 /// Caption of figures of medians.
-pub(crate) const MEDIANS: &str = "Medians of the valid trials; bars span the lowest and the highest round.";
+pub(crate) const MEDIANS: &str =
+    "Medians of the valid trials; error bars span the lowest and the highest round.";
+
+/// A control this much faster than exact steering gets a sentence.
+const FASTER: f64 = 1.02;
 
 /// The specific parts of a scaling experiment's page.
 pub trait Shown: Kind {
@@ -47,9 +52,12 @@ impl<K: Shown> Rendered for Report<K> {
     fn page(&self) -> Page {
         let mut page = self.head.page(&format!("{} scaling", self.kind.name()));
         page.verdict.clone_from(&self.limit.sentence);
+        page.lead = self.limit.lead();
         page.evidence.clone_from(&self.limit.evidence);
         let last = self.last_step();
-        page.headline = last.map_or("Nothing was measured".to_owned(), |step| K::headline(self, step));
+        page.headline = last.map_or("Nothing was measured".to_owned(), |step| {
+            self.limit.headline(K::headline(self, step))
+        });
         page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
         let trials = self.trials_section(&mut page);
         K::sections(self, &mut page);
@@ -131,13 +139,8 @@ impl<K: Kind> Report<K> {
         rate: Reading<'a, Step<K>>,
         more: impl IntoIterator<Item = Reading<'a, Step<K>>>,
     ) -> Table {
-        let of_exact = |step: &Step<K>| {
-            let reference = self.steps.iter().find(|other| {
-                let (own, other) = (&step.shape, &other.shape);
-                other.is_plain() && other.is_exact() && other.same_load(own) && other.active() == own.active()
-            });
-            statistics::ratio(self.rate().of(step)?, self.rate().of(reference?)?)
-        };
+        let of_exact =
+            |step: &Step<K>| statistics::ratio(self.rate().of(step)?, self.rate().of(self.reference(step)?)?);
         let mut readings: Vec<Reading<'a, Step<K>>> = K::columns();
         readings.push(rate);
         readings.push(Reading::new(Column::right("of exact"), move |step: &Step<K>| {
@@ -149,6 +152,75 @@ impl<K: Kind> Report<K> {
             readings,
             series.iter().filter_map(|series| series.0.last().copied()),
         )
+    }
+
+    /// The step of exact steering with aligned clients that has the same traffic.
+    fn reference(&self, step: &Step<K>) -> Option<&Step<K>> {
+        self.steps.iter().find(|other| {
+            let (own, other) = (&step.shape, &other.shape);
+            other.is_plain() && other.is_exact() && other.same_load(own) && other.active() == own.active()
+        })
+    }
+
+    /// A sentence for each control that was faster than exact steering: why, by what was measured. `costs` name the
+    /// CPU time of one event.
+    pub(crate) fn faster_controls(
+        &self,
+        costs: &[(&str, &'static Metric<K::Trial>)],
+        show: impl Fn(f64) -> String,
+    ) -> Vec<String> {
+        let series = self.series().into_iter();
+        let last = series.filter_map(|series| series.last_measured());
+        let sentence = |step: &Step<K>| {
+            let exact = self.reference(step).filter(|exact| !std::ptr::eq(*exact, step))?;
+            let (own, other) = (self.rate().of(step)?, self.rate().of(exact)?);
+            let times = statistics::ratio(own, other).filter(|times| *times >= FASTER)?;
+            let [own, other, times] = [show(own), show(other), quantity::ratio(times)];
+            let why = self.why_faster(step, exact, costs, &show);
+            let title = step.shape.title();
+            Some(format!(
+                "Faster than exact steering, {times}: {title}: {own} against {other}. {why}"
+            ))
+        };
+        last.filter_map(sentence).collect()
+    }
+
+    fn why_faster(
+        &self,
+        step: &Step<K>,
+        exact: &Step<K>,
+        costs: &[(&str, &'static Metric<K::Trial>)],
+        show: &impl Fn(f64) -> String,
+    ) -> String {
+        match (self.rate().range(step), self.rate().range(exact)) {
+            (Some(own), Some(other)) if own.count > 1 && own.overlaps(other) => {
+                let [from, to] = [other.minimum, other.maximum].map(show);
+                return format!(
+                    "The rounds overlap (exact steering had {from} to {to}), so the difference may be chance."
+                );
+            }
+            (Some(own), _) if own.count > 1 => {}
+            _ => return "One round cannot show whether this is chance: use more --rounds.".to_owned(),
+        }
+        let mut why = Vec::new();
+        for (what, metric) in costs {
+            if let (Some(own), Some(other)) = (metric.of(step), metric.of(exact))
+                && own < other
+            {
+                let [own, other] = [own, other].map(|value| metric.show.words(value));
+                why.push(format!("{own} of {what}, exact steering {other}"));
+            }
+        }
+        if let (Some(own), Some(other)) = (step.idle_share(), exact.idle_share())
+            && own + BUSY_IDLE_SHARE < other
+        {
+            let [own, other] = [own, other].map(quantity::percent);
+            why.push(format!("CPUs idle for {own}, with exact steering for {other}"));
+        }
+        match why.is_empty() {
+            true => "No measured cost explains it.".to_owned(),
+            false => format!("Measured: {}.", why.join("; ")),
+        }
     }
 
     /// A table with several rows per step: columns that name the step, and columns of each part.
@@ -211,138 +283,4 @@ pub(crate) const fn buckets(count: usize) -> &'static str {
 pub(crate) fn median_words<K: Kind>(metric: &Metric<K::Trial>, step: &Step<K>) -> Option<String> {
     let durations = metric.durations(step)?;
     Some(format!("median {}", quantity::duration(durations.p50_ns as f64)))
-}
-
-/// A plot of a metric against active buckets, one line per series.
-pub(crate) struct Growth<'a, K: Kind> {
-    pub(crate) title: String,
-    pub(crate) caption: &'a str,
-    pub(crate) y_title: String,
-    pub(crate) metric: &'static Metric<K::Trial>,
-    pub(crate) series: &'a [Series<'a, K>],
-    /// A value in words, and on the axis.
-    pub(crate) show: fn(f64) -> String,
-    pub(crate) brief: fn(f64) -> String,
-    /// The value at one bucket, for the guide line of proportional growth.
-    pub(crate) ideal: Option<f64>,
-}
-
-impl<K: Kind> Growth<'_, K> {
-    /// Draws the figure; empty without measurements.
-    pub(crate) fn draw(&self) -> Markup {
-        let steps = || self.series.iter().flat_map(|series| series.0.iter().copied());
-        let last = steps().map(|step| step.shape.active()).max().unwrap_or(1).max(1);
-        let highest = |step| match self.metric.range(step) {
-            Some(spread) => Some(spread.maximum),
-            None => self.metric.of(step),
-        };
-        let values = steps().filter_map(highest).filter(|value| value.is_finite());
-        let most = values.fold(self.ideal.map_or(0.0, |one| one * last as f64), f64::max);
-        if most <= 0.0 {
-            return Markup::default();
-        }
-        let scale = Linear::to(most, Y_STEPS);
-        let mut plot = bucket_plot(last, &scale, self.brief);
-        plot.y_title.clone_from(&self.y_title);
-        let words: Vec<String> = self.series.iter().map(|series| self.words(series)).collect();
-        plot.description = format!("{}, {}: {}", self.y_title, self.title, words.join("; "));
-        let mut entries: Vec<_> = (self.series.iter())
-            .map(|series| (series.shape().class(), series.shape().who()))
-            .collect();
-        if let Some(one) = self.ideal {
-            let guide = |buckets: usize| Point {
-                x: bucket_place(buckets, last),
-                y: scale.place(one * buckets as f64),
-                range: None,
-                tip: String::new(),
-            };
-            plot.lines.push(Line {
-                class: "ideal".to_owned(),
-                points: vec![guide(1), guide(last)],
-                marked: false,
-            });
-            entries.push(("ideal".to_owned(), "in proportion to one bucket".to_owned()));
-        }
-        let lines = self
-            .series
-            .iter()
-            .rev()
-            .map(|series| self.line(series, last, &scale));
-        plot.lines.extend(lines);
-        figure(
-            &self.title,
-            self.caption,
-            plot.draw().with(legend(entries.into_iter())),
-        )
-    }
-
-    fn words(&self, series: &Series<'_, K>) -> String {
-        let value = |step: &&Step<K>| {
-            let value = or_missing(self.metric.of(*step), self.show);
-            format!("{value} at {}", step.shape.active())
-        };
-        let values: Vec<String> = series.0.iter().map(value).collect();
-        format!("{}: {}", series.shape().who(), values.join(", "))
-    }
-
-    fn line(&self, series: &Series<'_, K>, last: usize, scale: &Linear) -> Line {
-        let at = |step: &Step<K>, value: f64| {
-            let active = step.shape.active();
-            let (title, value) = (series.shape().title(), (self.show)(value));
-            (
-                bucket_place(active, last),
-                format!("{title}, {active} active: {value}"),
-            )
-        };
-        line(series.shape().class(), self.metric, &series.0, scale, at)
-    }
-}
-
-/// The line of a metric, with the range of the rounds; `at` gives the place and the tip of a row and its value.
-pub(crate) fn line<T, Row: Measured>(
-    class: String,
-    metric: &Metric<T>,
-    rows: &[&Row],
-    scale: &Linear,
-    at: impl Fn(&Row, f64) -> (f64, String),
-) -> Line {
-    let point = |row: &&Row| {
-        let value = metric.of(*row)?;
-        let (x, tip) = at(row, value);
-        let range = metric.range(*row);
-        Some(Point {
-            x,
-            y: scale.place(value),
-            range: range.map(|spread| (scale.place(spread.minimum), scale.place(spread.maximum))),
-            tip,
-        })
-    };
-    Line {
-        class,
-        points: rows.iter().filter_map(point).collect(),
-        marked: true,
-    }
-}
-
-/// A plot over numbers of active buckets, still without lines.
-fn bucket_plot(last: usize, scale: &Linear, show: impl Fn(f64) -> String) -> Plot {
-    let tick = |buckets: usize| Tick {
-        place: bucket_place(buckets, last),
-        label: buckets.to_string(),
-    };
-    Plot {
-        x_title: "active buckets".to_owned(),
-        x_ticks: whole_ticks(last, MOST_X_LABELS).into_iter().map(tick).collect(),
-        y_ticks: y_ticks(scale, show),
-        ..Plot::default()
-    }
-}
-
-/// The x position of a number of buckets: centred if there is one, otherwise slightly inside the edges.
-fn bucket_place(buckets: usize, last: usize) -> f64 {
-    if last <= 1 {
-        0.5
-    } else {
-        0.04 + 0.92 * (buckets.saturating_sub(1)) as f64 / (last - 1) as f64
-    }
 }

@@ -63,6 +63,28 @@ pub enum LimitCause {
     Unknown,
 }
 
+impl LimitCause {
+    /// What completes "limited by" in a headline; `None` if it is unknown.
+    const fn words(self) -> Option<&'static str> {
+        Some(match self {
+            Self::ServerCpu => "the server\u{2019}s CPU time",
+            Self::ClientCpu => "the client\u{2019}s CPU time",
+            Self::ReceivePathCpu | Self::KernelReceive => "the kernel\u{2019}s receive path",
+            Self::SharedCpus => "CPU time",
+            Self::Generator => "the generator",
+            Self::OfferedRate => "the offered rate",
+            Self::SocketBuffers => "socket buffers",
+            Self::Path => "drops on the path",
+            Self::ListenerBacklog => "the listener\u{2019}s backlog",
+            Self::Memory => "memory",
+            Self::Resources => "the client\u{2019}s descriptors and ports",
+            Self::Connections => "the number of connections",
+            Self::Steering => "frames on wrong buckets",
+            Self::Unknown => return None,
+        })
+    }
+}
+
 /// A suspect and its measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
@@ -99,7 +121,26 @@ impl SuspectName {
     }
 }
 
+/// What separates the result from the limit in a sentence.
+const LIMIT_WAS: &str = "; the limit was ";
+
 impl Limit {
+    /// A headline that ends in the limit.
+    pub(crate) fn headline(&self, result: String) -> String {
+        match self.cause.words() {
+            Some(cause) => format!("{result}, limited by {cause}"),
+            None => result,
+        }
+    }
+
+    /// The sentence without the result, which the headline has.
+    pub(crate) fn lead(&self) -> String {
+        match self.sentence.split_once(LIMIT_WAS) {
+            Some((_, limit)) => format!("The limit was {limit}"),
+            None => self.sentence.clone(),
+        }
+    }
+
     /// The limit of a run without a valid trial.
     pub(crate) fn unknown() -> Self {
         Self {

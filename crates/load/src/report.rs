@@ -1,8 +1,11 @@
 //! Report lines and metrics shared by all generators.
 
-use corelane_measure::histogram::Summary;
+use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
+use corelane_measure::timeline::{Timeline, TimesUntil};
+use corelane_report::html::curves::{self, Curve, Points};
+use corelane_report::html::markup::Markup;
 use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
@@ -61,6 +64,76 @@ pub(crate) fn by_generator(why: &str) -> String {
     format!("limited by the generator: {why}")
 }
 
+/// Lines over time: median, 99th percentile and longest.
+type Line = (&'static str, fn(&TimesUntil) -> u64);
+
+const LINES: [Line; 3] = [
+    ("median", |times| times.p50_ns),
+    ("p99", |times| times.p99_ns),
+    ("longest", |times| times.max_ns),
+];
+
+/// What the figures of a page show.
+pub(crate) struct Charted<'a> {
+    /// Rates and times over the run.
+    pub(crate) over_time: &'a Timeline,
+    /// What the rate counts, per second, and its factor.
+    pub(crate) rate: (&'static str, f64),
+    /// The name of the durations.
+    pub(crate) name: &'static str,
+    /// All of them.
+    pub(crate) durations: Option<&'a Histogram>,
+}
+
+/// The figures of a page: rate and durations over time, and their distribution.
+fn figures(charted: &Charted<'_>) -> [Markup; 4] {
+    let name = charted.name;
+    let curve = |class: &str, words: &str, data: Points| Curve {
+        class: class.to_owned(),
+        words: words.to_owned(),
+        data,
+    };
+    let rates = charted.over_time.rates.iter();
+    let rate = rates.map(|rate| (rate.until_s, rate.per_second * charted.rate.1));
+    let times = |of: fn(&TimesUntil) -> u64| {
+        let all = charted.over_time.times.iter();
+        all.map(|times| (times.until_s, of(times) as f64)).collect()
+    };
+    let lines = LINES.into_iter().enumerate();
+    let lines: Vec<_> = lines
+        .map(|(place, (words, of))| curve(&format!("step{place}"), words, times(of)))
+        .collect();
+    let none = Histogram::new();
+    let durations = charted.durations.unwrap_or(&none);
+    let whole = [Curve {
+        class: "exact".to_owned(),
+        words: name.to_owned(),
+        data: durations.clone(),
+    }];
+    let title = |what: &str| format!("{name}, {what}");
+    [
+        curves::rates(
+            "Rate over time",
+            "Each point is the mean of its interval.",
+            charted.rate.0,
+            &[curve("exact", "rate", rate.collect())],
+        ),
+        curves::times(&title("over time"), "What ended in each interval.", "", &lines),
+        curves::histogram(
+            &title("histogram"),
+            "The axis of durations is logarithmic.",
+            "",
+            durations,
+        ),
+        curves::percentiles(
+            &title("percentiles"),
+            "Each label is ten times rarer than the one before.",
+            "",
+            &whole,
+        ),
+    ]
+}
+
 /// What has to be known about a run to interpret it, and how it ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ended<'a> {
@@ -74,24 +147,40 @@ pub(crate) struct Ended<'a> {
 impl Ended<'_> {
     /// The sentences of the report.
     fn sentences(&self) -> Vec<String> {
-        let interrupted = self.interrupted.then(|| "interrupted: the run was stopped before its end".to_owned());
+        let interrupted = self
+            .interrupted
+            .then(|| "interrupted: the run was stopped before its end".to_owned());
         let failed = self.failed_because.map(|why| format!("failed: {why}"));
-        interrupted.into_iter().chain(failed).chain(self.limited.clone()).collect()
+        interrupted
+            .into_iter()
+            .chain(failed)
+            .chain(self.limited.clone())
+            .collect()
     }
 }
 
-/// A page of one section. How the run ended comes last in the text, and above the numbers on a page.
-pub(crate) fn page(subject: &str, headline: String, text: Section, ended: &Ended<'_>) -> Page {
+/// A page of figures and a section. How the run ended comes last in the text, and above the numbers on a page.
+pub(crate) fn page(
+    subject: &str,
+    headline: String,
+    (charted, text): (Option<Charted<'_>>, Section),
+    ended: &Ended<'_>,
+) -> Page {
     let noted = |text: Section, note: &String| text.text_note("", format!("note: {note}"));
     let text = ended.notes.iter().fold(text, noted);
     let sentences = ended.sentences();
-    let text = sentences.iter().fold(text, |text, sentence| text.text_note("", sentence));
+    let text = sentences
+        .iter()
+        .fold(text, |text, sentence| text.text_note("", sentence));
     let mut page = Page {
         subject: subject.to_owned(),
         headline,
-        caveats: (ended.notes.iter().cloned().chain(sentences)).map(Caveat::from).collect(),
+        caveats: (ended.notes.iter().cloned().chain(sentences))
+            .map(Caveat::from)
+            .collect(),
         ..Page::default()
     };
+    page.section(Section::new("").figures(charted.iter().flat_map(figures)));
     page.section(text);
     page
 }

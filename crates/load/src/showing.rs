@@ -5,12 +5,15 @@
 use crate::failure::Failures;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
+use corelane_worker::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Live data of one worker, or of a whole generator as of the last turn of each worker.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
+    /// When the data was collected; [`Time::default`] before the first snapshot.
+    pub at: Time,
     /// Times so far: answers from their intended start, round trips, or connection setup.
     pub times: Histogram,
     /// Failures of requests or connections in progress.
@@ -23,6 +26,7 @@ impl Seen {
     /// The merged data of all workers.
     pub(crate) fn sum(workers: impl Iterator<Item = Self>) -> Self {
         workers.fold(Self::default(), |mut sum, seen| {
+            sum.at = sum.at.max(seen.at);
             sum.failures.add(&seen.failures);
             sum.not_opened.add(&seen.not_opened);
             sum.times.merge(&seen.times);

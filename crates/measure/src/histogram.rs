@@ -112,10 +112,28 @@ impl Histogram {
         self.beyond_range = self.beyond_range.saturating_add(other.beyond_range);
     }
 
+    /// What was recorded since `earlier`, a former state of this histogram.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        if since.values.subtract(&earlier.values).is_err() {
+            // It is none of its former states.
+            return self.clone();
+        }
+        since.beyond_range = self.beyond_range.saturating_sub(earlier.beyond_range);
+        since
+    }
+
     /// How many durations were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.values.len()
+    }
+
+    /// The recorded durations in nanoseconds, to three digits, from the shortest; with how often each occurred.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        let values = self.values.iter_recorded();
+        values.map(|value| (value.value_iterated_to(), value.count_at_value()))
     }
 
     /// How many durations were longer than [`LARGEST_NANOSECONDS`]; they count in every percentile, at that limit.

@@ -12,6 +12,7 @@ pub mod quantity;
 pub mod scalability;
 pub mod share;
 pub mod statistics;
+pub mod timeline;
 pub mod words;
 
 /// Compiles the example in the README.

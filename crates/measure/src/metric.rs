@@ -302,16 +302,21 @@ impl<T> Metric<T> {
                 });
                 shares.reduce(Share::plus)?.value().map(Value::Number)
             }
-            Sample::Durations(_) => {
-                let mut merged = Histogram::new();
-                for sample in samples() {
-                    if let Sample::Durations(histogram) = sample {
-                        merged.merge(histogram);
-                    }
-                }
-                merged.summary().map(Value::Durations)
+            Sample::Durations(_) => self.merged(trials)?.summary().map(Value::Durations),
+        }
+    }
+
+    /// The durations of all trials; `None` if none has any.
+    #[must_use]
+    pub fn merged(&self, trials: &[&T]) -> Option<Histogram> {
+        let samples = trials.iter().filter_map(|trial| (self.read?)(trial));
+        let mut merged = Histogram::new();
+        for sample in samples {
+            if let Sample::Durations(histogram) = sample {
+                merged.merge(histogram);
             }
         }
+        (merged.count() > 0).then_some(merged)
     }
 }
 

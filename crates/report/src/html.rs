@@ -4,6 +4,7 @@
 
 pub mod axis;
 pub mod bars;
+pub mod curves;
 pub mod figure;
 pub mod markup;
 pub mod plot;

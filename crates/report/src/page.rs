@@ -22,6 +22,8 @@ pub struct Page {
     pub headline: String,
     /// The last line of the text: the verdict and the limit.
     pub verdict: String,
+    /// The sentence under the headline of Markdown and pages; empty for the verdict, if the headline does not have it.
+    pub lead: String,
     /// The measurements that support the verdict, one per line.
     pub evidence: Vec<String>,
     /// Name and version of the program, and the start of the run in seconds since 1970-01-01 00:00 UTC.
@@ -54,6 +56,8 @@ pub struct Caveat {
 pub struct Section {
     title: String,
     blocks: Vec<(Form, Block)>,
+    /// Whether pages show it after the others.
+    last: bool,
 }
 
 /// The forms that show a block.
@@ -82,6 +86,7 @@ impl Section {
         Self {
             title: title.into(),
             blocks: Vec::new(),
+            last: false,
         }
     }
 
@@ -89,6 +94,13 @@ impl Section {
     #[must_use]
     pub fn heading(title: impl Into<String>) -> Self {
         Self::new(title).with(Form::Every, Block::Heading)
+    }
+
+    /// Moves the section to the end of HTML pages: what supports the results, and is none.
+    #[must_use]
+    pub fn last_on_page(mut self) -> Self {
+        self.last = true;
+        self
     }
 
     /// Adds a table, unless it is empty.
@@ -204,7 +216,7 @@ impl Page {
     /// Renders Markdown.
     #[must_use]
     pub fn to_markdown(&self) -> String {
-        let mut text = format!("# {}\n\n{}\n", self.headline, clean(&self.verdict));
+        let mut text = format!("# {}\n\n{}\n", self.headline, clean(self.lead()));
         let evidence: Vec<String> = self.evidence.iter().map(|line| clean(line)).collect();
         let origin = self
             .origin
@@ -243,7 +255,8 @@ impl Page {
     /// Renders one HTML page without network access or scripts.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let sections: Markup = self.sections.iter().map(section_html).collect();
+        let (last, first): (Vec<_>, Vec<_>) = self.sections.iter().partition(|section| section.last);
+        let sections: Markup = first.into_iter().chain(last).map(section_html).collect();
         let caveats = self.caveats.iter().map(|caveat| match caveat.about.as_str() {
             "" => Markup::from(&caveat.sentence),
             about => plain("strong", about).with(format!(": {}", caveat.sentence)),
@@ -256,6 +269,13 @@ impl Page {
         document(&self.headline, self.written_by.1, plain("main", body))
     }
 
+    fn lead(&self) -> &str {
+        match self.lead.as_str() {
+            "" => &self.verdict,
+            lead => lead,
+        }
+    }
+
     fn banner(&self) -> Markup {
         let when = self.written_by.1.map(date::utc);
         let origin = [Some("corelane".to_owned()), Some(self.subject.clone()), when];
@@ -265,8 +285,8 @@ impl Page {
             .filter(|part| !part.is_empty())
             .collect();
         let mut header = classed("p", "origin", origin.join(" \u{b7} ")).with(plain("h1", &self.headline));
-        if !self.verdict.is_empty() {
-            header.push(classed("p", "limit", &self.verdict));
+        if !self.lead().is_empty() {
+            header.push(classed("p", "limit", self.lead()));
         }
         if !self.evidence.is_empty() {
             let lines: Markup = self.evidence.iter().map(|line| plain("li", line)).collect();

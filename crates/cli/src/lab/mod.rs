@@ -13,6 +13,8 @@ mod scale_udp;
 mod shell;
 mod simulate;
 
+pub use shell::facts;
+
 use crate::outcome::Outcome;
 use clap::Subcommand;
 

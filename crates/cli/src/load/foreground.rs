@@ -2,6 +2,7 @@
 
 use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
+use crate::lab::facts;
 use crate::outcome::{Outcome, cannot_run};
 use crate::outputs::{FormArguments, STANDARD_OUTPUT, judge};
 use crate::shared::{MemoryArguments, check_memory, print_json};
@@ -9,6 +10,8 @@ use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
 use corelane_host::limits;
+use corelane_lab::document::Head;
+use corelane_lab::saved::Recorded;
 use corelane_load::Need;
 use corelane_load::sources::WorkerRequest;
 use corelane_report::measurement::Measurement;
@@ -43,15 +46,17 @@ impl ResultArguments {
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
+        let head = Head::new("", &facts(None), None);
         let mut generator = G::start(plan).map_err(G::refused)?;
         let interrupted = live::attend(&mut generator, &interrupt, !on_stdout)?;
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes, interrupted);
-        let json = serde_json::to_string_pretty(&loaded)? + "\n";
-        self.forms.finish(&loaded, &json, json_file)?;
-        judge(&loaded, &gates)?;
-        match G::failed_because(&loaded) {
+        let recorded = Recorded::new(loaded, head);
+        let json = serde_json::to_string_pretty(&recorded)? + "\n";
+        self.forms.finish(&recorded, &json, json_file)?;
+        judge(&recorded, &gates)?;
+        match G::failed_because(&recorded.loaded) {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
         }

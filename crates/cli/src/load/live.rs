@@ -79,8 +79,9 @@ pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) ->
             generator.stop();
             interrupted = true;
         }
-        if shown && renewed.elapsed() >= RENEWAL {
-            if let Some(view) = generator.view() {
+        if renewed.elapsed() >= RENEWAL {
+            // Read without a terminal, too: the report has latencies over time.
+            if let Some(view) = generator.view().filter(|_| shown) {
                 bar.set_message(view.render(&last, renewed.elapsed()));
                 last = view.growing;
             }
@@ -204,7 +205,7 @@ mod tests {
             seen: Seen {
                 times,
                 failures,
-                not_opened: Failures::default(),
+                ..Seen::default()
             },
         };
         let last: Vec<Growing> = view

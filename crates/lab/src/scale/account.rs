@@ -67,6 +67,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
+        over_time: loaded.over_time.clone(),
         per_bucket,
         raw: json!({ "engine": evidence.served.engine, "engine_reason": evidence.served.engine_reason,
             "loaded": loaded.total, "workers": loaded.workers, "sources": loaded.sources,

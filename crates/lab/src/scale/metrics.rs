@@ -9,6 +9,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
 use corelane_measure::statistics::ratio;
+use corelane_measure::timeline::Timeline;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -182,6 +183,9 @@ pub struct Trial {
     pub effective_mhz: Option<f64>,
     /// Round trips from the intended send time.
     pub round_trip: Option<Histogram>,
+    /// Answers per second over time, or frames sent to a sink.
+    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
+    pub over_time: Timeline,
     /// Frames dropped, by the keys of [`Cause`].
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
@@ -243,12 +247,16 @@ pub fn unexplained(trial: &Trial) -> Unexplained {
     Gap::ALL.map(|gap| (gap, open(gap))).into()
 }
 
-trial!(
+trial! {
     Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-);
+
+    fn over_time(&self) -> Option<&Timeline> {
+        Some(&self.over_time)
+    }
+}
 
 impl Trial {
     /// A count as a rate per second.

@@ -66,6 +66,7 @@ pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
         received_bytes: counts.bytes.received,
         sent_bytes: counts.bytes.sent,
         latency: merged(loaded, |histograms| &histograms.latency),
+        over_time: loaded.over_time.clone(),
         schedule_lag: merged(loaded, |histograms| &histograms.schedule_lag),
         connections: Connections {
             asked: connections.asked,
@@ -75,8 +76,11 @@ pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.client.cpu_s),
-        limited_by: loaded.failed_because.clone().or_else(|| loaded.limited_by.clone()),
-        raw: without(loaded, &["plan", "pools", "phases"]),
+        limited_by: loaded
+            .failed_because
+            .clone()
+            .or_else(|| loaded.limited_by.clone()),
+        raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
         ..Trial::new(Tried::new(0, 0, loaded.running_s))
     };
     ClientCounts {
@@ -107,6 +111,7 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
         received_bytes: total.received_bytes,
         sent_bytes: total.sent_bytes,
         schedule_lag: loaded.schedule_lag_histogram.clone(),
+        over_time: loaded.over_time.clone(),
         connections: Connections {
             asked: total.asked,
             opened: total.opened,
@@ -115,13 +120,19 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.cpu_s),
-        limited_by: loaded.failed_because.clone().or_else(|| loaded.limited_by.clone()),
+        limited_by: loaded
+            .failed_because
+            .clone()
+            .or_else(|| loaded.limited_by.clone()),
         segments: Some(Segments {
             sent_again: total.retransmitted,
             out_of_order: total.out_of_order,
             stalls: total.stalls,
         }),
-        raw: without(loaded, &["plan", "connect_histogram", "schedule_lag_histogram"]),
+        raw: without(
+            loaded,
+            &["plan", "connect_histogram", "schedule_lag_histogram", "over_time"],
+        ),
         ..Trial::new(Tried::new(0, 0, loaded.running_s))
     };
     ClientCounts {

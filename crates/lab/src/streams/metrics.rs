@@ -11,6 +11,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
+use corelane_measure::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -190,6 +191,9 @@ pub struct Trial {
     pub sent_bytes: u64,
     /// Time from the intended send to the response.
     pub latency: Option<Histogram>,
+    /// Requests or bytes per second over time.
+    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
+    pub over_time: Timeline,
     /// Delay of requests behind their schedule.
     pub schedule_lag: Option<Histogram>,
     /// Connection counts.
@@ -277,12 +281,16 @@ pub struct CpuUse {
     pub client_ns: Option<u64>,
 }
 
-trial!(
+trial! {
     Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-);
+
+    fn over_time(&self) -> Option<&Timeline> {
+        Some(&self.over_time)
+    }
+}
 
 impl Trial {
     /// Bytes both ways, by the client's count.

@@ -6,8 +6,9 @@ use super::document::{
     StreamsReport,
 };
 use super::metrics::{
-    CLIENT_BYTES, CLIENT_PER_REQUEST, CLIENT_SHARE, HELD, LATENCY, LINEARITY, OPENED, OPENING, PAYLOAD,
-    REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
+    CLIENT_BYTES, CLIENT_PER_KIB, CLIENT_PER_REQUEST, CLIENT_SHARE, HELD, LATENCY, LINEARITY, OPENED,
+    OPENING, PAYLOAD, REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE,
+    STEERING,
 };
 use crate::columns::{number, words as column};
 use crate::growth::{self, Growth, MEDIANS, Shown, active, linearity_tile, median_words, share, trials};
@@ -15,6 +16,8 @@ use crate::limit::Suspect;
 use crate::steps::Shape as _;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, or_missing};
+use corelane_report::html::bars::{self, Bar};
+use corelane_report::html::figure::{figure, legend};
 use corelane_report::html::markup::Markup;
 use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Page, Section};
@@ -106,14 +109,20 @@ impl Shown for ByteStreams {
             let label = format!("{mark} {:<17}", suspect.name.words());
             section = section.text_note(label, &suspect.evidence);
         }
+        let several = report
+            .limit
+            .suspects
+            .iter()
+            .filter(|suspect| suspect.is_limit)
+            .count()
+            > 1;
         let readings = [
             column("who", |suspect: &Suspect| suspect.name.words()),
-            column(
-                "was it",
-                |suspect: &Suspect| {
-                    if suspect.is_limit { "it was" } else { "it was not" }
-                },
-            ),
+            column("the limit", move |suspect: &Suspect| match suspect.is_limit {
+                true if several => "with others",
+                true => "yes",
+                false => "",
+            }),
             column("evidence", |suspect: &Suspect| Cell::from(&suspect.evidence)),
         ];
         page.section(section.page_table(table(readings, &report.limit.suspects)));
@@ -146,6 +155,68 @@ fn figures(report: &StreamsReport) -> Vec<Markup> {
         rest = others;
     }
     figures
+}
+
+/// How the CPUs' time was used at each step of a series.
+fn cpu_figure(series: &Series<'_>) -> Markup {
+    let bar = |step: &&Step| {
+        let (server, client, idle) = (
+            SERVER_SHARE.of(*step)?,
+            CLIENT_SHARE.of(*step)?,
+            step.idle_share()?,
+        );
+        let rest = (1.0 - server - client - idle).max(0.0);
+        let words = |what: &str, share| format!("{what} {}", quantity::percent(share));
+        let active = step.shape.buckets_active;
+        Some(Bar {
+            label: format!("{active} {}", growth::buckets(active)),
+            value: [
+                words("server", server),
+                words("client", client),
+                words("idle", idle),
+            ]
+            .join(" \u{b7} "),
+            parts: vec![
+                ("fill server".to_owned(), server, words("server", server)),
+                ("fill client".to_owned(), client, words("client", client)),
+                ("fill rest".to_owned(), rest, words("everything else", rest)),
+            ],
+        })
+    };
+    let bars: Vec<Bar> = series.0.iter().filter_map(bar).collect();
+    if bars.is_empty() {
+        return Markup::default();
+    }
+    let kinds = [
+        ("server", "server"),
+        ("client", "client"),
+        ("rest", "everything else"),
+        ("track", "idle"),
+    ];
+    let entries = kinds.map(|(class, words)| (format!("fill {class}"), words.to_owned()));
+    figure(
+        "CPU time by side",
+        "Processes of each side, with the receive path that the kernel ran in their name.",
+        bars::draw(&bars).with(legend(entries.into_iter())),
+    )
+}
+
+/// CPU time, latencies and the rate over time of a series.
+fn series_figures(report: &StreamsReport, series: &Series<'_>) -> [Markup; 3] {
+    let (y_title, unit) = match report.kind.protocol {
+        Protocol::Http => ("requests per second", 1.0),
+        Protocol::Tcp => ("Gb/s", 8.0 / 1e9),
+    };
+    let latency = [
+        "Latency",
+        "From the intended send to the response: all valid trials together.",
+        "latency",
+    ];
+    [
+        cpu_figure(series),
+        report.distribution(series, &LATENCY, latency),
+        report.over_time(series, y_title, unit),
+    ]
 }
 
 /// Adds a table to text and page, or to the page alone.
@@ -209,11 +280,12 @@ fn growth_section(report: &StreamsReport, series: &Series<'_>, in_text: bool) ->
         Server::Exact | Server::Reuseport => "N buckets active",
     };
     let grown = table(readings, series.0.iter().copied()).without_silent_columns();
-    shown(
-        Section::new(format!("{}; {what}", series.shape().title())),
-        in_text,
-        grown,
-    )
+    let section = Section::new(format!("{}; {what}", series.shape().title()));
+    let section = match in_text {
+        true => section.figures(series_figures(report, series)),
+        false => section,
+    };
+    shown(section, in_text, grown)
 }
 
 /// How long requests took.
@@ -315,7 +387,21 @@ fn controls_section(report: &StreamsReport) -> Section {
     ];
     let rate = named(report.rate(), "rate", rate_unit(report.kind.protocol));
     let table = report.controls_table(rate, more).without_silent_columns();
-    Section::new("controls beside exact steering").table(table)
+    let costs: [(&str, &'static _); 2] = match report.kind.protocol {
+        Protocol::Http => [
+            ("server CPU per request", &SERVER_PER_REQUEST),
+            ("client CPU per request", &CLIENT_PER_REQUEST),
+        ],
+        Protocol::Tcp => [
+            ("server CPU per KiB", &SERVER_PER_KIB),
+            ("client CPU per KiB", &CLIENT_PER_KIB),
+        ],
+    };
+    let (show, unit) = (report.rate().show, rate_unit(report.kind.protocol));
+    let rate = move |value| format!("{} {unit}", show.cell(value));
+    Section::new("controls beside exact steering")
+        .table(table)
+        .notes(report.faster_controls(&costs, rate))
 }
 
 /// Errors, and the counters of the kernel that point to a limit.

@@ -15,6 +15,7 @@ use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
 use corelane_lab::tried::{CpuShare, Trial as _, TrialStatus, Tried};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
+use corelane_measure::timeline::{RateUntil, Timeline};
 use corelane_report::diff;
 use corelane_report::page::Rendered;
 use serde_json::{Value, json};
@@ -45,6 +46,13 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
         served_requests: Some(requests),
         received_bytes: requests * 1024,
         latency: Some(latency),
+        over_time: Timeline {
+            rates: vec![RateUntil {
+                until_s: 2.0,
+                per_second: rate,
+            }],
+            times: Vec::new(),
+        },
         connections: Connections {
             asked: shape.connections,
             opened: shape.connections,
@@ -247,6 +255,51 @@ fn the_text_fits_a_hundred_columns_and_ends_with_the_verdict() {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
     assert!(text.ends_with("the limit was CPU time.\n"));
+}
+
+#[test]
+fn the_page_of_two_buckets_has_columns_latencies_cpu_time_and_its_limit_as_the_headline() {
+    let html = report(2).page().to_html();
+    for words in [
+        "with 10,000 connections, limited by CPU time</h1>",
+        "<p class=\"limit\">The limit was CPU time.</p>",
+        "CPU time by side",
+        "1 active: 99.9 % of all within 9",
+        "2 active: 99.9 % of all within 9",
+        "Rate over time",
+        "<td class=\"words\">yes</td>",
+    ] {
+        assert!(html.contains(words), "{words} is not in {html}");
+    }
+    assert!(!html.contains("it was"), "{html}");
+    let growth = html.split("Growth with buckets").nth(1).unwrap();
+    let growth = growth.split("</section>").next().unwrap();
+    assert!(
+        growth.contains("<rect class=\"fill exact") && growth.contains("class=\"range\""),
+        "{growth}"
+    );
+    assert!(!growth.contains("<path"), "no line joins two points: {growth}");
+}
+
+#[test]
+fn a_control_faster_than_exact_steering_is_explained_by_what_was_measured() {
+    let mut report = report(2);
+    let controls: Vec<usize> = (0..report.steps.len())
+        .filter(|step| report.steps[*step].shape.server == Server::Reuseport)
+        .collect();
+    for trial in &mut report.trials {
+        if controls.contains(&trial.tried.step) {
+            trial.requests_ok *= 2;
+        }
+    }
+    report.summarise();
+    let text = report.page().to_text().replace('\n', " ");
+    for words in [
+        "Faster than exact steering, 1.60x: kernel-hashed SO_REUSEPORT, aligned, 1 KiB objects over 64 connections: 320 k",
+        "Measured: 2 \u{b5}s of server CPU per request, exact steering 4 \u{b5}s",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
 }
 
 #[test]

@@ -84,6 +84,6 @@ impl Measurement for PacketsLoaded {
             limited: self.limited_by.as_ref().map(|why| format!("limited by {why}")),
             ..Ended::default()
         };
-        page("Packet load", headline, section, &ended)
+        page("Packet load", headline, (None, section), &ended)
     }
 }

@@ -438,7 +438,11 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// Takes back the bytes that the kernel has not accepted, at the end of a connection or of the run.
     pub(crate) fn uncount_queued(&mut self) {
-        if let Some(id) = self.slot.id.filter(|_| !P::IS_TRANSFER && self.slot.connection.is_open()) {
+        if let Some(id) = self
+            .slot
+            .id
+            .filter(|_| !P::IS_TRANSFER && self.slot.connection.is_open())
+        {
             let sent = &mut self.group.tally.counts.bytes.sent;
             *sent = sent.saturating_sub(self.ops.queued(id));
         }

@@ -343,7 +343,10 @@ impl<P: StreamProtocol> Generator<P> {
 
     /// The live data of this worker.
     fn shown(&self) -> Seen {
-        let mut shown = Seen::default();
+        let mut shown = Seen {
+            at: Time::now(),
+            ..Seen::default()
+        };
         for Group { tally, .. } in &self.groups {
             shown.times.merge(if P::IS_TRANSFER {
                 &tally.histograms.connect

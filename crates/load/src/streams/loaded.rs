@@ -6,6 +6,7 @@ use crate::failure::Failures;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -49,6 +50,9 @@ pub struct StreamLoaded<P> {
     pub notes: Vec<String>,
     /// Resources used by the generator.
     pub client: ClientCost,
+    /// Successful requests per second over time, or bytes of transfers; and the latencies of requests.
+    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
+    pub over_time: Timeline,
     /// Each phase.
     pub phases: Vec<PhaseLoaded>,
     /// Each pool.

@@ -1,7 +1,8 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
 use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
-use crate::report::{Ended, by_generator, number, page, percentile, rates, time, times};
+use crate::report::{Charted, Ended, by_generator, number, page, percentile, rates, time, times};
+use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -73,6 +74,10 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
     fn described(&self) -> Page {
         let target = self.plan.pools.first();
         let target = target.map_or_else(String::new, |pool| pool.target.to_string());
+        let mut latency = Histogram::new();
+        for pool in &self.pools {
+            latency.merge(&pool.tally.histograms.latency);
+        }
         let section = Section::new("")
             .notes(self.opening(&target))
             .table(self.requests())
@@ -83,6 +88,12 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
             .notes(times("handshake", self.counts.handshake))
             .notes(times("schedule lag", self.counts.schedule_lag))
             .notes(self.cost());
+        let charted = Charted {
+            over_time: &self.over_time,
+            rate: ("successful requests per second", 1.0),
+            name: "Latency",
+            durations: Some(&latency),
+        };
         let ended = Ended {
             notes: &self.notes,
             interrupted: self.interrupted,
@@ -92,10 +103,11 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
         let rate = quantity::rate(self.requests_per_second);
         let headline = format!("{rate} requests to {target}");
         let subject = format!("{} load", P::NAME.to_uppercase());
-        let mut page = page(&subject, headline, section, &ended);
+        let mut page = page(&subject, headline, (Some(charted), section), &ended);
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
         let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
-        page.caveats.splice(self.notes.len()..self.notes.len(), unverified.map(Caveat::from));
+        page.caveats
+            .splice(self.notes.len()..self.notes.len(), unverified.map(Caveat::from));
         page
     }
 }

@@ -12,6 +12,7 @@ use crate::needs::Sockets;
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
+use corelane_measure::timeline::Recorder;
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::Chosen;
 use corelane_worker::{CachePadded, Time};
@@ -34,6 +35,7 @@ pub struct StreamLoad<P: StreamProtocol> {
     /// The phase being monitored, and the counts at its beginning.
     phase: Option<(usize, StreamProgress)>,
     pub(super) phases: Vec<PhaseLoaded>,
+    pub(super) over_time: Recorder,
 }
 
 /// Progress of a run.
@@ -98,6 +100,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
             opening: None,
             phase: None,
             phases: Vec::new(),
+            over_time: Recorder::default(),
         };
         let plan = &load.common.plan;
         let engine = (load.engine.kind, plan.engine_settings());
@@ -115,6 +118,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
         let deadline = Time::now() + timeout;
         loop {
             self.watch_phases(Time::now());
+            self.record();
             let left = deadline.since(Time::now());
             let look = if self.watches_counts() {
                 left.min(PHASE_LOOK)
@@ -185,8 +189,31 @@ impl<P: StreamProtocol> StreamLoad<P> {
     /// Live data of the workers, as of the previous call. Times are latencies, or for transfers the times to open
     /// connections.
     #[must_use]
-    pub fn seen(&self) -> Seen {
-        Seen::sum(self.lives.iter().map(|live| live.shown.look()))
+    pub fn seen(&mut self) -> Seen {
+        let seen = Seen::sum(self.lives.iter().map(|live| live.shown.look()));
+        let start = self.common.phases.began(0);
+        if seen.at > start && !P::IS_TRANSFER {
+            self.over_time
+                .times(seen.at.since(start).as_secs_f64(), &seen.times);
+        }
+        seen
+    }
+
+    /// Records the rate, while requests are made.
+    fn record(&mut self) {
+        let (start, now) = (self.common.phases.began(0), Time::now());
+        let at_s = now.since(start).as_secs_f64();
+        if now <= start || !self.over_time.is_due(at_s) {
+            return;
+        }
+        let progress = self.progress();
+        if !progress.draining {
+            let total = match P::IS_TRANSFER {
+                true => progress.sent_bytes + progress.received_bytes,
+                false => progress.ok,
+            };
+            self.over_time.count(at_s, total);
+        }
     }
 
     /// The index of the current phase in the plan; and the time left of the run, or of this phase if the former is

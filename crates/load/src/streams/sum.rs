@@ -38,7 +38,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
                 tally: of_pool(place),
             })
             .collect();
-        let counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
+        let Tally { counts, histograms } = Tally::sum(pools.iter().map(|pool| &pool.tally));
         let running = outcomes.iter().map(|outcome| outcome.running).max();
         let running_s = running.unwrap_or_default().as_secs_f64();
         let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
@@ -67,8 +67,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
             limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
             failed_because: failed_because::<P>(&counts, &targets),
             interrupted: false,
-            behind_schedule: standstill
-                .or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
+            behind_schedule: standstill.or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
@@ -76,6 +75,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
             counts,
             plan: plan.clone(),
             phases: self.phases.clone(),
+            over_time: self.over_time.ended(running_s, &histograms.latency),
             pools,
         }
     }

@@ -5,6 +5,7 @@ use super::transfer::Stall;
 use crate::failure::Failures;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of a run.
@@ -34,6 +35,9 @@ pub struct TcpLoaded {
     pub connect: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
     pub connect_histogram: Option<Histogram>,
+    /// Bytes per second over time, both directions summed.
+    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
+    pub over_time: Timeline,
     /// Lag of the timer that enforces a rate.
     #[serde(default)]
     pub schedule_lag: Option<Summary>,

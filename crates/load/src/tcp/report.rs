@@ -1,7 +1,7 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
-use crate::report::{Ended, by_generator, columns, number, page, percentile, time};
+use crate::report::{Charted, Ended, by_generator, columns, number, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -81,13 +81,19 @@ impl Measurement for TcpLoaded {
             .notes(self.moved())
             .notes(self.troubles())
             .table(self.stalls());
+        let charted = Charted {
+            over_time: &self.over_time,
+            rate: ("Gbit/s", 8.0 / 1e9),
+            name: "Time to open a connection",
+            durations: self.connect_histogram.as_ref(),
+        };
         let ended = Ended {
             notes: &self.notes,
             interrupted: self.interrupted,
             failed_because: self.failed_because.as_deref(),
             limited: self.limited_by.as_deref().map(by_generator),
         };
-        page("TCP load", headline, section, &ended)
+        page("TCP load", headline, (Some(charted), section), &ended)
     }
 }
 

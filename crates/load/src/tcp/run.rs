@@ -115,6 +115,7 @@ impl TcpLoad {
             gbit_per_cpu_second: (cpu_s > 0.0).then(|| gbit_moved / cpu_s),
             cpu_s,
             connect: streams.counts.connect,
+            over_time: streams.over_time,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
             limited_by: streams.limited_by.or_else(|| behind_schedule.clone()),
@@ -199,10 +200,15 @@ impl TcpCounts {
     fn failed_because(&self, server: SocketAddr) -> Option<String> {
         let (open, broken) = (self.open_at_end, self.broken.total());
         if open == 0 && broken > 0 && self.received_bytes == 0 {
-            return Some(format!("{server} ended every connection: {}", self.broken.causes()));
+            return Some(format!(
+                "{server} ended every connection: {}",
+                self.broken.causes()
+            ));
         }
         if open > 0 && self.stalled_at_end == open {
-            return Some(format!("every open connection to {server} stood still at the end"));
+            return Some(format!(
+                "every open connection to {server} stood still at the end"
+            ));
         }
         (self.sent_bytes + self.received_bytes == 0).then(|| "no byte was moved".to_owned())
     }

@@ -330,6 +330,7 @@ impl<P: DatagramProtocol> Generator<P> {
         live.sent.set(ops.counters().sent);
         live.returned.set(self.tally.counts.returned);
         live.shown.show(|| Seen {
+            at: Time::now(),
             times: self.tally.round_trip.clone(),
             ..Seen::default()
         });

@@ -2,6 +2,7 @@
 
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::timeline::Timeline;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +29,9 @@ pub struct UdpLoaded {
     pub round_trip: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
     pub round_trip_histogram: Option<Histogram>,
+    /// Answers per second over time, or datagrams sent if none are answered; and their round trips.
+    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
+    pub over_time: Timeline,
     /// Schedule lag of datagrams; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
     /// What limited the generator, if anything did.

@@ -1,7 +1,7 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
-use crate::report::{Ended, by_generator, columns, number, page, percentile, rates, time, times};
+use crate::report::{Charted, Ended, by_generator, columns, number, page, percentile, rates, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -144,12 +144,18 @@ impl Measurement for UdpLoaded {
             .notes(hidden);
         let rate = quantity::rate(self.per_second(self.total.sent));
         let headline = format!("{rate} datagrams to {}", self.target);
+        let charted = Charted {
+            over_time: &self.over_time,
+            rate: ("datagrams per second", 1.0),
+            name: "Round trip",
+            durations: self.round_trip_histogram.as_ref(),
+        };
         let ended = Ended {
             notes: &self.notes,
             interrupted: self.interrupted,
             failed_because: self.failed_because.as_deref(),
             limited: self.limited_by.as_deref().map(by_generator),
         };
-        page("UDP load", headline, section, &ended)
+        page("UDP load", headline, (Some(charted), section), &ended)
     }
 }

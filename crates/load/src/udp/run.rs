@@ -10,8 +10,9 @@ use crate::showing::Seen;
 use crate::standstill;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
-use corelane_measure::histogram::Summary;
+use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::quantity;
+use corelane_measure::timeline::Recorder;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::memory::PageLocations;
@@ -36,6 +37,7 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     ready: Vec<ReadyCell>,
     /// When sending begins.
     start: Time,
+    over_time: Recorder,
 }
 
 /// Progress in datagrams.
@@ -67,6 +69,7 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
             crew: Crew::new(),
             ready: Vec::new(),
             start: Time::NEVER,
+            over_time: Recorder::default(),
         };
         let plan = &load.plan;
         let engine = (load.engine.kind, plan.settings.clone());
@@ -82,7 +85,9 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
     }
 
     fn wait(&mut self, timeout: Duration) -> bool {
-        self.crew.wait(timeout) == CrewEvent::AllEnded
+        let event = self.crew.wait(timeout);
+        self.record();
+        event == CrewEvent::AllEnded
     }
 
     fn reached(&self) -> Option<Moment> {
@@ -111,8 +116,27 @@ impl<P: DatagramProtocol> UdpLoad<P> {
 
     /// Live data of the workers, as of the previous call.
     #[must_use]
-    pub fn seen(&self) -> Seen {
-        Seen::sum(self.lives.iter().map(|live| live.shown.look()))
+    pub fn seen(&mut self) -> Seen {
+        let seen = Seen::sum(self.lives.iter().map(|live| live.shown.look()));
+        if seen.at > self.start {
+            self.over_time
+                .times(seen.at.since(self.start).as_secs_f64(), &seen.times);
+        }
+        seen
+    }
+
+    /// Records the rate, until the last datagram is sent.
+    fn record(&mut self) {
+        let now = Time::now();
+        let at_s = now.since(self.start).as_secs_f64();
+        if now > self.start && self.over_time.is_due(at_s) && !self.sending_ended() {
+            let progress = self.progress();
+            let total = match self.plan.answers {
+                true => progress.returned,
+                false => progress.sent,
+            };
+            self.over_time.count(at_s, total);
+        }
     }
 
     /// The time left for sending, if limited by time.
@@ -139,9 +163,13 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
-        let standstill = standstill::limit(self.plan.workers.iter().zip(&outcomes).map(|(planned, outcome)| {
-            (planned.cpu, outcome.stood_still, outcome.sending)
-        }));
+        let standstill = standstill::limit(
+            self.plan
+                .workers
+                .iter()
+                .zip(&outcomes)
+                .map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
+        );
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let (mut workers, pages) = (Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
@@ -182,6 +210,10 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             notes: self.plan.notes.clone(),
             total,
             round_trip,
+            over_time: self.over_time.ended(
+                sending.as_secs_f64(),
+                round_trip_histogram.as_ref().unwrap_or(&Histogram::new()),
+            ),
             round_trip_histogram,
             schedule_lag: lag,
             workers,

@@ -43,6 +43,9 @@ pub struct Decades {
     highest: i32,
 }
 
+/// Decades up to which 2 and 5 times a power of ten are ticks, too.
+const FEW_DECADES: i32 = 1;
+
 impl Decades {
     /// The decades that hold both values, at least one.
     pub fn over(smallest: f64, largest: f64) -> Self {
@@ -61,11 +64,20 @@ impl Decades {
         }
     }
 
-    /// The powers of ten, from the lowest.
+    /// The powers of ten, from the lowest; over one decade also 2 and 5 times the lowest.
     pub fn ticks(&self) -> Vec<f64> {
-        (self.lowest..=self.highest)
-            .map(|exponent| 10f64.powi(exponent))
-            .collect()
+        let between: &[f64] = match self.highest - self.lowest {
+            span if span <= FEW_DECADES => &[1.0, 2.0, 5.0],
+            _ => &[1.0],
+        };
+        let times = |exponent| between.iter().map(move |factor| factor * 10f64.powi(exponent));
+        let below = (self.lowest..self.highest).flat_map(times);
+        below.chain([10f64.powi(self.highest)]).collect()
+    }
+
+    /// The value at a position from 0 to 1.
+    pub fn at(&self, place: f64) -> f64 {
+        10f64.powf(f64::from(self.lowest) + place * f64::from(self.highest - self.lowest))
     }
 
     /// The position of a value, from 0 to 1; values outside are clamped.
@@ -99,7 +111,7 @@ mod tests {
         assert_eq!(Linear::to(1.0, 4).ticks, [0.0, 0.5, 1.0]);
         assert_eq!(Linear::to(f64::NAN, 4).ticks, [0.0, 0.5, 1.0]);
         assert_eq!(Decades::over(20_000.0, 3_000_000.0).ticks(), [1e4, 1e5, 1e6, 1e7]);
-        assert_eq!(Decades::over(10.0, 10.0).ticks(), [10.0, 100.0]);
+        assert_eq!(Decades::over(10.0, 10.0).ticks(), [10.0, 20.0, 50.0, 100.0]);
         assert_eq!(whole_ticks(8, 8), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(whole_ticks(64, 8), [1, 9, 17, 25, 33, 41, 49, 64]);
         assert_eq!(whole_ticks(1, 8), [1]);

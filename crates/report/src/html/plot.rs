@@ -15,6 +15,9 @@ const RIGHT: f64 = 10.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
 
+/// Half the width of an error bar's cap.
+const CAP: f64 = 4.0;
+
 /// A place on an axis with its label.
 pub struct Tick {
     /// From 0 to 1.
@@ -41,7 +44,7 @@ pub struct Line {
     pub class: String,
     /// The points, from left to right.
     pub points: Vec<Point>,
-    /// Whether each point is marked; a guide line is not.
+    /// Whether each point that has a tooltip is marked; a guide line's are not.
     pub marked: bool,
 }
 
@@ -52,7 +55,9 @@ pub struct Column {
     /// Its width as a share of the whole.
     pub width: f64,
     /// Parts from the bottom up: class, height as a share of the whole, and what a pointer over it shows.
-    pub parts: Vec<(&'static str, f64, String)>,
+    pub parts: Vec<(String, f64, String)>,
+    /// The lowest and highest of what the column is the median of.
+    pub range: Option<(f64, f64)>,
 }
 
 /// A whole plot.
@@ -114,10 +119,9 @@ fn draw_line(line: &Line) -> Markup {
         let _ = write!(path, "{command}{} {}", number(x(point.x)), number(y(point.y)));
     }
     let mut drawn = element("path", &[("d", path.as_str())], "");
-    for point in line.points.iter().filter(|_| line.marked) {
-        if let Some((low, high)) = point.range {
-            drawn.push(segment("range", (x(point.x), y(low)), (x(point.x), y(high))));
-        }
+    let marked = |point: &&Point| line.marked && !point.tip.is_empty();
+    for point in line.points.iter().filter(marked) {
+        drawn.push(range(point.x, point.range));
         let dot = [("cx", x(point.x)), ("cy", y(point.y)), ("r", 4.0)];
         drawn.push(shape("circle", "", &dot, plain("title", &point.tip)));
     }
@@ -134,7 +138,19 @@ fn draw_column(column: &Column) -> Markup {
         drawn.push(rectangle(class, (left, y(to)), size, tip));
         from = to;
     }
-    drawn
+    drawn.with(range(column.x, column.range))
+}
+
+/// An error bar with its caps.
+fn range(at: f64, range: Option<(f64, f64)>) -> Markup {
+    let Some((low, high)) = range else {
+        return Markup::default();
+    };
+    let (across, [low, high]) = (x(at), [low, high].map(y));
+    let cap = |height| segment("range", (across - CAP, height), (across + CAP, height));
+    segment("range", (across, low), (across, high))
+        .with(cap(low))
+        .with(cap(high))
 }
 
 /// A line from one point of the drawing to another.

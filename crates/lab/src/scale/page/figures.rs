@@ -7,11 +7,11 @@ use crate::scale::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
 use crate::steps::Shape as _;
 use crate::tried::CpuShare;
 use corelane_measure::quantity::{self, or_missing};
-use corelane_report::html::axis::{Decades, Linear, whole_ticks};
+use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};
 use corelane_report::html::figure::{figure, legend, y_ticks};
 use corelane_report::html::markup::Markup;
-use corelane_report::html::plot::{Column, Line, Plot, Point, Tick};
+use corelane_report::html::plot::{Column, Plot, Tick};
 use corelane_serve::udp::{Mode, Model};
 
 /// Rate and CPU time a frame against active buckets, of the growing series of a mode.
@@ -95,14 +95,8 @@ fn growing(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
     series
 }
 
-/// Lines of round trips: more would hide each other.
-const MOST_ROUND_TRIPS: usize = 4;
-
 /// CPUs whose time is drawn: more bars than this are no longer compared by eye.
 const MOST_CPUS: usize = 16;
-
-/// The shares of answers of which a round trip is drawn, evenly spaced: each but the last is ten times rarer.
-const PERCENTILES: [&str; 5] = ["50 %", "90 %", "99 %", "99.9 %", "longest"];
 
 /// Frames per second of each bucket, seen and dropped.
 pub(super) fn buckets(step: &Step) -> Markup {
@@ -116,7 +110,7 @@ pub(super) fn buckets(step: &Step) -> Markup {
         let part = |class, rate, what: &str| {
             let (number, cpu, rate_words) = (bucket.bucket, bucket.cpu, quantity::rate(rate));
             (
-                class,
+                String::from(class),
                 scale.place(rate),
                 format!("bucket {number} on CPU {cpu}: {rate_words} {what}"),
             )
@@ -128,6 +122,7 @@ pub(super) fn buckets(step: &Step) -> Markup {
                 part("fill exact", seen, "seen"),
                 part("fill dropped", dropped, "dropped"),
             ],
+            range: None,
         }
     };
     let tick = |number: usize| Tick {
@@ -178,62 +173,17 @@ fn of_step(step: &Step, title: &str, drawn: Markup, kinds: &[(&str, &str)]) -> M
     )
 }
 
-/// Percentiles of round trips of the main series.
-pub(super) fn round_trips(report: &ScaleReport) -> Markup {
-    let steps = report.main_series().map_or_else(Vec::new, |series| series.0);
-    let measured: Vec<(&Step, [f64; 5])> = (steps.into_iter())
-        .filter_map(|step| Some((step, percentiles(step)?)))
-        .collect();
-    let shown = whole_ticks(measured.len(), MOST_ROUND_TRIPS);
-    let shown: Vec<_> = shown.into_iter().map(|number| measured[number - 1]).collect();
-    let every = || shown.iter().flat_map(|(_, nanoseconds)| nanoseconds).copied();
-    let Some(smallest) = every().reduce(f64::min) else {
-        return Markup::default();
-    };
-    let scale = Decades::over(smallest, every().fold(0.0, f64::max));
-    let mut plot = Plot {
-        description: "percentiles of round trips by number of active buckets; the table has the figures"
-            .to_owned(),
-        x_title: "share of answers that came back within".to_owned(),
-        y_title: "round trip".to_owned(),
-        ..Plot::default()
-    };
-    let tick = |place, label: String| Tick { place, label };
-    let ticks = PERCENTILES.iter().enumerate();
-    plot.x_ticks = ticks
-        .map(|(index, name)| tick(percentile_place(index), (*name).to_owned()))
-        .collect();
-    let ticks = scale.ticks().into_iter();
-    plot.y_ticks = ticks
-        .map(|time| tick(scale.place(time), quantity::duration(time)))
-        .collect();
-    let mut entries = Vec::new();
-    for (index, (step, nanoseconds)) in shown.iter().enumerate() {
-        // The darkest shade is the last step's.
-        let class = format!("shade{}", index + MOST_ROUND_TRIPS - shown.len());
-        let active = step.shape.buckets_active;
-        let point = |(index, nanoseconds): (usize, &f64)| Point {
-            x: percentile_place(index),
-            y: scale.place(*nanoseconds),
-            range: None,
-            tip: format!(
-                "{active} active, {}: {}",
-                PERCENTILES[index],
-                quantity::duration(*nanoseconds)
-            ),
-        };
-        entries.push((class.clone(), format!("{active} active")));
-        plot.lines.push(Line {
-            class,
-            points: nanoseconds.iter().enumerate().map(point).collect(),
-            marked: true,
-        });
-    }
-    figure(
-        "Round trips, echo",
-        "Exact steering, aligned. From the intended send time, so that waiting to be sent counts.",
-        plot.draw().with(legend(entries.into_iter())),
-    )
+/// Round trips, and the rate over time, of a series.
+pub(super) fn series(report: &ScaleReport, series: &Series<'_>) -> [Markup; 2] {
+    let mode = series.shape().mode;
+    let title = format!("Round trips, {mode}");
+    let caption =
+        "From the intended send time, so that waiting to be sent counts; all valid trials together.";
+    let y_title = format!("frames {} per second", mode.main_rate_name());
+    [
+        report.distribution(series, &ROUND_TRIP, [&title, caption, "round trip"]),
+        report.over_time(series, &y_title, 1.0),
+    ]
 }
 
 /// Frames per second. Drops are counted in frames: they are as many times the rate as they are times the frames seen.
@@ -241,18 +191,6 @@ fn seen_and_dropped(bucket: &PerBucket) -> [f64; 2] {
     let seen = bucket.seen_pps.unwrap_or(0.0);
     let times = bucket.dropped as f64 / bucket.seen as f64;
     [seen, if times.is_finite() { seen * times } else { 0.0 }]
-}
-
-/// The round trips that are drawn, in the order of [`PERCENTILES`], in nanoseconds.
-fn percentiles(step: &Step) -> Option<[f64; 5]> {
-    let trip = ROUND_TRIP.durations(step)?;
-    let nanoseconds = [trip.p50_ns, trip.p90_ns, trip.p99_ns, trip.p999_ns, trip.max_ns];
-    Some(nanoseconds.map(|nanoseconds| nanoseconds as f64))
-}
-
-/// A little inside the edges, so that the outer labels stay on the drawing.
-fn percentile_place(index: usize) -> f64 {
-    0.06 + 0.88 * index as f64 / (PERCENTILES.len() - 1) as f64
 }
 
 fn cpu_bar(share: &CpuShare) -> Option<Bar> {

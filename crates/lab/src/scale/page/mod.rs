@@ -134,9 +134,8 @@ fn costs_section(report: &ScaleReport, series: &Series<'_>) -> Section {
     readings.extend(trip.into_iter().enumerate().map(narrowed));
     readings.extend([&CONTEXT_SWITCHES, &CLOCK, &STEERING].map(metric));
     readings.extend([relative_range(&RATE, "spread of rate"), trials()]);
-    let figure = (series.shape().mode == Mode::Echo).then(|| figures::round_trips(report));
     Section::new("")
-        .figures(figure)
+        .figures(figures::series(report, series))
         .table(table(readings, series.0.iter().copied()).without_silent_columns())
 }
 
@@ -206,6 +205,7 @@ fn controls_section(report: &ScaleReport) -> Section {
     Section::new("controls beside exact steering (rate: answered for echo, seen for sink)")
         .figures(modes.map(|mode| figures::models(report, mode)))
         .table(report.controls_table(metric(&RATE), more))
+        .notes(report.faster_controls(&[("CPU per frame", &CPU)], quantity::rate))
         .notes(locality_note(report))
 }
 

@@ -1,0 +1,258 @@
+//! Figures of growth with buckets: rates and costs by number, distributions of durations, rates over time.
+
+use super::{MOST_X_LABELS, Y_STEPS};
+use crate::steps::{Kind, Report, Series, Shape, Step};
+use crate::tried::Trial;
+use corelane_measure::metric::{Measured, Metric};
+use corelane_measure::quantity::or_missing;
+use corelane_report::html::axis::{Linear, whole_ticks};
+use corelane_report::html::curves::{self, Curve, Points};
+use corelane_report::html::figure::{figure, legend, y_ticks};
+use corelane_report::html::markup::Markup;
+use corelane_report::html::plot::{self, Line, Plot, Point, Tick};
+use std::collections::BTreeSet;
+
+impl<K: Kind> Report<K> {
+    /// The valid trials of one of the steps.
+    fn trials_of(&self, step: &Step<K>) -> Vec<&K::Trial> {
+        let index = self.steps.iter().position(|other| std::ptr::eq(other, step));
+        index.map_or_else(Vec::new, |index| self.valid_trials(index))
+    }
+
+    /// The distribution of durations, a line per number of active buckets; empty if there are none.
+    pub(crate) fn distribution(
+        &self,
+        series: &Series<'_, K>,
+        metric: &'static Metric<K::Trial>,
+        [title, caption, y_title]: [&str; 3],
+    ) -> Markup {
+        let durations = |step: &&Step<K>| {
+            let merged = metric.merged(&self.trials_of(step))?;
+            Some((step.shape.active(), merged))
+        };
+        let measured: Vec<_> = series.0.iter().filter_map(durations).collect();
+        let curve = |(class, (active, data))| Curve {
+            class,
+            words: format!("{active} active"),
+            data,
+        };
+        let curves: Vec<_> = curves::distinct(measured).into_iter().map(curve).collect();
+        curves::percentiles(title, caption, y_title, &curves)
+    }
+
+    /// The rate over time, a line per number of active buckets: that of the round with the median rate. `unit`
+    /// converts what the trials recorded.
+    pub(crate) fn over_time(&self, series: &Series<'_, K>, y_title: &str, unit: f64) -> Markup {
+        let recorded = |step: &&Step<K>| {
+            let mut trials = self.trials_of(step);
+            let rate = |trial: &&K::Trial| self.rate().numbers([*trial]).first().copied().unwrap_or(0.0);
+            trials.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+            let rates = &trials.get(trials.len() / 2)?.over_time()?.rates;
+            let points: Points = (rates.iter())
+                .map(|rate| (rate.until_s, rate.per_second * unit))
+                .collect();
+            (!points.is_empty()).then_some((step.shape.active(), points))
+        };
+        let measured: Vec<_> = series.0.iter().filter_map(recorded).collect();
+        let curve = |(class, (active, data))| Curve {
+            class,
+            words: format!("{active} active"),
+            data,
+        };
+        let curves: Vec<_> = curves::distinct(measured).into_iter().map(curve).collect();
+        let caption = "The round with the median rate; an even line means that nothing disturbed it.";
+        curves::rates("Rate over time", caption, y_title, &curves)
+    }
+}
+
+/// A plot of a metric against active buckets, one line per series.
+pub(crate) struct Growth<'a, K: Kind> {
+    pub(crate) title: String,
+    pub(crate) caption: &'a str,
+    pub(crate) y_title: String,
+    pub(crate) metric: &'static Metric<K::Trial>,
+    pub(crate) series: &'a [Series<'a, K>],
+    /// A value in words, and on the axis.
+    pub(crate) show: fn(f64) -> String,
+    pub(crate) brief: fn(f64) -> String,
+    /// The value at one bucket, for the guide line of proportional growth.
+    pub(crate) ideal: Option<f64>,
+}
+
+impl<K: Kind> Growth<'_, K> {
+    /// Draws the figure; empty without measurements.
+    pub(crate) fn draw(&self) -> Markup {
+        let steps = || self.series.iter().flat_map(|series| series.0.iter().copied());
+        let last = steps().map(|step| step.shape.active()).max().unwrap_or(1).max(1);
+        let highest = |step| match self.metric.range(step) {
+            Some(spread) => Some(spread.maximum),
+            None => self.metric.of(step),
+        };
+        let values = steps().filter_map(highest).filter(|value| value.is_finite());
+        let most = values.fold(self.ideal.map_or(0.0, |one| one * last as f64), f64::max);
+        if most <= 0.0 {
+            return Markup::default();
+        }
+        let scale = Linear::to(most, Y_STEPS);
+        let counts: BTreeSet<usize> = steps().map(|step| step.shape.active()).collect();
+        let places = Places::new(&counts);
+        let mut plot = places.plot(&scale, self.brief);
+        plot.y_title.clone_from(&self.y_title);
+        let words: Vec<String> = self.series.iter().map(|series| self.words(series)).collect();
+        plot.description = format!("{}, {}: {}", self.y_title, self.title, words.join("; "));
+        let mut entries: Vec<_> = (self.series.iter())
+            .map(|series| (series.shape().class(), series.shape().who()))
+            .collect();
+        if let Some(one) = self.ideal {
+            let guide = |buckets: usize| Point {
+                x: places.of(buckets),
+                y: scale.place(one * buckets as f64),
+                range: None,
+                tip: String::new(),
+            };
+            plot.lines.push(Line {
+                class: "ideal".to_owned(),
+                points: vec![guide(1), guide(last)],
+                marked: false,
+            });
+            entries.push(("ideal".to_owned(), "in proportion to one bucket".to_owned()));
+        }
+        let each = || self.series.iter().enumerate().rev();
+        match places {
+            Places::Even { .. } => {
+                plot.lines.extend(each().map(|of| self.line(of, &places, &scale)));
+            }
+            Places::Few(_) => {
+                plot.columns = each().flat_map(|of| self.columns(of, &places, &scale)).collect();
+            }
+        }
+        figure(
+            &self.title,
+            self.caption,
+            plot.draw().with(legend(entries.into_iter())),
+        )
+    }
+
+    fn words(&self, series: &Series<'_, K>) -> String {
+        let value = |step: &&Step<K>| {
+            let value = or_missing(self.metric.of(*step), self.show);
+            format!("{value} at {}", step.shape.active())
+        };
+        let values: Vec<String> = series.0.iter().map(value).collect();
+        format!("{}: {}", series.shape().who(), values.join(", "))
+    }
+
+    /// The place of a step beside those of the other series, and its tooltip.
+    fn at(&self, (index, series): (usize, &Series<'_, K>), places: &Places, step: &Step<K>) -> (f64, String) {
+        let active = step.shape.active();
+        let aside = index as f64 - (self.series.len() - 1) as f64 / 2.0;
+        let value = or_missing(self.metric.of(step), self.show);
+        let tip = format!("{}, {active} active: {value}", series.shape().title());
+        (places.of(active) + aside * places.apart(self.series.len()), tip)
+    }
+
+    fn line(&self, of: (usize, &Series<'_, K>), places: &Places, scale: &Linear) -> Line {
+        let at = |step: &Step<K>, _| self.at(of, places, step);
+        line(of.1.shape().class(), self.metric, &of.1.0, scale, at)
+    }
+
+    fn columns(&self, of: (usize, &Series<'_, K>), places: &Places, scale: &Linear) -> Vec<plot::Column> {
+        let class = of.1.shape().class();
+        let line = self.line(of, places, scale);
+        let column = |point: Point| plot::Column {
+            x: point.x,
+            width: places.apart(self.series.len()) * 0.85,
+            parts: vec![(class.clone(), point.y, point.tip)],
+            range: point.range,
+        };
+        line.points.into_iter().map(column).collect()
+    }
+}
+
+/// The line of a metric, with the range of the rounds; `at` gives the place and the tip of a row and its value.
+pub(crate) fn line<T, Row: Measured>(
+    class: String,
+    metric: &Metric<T>,
+    rows: &[&Row],
+    scale: &Linear,
+    at: impl Fn(&Row, f64) -> (f64, String),
+) -> Line {
+    let point = |row: &&Row| {
+        let value = metric.of(*row)?;
+        let (x, tip) = at(row, value);
+        let range = metric.range(*row);
+        Some(Point {
+            x,
+            y: scale.place(value),
+            range: range.map(|spread| (scale.place(spread.minimum), scale.place(spread.maximum))),
+            tip,
+        })
+    };
+    Line {
+        class,
+        points: rows.iter().filter_map(point).collect(),
+        marked: true,
+    }
+}
+
+/// Where numbers of active buckets stand on the x axis. One or two are columns: a line between two points would claim
+/// what nobody measured.
+enum Places {
+    /// Groups of columns, one per number.
+    Few(Vec<usize>),
+    /// In proportion, up to `last`.
+    Even { last: usize },
+}
+
+/// Groups of columns at most.
+const FEW: usize = 2;
+
+/// The share of its place that a group of columns takes.
+const GROUP: f64 = 0.72;
+
+impl Places {
+    fn new(counts: &BTreeSet<usize>) -> Self {
+        match counts.last() {
+            Some(last) if counts.len() > FEW => Self::Even { last: *last },
+            _ => Self::Few(counts.iter().copied().collect()),
+        }
+    }
+
+    /// The x position of a number of buckets, slightly inside the edges.
+    fn of(&self, buckets: usize) -> f64 {
+        match self {
+            Self::Few(counts) => {
+                let place = counts.iter().position(|count| *count == buckets).unwrap_or(0);
+                (place as f64 + 0.5) / counts.len() as f64
+            }
+            Self::Even { last } => 0.04 + 0.92 * (buckets.saturating_sub(1)) as f64 / (last - 1) as f64,
+        }
+    }
+
+    /// The distance of the series at one number of buckets.
+    fn apart(&self, series: usize) -> f64 {
+        match self {
+            Self::Few(counts) => GROUP / (counts.len() * series) as f64,
+            // Wide enough that error bars do not hide each other.
+            Self::Even { last } => (0.025_f64).min(0.5 / (last * series) as f64),
+        }
+    }
+
+    /// A plot over numbers of active buckets, still without lines and columns.
+    fn plot(&self, scale: &Linear, show: impl Fn(f64) -> String) -> Plot {
+        let tick = |buckets: usize| Tick {
+            place: self.of(buckets),
+            label: buckets.to_string(),
+        };
+        let ticks = match self {
+            Self::Few(counts) => counts.clone(),
+            Self::Even { last } => whole_ticks(*last, MOST_X_LABELS),
+        };
+        Plot {
+            x_title: "active buckets".to_owned(),
+            x_ticks: ticks.into_iter().map(tick).collect(),
+            y_ticks: y_ticks(scale, show),
+            ..Plot::default()
+        }
+    }
+}
