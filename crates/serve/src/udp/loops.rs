@@ -1,8 +1,8 @@
 //! Loops of answers: two servers that answer each other's answers for ever, started by one datagram with a forged
 //! sender.
 //!
-//! Two means end them. An echo marks its port for the others of its network namespace with an abstract Unix socket,
-//! and none answers a marked port of this machine ([`LocalEchoes`]). What comes back from anywhere unchanged, very
+//! Two means end them. An echo marks its address for the others of its network namespace with an abstract Unix socket,
+//! and none answers a marked address ([`LocalEchoes`]). What comes back from anywhere unchanged, very
 //! often, is withheld once ([`Repeats`]). Payloads stay as they were sent.
 
 use crate::shared::lock;
@@ -11,14 +11,14 @@ use nix::ifaddrs::getifaddrs;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Name of the abstract Unix socket that marks a port, before the port.
+/// Name of the abstract Unix socket that marks an address, before the address.
 const MARK: &str = "corelane/echo/";
 
 /// Age at which the list of echoes is read again. A loop takes two servers, and the one started last knows the other
@@ -31,17 +31,18 @@ const MOST_REPEATS: u32 = 128;
 
 const SLOTS: usize = 256;
 
-/// Ports of this network namespace at which an echo answers.
+/// Addresses of this network namespace at which an echo answers.
 pub(super) struct LocalEchoes {
-    /// One bit per port.
+    /// One bit per port at which there may be an echo.
     ports: Box<[AtomicU64]>,
+    /// Addresses of this machine, for echoes on a wildcard address.
     addresses: ArcSwap<HashSet<IpAddr>>,
     listing: Mutex<Listing>,
 }
 
 #[derive(Default)]
 struct Listing {
-    /// The mark of the own port; `None` while another server has the same port on another address.
+    /// The mark of the own address.
     mark: Option<UnixDatagram>,
     read: Option<Instant>,
 }
@@ -61,16 +62,23 @@ impl LocalEchoes {
         if self.ports[word].load(Ordering::Relaxed) & bit == 0 {
             return false;
         }
-        // Not on the common path. A port without its mark is that of an echo that has ended.
-        let local = peer.ip().is_loopback() || self.addresses.load().contains(&peer.ip());
-        let marked = local && mark(peer.port()).is_err();
-        if local && !marked {
+        // Not on the common path. A bit without a mark is that of an echo that has ended, or of another address.
+        let address = peer.ip().to_canonical();
+        let is_marked = |ip: IpAddr| mark(SocketAddr::new(ip, peer.port())).is_err();
+        let wildcards = || {
+            [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]
+                .into_iter()
+                .any(is_marked)
+        };
+        let is_local = || address.is_loopback() || self.addresses.load().contains(&address);
+        let marked = is_marked(address) || is_local() && wildcards();
+        if !marked {
             self.ports[word].fetch_and(!bit, Ordering::Relaxed);
         }
         marked
     }
 
-    /// Marks the own port, and reads the marks of the others if the list is old. If the system refuses either, loops
+    /// Marks the own address, and reads the marks of the others if the list is old. If the system refuses either, loops
     /// are still ended by [`Repeats`].
     pub(super) fn refresh(&self, own: SocketAddr) {
         let mut listing = lock(&self.listing);
@@ -79,7 +87,7 @@ impl LocalEchoes {
         }
         listing.read = Some(Instant::now());
         if listing.mark.is_none() {
-            listing.mark = mark(own.port()).ok();
+            listing.mark = mark(own).ok();
         }
         let mut words = vec![0_u64; self.ports.len()];
         // Bytes, because names of other sockets are any bytes.
@@ -88,10 +96,10 @@ impl LocalEchoes {
             .split(|byte| *byte == b'\n')
         {
             let text = String::from_utf8_lossy(line);
-            let port = text
+            let echo = text
                 .rsplit_once(&format!("@{MARK}"))
-                .and_then(|(_, port)| port.parse().ok());
-            if let Some((word, bit)) = port.map(place) {
+                .and_then(|(_, address)| address.parse().ok());
+            if let Some((word, bit)) = echo.map(|address: SocketAddr| place(address.port())) {
                 words[word] |= bit;
             }
         }
@@ -108,9 +116,9 @@ impl LocalEchoes {
     }
 }
 
-/// Marks a port while the socket is open; an error if it is marked already.
-fn mark(port: u16) -> io::Result<UnixDatagram> {
-    let name = UnixAddress::from_abstract_name(format!("{MARK}{port}"))?;
+/// Marks an address while the socket is open; an error if it is marked already.
+fn mark(address: SocketAddr) -> io::Result<UnixDatagram> {
+    let name = UnixAddress::from_abstract_name(format!("{MARK}{address}"))?;
     UnixDatagram::bind_addr(&name)
 }
 
@@ -183,19 +191,18 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_port_is_known_to_others_until_its_echo_ends() {
-        let (one, other) = (LocalEchoes::new(), LocalEchoes::new());
+    fn a_marked_address_is_known_to_others_until_its_echo_ends() {
         // Ports that no test and no ephemeral socket has; the marks bind no port.
-        let (first, second) = (
-            SocketAddr::from(([192, 0, 2, 7], 31)),
-            SocketAddr::from(([192, 0, 2, 7], 32)),
-        );
-        one.refresh(first);
-        other.refresh(second);
-        let local = SocketAddr::from(([127, 0, 0, 1], 31));
-        assert!(other.includes(local) && other.includes(first));
-        assert!(!other.includes(peer(31)) && !other.includes(SocketAddr::from(([127, 0, 0, 1], 30))));
-        drop(one);
-        assert!(!other.includes(local));
+        let at = |ip: [u8; 4], port: u16| SocketAddr::from((ip, port));
+        let (one, wildcard, other) = (LocalEchoes::new(), LocalEchoes::new(), LocalEchoes::new());
+        one.refresh(at([192, 0, 2, 7], 31));
+        wildcard.refresh(at([0; 4], 32));
+        other.refresh(at([192, 0, 2, 7], 33));
+        assert!(other.includes(at([192, 0, 2, 7], 31)) && other.includes(at([127, 0, 0, 1], 32)));
+        assert!(other.includes("[::ffff:127.0.0.1]:32".parse().unwrap()));
+        let clients = [peer(31), peer(32), at([127, 0, 0, 1], 31), at([127, 0, 0, 1], 30)];
+        assert!(!clients.into_iter().any(|client| other.includes(client)));
+        drop((one, wildcard));
+        assert!(!other.includes(at([192, 0, 2, 7], 31)) && !other.includes(at([127, 0, 0, 1], 32)));
     }
 }
