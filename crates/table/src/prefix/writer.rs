@@ -112,6 +112,6 @@ fn path<A: Address>(prefix: Prefix<A>) -> Path {
 }
 
 const _: () = assert!(
-    ROOT_BITS + NODE_BITS == 32,
-    "an IPv4 address is a root index and one node index"
+    (32 - ROOT_BITS).is_multiple_of(NODE_BITS) && (128 - ROOT_BITS).is_multiple_of(NODE_BITS),
+    "an address is a root index and whole node indices"
 );
