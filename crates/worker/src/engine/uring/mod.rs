@@ -72,6 +72,8 @@ struct State {
     cancelling: bool,
     /// A poll for room to send.
     awaiting: bool,
+    /// Of connections: a poll for a reset, which a connection that does not receive would not notice.
+    guarded: bool,
     /// Of connections: the queue is in the ring; no more may be sent before that is settled.
     sending: bool,
     /// Of connections: a poll for the end of the attempt to open it.
