@@ -108,6 +108,7 @@ impl Protocol for Http {
     fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings) {
         let settings = EngineSettings {
             stream_buffer_bytes: INPUT_BYTES,
+            stream_burst_bytes: INPUT_BYTES as u32,
             stream_queue_bytes: QUEUE_BYTES,
             ..EngineSettings::default()
         };

@@ -42,9 +42,6 @@ const IDLE_ROUNDS: u32 = 100;
 /// Set in the user data of operations that complete only when they fail.
 pub(crate) const COMPLETES_ON_FAILURE: u64 = 1 << 61;
 
-/// Bytes after which a multishot receive of a connection ends.
-const RECEIVED_AT_ONCE: u32 = 32_768;
-
 /// The word of `struct io_uring_sqe` with `optlen`.
 const OPTION_LENGTH_WORD: usize = 11;
 const _: () = assert!(size_of::<Entry>() == 64);
@@ -72,8 +69,8 @@ pub(crate) struct Ring {
     pub(crate) sends: bool,
     /// A wait can batch completions (Linux 6.12).
     pub(crate) gathers: bool,
-    /// A multishot receive can end after a number of bytes (Linux 6.17).
-    pub(crate) bounds: bool,
+    /// Bytes after which a multishot receive of a connection ends (Linux 6.17); 0 if it does not.
+    pub(crate) burst_bytes: u32,
     /// Why an operation could not be queued: returned by the next submission.
     failure: Option<io::Error>,
 }
@@ -119,8 +116,7 @@ impl Ring {
             // Earlier kernels lost the count of a partial send that would have blocked; Linux 6.10 is well past them.
             sends: parameters.is_feature_recvsend_bundle(),
             gathers: parameters.is_feature_min_timeout(),
-            // No feature flag says so: an earlier kernel rejects the first receive.
-            bounds: true,
+            burst_bytes: 0,
             ring,
             outstanding: 0,
             failure: None,
@@ -149,12 +145,12 @@ impl Ring {
         self.push(&entry.user_data(user_data));
     }
 
-    /// Queues a multishot receive of a connection's bytes into provided buffers. If the kernel can, it ends after
-    /// [`RECEIVED_AT_ONCE`] bytes: the rest stays in the socket until the receive is queued again.
+    /// Queues a multishot receive of a connection's bytes into provided buffers. It ends after
+    /// [`burst_bytes`](Self::burst_bytes): the rest stays in the socket until the receive is queued again.
     pub(crate) fn receive_stream(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
         let entry = opcode::RecvMulti::new(Fd(descriptor), buffers.group).build();
         let mut entry = entry.user_data(user_data);
-        if self.bounds {
+        if self.burst_bytes > 0 {
             let words: *mut Entry = &mut entry;
             // SAFETY: an entry is a `struct io_uring_sqe` of 16 words, borrowed here; word 11 is `optlen`, for which the
             // library has no setter, and any value is valid.
@@ -162,7 +158,7 @@ impl Ring {
                 words
                     .cast::<u32>()
                     .add(OPTION_LENGTH_WORD)
-                    .write(RECEIVED_AT_ONCE)
+                    .write(self.burst_bytes);
             };
         }
         self.push(&entry);

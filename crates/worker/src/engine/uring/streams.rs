@@ -317,8 +317,9 @@ impl StreamDriver for Completions {
         let id = ops.streams.id(slot);
         let current = ops.streams.is_current(id) && completion.user_data == user_data(kind, id);
         match kind {
-            RECEIVE if current && completion.result == -libc::EINVAL && self.ring.bounds => {
-                self.ring.bounds = false;
+            // No feature flag says whether the kernel can bound a receive: an earlier one rejects the first.
+            RECEIVE if current && completion.result == -libc::EINVAL && self.ring.burst_bytes > 0 => {
+                self.ring.burst_bytes = 0;
                 self.connections.note_end(ops, slot, &completion);
             }
             RECEIVE if current => self.receive(ops, slot, arrived, now, on),
