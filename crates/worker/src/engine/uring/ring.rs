@@ -159,7 +159,7 @@ impl Ring {
                     .cast::<u32>()
                     .add(OPTION_LENGTH_WORD)
                     .write(self.burst_bytes);
-            };
+            }
         }
         self.push(&entry);
     }
