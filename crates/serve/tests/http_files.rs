@@ -1,10 +1,12 @@
 //! `serve::http` with a folder: whole files, ranges, conditional requests, and nothing outside the folder.
 
 use crate::common::{Answer, connect, engines, http_plan};
+use corelane_proto::http::date;
 use corelane_serve::Server;
 use corelane_serve::http::{HttpPlan, HttpServer};
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// Runs the test with a server of the folder on each engine.
 fn on_each_engine(root: &Path, test: impl Fn(&HttpServer)) {
@@ -117,5 +119,62 @@ fn many_files_in_a_row_are_pipelined() {
             assert_eq!(answer.body, vec![number % 10; 100_000]);
         }
         writing.join().unwrap();
+    });
+}
+
+#[test]
+fn methods_that_are_refused_are_not_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "a").unwrap();
+    on_each_engine(folder.path(), |server| {
+        for (line, status) in [
+            ("OPTIONS *", 204),
+            ("OPTIONS /a", 204),
+            ("POST /a", 405),
+            ("DELETE /a", 405),
+        ] {
+            let answer = request(server, line, "");
+            assert_eq!(
+                (answer.status, answer.field("Allow")),
+                (status, Some("GET, HEAD, OPTIONS")),
+                "{line}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_written_again_comes_with_its_own_tag() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.bin");
+    on_each_engine(folder.path(), |server| {
+        let mut tags = Vec::new();
+        for version in 0..3_u8 {
+            let content = vec![version; 10_000];
+            let mut file = std::fs::OpenOptions::new();
+            let mut file = file.write(true).create(true).truncate(false).open(&path).unwrap();
+            file.write_all(&content).unwrap();
+            // Distinct, whatever the file system's granularity is.
+            let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + u64::from(version));
+            file.set_modified(moment).unwrap();
+            let answer = request(server, "GET /a.bin", "");
+            assert!(answer.body == content);
+            tags.push(answer.field("ETag").unwrap().to_owned());
+        }
+        tags.dedup();
+        assert_eq!(tags.len(), 3);
+    });
+}
+
+#[test]
+fn a_file_of_the_future_was_not_modified_after_its_response() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("a")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(1_000_000))
+        .unwrap();
+    on_each_engine(folder.path(), |server| {
+        let answer = request(server, "GET /a", "");
+        let moment = |name| date::read(answer.field(name).unwrap().as_bytes()).unwrap();
+        assert!(moment("Last-Modified") <= moment("Date"), "{}", answer.head);
     });
 }

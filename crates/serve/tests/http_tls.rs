@@ -153,7 +153,8 @@ fn an_idle_connection_is_told_its_end() {
 #[test]
 fn a_slow_head_is_refused_and_told_its_end() {
     let limits = HttpLimits {
-        head_ms: 50,
+        // Long enough for a handshake on a busy machine.
+        head_ms: 2_000,
         ..HttpLimits::default()
     };
     with_session(limits, |server, mut stream| {
@@ -209,4 +210,60 @@ fn files_that_hold_no_certificate_are_refused_by_name() {
     };
     let refusal = HttpServer::start(plan).err().unwrap().to_string();
     assert!(refusal.contains("nothing.pem"), "{refusal}");
+}
+
+#[test]
+fn a_handshake_has_the_time_of_a_head() {
+    let served = engines().into_iter().map(|engine| {
+        let plan = HttpPlan {
+            tls: Some(TlsPlan::SelfSigned),
+            limits: HttpLimits {
+                head_ms: 50,
+                ..HttpLimits::default()
+            },
+            ..http_plan(engine, 1)
+        };
+        let server = HttpServer::start(plan).unwrap();
+        // The beginning of a record, and nothing.
+        let nothing: [&[u8]; 2] = [b"\x16\x03", b""];
+        for beginning in nothing {
+            assert_eq!(exchange(server.address(), beginning), b"");
+        }
+        server.stop().unwrap()
+    });
+    for served in served {
+        assert_eq!(
+            served.errors().get("handshake_timeout"),
+            Some(&2),
+            "{:?}",
+            served.errors()
+        );
+        assert_eq!(served.buckets[0].idle_closed, 0);
+    }
+}
+
+#[test]
+fn both_versions_of_http_1_can_be_agreed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, trusting) = certificate(folder.path());
+    for (offered, agreed) in [
+        (vec!["http/1.0"], "http/1.0"),
+        (vec!["http/1.0", "http/1.1"], "http/1.1"),
+        (vec!["h2", "http/1.1"], "http/1.1"),
+    ] {
+        let mut trusting = ClientConfig::clone(&trusting);
+        trusting.alpn_protocols = offered.into_iter().map(Into::into).collect();
+        let plan = HttpPlan {
+            tls: Some(tls.clone()),
+            ..http_plan(engines()[0], 1)
+        };
+        let server = HttpServer::start(plan).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut session = ClientConnection::new(Arc::new(trusting), name).unwrap();
+        let mut socket = connect(server.address());
+        while session.is_handshaking() {
+            session.complete_io(&mut socket).unwrap();
+        }
+        assert_eq!(session.alpn_protocol(), Some(agreed.as_bytes()));
+    }
 }

@@ -6,6 +6,7 @@ mod common;
 mod documents;
 mod http;
 mod http_files;
+mod http_hostile;
 mod http_tls;
 mod tcp;
 mod udp;

@@ -183,6 +183,12 @@ impl<S: Side> Session<S> {
         }
     }
 
+    /// Whether the handshake is not complete.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.handshaking
+    }
+
     /// Whether the peer has ended its side, so that its data is known to be complete.
     #[must_use]
     pub fn has_ended(&self) -> bool {

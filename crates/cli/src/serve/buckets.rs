@@ -9,6 +9,7 @@ use crate::shared::{OutputArguments, RuleArguments};
 use crate::steering;
 use crate::values::duration;
 use clap::Args;
+use corelane_host::cpus::list;
 use corelane_host::ethtool::FlowType;
 use corelane_measure::quantity;
 use corelane_rss::{HashFields, Protocol, Steering};
@@ -128,17 +129,21 @@ impl Refused for ServeError {
     }
 }
 
-/// The startup lines: address, engine, the reason if the requested engine is not used, and the steering document.
+/// The startup line: address, engine and buckets; a second one if the requested engine is not used. `--dry-run` prints the
+/// steering document.
 pub fn listening(
     address: SocketAddr,
     (engine, reason): (&String, Option<&String>),
     steering: &Steering,
-) -> anyhow::Result<String> {
+) -> String {
     let reason = reason.map_or_else(String::new, |reason| format!("({reason})\n"));
-    let steering = serde_json::to_string(steering)?;
-    Ok(format!(
-        "listening on {address}, engine {engine}\n{reason}steering {steering}\n"
-    ))
+    let (buckets, cpus) = (steering.table.buckets(), list::format(&steering.cpus));
+    let buckets = match buckets {
+        1 => "1 bucket".to_owned(),
+        buckets => format!("{buckets} buckets"),
+    };
+    let on = if cpus.contains(['-', ',']) { "CPUs" } else { "CPU" };
+    format!("listening on {address}, engine {engine}, {buckets} on {on} {cpus}\n{reason}")
 }
 
 /// One line per cause.

@@ -1,7 +1,7 @@
 //! The foreground run that all servers share.
 //!
-//! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second, and the
-//! counts at the end.
+//! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second in
+//! which something happened, and the counts at the end.
 
 use super::device::Followed;
 use crate::interrupt::Interrupt;
@@ -33,7 +33,7 @@ pub trait Foreground {
     /// The text printed when the server is ready.
     fn ready(&self, served: &Served<Self>) -> anyhow::Result<String>;
 
-    /// The line for the interval since `last`.
+    /// The line for the interval since `last`; not printed if nothing has changed.
     fn line(&self, served: &Served<Self>, last: &Served<Self>) -> String;
 
     /// Where the lines go. `json`: standard output is reserved for the document.
@@ -112,7 +112,9 @@ pub fn serve<F: Foreground>(
         if lines != Lines::Hidden && Instant::now() >= line_due {
             let served = server.served();
             let line = shown.line(&served, &last);
+            let idle = line == shown.line(&last, &last);
             match lines {
+                _ if idle => {}
                 Lines::Error => writeln!(std::io::stderr(), "{line}")?,
                 _ => writeln!(std::io::stdout(), "{line}")?,
             }

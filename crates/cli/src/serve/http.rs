@@ -76,7 +76,7 @@ pub struct LimitArguments {
     /// Idle timeout of a connection
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// Timeout for a request head, from its first byte; if exceeded, 408
+    /// Timeout for a TLS handshake, and for a request head from its first byte (if exceeded, 408)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub head_timeout: Duration,
     /// Timeout for a request body without progress; if exceeded, 408
@@ -149,7 +149,7 @@ impl Foreground for Shown {
 
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        buckets::listening(served.address, engine, &served.steering)
+        Ok(buckets::listening(served.address, engine, &served.steering))
     }
 
     fn line(&self, served: &HttpServed, last: &HttpServed) -> String {

@@ -47,7 +47,7 @@ impl Foreground for Shown {
 
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        buckets::listening(served.address, engine, &served.steering)
+        Ok(buckets::listening(served.address, engine, &served.steering))
     }
 
     fn line(&self, served: &TcpServed, last: &TcpServed) -> String {

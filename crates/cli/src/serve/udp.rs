@@ -81,7 +81,7 @@ impl Foreground for Shown {
 
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        buckets::listening(served.address, engine, &served.steering)
+        Ok(buckets::listening(served.address, engine, &served.steering))
     }
 
     fn line(&self, served: &UdpServed, last: &UdpServed) -> String {

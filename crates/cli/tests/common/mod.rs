@@ -220,15 +220,19 @@ pub struct Server {
     process: Child,
     /// The address on which it listens.
     pub address: String,
-    /// Its steering document, as JSON.
+    /// The steering document of its plan, as JSON; empty for [`of`](Self::of).
     pub steering: String,
 }
 
 impl Server {
     /// Starts `corelane serve udp ADDRESS …` and waits until it reports that it listens.
     pub fn start<A: Arguments + ?Sized>(arguments: &A) -> Self {
-        let mut command = corelane(&[&["serve", "udp"], &arguments.words()[..]].concat());
-        Self::of(command.stdout(Stdio::piped()).spawn().expect("the server starts"))
+        let words = [&["serve", "udp"], &arguments.words()[..]].concat();
+        let mut command = corelane(&words);
+        let plan = run_json(&[&words[..], &["--dry-run"]].concat());
+        let mut server = Self::of(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
+        server.steering = plan["steering"].to_string();
+        server
     }
 
     /// Waits until a server, which was started with standard output piped, reports that it listens.
@@ -242,9 +246,6 @@ impl Server {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if let Some(rest) = line.strip_prefix("listening on ") {
                 server.address = rest.split(',').next().unwrap_or_default().to_owned();
-            }
-            if let Some(steering) = line.strip_prefix("steering ") {
-                server.steering = steering.to_owned();
                 return server;
             }
         }

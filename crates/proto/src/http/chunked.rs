@@ -51,8 +51,10 @@ pub enum ChunkedError {
     /// The data of a chunk is longer than its size.
     #[error("a chunk's data is not followed by CR LF")]
     DataEnd,
-    /// Too many bytes of chunk extensions, or control characters in them.
-    #[error("a chunk extension has control characters or over {EXTENSION_BYTES} bytes")]
+    /// A chunk extension that does not follow the grammar of RFC 9112 7.1.1, or too many bytes of them.
+    #[error(
+        "a chunk extension is not ;name, ;name=token or ;name=\"text\", or has over {EXTENSION_BYTES} bytes"
+    )]
     Extension,
     /// A trailer that is not a field, or trailers that are too large.
     #[error("a trailer is not a field, or trailers take over {TRAILER_BYTES} bytes")]
@@ -64,7 +66,7 @@ enum State {
     /// Before the first digit of a size.
     SizeStart,
     Size,
-    Extension,
+    Extension(Extension),
     SizeLineFeed,
     Data,
     DataReturn,
@@ -75,6 +77,49 @@ enum State {
     TrailerLineFeed,
     LastLineFeed,
     Ended,
+}
+
+/// The last element of a chunk extension (RFC 9112 7.1.1); spaces and tabs may surround `;` and `=`, and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extension {
+    /// Space that only a `;` ends: after the size, or after a value.
+    Space,
+    Semicolon,
+    Name,
+    NameSpace,
+    Equals,
+    Token,
+    Quoted,
+    /// A backslash in a quoted string.
+    Escape,
+    QuoteEnd,
+}
+
+impl Extension {
+    /// The element of the next byte, if the grammar permits it.
+    fn next(self, byte: u8) -> Option<Self> {
+        let space = matches!(byte, b' ' | b'\t');
+        match (self, byte) {
+            (Self::Quoted, b'"') => Some(Self::QuoteEnd),
+            (Self::Quoted, b'\\') => Some(Self::Escape),
+            (Self::Quoted | Self::Escape, _) => field::is_text(&[byte]).then_some(Self::Quoted),
+            (Self::Semicolon | Self::Equals, _) if space => Some(self),
+            (Self::Semicolon | Self::Name, _) if field::is_token_byte(byte) => Some(Self::Name),
+            (Self::Equals, b'"') => Some(Self::Quoted),
+            (Self::Equals | Self::Token, _) if field::is_token_byte(byte) => Some(Self::Token),
+            (Self::Semicolon | Self::Equals, _) => None,
+            (_, b';') => Some(Self::Semicolon),
+            (Self::Name | Self::NameSpace, b'=') => Some(Self::Equals),
+            (Self::Name | Self::NameSpace, _) if space => Some(Self::NameSpace),
+            (Self::Space | Self::Token | Self::QuoteEnd, _) if space => Some(Self::Space),
+            _ => None,
+        }
+    }
+
+    /// Whether the line may end here.
+    fn is_complete(self) -> bool {
+        matches!(self, Self::Name | Self::Token | Self::QuoteEnd)
+    }
 }
 
 /// Decoder of the chunked coding.
@@ -139,8 +184,8 @@ impl Decoder {
                 Ok(State::Size)
             }
             (State::Size, _) => self.size(byte),
-            (State::Extension, b'\r') => Ok(State::SizeLineFeed),
-            (State::Extension, _) => self.extension(byte),
+            (State::Extension(extension), b'\r') if extension.is_complete() => Ok(State::SizeLineFeed),
+            (State::Extension(extension), _) => self.extension(extension, byte),
             (State::SizeLineFeed, b'\n') if self.left == 0 => {
                 self.extra = 0;
                 Ok(State::TrailerStart)
@@ -171,22 +216,21 @@ impl Decoder {
         match byte {
             b'\r' => Ok(State::SizeLineFeed),
             b'\n' => Err(ChunkedError::LineEnd),
-            // Space before the semicolon is bad whitespace, which recipients must accept (RFC 9112 7.1.1).
             b';' | b' ' | b'\t' => {
                 self.extra = 0;
-                Ok(State::Extension)
+                self.extension(Extension::Space, byte)
             }
             _ => Err(ChunkedError::Size),
         }
     }
 
-    fn extension(&mut self, byte: u8) -> Result<State, ChunkedError> {
+    fn extension(&mut self, extension: Extension, byte: u8) -> Result<State, ChunkedError> {
         self.extra += 1;
-        match byte {
-            b'\n' => Err(ChunkedError::LineEnd),
-            byte if !field::is_text(&[byte]) || self.extra > EXTENSION_BYTES => Err(ChunkedError::Extension),
-            _ => Ok(State::Extension),
+        if byte == b'\n' {
+            return Err(ChunkedError::LineEnd);
         }
+        let next = extension.next(byte).filter(|_| self.extra <= EXTENSION_BYTES);
+        next.map(State::Extension).ok_or(ChunkedError::Extension)
     }
 
     fn trailer(&mut self, byte: u8) -> Result<State, ChunkedError> {
@@ -267,6 +311,59 @@ mod tests {
     fn extensions_and_trailers_are_passed_over() {
         let coded = b"5;name=\"value\"\r\nhello\r\n00000001 ;x\r\n!\r\n0\r\nChecked: yes\r\n\r\nnext";
         assert_eq!(decode(coded, &[]), Ok((b"hello!".to_vec(), 4, true)));
+        for line in [
+            " ; a",
+            "\t;a;b",
+            ";a = b",
+            ";a=b ;c=\"\"",
+            ";a=\"q\\\"\u{e4};,[\" ; b",
+        ] {
+            let coded = format!("1{line}\r\n!\r\n0{line}\r\n\r\n");
+            assert_eq!(
+                decode(coded.as_bytes(), &[]),
+                Ok((b"!".to_vec(), 0, true)),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_extension_is_refused() {
+        for line in [
+            " 5",
+            "\tx",
+            " ",
+            ";",
+            "; ",
+            ";;",
+            ";a;",
+            ";bad[=x",
+            ";a b",
+            ";a=",
+            ";a= ",
+            ";a=b c",
+            ";a==b",
+            ";=b",
+            ";a=b ",
+            ";a=\"",
+            ";a=\"b",
+            ";a=\"b\\\"",
+            ";a=\"b\"c",
+            ";a=\"b\x01\"",
+            ";a=b\"c\"",
+            ";a=\"\\\x01\"",
+            " =a",
+            ";a,b",
+        ] {
+            for size in ["1", "0"] {
+                let coded = format!("{size}{line}\r\n!\r\n0\r\n\r\n");
+                assert_eq!(
+                    decode(coded.as_bytes(), &[]),
+                    Err(ChunkedError::Extension),
+                    "{line:?}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -331,7 +428,7 @@ mod tests {
         }
 
         #[test]
-        fn sizes_are_read_as_httparse_reads_them(line in "[0-9a-fA-F]{1,15}(;[a-z]{0,5})?\r\n") {
+        fn sizes_are_read_as_httparse_reads_them(line in "[0-9a-fA-F]{1,15}(;[a-z]{1,5})?\r\n") {
             let mut decoder = Decoder::new();
             let ours = decoder.feed(line.as_bytes()).map(|_| decoder.left);
             let theirs = httparse::parse_chunk_size(line.as_bytes());

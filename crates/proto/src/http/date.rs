@@ -101,6 +101,9 @@ mod tests {
             "Sun, 06 Nov 1994",
             "Sun, 06 Nov 1994 25:00:00 GMT",
             "Sun, 32 Nov 1994 08:49:37 GMT",
+            "Mon, 30 Feb 2026 08:49:37 GMT",
+            "Sun, 29 Feb 2026 08:49:37 GMT",
+            "Mon Feb 30 08:49:37 2026",
             "Sun, 06 Nov 1994 08:49:37 CET",
         ] {
             assert_eq!(read(text.as_bytes()), None, "{text}");

@@ -1,28 +1,29 @@
 //! Field lines, `name: value` (RFC 9110 5.1 and 5.5): takes one line without its line end, returns name and value.
 
+use std::net::Ipv6Addr;
 use thiserror::Error;
 
 /// Character classes of a byte.
 const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
-const AUTHORITY: u8 = 4;
+const HOST: u8 = 4;
 
-/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5); host
-/// and port characters (RFC 3986 3.2.2).
+/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5); those of
+/// a host name, without percent-encoding (RFC 3986 3.2.2).
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         let is = byte as u8;
         if is.is_ascii_alphanumeric() {
-            classes[byte] = TOKEN | AUTHORITY;
+            classes[byte] = TOKEN | HOST;
         }
         if is == b'\t' || (is >= b' ' && is != 0x7f) {
             classes[byte] |= VALUE;
         }
         byte += 1;
     }
-    let punctuation: [(&[u8], u8); 2] = [(b"!#$%&'*+-.^_`|~", TOKEN), (b"-._~%!$&'()*+,;=:[]", AUTHORITY)];
+    let punctuation: [(&[u8], u8); 2] = [(b"!#$%&'*+-.^_`|~", TOKEN), (b"-._~!$&'()*+,;=", HOST)];
     let mut place = 0;
     while place < punctuation.len() {
         let (mut bytes, class) = punctuation[place];
@@ -99,12 +100,48 @@ pub fn lists(value: &[u8], token: &[u8]) -> bool {
         .any(|member| trim(member).eq_ignore_ascii_case(token))
 }
 
-/// Whether this is a valid host with optional port (RFC 3986 3.2.2): no user, no path, no space.
+/// Whether this is a valid host with optional port (RFC 3986 3.2.2 and 3.2.3): no user, no path, no space.
 pub(super) fn is_authority(text: &[u8]) -> bool {
-    !text.is_empty()
-        && text
-            .iter()
-            .all(|byte| CLASSES[usize::from(*byte)] & AUTHORITY != 0)
+    let host = if let [b'[', rest @ ..] = text {
+        let end = rest.iter().position(|byte| *byte == b']');
+        end.filter(|end| is_address(&rest[..*end])).map(|end| end + 2)
+    } else {
+        host_name(text).filter(|end| *end > 0)
+    };
+    match host.map(|end| &text[end..]) {
+        Some([]) => true,
+        Some([b':', port @ ..]) => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// Length of the registered name or IPv4 address at the front of an authority; `None` if percent-encoding is invalid.
+fn host_name(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += text[at..].iter().take_while(|byte| is_host_byte(**byte)).count();
+        match &text[at..] {
+            [b'%', first, second, ..] if first.is_ascii_hexdigit() && second.is_ascii_hexdigit() => at += 3,
+            [b'%', ..] => return None,
+            _ => return Some(at),
+        }
+    }
+}
+
+/// Whether this is an IPv6 address, or one of a later version (`IPvFuture` of RFC 3986 3.2.2).
+fn is_address(text: &[u8]) -> bool {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let later = || {
+        let (version, address) = text.strip_prefix(['v', 'V'])?.split_once('.')?;
+        let version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let address = !address.is_empty() && address.bytes().all(|byte| byte == b':' || is_host_byte(byte));
+        Some(version && address)
+    };
+    text.parse::<Ipv6Addr>().is_ok() || later() == Some(true)
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & HOST != 0
 }
 
 /// Parses a length: digits only, at most 63 bits: larger than any body, and safe to add to.
@@ -172,6 +209,56 @@ mod tests {
         ];
         for (line, error) in cases {
             assert_eq!(split(line), Err(error), "{:?}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn an_authority_is_a_host_with_or_without_a_port() {
+        for text in [
+            "a",
+            "a.example:80",
+            "127.0.0.1:8080",
+            "a:",
+            "a%20b",
+            "a_b~!$&'()*+,;=",
+            "[::1]",
+            "[2001:db8::1]:443",
+            "[::ffff:1.2.3.4]:",
+            "[v1.a:b]",
+        ] {
+            assert!(is_authority(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "",
+            ":",
+            ":80",
+            "a:b",
+            "a:80:80",
+            "a:+80",
+            "[::1",
+            "[::1]80",
+            "[::1]a",
+            "[::1]:a",
+            "::1",
+            "::",
+            "[]",
+            "[zz]",
+            "[1.2.3.4]",
+            "[::1%lo]",
+            "[v.a]",
+            "[v1.]",
+            "[::1]]",
+            "a]",
+            "a[b",
+            "a%zz",
+            "a%2",
+            "a%",
+            "u@a",
+            "a/b",
+            "a b",
+            "a\u{e4}",
+        ] {
+            assert!(!is_authority(text.as_bytes()), "{text}");
         }
     }
 

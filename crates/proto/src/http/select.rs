@@ -51,15 +51,25 @@ pub fn select(head: &Head<'_>, file: &Representation) -> Selected {
         };
         tags == b"*" || tags.split(|byte| *byte == b',').any(is_tag)
     };
-    let precondition = match head.field("If-Match") {
-        Some(tags) => lists_tag(tags, false),
+    // Several lines of one field are one list (RFC 9110 5.3).
+    let any_lists = |name: &'static str, weak| {
+        let lines = || {
+            head.fields
+                .clone()
+                .filter(|(given, _)| given.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let listed = || lines().any(|(_, tags)| lists_tag(tags, weak));
+        head.field(name).map(|_| listed())
+    };
+    let precondition = match any_lists("If-Match", false) {
+        Some(listed) => listed,
         None => changed_since("If-Unmodified-Since") != Some(true),
     };
     if !precondition {
         return Selected::PreconditionFailed;
     }
-    let known = match head.field("If-None-Match") {
-        Some(tags) => lists_tag(tags, true),
+    let known = match any_lists("If-None-Match", true) {
+        Some(listed) => listed,
         None => changed_since("If-Modified-Since") == Some(false),
     };
     if known {
@@ -158,6 +168,11 @@ mod tests {
                 Selected::Whole,
             ),
             ("If-Match: \"x\"".to_owned(), Selected::PreconditionFailed),
+            (
+                "If-None-Match: \"x\"\r\nif-none-match: \"abc\"".to_owned(),
+                Selected::NotModified,
+            ),
+            ("If-Match: \"x\"\r\nIf-Match: \"abc\"".to_owned(), Selected::Whole),
             ("If-Match: W/\"abc\"".to_owned(), Selected::PreconditionFailed),
             (
                 format!("If-Unmodified-Since: {earlier}"),

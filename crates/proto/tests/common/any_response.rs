@@ -16,8 +16,14 @@ pub fn holds(input: &[u8]) {
             let (theirs, _) = httparse_head(input)
                 .expect("httparse accepts it")
                 .expect("it is complete");
+            // `httparse` empties a reason phrase with bytes over 0x7f (obs-text), which RFC 9112 4 permits.
+            let reason = if first.reason.is_ascii() {
+                first.reason
+            } else {
+                Vec::new()
+            };
             assert_eq!(
-                (first.status, first.minor, first.reason, first.fields),
+                (first.status, first.minor, reason, first.fields),
                 (theirs.status, theirs.minor, theirs.reason, theirs.fields)
             );
         }

@@ -110,6 +110,7 @@ impl Bucket {
                 Ok(news) => {
                     if let Some(kind) = news.opened {
                         context.parts.counters.count_handshake(kind);
+                        connection.open(&mut context);
                     }
                     if !plain.is_empty() {
                         connection.receive(&plain, &mut context);

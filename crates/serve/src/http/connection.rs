@@ -3,22 +3,24 @@
 //! While a response waits (for its delay, or for the client to read), receiving is paused. A client that does not read
 //! therefore holds one window of responses and one piece of requests, and cannot affect others.
 
+mod ending;
+
 use super::context::ConnectionContext;
 use super::exchange::{Exchange, Terms};
 use super::object::Object;
 use super::output::Output;
 use super::producer::Producer;
-use corelane_proto::http::answer;
 use corelane_proto::http::chunked::{Item, LAST_CHUNK};
-use corelane_proto::http::request::{BodyReader, Framing, Head, Version, read};
+use corelane_proto::http::request::{BodyReader, Framing, Head, empty_lines, read};
 use corelane_worker::Time;
 use corelane_worker::engine::Id;
 use corelane_worker::timers::Timer;
 use std::mem;
 use std::time::Duration;
 
-/// Maximum response bytes queued on a connection before its next request is parsed.
-const PAUSE: u64 = 256 << 10;
+/// Maximum response bytes queued on a connection before its next request is parsed: with the requests not parsed yet,
+/// what a client that pipelines and does not read can hold.
+pub(super) const PAUSE: u64 = 32 << 10;
 
 /// Time limit for the client to close after the last response, so that it can read the response (RFC 9112 9.6).
 const LINGER: Duration = Duration::from_secs(2);
@@ -33,6 +35,8 @@ pub(super) struct Connection {
     requests: u32,
     /// The beginning of a head has arrived, and its deadline is set.
     in_head: bool,
+    /// The current request is HEAD, as far as its beginning shows: no response to it has content.
+    to_head: bool,
     /// The client has closed its side.
     ended: bool,
     /// Queued bytes at the last check for a client that does not read.
@@ -67,6 +71,7 @@ impl Connection {
             input: Vec::new(),
             requests: 0,
             in_head: false,
+            to_head: false,
             ended: false,
             last_queued: u64::MAX,
             deadline: Time::NEVER,
@@ -75,9 +80,21 @@ impl Connection {
         }
     }
 
-    /// The connection is open.
+    /// The connection is open, or its TLS handshake is complete.
     pub(super) fn open(&mut self, context: &mut ConnectionContext<'_>) {
-        self.wait(context.parts.plan.limits.idle_ms, context);
+        let limits = &context.parts.plan.limits;
+        let limit = if context.out.is_handshaking() {
+            limits.head_ms
+        } else {
+            limits.idle_ms
+        };
+        self.wait(limit, context);
+    }
+
+    /// Bytes of requests that wait.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.input.capacity()
     }
 
     /// The connection has ended: releases its resources.
@@ -116,7 +133,7 @@ impl Connection {
     pub(super) fn peer_closed(&mut self, context: &mut ConnectionContext<'_>) {
         self.ended = true;
         match &self.phase {
-            Phase::Head if self.input.is_empty() => context.out.close_at_once(),
+            Phase::Head if !self.in_head => context.out.close_at_once(),
             Phase::Head => self.refuse(400, "head_too_short", "the head ends too early", context),
             Phase::Body(_) => self.refuse(400, "body_too_short", "the body ends too early", context),
             Phase::Lingering => context.out.close_at_once(),
@@ -145,7 +162,11 @@ impl Connection {
         }
         let queued = context.out.queued();
         match &self.phase {
-            Phase::Head if queued == 0 && self.input.is_empty() => {
+            Phase::Head if queued == 0 && context.out.is_handshaking() => {
+                context.parts.counters.count_fault("handshake_timeout");
+                context.out.close_at_once();
+            }
+            Phase::Head if queued == 0 && !self.in_head => {
                 context.parts.counters.idle_closed.add(1);
                 context.out.close();
             }
@@ -189,7 +210,7 @@ impl Connection {
         context.out.receive(true);
         let input = mem::take(&mut self.input);
         self.process(&input, context);
-        if self.ended && self.input.is_empty() && matches!(self.phase, Phase::Head) {
+        if self.ended && !self.in_head && matches!(self.phase, Phase::Head) {
             context.out.close_at_once();
         }
     }
@@ -207,21 +228,18 @@ impl Connection {
                     self.hold(context);
                     break;
                 }
-                Phase::Head => match read(rest, &context.parts.head_limits) {
-                    Ok(Some(head)) => {
-                        used += head.bytes;
-                        (answered, self.in_head) = (true, false);
-                        self.begin(&head, context);
-                    }
-                    Ok(None) => {
-                        // The deadline starts at the first byte, however slowly the others follow.
-                        if !mem::replace(&mut self.in_head, true) {
-                            self.wait(context.parts.plan.limits.head_ms, context);
-                        }
+                // The beginning of an empty line, which may follow a request.
+                Phase::Head if rest == b"\r" => break,
+                Phase::Head if rest.starts_with(b"\r\n") => used += empty_lines(rest),
+                Phase::Head => match self.read_head(rest, context) {
+                    0 => {
                         answered = false;
                         break;
                     }
-                    Err(error) => self.refuse(error.status(), error.name(), &error.to_string(), context),
+                    taken => {
+                        used += taken;
+                        answered = true;
+                    }
                 },
                 Phase::Body(_) => match self.read_body(rest, context) {
                     0 => break,
@@ -242,6 +260,29 @@ impl Connection {
         self.input = data[used..].to_vec();
         if answered && matches!(self.phase, Phase::Head) {
             self.wait(context.parts.plan.limits.idle_ms, context);
+        }
+    }
+
+    /// Parses a head and begins the response, or rejects it; returns the bytes used, 0 if it is incomplete.
+    fn read_head(&mut self, rest: &[u8], context: &mut ConnectionContext<'_>) -> usize {
+        self.to_head = rest.starts_with(b"HEAD ");
+        match read(rest, &context.parts.head_limits) {
+            Ok(Some(head)) => {
+                self.in_head = false;
+                self.begin(&head, context);
+                head.bytes
+            }
+            Ok(None) => {
+                // The deadline starts at the first byte, however slowly the others follow.
+                if !mem::replace(&mut self.in_head, true) {
+                    self.wait(context.parts.plan.limits.head_ms, context);
+                }
+                0
+            }
+            Err(error) => {
+                self.refuse(error.status(), error.name(), &error.to_string(), context);
+                rest.len()
+            }
         }
     }
 
@@ -297,6 +338,11 @@ impl Connection {
     /// The delay is over: reads the body, if any, and responds.
     fn start(&mut self, mut exchange: Box<Exchange>, context: &mut ConnectionContext<'_>) {
         if exchange.reader.is_none() {
+            return self.answer(&exchange, context);
+        }
+        if exchange.expects_continue && exchange.object.status >= 400 {
+            // Refused whatever the body is; the client may send it or not (RFC 9110 10.1.1).
+            exchange.terms.keep_alive = false;
             return self.answer(&exchange, context);
         }
         if mem::take(&mut exchange.expects_continue) {
@@ -414,59 +460,6 @@ impl Connection {
         context.out.notify_drained();
         self.last_queued = context.out.queued();
         self.wait(context.parts.plan.limits.write_ms, context);
-    }
-
-    /// The response is queued completely.
-    fn finish(&mut self, terms: Terms, context: &mut ConnectionContext<'_>) {
-        context.end_line();
-        if terms.keep_alive {
-            self.phase = Phase::Head;
-        } else {
-            self.linger(true, context);
-        }
-    }
-
-    fn refuse_body(&mut self, context: &mut ConnectionContext<'_>) {
-        let limit = context.parts.plan.limits.body_bytes;
-        let text = format!("the body is longer than {limit} bytes");
-        self.refuse(413, "body_too_long", &text, context);
-    }
-
-    /// Responds with a status and the reason, and closes, because the start of the next request is unknown.
-    fn refuse(&mut self, status: u16, fault: &'static str, text: &str, context: &mut ConnectionContext<'_>) {
-        context.parts.counters.count_fault(fault);
-        // In an echo, the head has been sent, and no other status is possible.
-        let begun = matches!(&self.phase, Phase::Body(exchange) if exchange.echoes());
-        if !begun {
-            context.begin_head(status, Version::Http11, false);
-            let head = &mut context.parts.scratch;
-            answer::field(head, "Content-Type", b"text/plain");
-            answer::number(head, "Content-Length", text.len() as u64 + 1);
-            context.end_head(|out| {
-                out.extend_from_slice(text.as_bytes());
-                out.push(b'\n');
-            });
-        }
-        context.end_line();
-        self.linger(!begun, context);
-    }
-
-    /// Closes this side after a complete or truncated response, and waits for the client to close.
-    fn linger(&mut self, is_whole: bool, context: &mut ConnectionContext<'_>) {
-        self.phase = Phase::Lingering;
-        if self.ended {
-            context.out.close_at_once();
-            return;
-        }
-        context.out.receive(true);
-        self.last_queued = context.out.queued();
-        context.out.shutdown(is_whole);
-        // A slow client is given time as long as it reads something.
-        if self.last_queued > PAUSE {
-            self.wait(context.parts.plan.limits.write_ms, context);
-        } else {
-            self.wait_for(LINGER, context);
-        }
     }
 
     fn wait(&mut self, milliseconds: u64, context: &mut ConnectionContext<'_>) {

@@ -86,7 +86,11 @@ impl ConnectionContext<'_> {
             answer::number(head, "X-Corelane-Field", u64::from(number));
         }
         if object.content == Content::Methods {
-            answer::field(head, "Allow", b"GET, HEAD, POST, PUT, OPTIONS");
+            let allowed: &[u8] = match self.parts.files {
+                Some(_) => b"GET, HEAD, OPTIONS",
+                None => b"GET, HEAD, POST, PUT, OPTIONS",
+            };
+            answer::field(head, "Allow", allowed);
         }
         let body = if answer::is_bodyless(object.status) {
             None

@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long an open file is used before it is checked again: under load, changes take effect within one second.
 const FRESH: Duration = Duration::from_secs(1);
@@ -41,6 +41,20 @@ pub(super) struct Found {
     /// The validators by which a client can make conditional and range requests.
     pub(super) validators: Vec<u8>,
     pub(super) content_type: &'static str,
+    /// Time of the last modification, in seconds and nanoseconds.
+    written: (i64, i64),
+}
+
+impl Found {
+    /// Whether content and validators are still of one version. A small content was read with them; a large one is read
+    /// from the file when it is sent.
+    fn is_current(&self) -> bool {
+        self.content.is_some()
+            || self.file.metadata().is_ok_and(|now| {
+                (now.mtime(), now.mtime_nsec(), now.len())
+                    == (self.written.0, self.written.1, self.representation.length)
+            })
+    }
 }
 
 impl Files {
@@ -59,6 +73,7 @@ impl Files {
     pub(super) fn find(&mut self, path_and_query: &[u8], now: Time) -> Result<Arc<Found>, u16> {
         if let Some((found, until)) = self.kept.get(path_and_query)
             && now < *until
+            && found.is_current()
         {
             return Ok(Arc::clone(found));
         }
@@ -94,9 +109,12 @@ impl Files {
         if !metadata.is_file() {
             return Err(404);
         }
-        let modified = u64::try_from(metadata.mtime()).unwrap_or(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Never later than the response (RFC 9110 8.8.2.1).
+        let modified = u64::try_from(metadata.mtime()).unwrap_or(0).min(now.as_secs());
         let tag = format!(
-            "\"{modified:x}-{:x}-{:x}\"",
+            "\"{:x}-{:x}-{:x}\"",
+            metadata.mtime(),
             metadata.mtime_nsec(),
             metadata.len()
         );
@@ -114,6 +132,7 @@ impl Files {
             },
             validators,
             content_type: content_type(&path),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
         })
     }
 

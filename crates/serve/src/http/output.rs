@@ -15,6 +15,9 @@ pub(super) const QUEUE_BYTES: usize = 8 << 20;
 /// Bodies up to this size are copied after their head: the copy is cheaper than a second piece in the send.
 pub(super) const SMALL: u64 = 4_096;
 
+/// Maximum bytes of one connection read at once, which may all have to wait for the client to read.
+pub(super) const INPUT_BYTES: usize = 32 << 10;
+
 /// Maximum bytes queued on a connection before its response waits for the client: the default maximum of a socket's
 /// send buffer (`net.ipv4.tcp_wmem`), so that the kernel always has enough. Less with TLS, because encrypted bytes are
 /// copies owned by the connection.
@@ -71,6 +74,14 @@ impl<'a> Output<'a> {
         match &mut self.channel {
             Channel::Plain(plain) => plain,
             Channel::Encrypted(encrypted) => encrypted,
+        }
+    }
+
+    /// Whether the TLS handshake is not complete.
+    pub(super) fn is_handshaking(&self) -> bool {
+        match &self.channel {
+            Channel::Plain(_) => false,
+            Channel::Encrypted(encrypted) => encrypted.session.is_handshaking(),
         }
     }
 

@@ -45,7 +45,7 @@ pub struct HttpLimits {
     pub requests: u32,
     /// Idle timeout of a connection, in milliseconds.
     pub idle_ms: u64,
-    /// Timeout of a head from its first byte on, in milliseconds; beyond: 408.
+    /// Timeout of a TLS handshake, and of a head from its first byte on (beyond: 408), in milliseconds.
     pub head_ms: u64,
     /// Timeout of a body without progress, in milliseconds; beyond: 408.
     pub body_ms: u64,

@@ -3,7 +3,7 @@
 use super::access::{AccessLog, AccessLogged, Lines};
 use super::bucket::Bucket;
 use super::context::HttpCounters;
-use super::output::QUEUE_BYTES;
+use super::output::{INPUT_BYTES, QUEUE_BYTES};
 use super::plan::HttpPlan;
 use super::tls;
 use crate::server::ServeError;
@@ -107,6 +107,8 @@ impl Protocol for Http {
 
     fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings) {
         let settings = EngineSettings {
+            stream_buffer_bytes: INPUT_BYTES,
+            stream_burst_bytes: INPUT_BYTES as u32,
             stream_queue_bytes: QUEUE_BYTES,
             ..EngineSettings::default()
         };

@@ -80,7 +80,7 @@ pub(super) fn configuration(
         .with_no_client_auth()
         .with_single_cert(certificates, key)
         .map_err(refused)?;
-    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    configuration.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
     // Stateless tickets: buckets share no session table, and none can be full.
     configuration.ticketer = Ticketer::new().map_err(refused)?;
     Ok(Arc::new(configuration))

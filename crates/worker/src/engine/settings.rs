@@ -40,6 +40,10 @@ pub struct EngineSettings {
     /// share one such buffer.
     #[serde(skip)]
     pub stream_buffer_bytes: usize,
+    /// Bytes of one connection that may be received, and kept, after its owner has turned receiving off; rounded up to
+    /// a buffer. 0, the default, is half a megabyte with io_uring (before Linux 6.17, always), and nothing with epoll.
+    #[serde(skip)]
+    pub stream_burst_bytes: u32,
     /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by
     /// default.
     #[serde(skip)]
@@ -63,6 +67,7 @@ impl Default for EngineSettings {
             gro: false,
             destinations: false,
             stream_buffer_bytes: 65_536,
+            stream_burst_bytes: 0,
             stream_queue_bytes: 1 << 20,
             arena_bytes: 8 << 20,
             memory: None,

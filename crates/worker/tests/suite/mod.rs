@@ -21,6 +21,14 @@ fn one_at_a_time() -> EngineSettings {
     }
 }
 
+/// Receives that end after 1,000 bytes.
+fn bursts() -> EngineSettings {
+    EngineSettings {
+        stream_burst_bytes: 1_000,
+        ..usual()
+    }
+}
+
 /// Buffers of 100 bytes.
 fn small_buffers() -> EngineSettings {
     EngineSettings {
@@ -124,6 +132,8 @@ mod tcp {
         bytes_come_back_from_an_echo: usual() => streams::echo;
         bytes_come_back_through_small_buffers:
             EngineSettings { stream_buffer_bytes: 100, ..usual() } => streams::echo;
+        bytes_come_back_in_short_bursts: bursts() => streams::echo;
+        a_connection_that_does_not_receive_keeps_a_burst_for_later: bursts() => streams::receive_off;
         each_end_knows_the_other: usual() => streams::each_end_knows_the_other;
         a_connection_has_the_requested_local_address: usual() => streams::from_a_local_address;
         a_closed_port_refuses_a_connection: usual() => streams::refused;

@@ -138,3 +138,30 @@ fn foreign_peers(mut engine: impl Engine, world: &dyn World) {
 fn a_peer_that_leaves_bytes_unread_resets() {
     on_real_engines!(foreign_peers);
 }
+
+fn reset_while_not_receiving(mut engine: impl Engine, world: &dyn World) {
+    let (listener, address) = listening(&mut engine, world);
+    let mut log = Log::default();
+    let (client, server) = pair(&mut engine, &mut log, listener, address);
+    engine.ops().receive(server, false);
+    // Bytes and the end of the other side are not what is awaited.
+    engine.ops().write(client, b"unread").unwrap();
+    engine.ops().shutdown(client);
+    until(&mut engine, &mut log, "all was sent", |ops, _| {
+        ops.queued(client) == 0
+    });
+    engine.ops().receive(server, true);
+    until(&mut engine, &mut log, "it ended", |_, log| log.ended == [server]);
+    engine.ops().receive(server, false);
+    until(&mut engine, &mut log, "a turn", |_, _| true);
+    engine.ops().abort(client);
+    until(&mut engine, &mut log, "the reset is noticed", |_, log| {
+        log.cause(server).is_some()
+    });
+    assert_eq!(log.cause(server), Some(Cause::Reset));
+}
+
+#[test]
+fn a_reset_is_noticed_by_a_connection_that_neither_receives_nor_sends() {
+    on_real_engines!(reset_while_not_receiving);
+}

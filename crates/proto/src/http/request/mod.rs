@@ -88,12 +88,9 @@ impl<'a> Head<'a> {
 /// # Errors
 /// If the request is invalid; see [`RequestError`].
 pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, RequestError> {
-    let mut at = 0;
-    while input[at..].starts_with(b"\r\n") {
-        at += 2;
-        if at > limits.line_bytes as usize {
-            return Err(RequestError::LineTooLong(limits.line_bytes));
-        }
+    let mut at = empty_lines(input);
+    if at > limits.line_bytes as usize {
+        return Err(RequestError::LineTooLong(limits.line_bytes));
     }
     let too_long = RequestError::LineTooLong(limits.line_bytes);
     let Some(line) = next_line(input, at, limits.line_bytes as usize, too_long)? else {
@@ -118,6 +115,14 @@ pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Re
         let (name, value) = draft.fields.split(line, limits.fields)?;
         draft.take(name, value)?;
     }
+}
+
+/// Length of the empty lines at the front of `input`: before a request line they are no part of a request (RFC 9112
+/// 2.2).
+#[must_use]
+pub fn empty_lines(input: &[u8]) -> usize {
+    let lines = input.chunks_exact(2).take_while(|line| line == b"\r\n");
+    2 * lines.count()
 }
 
 /// The line at `at`, without its end; `None` if incomplete. It may have up to `most` bytes, without its end.

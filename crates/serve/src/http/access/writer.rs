@@ -4,10 +4,14 @@ use super::lines::{Handed, Lines};
 use crate::shared::lock;
 use corelane_worker::WorkerSettings;
 use corelane_worker::crew::{Crew, CrewError};
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,6 +22,9 @@ use thiserror::Error;
 /// Interval at which lines are collected: short for readers who follow the file, and short enough for the workers'
 /// buffers.
 const PERIOD: Duration = Duration::from_millis(20);
+
+/// Bytes per write: a pipe that reports room has room for them (`PIPE_BUF`).
+const PIECE: usize = 4_096;
 
 /// The name that means standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -117,7 +124,7 @@ impl AccessLog {
 
 struct Writer {
     path: PathBuf,
-    file: Box<dyn Write + Send>,
+    file: File,
     /// Pending lines of each worker.
     waiting: Vec<Consumer<u8>>,
     shared: Arc<Shared>,
@@ -133,6 +140,7 @@ impl Writer {
             }
             self.write();
             if stop {
+                self.abandon();
                 return;
             }
             thread::sleep(PERIOD);
@@ -145,12 +153,29 @@ impl Writer {
                 continue;
             };
             let (first, second) = chunk.as_slices();
-            for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
-                if let Err(error) = self.file.write_all(part).and_then(|()| self.file.flush()) {
-                    let mut logged = lock(&self.shared.logged);
-                    logged.unwritten += part.iter().filter(|byte| **byte == b'\n').count() as u64;
-                    logged.last_error = Some(error.to_string());
+            let mut taken = 0;
+            for piece in first.chunks(PIECE).chain(second.chunks(PIECE)) {
+                if !has_room(&self.file) {
+                    break;
                 }
+                taken += piece.len();
+                if let Err(error) = self.file.write_all(piece) {
+                    lock(&self.shared.logged).skip(piece, error.to_string());
+                }
+            }
+            chunk.commit(taken);
+        }
+    }
+
+    /// Counts the lines that nobody has read.
+    fn abandon(&mut self) {
+        for waiting in &mut self.waiting {
+            let Ok(chunk) = waiting.read_chunk(waiting.slots()) else {
+                continue;
+            };
+            let (first, second) = chunk.as_slices();
+            for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
+                lock(&self.shared.logged).skip(part, "the pipe is full and nobody reads it".to_owned());
             }
             chunk.commit_all();
         }
@@ -170,12 +195,31 @@ impl Writer {
     }
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
-    if path == Path::new(STANDARD_OUTPUT) {
-        return Ok(Box::new(io::stdout()));
+impl AccessLogged {
+    /// Counts the lines that end in `bytes`.
+    fn skip(&mut self, bytes: &[u8], error: String) {
+        self.unwritten += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.last_error = Some(error);
     }
-    let file: File = OpenOptions::new().append(true).create(true).open(path)?;
-    Ok(Box::new(file))
+}
+
+/// Whether a write of [`PIECE`] bytes does not block. Files have room, or fail.
+fn has_room(file: &File) -> bool {
+    let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
+    !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if path == Path::new(STANDARD_OUTPUT) {
+        return io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    }
+    // Opening a pipe that nobody reads would wait for its reader.
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(libc::O_NONBLOCK);
+    options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => io::Error::other("nobody reads this pipe: start its reader first"),
+        _ => error,
+    })
 }
 
 #[cfg(test)]
@@ -195,6 +239,32 @@ mod tests {
         let logged = log.logged();
         assert_eq!((logged.lines, logged.dropped, logged.unwritten), (1, 0, 1));
         assert!(logged.last_error.unwrap().contains("No space left"));
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_does_not_block_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = AccessLog::open(&path, 1).err().unwrap();
+        assert!(error.to_string().contains("nobody reads this pipe"), "{error}");
+        let reader = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        let (mut log, mut lines) = AccessLog::open(&path, 1).unwrap();
+        let mut lines = lines.remove(0);
+        let mut client = Client::new("192.0.2.1".parse().unwrap());
+        while log.logged().dropped == 0 {
+            client.status(200, corelane_worker::Time::default());
+            lines.end(&mut client, corelane_worker::Time::default());
+        }
+        drop(lines);
+        log.stop().unwrap();
+        let logged = log.logged();
+        assert!((1..logged.lines).contains(&logged.unwritten), "{logged:?}");
+        assert!(logged.last_error.unwrap().contains("nobody reads it"));
+        drop(reader);
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //! one byte per second, or stop reading, use a bounded share, and the latency of others is the same as without them.
 
 use super::*;
+use crate::http::connection::PAUSE;
+use crate::http::output::INPUT_BYTES;
 use crate::http::plan::HttpLimits;
+use crate::http::protocol::Http;
 use crate::shared::lock;
-use crate::streams::ConnectionCounts;
+use crate::streams::{ConnectionCounts, Protocol};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
 use corelane_worker::engine::{ConnectOptions, Engine, EngineSettings, StreamCounters};
@@ -27,6 +30,12 @@ const LENGTH: Duration = Duration::from_secs(22);
 /// Slightly more than the window of a body: one piece of the pattern.
 const MOST_QUEUED: u64 = (4 << 20) + (1 << 20);
 
+/// Slightly more than a client that pipelines small requests can have queued: one response.
+const MOST_PIPELINED: u64 = PAUSE + 4_096;
+
+/// Requests of such a client: more than it can have queued, and more than the server reads at once.
+const PIPELINED: usize = 10_000;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Sends a request, reads the response, repeats.
@@ -35,6 +44,8 @@ enum Role {
     SlowHead,
     /// Requests a large object, and reads nothing.
     StoppedReader,
+    /// Requests many small objects at once, and reads nothing.
+    Pipeliner,
 }
 
 #[derive(Default)]
@@ -64,10 +75,13 @@ impl Handler for Clients {
         match event {
             Event::Opened { .. } => {
                 client.open = true;
-                if client.role == Role::StoppedReader {
-                    ops.write(id, MUCH).unwrap();
-                    ops.receive(id, false);
-                }
+                let requests = match client.role {
+                    Role::StoppedReader => MUCH.to_vec(),
+                    Role::Pipeliner => QUICK.repeat(PIPELINED),
+                    _ => return,
+                };
+                ops.write(id, &requests).unwrap();
+                ops.receive(id, false);
             }
             Event::Bytes(bytes) if client.role == Role::Quick => {
                 client.received.extend_from_slice(bytes);
@@ -105,6 +119,7 @@ impl Clients {
 
 /// The sorted latencies of the clients, and the counts of the bucket and of its engine.
 fn run(roles: &[(Role, usize)]) -> (Vec<Duration>, Arc<CachePadded<HttpCounters>>, StreamCounters) {
+    let pipelined = roles.iter().any(|(role, _)| *role == Role::Pipeliner);
     let network = Network::new(NetworkSettings {
         delay: DELAY,
         ..NetworkSettings::default()
@@ -116,7 +131,7 @@ fn run(roles: &[(Role, usize)]) -> (Vec<Duration>, Arc<CachePadded<HttpCounters>
     let mut engine = network.engine(&EngineSettings::default()).unwrap();
     let end = engine.now() + LENGTH;
     let (latencies, streams) = std::thread::scope(|scope| {
-        let server = scope.spawn(move || serve(seat, listener, counted, end));
+        let server = scope.spawn(move || serve(seat, listener, counted, end, pipelined));
         let mut clients = Clients::default();
         for (role, count) in roles {
             for _ in 0..*count {
@@ -152,6 +167,7 @@ fn serve(
     listener: SimulatedListener,
     counters: Arc<CachePadded<HttpCounters>>,
     end: Time,
+    pipelined: bool,
 ) -> StreamCounters {
     let steering = Steering {
         key: Key::VERIFICATION,
@@ -169,7 +185,7 @@ fn serve(
         ..HttpPlan::new(SERVER.parse().unwrap(), steering)
     };
     let mut bucket = Bucket::new(Arc::new(plan), None, counters, None);
-    let mut engine = seat.engine(&EngineSettings::default()).unwrap();
+    let mut engine = seat.engine(&Http::engine(None).1).unwrap();
     engine.ops().listen(listener).unwrap();
     let now = engine.now();
     bucket.begin(engine.ops(), now, Vec::new()).unwrap();
@@ -180,10 +196,10 @@ fn serve(
         bucket.turned(engine.ops(), now);
         for slot in bucket.slots.iter().flatten() {
             let queued = engine.ops().queued(slot.connection.id);
-            assert!(
-                queued <= MOST_QUEUED,
-                "{queued} bytes are queued on one connection"
-            );
+            let most = if pipelined { MOST_PIPELINED } else { MOST_QUEUED };
+            assert!(queued <= most, "{queued} bytes are queued on one connection");
+            let kept = slot.connection.kept();
+            assert!(kept <= INPUT_BYTES, "{kept} bytes of requests are kept");
         }
     }
     engine.ops().counters().streams
@@ -217,4 +233,12 @@ fn slow_clients_hold_their_share_and_the_others_latency_stays() {
     assert_eq!(faults[&"write_timeout"], STOPPED as u64, "{faults:?}");
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert_eq!(ConnectionCounts::of(&streams, 0, 0).open, QUICK_ONES as u64);
+}
+
+#[test]
+fn a_client_that_pipelines_and_does_not_read_holds_little() {
+    const PIPELINERS: usize = 20;
+    let (_, counters, _) = run(&[(Role::Pipeliner, PIPELINERS)]);
+    let faults = lock(&counters.faults);
+    assert_eq!(faults[&"write_timeout"], PIPELINERS as u64, "{faults:?}");
 }

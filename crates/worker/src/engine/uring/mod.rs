@@ -72,6 +72,8 @@ struct State {
     cancelling: bool,
     /// A poll for room to send.
     awaiting: bool,
+    /// Of connections: a poll for a reset, which a connection that does not receive would not notice.
+    guarded: bool,
     /// Of connections: the queue is in the ring; no more may be sent before that is settled.
     sending: bool,
     /// Of connections: a poll for the end of the attempt to open it.
@@ -94,7 +96,8 @@ impl Completions {
             RECEIVED_HEADER_BYTES + ADDRESS_BYTES + control_bytes + settings.receive_buffer_bytes;
         let count = FEWEST_BUFFERS.max(batch * BUFFERS_PER_MESSAGE);
         let count = count.next_power_of_two() as u16;
-        let ring = Ring::new(SUBMISSIONS, COMPLETIONS)?;
+        let mut ring = Ring::new(SUBMISSIONS, COMPLETIONS)?;
+        ring.burst_bytes = settings.stream_burst_bytes;
         let beside = [ADDRESS_BYTES, control_bytes];
         Ok(Self {
             connections: Connections::new(&ring, settings)?,

@@ -42,6 +42,10 @@ const IDLE_ROUNDS: u32 = 100;
 /// Set in the user data of operations that complete only when they fail.
 pub(crate) const COMPLETES_ON_FAILURE: u64 = 1 << 61;
 
+/// The word of `struct io_uring_sqe` with `optlen`.
+const OPTION_LENGTH_WORD: usize = 11;
+const _: () = assert!(size_of::<Entry>() == 64);
+
 /// The number of completions that ends a gathering wait early.
 const GATHERED: u32 = 32;
 
@@ -65,6 +69,8 @@ pub(crate) struct Ring {
     pub(crate) sends: bool,
     /// A wait can batch completions (Linux 6.12).
     pub(crate) gathers: bool,
+    /// Bytes after which a multishot receive of a connection ends (Linux 6.17); 0 if it does not.
+    pub(crate) burst_bytes: u32,
     /// Why an operation could not be queued: returned by the next submission.
     failure: Option<io::Error>,
 }
@@ -110,6 +116,7 @@ impl Ring {
             // Earlier kernels lost the count of a partial send that would have blocked; Linux 6.10 is well past them.
             sends: parameters.is_feature_recvsend_bundle(),
             gathers: parameters.is_feature_min_timeout(),
+            burst_bytes: 0,
             ring,
             outstanding: 0,
             failure: None,
@@ -118,7 +125,16 @@ impl Ring {
 
     /// Queues a poll for room to send; it completes once.
     pub(crate) fn await_room(&mut self, descriptor: i32, user_data: u64) {
-        let entry = opcode::PollAdd::new(Fd(descriptor), libc::POLLOUT as u32).build();
+        self.poll(descriptor, libc::POLLOUT, user_data);
+    }
+
+    /// Queues a poll for a reset; it completes once.
+    pub(crate) fn await_reset(&mut self, descriptor: i32, user_data: u64) {
+        self.poll(descriptor, libc::POLLERR | libc::POLLHUP, user_data);
+    }
+
+    fn poll(&mut self, descriptor: i32, events: i16, user_data: u64) {
+        let entry = opcode::PollAdd::new(Fd(descriptor), events as u32).build();
         self.push(&entry.user_data(user_data));
     }
 
@@ -129,10 +145,23 @@ impl Ring {
         self.push(&entry.user_data(user_data));
     }
 
-    /// Queues a multishot receive of a connection's bytes into provided buffers.
+    /// Queues a multishot receive of a connection's bytes into provided buffers. It ends after
+    /// [`burst_bytes`](Self::burst_bytes): the rest stays in the socket until the receive is queued again.
     pub(crate) fn receive_stream(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
         let entry = opcode::RecvMulti::new(Fd(descriptor), buffers.group).build();
-        self.push(&entry.user_data(user_data));
+        let mut entry = entry.user_data(user_data);
+        if self.burst_bytes > 0 {
+            let words: *mut Entry = &mut entry;
+            // SAFETY: an entry is a `struct io_uring_sqe` of 16 words, borrowed here; word 11 is `optlen`, for which the
+            // library has no setter, and any value is valid.
+            unsafe {
+                words
+                    .cast::<u32>()
+                    .add(OPTION_LENGTH_WORD)
+                    .write(self.burst_bytes);
+            }
+        }
+        self.push(&entry);
     }
 
     /// Queues a multishot accept; each connection comes as a completion, see [`Ring::accepted`].

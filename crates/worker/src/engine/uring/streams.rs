@@ -34,6 +34,7 @@ const RECEIVE: u64 = 1 << 56;
 const ROOM: u64 = 2 << 56;
 const ACCEPT: u64 = 3 << 56;
 const CONNECT: u64 = 4 << 56;
+const RESET: u64 = 5 << 56;
 const SEND: u64 = super::ring::COMPLETES_ON_FAILURE;
 const KINDS: u64 = 0x3f << 56;
 const GENERATION: u64 = 0xff_ffff;
@@ -153,6 +154,17 @@ impl Completions {
         }
     }
 
+    /// The poll for a reset has completed.
+    fn reset(&mut self, ops: &mut Ops, slot: u32) {
+        let stream = ops.streams.at(slot);
+        if stream.receiving || stream.closing {
+            // The receive or the send reports it.
+            self.connections.states.at(slot).guarded = false;
+        } else if let Some(Err(error)) = stream.descriptor().map(stream::take_error) {
+            end(self, ops, slot, Cause::from_error(&error));
+        }
+    }
+
     fn accept(
         &mut self,
         ops: &mut Ops,
@@ -224,6 +236,11 @@ impl StreamDriver for Completions {
             sending.awaited = true;
         }
         let listens = stream.phase == Phase::Listening;
+        if !listens && !stream.receiving && !stream.closing && !state.guarded {
+            state.guarded = true;
+            self.ring
+                .await_reset(descriptor, user_data(RESET, ops.streams.id(slot)));
+        }
         let kind = if listens { ACCEPT } else { RECEIVE };
         let user_data = user_data(kind, ops.streams.id(slot));
         if wanted && !state.armed && !stream.over && !stream.resting {
@@ -283,6 +300,7 @@ impl StreamDriver for Completions {
             (state.armed && !state.cancelling, kind),
             (state.awaiting, ROOM),
             (state.connecting, CONNECT),
+            (state.guarded, RESET),
         ];
         for (_, kind) in held.into_iter().filter(|(held, _)| *held) {
             self.ring.cancel(user_data(kind, id));
@@ -299,7 +317,13 @@ impl StreamDriver for Completions {
         let id = ops.streams.id(slot);
         let current = ops.streams.is_current(id) && completion.user_data == user_data(kind, id);
         match kind {
+            // No feature flag says whether the kernel can bound a receive: an earlier one rejects the first.
+            RECEIVE if current && completion.result == -libc::EINVAL && self.ring.burst_bytes > 0 => {
+                self.ring.burst_bytes = 0;
+                self.connections.note_end(ops, slot, &completion);
+            }
             RECEIVE if current => self.receive(ops, slot, arrived, now, on),
+            RESET if current => self.reset(ops, slot),
             ACCEPT => self.accept(ops, slot, &completion, now, on),
             CONNECT if current => {
                 self.connections.states.at(slot).connecting = false;
