@@ -8,6 +8,7 @@ mod process;
 mod subject;
 
 pub use process::{LoadProcess, ServerProcess};
+pub(crate) use subject::quoted;
 pub use subject::{Subject, SubjectError, SubjectPlan, SubjectReady};
 
 use corelane_load::http::HttpLoad;
