@@ -200,6 +200,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         match settled {
             Settled::Answered(latency) => {
                 counts.ok += 1;
+                counts.ok_late += u64::from(self.shared.stage == Stage::Draining);
                 self.group
                     .tally
                     .histograms
