@@ -24,6 +24,9 @@ const USER_BYTES_A_SESSION: u64 = 5_120;
 /// User memory per worker: three histograms of 250 KiB, engine buffers, the stack.
 const USER_BYTES_A_WORKER: u64 = 2 << 20;
 
+/// The name of the memory requirement.
+const MEMORY: &str = "memory of this end, bytes";
+
 /// One limit, and the amount that the run requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
@@ -63,27 +66,36 @@ impl Needs {
     /// The requirements of these sockets on this machine.
     pub(crate) fn of(sockets: &Sockets<'_>) -> Self {
         let mut needs = Self::default();
-        let of_worker = |leases: &Vec<&Lease>| leases.iter().map(|lease| lease.connections as u64).sum();
+        // A plan may name any number.
+        let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+        let of_worker = |leases: &Vec<&Lease>| sum(&mut leases.iter().map(|lease| lease.connections as u64));
         let by_worker: Vec<u64> = sockets.leases.iter().map(of_worker).collect();
-        let (count, workers) = (by_worker.iter().sum::<u64>(), by_worker.len() as u64);
+        let (count, workers) = (sum(&mut by_worker.iter().copied()), by_worker.len() as u64);
         let largest = if sockets.own_descriptors {
             by_worker.into_iter().max().unwrap_or(0)
         } else {
             count
         };
-        let user = count * USER_BYTES_A_CONNECTION
-            + sockets.encrypted as u64 * USER_BYTES_A_SESSION
-            + workers * USER_BYTES_A_WORKER;
-        let bytes = user + count * KERNEL_BYTES_A_CONNECTION;
+        let bytes = [
+            (count, USER_BYTES_A_CONNECTION + KERNEL_BYTES_A_CONNECTION),
+            (sockets.encrypted as u64, USER_BYTES_A_SESSION),
+            (workers, USER_BYTES_A_WORKER),
+        ];
+        let bytes = sum(&mut bytes.into_iter().map(|(count, each)| count.saturating_mul(each)));
         let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
         let (files, threads) = (sysctl("fs/file-max"), sysctl("kernel/threads-max"));
         let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
         let free = "free {} bytes of memory, or use fewer connections";
         for (what, needed, available, remedy) in [
-            ("descriptors per table", largest + 16, descriptors, raise),
+            (
+                "descriptors per table",
+                largest.saturating_add(16),
+                descriptors,
+                raise,
+            ),
             (
                 "open files of the system",
-                count + 1_024,
+                count.saturating_add(1_024),
                 files,
                 "sysctl -w fs.file-max={}",
             ),
@@ -93,12 +105,7 @@ impl Needs {
                 threads,
                 "sysctl -w kernel.threads-max={}",
             ),
-            (
-                "memory of this end, bytes",
-                bytes,
-                memory::available_bytes().ok(),
-                free,
-            ),
+            (MEMORY, bytes, memory::available_bytes().ok(), free),
         ] {
             needs.add(what, needed, available, remedy);
         }
@@ -133,6 +140,12 @@ impl Needs {
     /// The limits that are too low.
     pub fn lacking(&self) -> impl Iterator<Item = &Need> {
         self.0.iter().filter(|need| need.remedy.is_some())
+    }
+
+    /// The memory requirement, if this machine has less.
+    #[must_use]
+    pub fn lacking_memory(&self) -> Option<&Need> {
+        self.lacking().find(|need| need.what == MEMORY)
     }
 
     /// Adds a requirement; `{}` in its remedy is replaced by the required amount.
@@ -193,7 +206,8 @@ impl Needs {
         let mut wanted: BTreeMap<IpAddr, u64> = BTreeMap::new();
         let chosen = |lease: &&&Lease| lease.ports == Ports::Kernel;
         for lease in sockets.leases.iter().flatten().filter(chosen) {
-            *wanted.entry(lease.address).or_default() += lease.connections as u64;
+            let wanted = wanted.entry(lease.address).or_default();
+            *wanted = wanted.saturating_add(lease.connections as u64);
         }
         let Some(most) = wanted.into_values().max().filter(|most| *most > 0) else {
             return;
