@@ -155,6 +155,50 @@ fn a_subject_that_does_not_start_is_told_in_its_own_words() {
 }
 
 #[test]
+fn a_probe_of_a_port_that_nothing_listens_on_does_not_connect_to_itself() {
+    const ONLY: u16 = 40_000;
+    let Some(bed) = common::bed() else { return };
+    // Every connection of this namespace has the server's port as its own.
+    let range = "/proc/sys/net/ipv4/ip_local_port_range";
+    if let Err(error) = bed.server.run(move || fs::write(range, format!("{ONLY} {ONLY}"))) {
+        eprintln!("skipped: {range}: {error}");
+        return;
+    }
+    let plan = SubjectPlan {
+        address: SocketAddr::new(bed.server.address(), ONLY),
+        ready_within_ms: 1_000,
+        ..plan(&bed, "echo waiting for a key; exec sleep 60")
+    };
+    let error = start(&bed, &plan).err().unwrap();
+    assert!(error.contains("accepts nothing on 10.11.2.1:40000"), "{error}");
+    assert!(error.contains("it said: waiting for a key"), "{error}");
+}
+
+#[test]
+fn a_trial_that_is_lost_fails_the_run_unless_that_is_tolerated() {
+    if !common::namespaces_for("http") {
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_corelane");
+    for (tolerate, code) in [(None, 1), (Some("--tolerate"), 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let flag = folder.path().join("served").display().to_string();
+        let subject = format!(
+            "test -e {flag} && {{ echo out of licences; exit 3; }}; touch {flag}; \
+             exec {program} serve http $CORELANE_ADDRESS:$CORELANE_PORT --share-cpus"
+        );
+        let lab = "lab scale http --max-steal 100% --duration 100ms --rounds 2 --active 1 --connections 8 --bed \
+                   namespaces --subject";
+        let words = lab.split_whitespace().chain([subject.as_str()]).chain(tolerate);
+        let output = common::run(&words.collect::<Vec<_>>());
+        let [text, error] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert_eq!(output.status.code(), Some(code), "{error}\n{text}");
+        assert!(text.contains("out of licences"), "{text}");
+        assert_eq!(error.contains("1 of 2 trials failed"), code == 1, "{error}");
+    }
+}
+
+#[test]
 fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
     let Some(bed) = common::bed() else { return };
     let plan = SubjectPlan {

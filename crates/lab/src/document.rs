@@ -109,6 +109,8 @@ pub struct Head {
     pub conditions: Option<Snapshot>,
     /// Whether the run was interrupted.
     pub interrupted: bool,
+    /// Trials that failed, without those that an interrupt cut.
+    pub failed_trials: usize,
 }
 
 /// The program that wrote a document.
@@ -235,6 +237,7 @@ impl Head {
             bed: bed.map(Bed::from),
             conditions: run.conditions.clone(),
             interrupted: false,
+            failed_trials: 0,
         }
     }
 

@@ -184,7 +184,9 @@ pub fn run<E: Experiment>(
             (Ok(()), Some((status, why))) => raw.end(turn, status, &why) && status == TrialStatus::Spoilt,
             (Ok(()), None) => false,
         };
+        let failed = usize::from(raw.has_failed(turn) && !trying.is_cut());
         done += 1;
+        document.head_mut().failed_trials += failed;
         document.head_mut().interrupted = done < of;
         experiment.conclude(&mut document);
         on_progress(&Progress {

@@ -9,7 +9,7 @@ use crate::columns;
 use crate::document::{reasons, set_aside};
 use crate::limit::BUSY_IDLE_SHARE;
 use crate::steps::{Kind, Report, Shape, Step};
-use crate::tried::Trial;
+use crate::tried::{Trial, TrialStatus};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
@@ -59,6 +59,9 @@ impl<K: Shown> Rendered for Report<K> {
             self.limit.headline(K::headline(self, step))
         });
         page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
+        let doubts = self.limit.doubts.iter();
+        page.caveats
+            .extend(doubts.map(|doubt| Caveat::from(format!("Doubtful: {doubt}."))));
         let trials = self.trials_section(&mut page);
         K::sections(self, &mut page);
         page.section(trials);
@@ -104,6 +107,17 @@ impl<K: Shown> Rendered for Report<K> {
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
         columns::figures(self.kind.metrics(), self.last_step())
+    }
+
+    fn proved(&self) -> Result<(), String> {
+        let measured = |trial: &K::Trial| {
+            let tried = trial.tried();
+            tried.is_valid() || tried.status == TrialStatus::GeneratorLimited
+        };
+        match self.head.interrupted || self.trials.iter().any(measured) {
+            true => Ok(()),
+            false => Err("no trial gave a result: see why each failed".to_owned()),
+        }
     }
 }
 

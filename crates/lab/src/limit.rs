@@ -24,6 +24,9 @@ pub struct Limit {
     /// All suspects.
     #[serde(default)]
     pub suspects: Vec<Suspect>,
+    /// Why the numbers are doubtful; the sentence begins with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// Kinds of limit.
@@ -150,6 +153,47 @@ impl Limit {
     }
 }
 
+impl Limit {
+    /// The limit of numbers that are doubtful for these reasons, if any.
+    pub(crate) fn doubted(mut self, doubts: Vec<String>) -> Self {
+        if !doubts.is_empty() {
+            self.sentence = format!("Doubtful: {}. {}", doubts.join("; "), self.sentence);
+        }
+        self.doubts = doubts;
+        self
+    }
+}
+
+/// Above this linearity the rate at one bucket is too low: CPUs cannot do more than in proportion, save for caches.
+const MOST_LINEARITY: f64 = 1.1;
+
+/// Above this share of CPU time used by other programs, a rate says little about the server.
+const MOST_OTHERS_SHARE: f64 = 0.1;
+
+/// Why the numbers of a step are doubtful: its growth, and the CPU time that other programs used.
+pub(crate) fn doubts(linearity: Option<f64>, active: usize, others: Option<f64>) -> Vec<String> {
+    let others = others.filter(|share| *share > MOST_OTHERS_SHARE).map(|share| {
+        let share = quantity::percent(share);
+        format!("other programs used at least {share} of the CPUs' time; stop them and repeat")
+    });
+    let linearity = linearity.filter(|_| active > 1);
+    let growth = linearity.and_then(|linearity| {
+        let times = format!("linearity {linearity:.2} is");
+        if linearity > MOST_LINEARITY {
+            Some(format!(
+                "{times} above {MOST_LINEARITY}, so the rate at one bucket is too low"
+            ))
+        } else if linearity * (active as f64) < 1.0 {
+            Some(format!(
+                "{times} below 1/{active}, so {active} buckets do less than one"
+            ))
+        } else {
+            None
+        }
+    });
+    others.into_iter().chain(growth).collect()
+}
+
 /// A cause, and the words that complete "the limit was".
 pub(crate) type Found = (LimitCause, String);
 
@@ -239,5 +283,43 @@ fn sentence_case(text: &str) -> String {
             letters.as_str().trim_end_matches('.')
         ),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_that_no_cpu_explains_and_other_programs_come_first_in_the_verdict() {
+        for (linearity, active, others, doubt) in [
+            (Some(1.0), 2, Some(0.05), None),
+            (Some(1.93), 2, None, Some("linearity 1.93 is above 1.1")),
+            (Some(0.4), 2, None, Some("linearity 0.40 is below 1/2")),
+            (Some(0.5), 2, None, None),
+            (
+                Some(1.0),
+                1,
+                Some(0.42),
+                Some("at least 42.0 % of the CPUs' time"),
+            ),
+        ] {
+            let limit = Limit {
+                sentence: "It did.".to_owned(),
+                ..Limit::default()
+            };
+            let limit = limit.doubted(doubts(linearity, active, others));
+            match doubt {
+                None => assert_eq!((limit.sentence.as_str(), limit.doubts.len()), ("It did.", 0)),
+                Some(doubt) => {
+                    let sentence = &limit.sentence;
+                    assert!(
+                        sentence.starts_with("Doubtful: ") && sentence.contains(doubt),
+                        "{sentence}"
+                    );
+                    assert!(sentence.ends_with(". It did."), "{sentence}");
+                }
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::document::{Head, as_json};
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
 use crate::tried::{CpuShare, SPOILT, Trial, TrialStatus};
-use corelane_host::counters::CpuTimes;
+use corelane_host::counters::{CpuTime, CpuTimes};
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
@@ -343,14 +343,16 @@ impl<K: Kind> Report<K> {
         }
     }
 
-    /// Linearity of a step: each round's rate, divided by the number of active buckets times the plain rate at one
-    /// bucket.
+    /// Linearity of a step: its rate, divided by the number of active buckets times the plain rate at one bucket. Both
+    /// rates are the medians that tables show; the range is that of the quotients within rounds.
     fn linearity(&self, index: usize) -> Option<Spread> {
         let shape = &self.steps[index].shape;
         let base = |other: &Step<K>| {
             other.shape.active() == 1 && other.shape.is_plain() && other.shape.grows_to(shape)
         };
         let base = self.steps.iter().position(base)?;
+        let [own, one] =
+            [index, base].map(|step| Spread::of(&self.rate().numbers(valid(&self.trials, step))));
         let rates = |step: usize, times: usize| {
             let rate = move |trial: &K::Trial| {
                 let rate = self.rate().numbers([trial]).first().copied();
@@ -358,7 +360,9 @@ impl<K: Kind> Report<K> {
             };
             valid(&self.trials, step).into_iter().filter_map(rate)
         };
-        statistics::within_rounds(rates(index, 1), rates(base, shape.active()))
+        let rounds = statistics::within_rounds(rates(index, 1), rates(base, shape.active()))?;
+        let median = statistics::ratio(own?.median, one?.median * shape.active() as f64)?;
+        Some(Spread { median, ..rounds })
     }
 
     /// Sets the reason for every missing field of a step: from the trials, the experiment, or the trials' status.
@@ -393,8 +397,14 @@ fn valid<T: Trial>(trials: &[T], step: usize) -> Vec<&T> {
 /// The metric of growth, which the conclusion sets.
 pub(crate) const fn linearity_metric<T>() -> Metric<T> {
     Metric::more("linearity", "linearity", Show::Fixed(2))
-        .about("Rate at this many buckets over as many times the rate at one, median over the rounds.")
+        .about("Rate at this many buckets over as many times the rate at one; both rates are medians.")
         .spread("linearity_spread")
+}
+
+/// The metric of disturbance by other programs.
+pub(crate) const fn others_metric<T>() -> Metric<T> {
+    Metric::explaining("others_cpu_share", "others", Show::WholeShare)
+        .about("Least share of the CPUs' time used by programs that are neither server nor generator.")
 }
 
 /// The reason for a missing number, from the status of the trials.
@@ -448,6 +458,18 @@ pub(crate) fn cpu_shares(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes) -> 
         softirq_share: spent.cpus.get(cpu).and_then(|time| time.softirq_share()),
     };
     cpus.iter().map(share).collect()
+}
+
+/// The resolution of the kernel's CPU times.
+const TICK_NS: u64 = 10_000_000;
+
+/// The share of the time of some CPUs between two readings that programs used beyond `own_ns`: at least, because own time
+/// contains interrupts, which are not counted for programs.
+pub(crate) fn others_share(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes, own_ns: u64) -> Option<f64> {
+    let spent = later.since(earlier);
+    let time = CpuTime::sum(cpus.iter().filter_map(|cpu| spent.cpus.get(cpu)));
+    let certain = (time.user_ns + time.nice_ns + time.system_ns).saturating_sub(cpus.len() as u64 * TICK_NS);
+    statistics::ratio(certain.saturating_sub(own_ns) as f64, time.total_ns() as f64)
 }
 
 /// The mean of a share over some CPUs.

@@ -109,6 +109,9 @@ pub trait RawTrials {
 
     /// Sets the status of the trials of a turn that are results; returns whether there are any.
     fn end(&mut self, turn: Turn, status: TrialStatus, why: &str) -> bool;
+
+    /// Whether a trial of a turn failed.
+    fn has_failed(&self, turn: Turn) -> bool;
 }
 
 impl<T: Trial> RawTrials for Vec<T> {
@@ -128,6 +131,13 @@ impl<T: Trial> RawTrials for Vec<T> {
             }
         }
         any
+    }
+
+    fn has_failed(&self, turn: Turn) -> bool {
+        let mut all = self.iter().map(T::tried);
+        all.any(|tried| {
+            tried.status == TrialStatus::Failed && (tried.step, tried.round) == (turn.step, turn.round)
+        })
     }
 }
 

@@ -76,27 +76,36 @@ impl Needs {
     /// The requirements of these sockets on this machine.
     pub(crate) fn of(sockets: &Sockets<'_>) -> Self {
         let mut needs = Self::default();
-        let of_worker = |leases: &Vec<&Lease>| leases.iter().map(|lease| lease.connections as u64).sum();
+        // A plan may name any number.
+        let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+        let of_worker = |leases: &Vec<&Lease>| sum(&mut leases.iter().map(|lease| lease.connections as u64));
         let by_worker: Vec<u64> = sockets.leases.iter().map(of_worker).collect();
-        let (count, workers) = (by_worker.iter().sum::<u64>(), by_worker.len() as u64);
+        let (count, workers) = (sum(&mut by_worker.iter().copied()), by_worker.len() as u64);
         let largest = if sockets.own_descriptors {
             by_worker.into_iter().max().unwrap_or(0)
         } else {
             count
         };
-        let user = count * USER_BYTES_A_CONNECTION
-            + sockets.encrypted as u64 * USER_BYTES_A_SESSION
-            + workers * USER_BYTES_A_WORKER;
-        let bytes = user + count * KERNEL_BYTES_A_CONNECTION;
+        let bytes = [
+            (count, USER_BYTES_A_CONNECTION + KERNEL_BYTES_A_CONNECTION),
+            (sockets.encrypted as u64, USER_BYTES_A_SESSION),
+            (workers, USER_BYTES_A_WORKER),
+        ];
+        let bytes = sum(&mut bytes.into_iter().map(|(count, each)| count.saturating_mul(each)));
         let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
         let (files, threads) = (sysctl("fs/file-max"), sysctl("kernel/threads-max"));
         let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
         let free = "free {} bytes of memory, or use fewer connections";
         for (what, needed, available, remedy) in [
-            ("descriptors per table", largest + 16, descriptors, raise),
+            (
+                "descriptors per table",
+                largest.saturating_add(16),
+                descriptors,
+                raise,
+            ),
             (
                 "open files of the system",
-                count + 1_024,
+                count.saturating_add(1_024),
                 files,
                 "sysctl -w fs.file-max={}",
             ),
@@ -207,7 +216,8 @@ impl Needs {
         let mut wanted: BTreeMap<IpAddr, u64> = BTreeMap::new();
         let chosen = |lease: &&&Lease| lease.ports == Ports::Kernel;
         for lease in sockets.leases.iter().flatten().filter(chosen) {
-            *wanted.entry(lease.address).or_default() += lease.connections as u64;
+            let wanted = wanted.entry(lease.address).or_default();
+            *wanted = wanted.saturating_add(lease.connections as u64);
         }
         let Some(most) = wanted.into_values().max().filter(|most| *most > 0) else {
             return;

@@ -7,7 +7,7 @@ use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::print_json;
 use crate::values::share;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Document, RunFacts};
@@ -46,6 +46,9 @@ pub struct RunArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
+    /// Exit with 0 although a trial failed, such as one whose server or generator was killed
+    #[arg(long)]
+    pub tolerate: bool,
     #[command(flatten)]
     pub outputs: OutputArguments,
 }
@@ -110,7 +113,16 @@ pub fn run<E: Experiment>(
     });
     bar.finish_and_clear();
     let document = outcome.map_err(name_flags)?;
-    arguments.outputs.finish(&document, &document.to_json()?, &gates)
+    arguments
+        .outputs
+        .finish(&document, &document.to_json()?, &gates)?;
+    match document.head().failed_trials {
+        0 => Ok(()),
+        _ if arguments.tolerate => Ok(()),
+        failed => bail!(
+            "{failed} of {trials} trials failed; --tolerate accepts this as long as others gave a result"
+        ),
+    }
 }
 
 /// Converts a refusal to a usage error that names the flags at fault.

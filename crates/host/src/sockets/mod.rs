@@ -80,6 +80,19 @@ pub fn serving(
     Ok(owners)
 }
 
+/// Whether a TCP listener in this thread's network namespace accepts connections to `address`.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] if the kernel does not support sock_diag.
+pub fn listens(address: SocketAddr) -> Result<bool, HostError> {
+    let listed = diag::of_port(libc::IPPROTO_TCP as u8, address.port(), 1 << diag::LISTENING)?;
+    // A listener of `::` accepts IPv4, too, unless it was told not to.
+    let accepts =
+        |local: SocketAddr| local.ip().to_canonical() == address.ip() || local.ip().is_unspecified();
+    Ok(listed.iter().any(|owner| accepts(owner.local)))
+}
+
 fn number(protocol: Protocol) -> Option<u8> {
     match protocol {
         Protocol::Tcp => Some(libc::IPPROTO_TCP as u8),

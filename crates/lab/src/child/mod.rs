@@ -8,6 +8,7 @@ mod process;
 mod subject;
 
 pub use process::{LoadProcess, ServerProcess};
+pub(crate) use subject::quoted;
 pub use subject::{Subject, SubjectError, SubjectPlan, SubjectReady};
 
 use corelane_load::http::HttpLoad;
@@ -169,4 +170,28 @@ fn write_line(output: &mut impl Write, document: &impl Serialize) -> io::Result<
     line.push(b'\n');
     output.write_all(&line)?;
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::io::Cursor;
+
+    #[test]
+    fn a_plan_that_needs_more_memory_than_there_is_is_refused_before_anything_is_allocated() {
+        let lease = json!({ "address": "127.0.0.1", "connections": u64::MAX / 2, "ports": "kernel" });
+        let plan = json!({ "connect_timeout_s": 5.0, "direction": "write", "drain_s": null, "duration_s": 1.0,
+            "engine": null, "memory": "first-touch", "stall_s": 1.0, "target": "127.0.0.1:9",
+            "workers": [{ "bucket": null, "cpu": 0, "leases": [lease], "own_descriptors": false }],
+            "write_bytes": 1, "write_bytes_per_second": null });
+        let order = order(TcpLoad::KIND, &plan).unwrap();
+        let mut output = Vec::new();
+        attend(Cursor::new(order + "\n"), &mut output).unwrap();
+        let answer = String::from_utf8(output).unwrap();
+        assert!(
+            answer.contains("failed") && answer.contains("of memory"),
+            "{answer}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, answer, read_plan, wor
 use anyhow::anyhow;
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment};
+use corelane_measure::quantity;
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::udp::FlowCounts;
@@ -202,7 +203,17 @@ pub(super) fn generate<G: Generator>(
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
-    let mut load = G::start(read_plan(plan)?).map_err(words)?;
+    let plan = read_plan(plan)?;
+    // Before anything is allocated for its connections.
+    if let Some(lacking) = G::needs(&plan).lacking_memory() {
+        let (needed, available) = (lacking.needed, lacking.available.unwrap_or(0));
+        return Err(format!(
+            "the plan needs {} of memory, and {} are available",
+            quantity::bytes(needed),
+            quantity::bytes(available)
+        ));
+    }
+    let mut load = G::start(plan).map_err(words)?;
     let mut reported = None;
     loop {
         let done = load.wait(SENDING_LOOK);

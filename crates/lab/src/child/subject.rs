@@ -6,7 +6,7 @@
 //! leaves behind.
 
 use corelane_host::processes::{self, Ended};
-use corelane_host::{cpus, pin};
+use corelane_host::{cpus, pin, sockets};
 use corelane_serve::Server;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -52,6 +52,9 @@ pub struct SubjectReady {
     pub address: SocketAddr,
     /// Time until it accepted, in milliseconds.
     pub after_ms: u64,
+    /// The last lines of its output.
+    #[serde(default)]
+    pub said: String,
 }
 
 /// The keeper's side: the server that it started. Counters of the server are those of the family of
@@ -97,6 +100,7 @@ impl Server for Subject {
             ready: SubjectReady {
                 address: plan.address,
                 after_ms: 0,
+                said: String::new(),
             },
             ended: None,
         };
@@ -125,7 +129,10 @@ impl Server for Subject {
     }
 
     fn served(&mut self) -> SubjectReady {
-        self.ready.clone()
+        SubjectReady {
+            said: self.words.said(),
+            ..self.ready.clone()
+        }
     }
 
     fn poll(&mut self) -> Result<(), SubjectError> {
@@ -187,8 +194,14 @@ fn spawn(plan: &SubjectPlan) -> io::Result<(Child, PipeReader)> {
     Ok((process, output))
 }
 
+/// Whether the server accepts connections. A listener is looked up rather than connected to: while nothing listens on a
+/// port of the ephemeral range, a connection may get this port as its own, which connects it to itself and keeps the
+/// server from binding it.
 fn accepts(address: SocketAddr) -> bool {
-    TcpStream::connect_timeout(&address, ACCEPT_WITHIN).is_ok()
+    sockets::listens(address).unwrap_or_else(|_| {
+        let stream = TcpStream::connect_timeout(&address, ACCEPT_WITHIN);
+        stream.is_ok_and(|stream| stream.local_addr().is_ok_and(|own| own != address))
+    })
 }
 
 /// The end of what the server wrote.
@@ -221,13 +234,22 @@ impl LastWords {
         let _ = self.reader.take().map(JoinHandle::join);
     }
 
-    /// The words as the end of a sentence; empty when there are none.
-    fn sentence(&self) -> String {
+    fn said(&self) -> String {
         let kept = self.kept.lock().map(|mut kept| kept.make_contiguous().to_vec());
-        let kept = kept.unwrap_or_default();
-        match String::from_utf8_lossy(&kept).trim() {
-            "" => String::new(),
-            words => format!("; it said: {words}"),
-        }
+        String::from_utf8_lossy(&kept.unwrap_or_default())
+            .trim()
+            .to_owned()
+    }
+
+    fn sentence(&self) -> String {
+        quoted(&self.said())
+    }
+}
+
+/// What a server said as the end of a sentence; empty if it said nothing.
+pub(crate) fn quoted(said: &str) -> String {
+    match said {
+        "" => String::new(),
+        said => format!("; it said: {said}"),
     }
 }

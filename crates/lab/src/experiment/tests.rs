@@ -152,6 +152,7 @@ fn every_experiment_keeps_its_failed_spoilt_and_interrupted_trials_with_their_st
     assert_eq!(failed.name, format!("step {}", failed.tried.step));
     assert_eq!(report.udp_trials[4].tried.step, report.udp_trials[2].tried.step);
     assert!(report.head.interrupted);
+    assert_eq!(report.head.failed_trials, 1);
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub struct Verdict {
     pub wrong_rules_caught: bool,
     /// Whether everything matched, over at least 2,000 frames.
     pub passed: bool,
+    /// What did not, each in one sentence.
+    #[serde(default)]
+    pub faults: Vec<String>,
 }
 
 /// One device model.
@@ -95,6 +98,9 @@ pub struct RoundReport {
     pub incomplete: u64,
     /// Frames with hash zero.
     pub without_hash: u64,
+    /// How the counts by type differ from the verifier's: one of the two is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disagreement: Option<String>,
     /// Verification against a wrong key.
     pub wrong_key: Caught,
     /// Verification against a wrong table.
@@ -146,10 +152,10 @@ impl NicReport {
     pub(super) fn judged(&self) -> Verdict {
         let probed = self.models.iter().filter_map(|model| model.probed.as_ref());
         let rounds: Vec<&RoundReport> = probed.flat_map(|probed| &probed.rounds).collect();
-        let sum = |count: fn(&RoundReport) -> u64| rounds.iter().map(|round| count(round)).sum();
+        let sum = |count: fn(&RoundReport) -> u64| rounds.iter().map(|round| count(round)).sum::<u64>();
         let of_types = |count: fn(&TypeReport) -> u64| {
             let types = rounds.iter().flat_map(|round| round.types.values());
-            types.map(count).sum()
+            types.map(count).sum::<u64>()
         };
         let (sent, frames, right_cpu) = (
             sum(|round| round.sent),
@@ -157,13 +163,32 @@ impl NicReport {
             sum(|round| round.right_cpu),
         );
         let (right_hash, right_queue) = (of_types(|of| of.right_hash), of_types(|of| of.right_queue));
-        let is_sound = |round: &&RoundReport| {
-            let every_queue = round.frames_by_queue.len() == round.entries_by_queue.len();
-            round.reads_back && round.without_hash == 0 && every_queue
-        };
         let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
-        let all_right = [sent, right_hash, right_queue, right_cpu] == [frames; 4];
         let none_failed = (self.models.iter()).all(|model| model.tried.status != TrialStatus::Failed);
+        let mut faults = Vec::new();
+        let mut fault = |is: bool, words: String| faults.extend(is.then_some(words));
+        fault(!none_failed, "a model failed".to_owned());
+        fault(
+            frames < LEAST_FRAMES && none_failed,
+            format!("{frames} frames prove too little: send {LEAST_FRAMES} or more with a higher --flows"),
+        );
+        fault(
+            frames < sent,
+            format!("{} frames were not received", sent.saturating_sub(frames)),
+        );
+        fault(
+            frames > sent,
+            format!("{} frames came that were not sent", frames.saturating_sub(sent)),
+        );
+        for (right, what) in [(right_hash, "hash"), (right_queue, "queue"), (right_cpu, "CPU")] {
+            fault(
+                right != frames,
+                format!("{right} of {frames} frames have the computed {what}"),
+            );
+        }
+        for round in &rounds {
+            round.faults().for_each(|words| fault(true, words));
+        }
         Verdict {
             sent,
             frames,
@@ -171,16 +196,26 @@ impl NicReport {
             right_queue,
             right_cpu,
             wrong_rules_caught,
-            passed: frames >= LEAST_FRAMES
-                && all_right
-                && none_failed
-                && rounds.iter().all(is_sound)
-                && wrong_rules_caught,
+            passed: faults.is_empty(),
+            faults,
         }
     }
 }
 
 impl RoundReport {
+    /// What is wrong with this round besides its sums.
+    fn faults(&self) -> impl Iterator<Item = String> {
+        let (queues, used) = (self.entries_by_queue.len(), self.frames_by_queue.len());
+        let faults = [
+            (!self.reads_back).then(|| "key, table or fields do not read back as set".to_owned()),
+            (self.without_hash > 0).then(|| format!("{} frames have no hash", self.without_hash)),
+            (used != queues).then(|| format!("{used} of {queues} queues received frames")),
+            (!self.catches_wrong_rules()).then(|| "a wrong key or table was not detected".to_owned()),
+            self.disagreement.clone(),
+        ];
+        faults.into_iter().flatten()
+    }
+
     /// A wrong table misplaces every frame, because it maps each entry to another queue. A wrong key changes every
     /// hash, and the queue of most frames.
     fn catches_wrong_rules(&self) -> bool {
@@ -220,13 +255,32 @@ mod tests {
         }
     }
 
-    fn passes(models: Vec<ModelReport>) -> bool {
+    fn judged(models: Vec<ModelReport>) -> Verdict {
         let report = NicReport {
             head: Head::default(),
             models,
             verdict: Verdict::default(),
         };
-        report.judged().passed
+        report.judged()
+    }
+
+    fn passes(models: Vec<ModelReport>) -> bool {
+        judged(models).passed
+    }
+
+    #[test]
+    fn too_few_frames_are_named_as_the_reason() {
+        let mut few = round();
+        let right = TypeReport {
+            frames: 400,
+            right_hash: 400,
+            right_queue: 400,
+        };
+        (few.sent, few.frames, few.right_cpu, few.wrong_table.misplaced) = (400, 400, 400, 400);
+        few.types = BTreeMap::from([("IPV4".to_owned(), right)]);
+        let verdict = judged(vec![model(few)]);
+        let why = "400 frames prove too little: send 2000 or more with a higher --flows";
+        assert_eq!((verdict.passed, verdict.faults), (false, vec![why.to_owned()]));
     }
 
     fn model(round: RoundReport) -> ModelReport {
@@ -246,7 +300,8 @@ mod tests {
     #[test]
     fn only_a_round_without_any_fault_passes() {
         assert!(passes(vec![model(round())]));
-        let faults: [fn(&mut RoundReport); 8] = [
+        let faults: [fn(&mut RoundReport); 9] = [
+            |round| round.disagreement = Some("1 frame by type, 2 by the verifier".to_owned()),
             |round| round.reads_back = false,
             |round| round.sent += 1,
             |round| round.right_cpu -= 1,
@@ -262,6 +317,7 @@ mod tests {
             let mut faulty = round();
             fault(&mut faulty);
             assert!(!passes(vec![model(faulty.clone())]), "{faulty:?}");
+            assert!(!judged(vec![model(faulty)]).faults.is_empty());
         }
         assert!(!passes(Vec::new()));
         let mut failed = ModelReport::default();

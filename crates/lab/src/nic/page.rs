@@ -16,8 +16,12 @@ impl Rendered for NicReport {
         let verdict = &self.verdict;
         let passed = if verdict.passed { "passed" } else { "FAILED" };
         page.headline = format!("RSS of emulated NICs, frame by frame: {passed}");
+        let because = match verdict.faults.is_empty() {
+            true => String::new(),
+            false => format!(": {}", verdict.faults.join("; ")),
+        };
         page.verdict = format!(
-            "{} frames of {} sent: {} with the hash, {} by the queue, {} on the CPU that was computed: {passed}",
+            "{} frames of {} sent: {} with the hash, {} by the queue, {} on the CPU that was computed: {passed}{because}",
             verdict.frames, verdict.sent, verdict.right_hash, verdict.right_queue, verdict.right_cpu,
         );
         let set_aside = set_aside(&self.head, self.models.iter().map(Trial::tried), &mut page);
@@ -69,7 +73,10 @@ impl Rendered for NicReport {
     fn proved(&self) -> Result<(), String> {
         match self.verdict.passed {
             true => Ok(()),
-            false => Err("the device does not do as computed: see the counts".to_owned()),
+            false if self.verdict.faults.is_empty() => {
+                Err("the device does not do as computed: see the counts".to_owned())
+            }
+            false => Err(self.verdict.faults.join("; ")),
         }
     }
 }

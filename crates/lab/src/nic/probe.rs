@@ -241,9 +241,12 @@ impl<'a> Heard<'a> {
             ..self.report
         };
         let counted: u64 = report.types.values().map(|of_type| of_type.right_queue).sum();
-        if right.frames - right.misplaced != counted {
-            report.types.clear();
-        }
+        let verified = right.frames - right.misplaced;
+        report.disagreement = (verified != counted).then(|| {
+            format!(
+                "{counted} frames are on their queue by the counts of their types, {verified} by the verifier"
+            )
+        });
         report
     }
 }

@@ -3,7 +3,7 @@
 
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
-use crate::steps::cpu_shares;
+use crate::steps::{cpu_shares, others_share};
 use crate::tried::{Trial as _, TrialStatus, Tried, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
@@ -64,6 +64,12 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         imbalance: imbalance(&loaded.workers),
         reordered: answers.then_some(loaded.total.reordered),
         cpu_shares: cpu_shares(&plan.cpus(step), &earlier.cpus, &spent.cpus),
+        others_share: others_share(
+            &plan.cpus(step),
+            &earlier.cpus,
+            &spent.cpus,
+            spent.own_ns(earlier),
+        ),
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
@@ -198,10 +204,14 @@ impl Sides {
 impl Spent {
     /// What others did to the CPUs since `earlier`: the time that other programs took, and the time that was stolen.
     pub(super) fn by_others(&self, earlier: &Self) -> Vec<Condition> {
-        let server = self.server_process.since(&earlier.server_process).total_ns;
-        let generator = self.generator_process.since(&earlier.generator_process).total_ns;
-        let own = Duration::from_nanos(server + generator);
+        let own = Duration::from_nanos(self.own_ns(earlier));
         conditions::during(&earlier.cpus, &self.cpus, own)
+    }
+
+    /// CPU time of both processes since `earlier`.
+    fn own_ns(&self, earlier: &Self) -> u64 {
+        let server = self.server_process.since(&earlier.server_process).total_ns;
+        server + self.generator_process.since(&earlier.generator_process).total_ns
     }
 
     /// Reads the CPUs and both processes.

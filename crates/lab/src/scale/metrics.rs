@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
-use crate::steps::{linearity_metric, number, share};
+use crate::steps::{linearity_metric, number, others_metric, share};
 use crate::tried::{CpuShare, Tried, trial};
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
@@ -38,6 +38,7 @@ pub static METRICS: &[&M] = &[
     &IMBALANCE,
     &REORDERED,
     &CONTEXT_SWITCHES,
+    &OTHERS_SHARE,
     &CLOCK,
     &ROUND_TRIP,
 ];
@@ -129,6 +130,8 @@ pub static CONTEXT_SWITCHES: M = M::less("context_switches_per_s", "ctx switches
     .about("Context switches of the server per second.")
     .read(|trial| trial.rate(trial.context_switches));
 
+pub static OTHERS_SHARE: M = others_metric::<Trial>().read(|trial| number(trial.others_share));
+
 pub static CLOCK: M = M::explaining("effective_mhz", "clock", Show::Fixed(0))
     .about("Effective clock of the server's CPUs, in MHz.")
     .read(|trial| number(trial.effective_mhz))
@@ -177,6 +180,9 @@ pub struct Trial {
     /// CPU time shares of the trial.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
+    /// Least share of the CPUs' time that other programs used.
+    #[serde(default)]
+    pub others_share: Option<f64>,
     /// Context switches of the server.
     pub context_switches: Option<u64>,
     /// Effective clock of the server's CPUs, in MHz.

@@ -2,7 +2,7 @@
 
 use super::document::{ScaleReport, Shape, Step};
 use super::metrics::{
-    COST_OF_PLAIN, IMBALANCE, LINEARITY, RATE, RATE_OF_PLAIN, REORDERED, STEERING, TX_LOCALITY,
+    COST_OF_PLAIN, IMBALANCE, LINEARITY, OTHERS_SHARE, RATE, RATE_OF_PLAIN, REORDERED, STEERING, TX_LOCALITY,
 };
 use super::plan::ScalePlan;
 use crate::growth::buckets;
@@ -27,12 +27,13 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     let (verb, rate) = (verb(last.shape.mode), or_missing(RATE.of(last), quantity::rate));
     let did = format!("{active} {} {verb} {rate}", buckets(active));
     let growth = limit::growth(&did, LINEARITY.of(last), active, "one bucket's");
-    Limit {
+    let limit = Limit {
         cause,
         sentence: format!("{growth}; the limit was {because}.{}", skewed(report, last)),
         evidence: evidence(last, plan),
         ..Limit::default()
-    }
+    };
+    limit.doubted(limit::doubts(LINEARITY.of(last), active, OTHERS_SHARE.of(last)))
 }
 
 /// How much of the rate is left under skew, where that was tried.

@@ -1,20 +1,22 @@
 //! Computes a trial from readings before and after.
 
-use super::document::{BucketBytes, Memory, Protocol, Server, Shape, Trial};
+use super::document::{BucketBytes, CpuUse, Memory, Protocol, Server, Shape, Trial};
 use super::ends::{ClientCounts, ServerCounts};
 use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
+use crate::child::quoted;
 use crate::limit::BUSY_IDLE_SHARE;
-use crate::steps::cpu_shares;
+use crate::steps::{cpu_shares, others_share};
 use crate::tried::{CpuShare, TrialStatus, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
-use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
+use corelane_host::counters::{CpuTimes, ProcessCpu, Softnet, TcpStatistics};
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Above this idle share a CPU counts as idle: well above the busy threshold, so single ticks do not matter.
 const SPARE_IDLE_SHARE: f64 = 0.1;
@@ -27,12 +29,18 @@ pub(super) struct Readings {
     softnet: Option<Softnet>,
     pub(super) cpus: CpuTimes,
     server_cpu_ns: u64,
+    /// `None` before the generator runs.
+    client_cpu_ns: Option<u64>,
+    at: Instant,
 }
 
 impl Readings {
     /// Reads the counters, CPU times first: the rest is slower.
-    pub(super) fn take(bed: &Bed, server: ServerProcesses) -> Result<Self, HostError> {
+    pub(super) fn take(bed: &Bed, server: ServerProcesses, client: Option<u32>) -> Result<Self, HostError> {
+        let client = client.map(ProcessCpu::read).transpose()?;
         Ok(Self {
+            at: Instant::now(),
+            client_cpu_ns: client.map(|time| time.total_ns),
             cpus: CpuTimes::read()?,
             server_cpu_ns: server.family()?.cpu_ns(),
             server_tcp: bed.server.run(TcpStatistics::read)?,
@@ -56,6 +64,8 @@ pub(super) struct Evidence {
     pub(super) loaded: ClientCounts,
     /// Memory while all connections were open.
     pub(super) memory: Option<Memory>,
+    /// When the generator reported.
+    pub(super) ended: Instant,
 }
 
 /// Computes the trial from the readings.
@@ -77,8 +87,9 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
         .into_iter()
         .chain(served.segments)
         .reduce(|sum, segments| sum.plus(&segments));
-    trial.cpu.server_ns = Some(sent.server_cpu_ns.saturating_sub(opened.server_cpu_ns));
-    trial.cpu_shares = cpu_shares(&plan.cpus(shape), &opened.cpus, &sent.cpus);
+    (trial.cpu, trial.cpu_shares) = cpu_use(&plan.cpus(shape), opened, sent);
+    let drain = evidence.ended - sent.at;
+    trial.drain_s = (plan.request.protocol == Protocol::Http).then_some(drain.as_secs_f64());
     trial.per_bucket = per_bucket(&evidence);
     trial.steering = steering(shape, served, &trial.per_bucket);
     trial.kernel = kernel(&evidence);
@@ -89,7 +100,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
     let limited = loaded.behind_schedule.clone().or_else(clients);
     if let Some(why) = failure(&trial, plan.request.protocol) {
-        trial.tried.end(TrialStatus::Failed, why);
+        trial.tried.end(TrialStatus::Failed, why + &quoted(&served.said));
     } else if let Some(why) = limited {
         trial.tried.end(TrialStatus::GeneratorLimited, why);
     }
@@ -98,10 +109,39 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial
 }
 
+/// The CPU time between two readings, of both sides, of others, and of each CPU.
+fn cpu_use(cpus: &[u32], opened: &Readings, sent: &Readings) -> (CpuUse, Vec<CpuShare>) {
+    let server_ns = sent.server_cpu_ns.saturating_sub(opened.server_cpu_ns);
+    let client_ns = sent.client_cpu_ns.zip(opened.client_cpu_ns);
+    let client_ns = client_ns.map(|(later, earlier)| later.saturating_sub(earlier));
+    let own_ns = server_ns + client_ns.unwrap_or_default();
+    let time = CpuUse {
+        server_ns: Some(server_ns),
+        client_ns,
+        clocked_s: Some((sent.at - opened.at).as_secs_f64()),
+        others_share: others_share(cpus, &opened.cpus, &sent.cpus, own_ns),
+    };
+    (time, cpu_shares(cpus, &opened.cpus, &sent.cpus))
+}
+
+/// Why the generator had no connections to measure.
+pub(super) fn unopened(loaded: &ClientCounts, served: &ServerCounts) -> String {
+    let causes = loaded.trial.connections.failed.iter();
+    let causes: Vec<String> = causes
+        .map(|(cause, count)| format!("{} {count} times", cause.replace('_', " ")))
+        .collect();
+    let why = match causes.is_empty() {
+        true => "the run ended as soon as it began".to_owned(),
+        false => format!("no connection was opened: {}", causes.join(", ")),
+    };
+    why + &quoted(&served.said)
+}
+
 /// A trial that answered or carried nothing is no result.
 fn failure(trial: &Trial, protocol: Protocol) -> Option<String> {
     let nothing = match protocol {
         Protocol::Http if trial.requests_ok == 0 => "no request was answered",
+        Protocol::Http if trial.in_time() == 0 => "no request was answered within the measured time",
         Protocol::Tcp if trial.received_bytes + trial.sent_bytes == 0 => "no byte was carried",
         _ => return None,
     };

@@ -62,6 +62,7 @@ pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
     }
     let trial = Trial {
         requests_ok: requests.ok,
+        requests_late: requests.ok_late,
         errors,
         received_bytes: counts.bytes.received,
         sent_bytes: counts.bytes.sent,
@@ -96,6 +97,7 @@ fn spent(cpu_s: f64) -> CpuUse {
     CpuUse {
         server_ns: None,
         client_ns: Some((cpu_s * 1e9) as u64),
+        ..CpuUse::default()
     }
 }
 
@@ -196,6 +198,8 @@ pub(super) struct ServerCounts {
     pub(super) bytes: Vec<(u64, u64)>,
     /// Retransmissions, reordering and stalls of TCP, if they were polled.
     pub(super) segments: Option<Segments>,
+    /// The last lines of a subject's output.
+    pub(super) said: String,
     /// Its raw report.
     pub(super) raw: Value,
 }
@@ -203,6 +207,7 @@ pub(super) struct ServerCounts {
 /// A subject does not count; its report shows that it still runs.
 pub(super) fn served_by_subject(served: &SubjectReady) -> ServerCounts {
     ServerCounts {
+        said: served.said.clone(),
         raw: as_json(served),
         ..ServerCounts::default()
     }
@@ -234,6 +239,7 @@ pub(super) fn served_tcp(served: &TcpServed) -> ServerCounts {
             stalls: served.sum(|bucket| bucket.stalls),
         }),
         raw: without(served, &["steering"]),
+        ..ServerCounts::default()
     }
 }
 

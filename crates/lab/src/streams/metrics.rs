@@ -5,7 +5,7 @@
 
 use super::document::Protocol;
 use super::memory::Memory;
-use crate::steps::{linearity_metric, number, share};
+use crate::steps::{linearity_metric, number, others_metric, share};
 use crate::tried::{CpuShare, Tried, trial};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
@@ -41,10 +41,12 @@ static HTTP: &[&M] = &[
     &CLIENT_BYTES,
     &SERVER_SHARE,
     &CLIENT_SHARE,
+    &OTHERS_SHARE,
     &STEERING,
     &OPENED,
     &HELD,
     &OPENING,
+    &DRAIN,
 ];
 
 static TCP: &[&M] = &[
@@ -56,6 +58,7 @@ static TCP: &[&M] = &[
     &CLIENT_BYTES,
     &SERVER_SHARE,
     &CLIENT_SHARE,
+    &OTHERS_SHARE,
     &STEERING,
     &OPENED,
     &HELD,
@@ -80,9 +83,9 @@ pub const OF_REQUESTS: [&str; 4] = [
 ];
 
 pub const REQUESTS: M = M::more("requests_per_s", "requests", Show::Prefixed)
-    .about("Requests answered per second.")
+    .about("Requests answered per second, within the measured time.")
     // A valid trial without requests is one of bytes.
-    .read(|trial| number((trial.requests_ok > 0).then(|| trial.tried.per_second(trial.requests_ok))))
+    .read(|trial| number((trial.in_time() > 0).then(|| trial.tried.per_second(trial.in_time()))))
     .unit("/s");
 
 pub const PAYLOAD: M = M::more("gbit_s", "Gb/s", Show::Fixed(2))
@@ -102,12 +105,12 @@ pub const SCHEDULE_LAG: M = M::less("schedule_lag", "schedule lag", Show::Nanose
 
 pub const SERVER_PER_REQUEST: M = M::less("server_cpu_us_per_request", "server", Show::Microseconds(2))
     .about("CPU microseconds of the server for each request.")
-    .read(|trial| cost(trial.cpu.server_ns, 1e3, trial.requests_ok as f64))
+    .read(|trial| cost(trial.cpu.server_ns, 1e3, trial.in_time() as f64))
     .unit("\u{b5}s/request");
 
 pub const CLIENT_PER_REQUEST: M = M::less("client_cpu_us_per_request", "client", Show::Microseconds(2))
     .about("CPU microseconds of the client for each request.")
-    .read(|trial| cost(trial.cpu.client_ns, 1e3, trial.requests_ok as f64))
+    .read(|trial| cost(trial.cpu.client_ns, 1e3, trial.in_time() as f64))
     .unit("\u{b5}s/request");
 
 pub const SERVER_PER_KIB: M = M::less("server_cpu_ns_per_kib", "server", Show::Nanoseconds)
@@ -140,6 +143,8 @@ pub const CLIENT_SHARE: M = M::explaining("client_cpu_share", "client", Show::Wh
     .read(|trial| cost(trial.cpu.client_ns, 1e9, cpu_seconds(trial)))
     .unit("share %");
 
+pub const OTHERS_SHARE: M = others_metric::<Trial>().read(|trial| number(trial.cpu.others_share));
+
 pub const STEERING: M = M::more("steering_ok", "steered right", Show::Share)
     .about("Share of connections on the bucket selected by their hash.")
     .read(|trial| share(trial.steering));
@@ -157,6 +162,11 @@ pub const OPENING: M = M::less("opening_s", "in", Show::Fixed(2))
     .read(|trial| number(trial.connections.opening_s))
     .unit("s");
 
+pub const DRAIN: M = M::explaining("drain_s", "drain", Show::Fixed(2))
+    .about("Seconds after the measured time in which pending answers were awaited.")
+    .read(|trial| number(trial.drain_s))
+    .unit("s");
+
 /// CPU time in units of so many nanoseconds, for each of `pieces`; `None` if there are none.
 fn cost<'a>(cpu_ns: Option<u64>, unit: f64, pieces: f64) -> Option<Sample<'a>> {
     number(statistics::ratio(cpu_ns? as f64 / unit, pieces))
@@ -167,9 +177,10 @@ fn carried(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
     number(statistics::ratio(trial.bytes() as f64, cpu_ns? as f64 / 1e9))
 }
 
-/// What all CPUs of both sides had.
+/// What all CPUs of both sides had between the readings of CPU time.
 fn cpu_seconds(trial: &Trial) -> f64 {
-    trial.tried.duration_s * trial.cpu_shares.len() as f64
+    let clocked_s = trial.cpu.clocked_s.unwrap_or(trial.tried.duration_s);
+    clocked_s * trial.cpu_shares.len() as f64
 }
 
 /// One trial. Counts are of the measured time alone, from when every connection was open.
@@ -180,6 +191,12 @@ pub struct Trial {
     pub tried: Tried,
     /// Requests answered correctly, counted by the client; 0 for TCP.
     pub requests_ok: u64,
+    /// Of those, answered after the measured time, while pending answers were awaited.
+    #[serde(default)]
+    pub requests_late: u64,
+    /// Seconds after the measured time in which pending answers were awaited.
+    #[serde(default)]
+    pub drain_s: Option<f64>,
     /// Requests that the server answered, by its own count; `None` if it does not report them.
     pub served_requests: Option<u64>,
     /// Errors by cause.
@@ -273,12 +290,18 @@ pub struct BucketBytes {
 }
 
 /// CPU time of a trial in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
     /// Of the server's processes.
     pub server_ns: Option<u64>,
     /// Of the client's process.
     pub client_ns: Option<u64>,
+    /// Seconds between the two readings; `None` in documents of earlier versions.
+    #[serde(default)]
+    pub clocked_s: Option<f64>,
+    /// Least share of the CPUs' time that other programs used.
+    #[serde(default)]
+    pub others_share: Option<f64>,
 }
 
 trial! {
@@ -293,8 +316,17 @@ trial! {
 }
 
 impl Trial {
-    /// Bytes both ways, by the client's count.
+    /// Requests answered within the measured time.
+    pub(crate) const fn in_time(&self) -> u64 {
+        self.requests_ok.saturating_sub(self.requests_late)
+    }
+
+    /// Bytes both ways, by the client's count, without those of late answers, which are as large as the others.
     pub(crate) const fn bytes(&self) -> u64 {
-        self.received_bytes + self.sent_bytes
+        let all = self.received_bytes + self.sent_bytes;
+        match self.requests_late {
+            0 => all,
+            _ => (all as u128 * self.in_time() as u128 / self.requests_ok as u128) as u64,
+        }
     }
 }

@@ -6,10 +6,11 @@ use super::document::{
     StreamsReport,
 };
 use super::metrics::{
-    CLIENT_BYTES, CLIENT_PER_KIB, CLIENT_PER_REQUEST, CLIENT_SHARE, HELD, LATENCY, LINEARITY, OPENED,
+    CLIENT_BYTES, CLIENT_PER_KIB, CLIENT_PER_REQUEST, CLIENT_SHARE, DRAIN, HELD, LATENCY, LINEARITY, OPENED,
     OPENING, PAYLOAD, REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE,
     STEERING,
 };
+use super::peers::drain_s as drain_s_of;
 use crate::columns::{number, words as column};
 use crate::growth::{self, Growth, MEDIANS, Shown, active, linearity_tile, median_words, share, trials};
 use crate::limit::Suspect;
@@ -24,6 +25,9 @@ use corelane_report::page::{Page, Section};
 use corelane_report::reading::{Reading, metric, named, percentiles, relative_range, table, with_range};
 use corelane_report::table::{Cell, Column, Table};
 use std::collections::BTreeSet;
+
+/// Longer waits for pending answers are reported.
+const LONG_DRAIN_S: f64 = 1.0;
 
 /// What linearity and CPU time mean.
 const ABOUT_GROWTH: &str = "Linearity is the rate at N buckets over N times the rate at one, \u{b1} half the range of the \
@@ -301,7 +305,25 @@ fn latency_section(report: &StreamsReport, series: &Series<'_>, in_text: bool) -
         relative_range(report.rate(), "spread of rate"),
     ]);
     let latency = table(readings, series.0.iter().copied()).without_silent_columns();
-    shown(Section::new(""), in_text, latency)
+    let section = shown(Section::new(""), in_text, latency);
+    match in_text {
+        true => section.note(drained(series)),
+        false => section,
+    }
+}
+
+/// The time after the measured one in which answers were awaited, if it is long; empty otherwise.
+fn drained(series: &Series<'_>) -> String {
+    let drains = series.0.iter().filter_map(|step| Some((DRAIN.of(*step)?, step)));
+    let longest = drains.max_by(|one, other| one.0.total_cmp(&other.0));
+    let Some((drain_s, step)) = longest.filter(|(drain_s, _)| *drain_s > LONG_DRAIN_S) else {
+        return String::new();
+    };
+    let most_s = drain_s_of(&step.shape);
+    format!(
+        "Answers still pending after the measured time were awaited for {drain_s:.1} s (at most {most_s:.1} s): no rate and \
+         no CPU time includes them, but their latency counts."
+    )
 }
 
 /// How many connections of each series were opened and held, and what each of them took; in text where there are many

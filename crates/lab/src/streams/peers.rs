@@ -24,18 +24,18 @@ const LONGEST_BACKLOG: u16 = u16::MAX;
 /// Timeout until a subject accepts connections.
 const SUBJECT_READY_MS: u64 = 30_000;
 
-/// Timeout of opening a connection, of a response, and of the last responses. A million connections opened at full
+/// Timeout of opening a connection, and of a response. A million connections opened at full
 /// speed on one CPU delay each other by seconds, and so does a response of a gigabyte.
 const TIMEOUTS: Timeouts = Timeouts {
     connect_s: 60.0,
     continue_s: 1.0,
     first_byte_s: 60.0,
     request_s: 120.0,
-    drain_s: 30.0,
+    drain_s: DRAIN_S,
 };
 
-/// Timeout until the last bytes arrive and the server closes all connections: buffered data arrives within a second,
-/// and a subject that closes nothing must not delay the run for long.
+/// Timeout until the last answers or bytes arrive and the server closes all connections: buffered data arrives within a
+/// second, and a subject that answers slowly or closes nothing must not delay the run for long.
 const DRAIN_S: f64 = 5.0;
 const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 
@@ -148,7 +148,10 @@ impl StreamsPlan {
         }));
         scenario.plan(&RunSettings {
             workers: self.client_workers(shape),
-            timeouts: TIMEOUTS,
+            timeouts: Timeouts {
+                drain_s: drain_s(shape),
+                ..TIMEOUTS
+            },
             engine: request.engine,
             memory: MemoryPolicy::default(),
             gather: GATHER,
@@ -174,7 +177,7 @@ impl StreamsPlan {
                 direction,
                 write_bytes: write_bytes(shape, WRITE_BYTES),
                 write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
-                drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
+                drain_s: Some(drain_s(shape)),
                 stall_s: stall_s(shape),
             },
             duration_s: request.duration_s,
@@ -211,6 +214,11 @@ fn align(shape: &Shape) -> Align {
 fn write_bytes(shape: &Shape, most: u32) -> u32 {
     let asked = shape.write_bytes.and_then(|bytes| u32::try_from(bytes).ok());
     asked.unwrap_or(most).min(most)
+}
+
+/// The longest that pending answers or bytes are awaited.
+pub(super) fn drain_s(shape: &Shape) -> f64 {
+    DRAIN_S + shape.connections as f64 * DRAIN_S_A_CONNECTION
 }
 
 /// The stall timeout: longer for many connections, because polling each of them every second would disturb the

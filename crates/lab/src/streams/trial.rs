@@ -12,7 +12,7 @@ use crate::child::{LoadProcess, ServerProcess, Subject};
 use crate::document::{self, Head, RunFacts};
 use crate::experiment::Trying;
 use crate::trials::Trials;
-use corelane_host::HostError;
+use anyhow::bail;
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
@@ -23,7 +23,7 @@ use corelane_serve::tcp::TcpServer;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(5);
@@ -128,22 +128,20 @@ fn measure<S: Server, G: Generator>(
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
-    let (first, keeps) = (server.pid(), S::STARTS_PROCESSES);
-    let processes = ServerProcesses { first, keeps };
+    let processes = ServerProcesses::of(&server);
     let server_memory_before = processes.family()?.memory_bytes();
-    let begun = Readings::take(&bed, processes)?;
+    let begun = Readings::take(&bed, processes, None)?;
     let generator = LoadProcess::<G>::start(program, &bed.client)?;
     let pid = generator.pid();
     let (mut opened, mut sent) = (None, None);
     let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
-    let (report, memory) = thread::scope(|scope| {
+    let (report, memory, ended) = thread::scope(|scope| {
         let (ended, has_ended) = mpsc::channel::<()>();
-        let mut has_ended = Some(has_ended);
-        let mut reading = None;
+        let (mut has_ended, mut reading) = (Some(has_ended), None);
         let (bed, kernel_before) = (&bed, &kernel_before);
         let report = generator.run(&load, trying.interrupt(), |moment| match moment {
             Moment::Opened => {
-                opened = Some(Readings::take(bed, processes));
+                opened = Some(Readings::take(bed, processes, Some(pid)));
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
                 let many = shape.connections >= FEWEST_TO_SHARE;
                 if let Some(has_ended) = has_ended.take().filter(|_| many) {
@@ -154,24 +152,39 @@ fn measure<S: Server, G: Generator>(
                     }));
                 }
             }
-            Moment::Sent => sent = Some(Readings::take(bed, processes)),
+            Moment::Sent => sent = Some(Readings::take(bed, processes, Some(pid))),
         });
+        let ended_at = Instant::now();
         drop(ended);
         let joined = reading.map(|reading: thread::ScopedJoinHandle<'_, _>| reading.join());
         let memory = joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        (report, memory.flatten())
+        (report, memory.flatten(), ended_at)
     });
     let last = settled(&mut server, served)?;
+    let (served, loaded) = (served(&last), loaded(&report?));
+    let (Some(opened), Some(sent)) = (opened, sent) else {
+        bail!(account::unopened(&loaded, &served));
+    };
     let evidence = Evidence {
         begun,
-        opened: reading(opened)?,
-        sent: reading(sent)?,
-        served: served(&last),
-        loaded: loaded(&report?),
+        opened: opened?,
+        sent: sent?,
+        served,
+        loaded,
         memory,
+        ended,
     };
     trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
     Ok(account::trial(plan, trying.turn, evidence))
+}
+
+impl ServerProcesses {
+    fn of<S: Server>(server: &ServerProcess<S>) -> Self {
+        Self {
+            first: server.pid(),
+            keeps: S::STARTS_PROCESSES,
+        }
+    }
 }
 
 /// Waits until the server's counts are stable; returns its last report.
@@ -185,12 +198,4 @@ fn settled<S: Server>(server: &mut ServerProcess<S>, served: Counted<S>) -> anyh
     server.settled(settling, counts, |(_, accepted, _), still| {
         Ok(accepted.is_empty() || still > SETTLED_AFTER)
     })
-}
-
-fn reading(taken: Option<Result<Readings, HostError>>) -> Result<Readings, HostError> {
-    let missing = HostError::Missing {
-        place: "the generator",
-        what: "sign that its connections are open".to_owned(),
-    };
-    taken.unwrap_or(Err(missing))
 }

@@ -1,7 +1,7 @@
 //! Determines the limit: a pure function of the report.
 
 use super::document::{Protocol, Server, Step, StreamsReport};
-use super::metrics::{CLIENT_SHARE, LINEARITY, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
+use super::metrics::{CLIENT_SHARE, LINEARITY, OTHERS_SHARE, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::growth::buckets;
 use crate::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, percent};
@@ -59,12 +59,14 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     // Why the generator of the last valid trial missed its schedule.
     let valid = report.valid_trials(index);
     let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
-    Some(Limit {
+    let limit = Limit {
         cause,
         sentence: format!("{growth}; the limit was {because}."),
         suspects: suspects(step, cause, lags),
         ..Limit::default()
-    })
+    };
+    let active = step.shape.buckets_active;
+    Some(limit.doubted(limit::doubts(LINEARITY.of(step), active, OTHERS_SHARE.of(step))))
 }
 
 /// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` if that is not so.

@@ -8,8 +8,8 @@ use corelane_lab::streams::document::{
     ByteStreams, CacheGrowth, Connections, CpuUse, Memory, Segments, Shape, Step, Trial,
 };
 use corelane_lab::streams::metrics::{
-    CLIENT_PER_REQUEST, LATENCY, LINEARITY, PAYLOAD, REQUESTS, SERVER_BYTES, SERVER_PER_KIB,
-    SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
+    CLIENT_PER_REQUEST, CLIENT_SHARE, LATENCY, LINEARITY, OTHERS_SHARE, PAYLOAD, REQUESTS, SERVER_BYTES,
+    SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
 use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
 use corelane_lab::tried::{CpuShare, Trial as _, TrialStatus, Tried};
@@ -63,6 +63,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
         cpu: CpuUse {
             server_ns: Some(requests * 4_000),
             client_ns: Some(requests * 3_500),
+            ..CpuUse::default()
         },
         cpu_shares: (0..shape.buckets_active as u32)
             .map(|cpu| CpuShare {
@@ -125,7 +126,7 @@ fn report(buckets: usize) -> StreamsReport {
                 reason: None,
             }),
             conditions: None,
-            interrupted: false,
+            ..Head::default()
         },
         plan: json!({ "rounds": ROUNDS }),
         steering: json!({ "hash_fields": "4tuple" }),
@@ -146,6 +147,7 @@ fn report(buckets: usize) -> StreamsReport {
                 is_limit: true,
                 evidence: "took 40 % of the CPUs' time".to_owned(),
             }],
+            ..Limit::default()
         },
     };
     report.summarise();
@@ -474,6 +476,58 @@ fn documents_of_earlier_versions_are_read() {
         SERVER_BYTES.of(&read.steps[0]),
         SERVER_BYTES.of(&report(2).steps[0])
     );
+}
+
+#[test]
+fn shares_are_of_the_clocked_time_and_late_answers_enter_no_rate() {
+    let mut slow = report(1);
+    for trial in &mut slow.trials {
+        trial.tried.duration_s = 0.2;
+        (trial.requests_ok, trial.requests_late) = (70, 64);
+        (trial.sent_bytes, trial.received_bytes) = (0, 70_000);
+        trial.cpu = CpuUse {
+            server_ns: Some(1_500_000_000),
+            client_ns: Some(500_000_000),
+            clocked_s: Some(2.0),
+            others_share: Some(0.42),
+        };
+    }
+    slow.summarise();
+    let step = &slow.steps[0];
+    assert_eq!(REQUESTS.of(step), Some(6.0 / 0.2));
+    assert_eq!(PAYLOAD.of(step), Some(6_000.0 * 8.0 / 0.2 / 1e9));
+    assert_eq!(SERVER_SHARE.of(step), Some(0.75));
+    assert_eq!(CLIENT_SHARE.of(step), Some(0.25));
+    assert_eq!(OTHERS_SHARE.of(step), Some(0.42));
+}
+
+#[test]
+fn linearity_is_the_quotient_of_the_rates_that_the_table_shows() {
+    let mut run = report(2);
+    let rates = [[110e3, 123e3, 130e3], [245e3, 238e3, 250e3]];
+    for trial in run.trials.iter_mut().filter(|trial| trial.tried.step < 2) {
+        trial.requests_ok = (rates[trial.tried.step][trial.tried.round] * 2.0) as u64;
+    }
+    run.summarise();
+    let [one, two] = [&run.steps[0], &run.steps[1]];
+    let quotient = REQUESTS.of(two).unwrap() / REQUESTS.of(one).unwrap();
+    assert!((LINEARITY.of(two).unwrap() * 2.0 - quotient).abs() < 1e-9);
+    assert!((quotient - 1.99).abs() < 0.005, "{quotient}");
+    let range = LINEARITY.range(two).unwrap();
+    assert_eq!((range.median, range.count), (LINEARITY.of(two).unwrap(), ROUNDS));
+}
+
+#[test]
+fn a_run_without_a_result_fails() {
+    let mut run = report(1);
+    assert_eq!(run.proved(), Ok(()));
+    for trial in &mut run.trials {
+        trial.tried.end(TrialStatus::Failed, "no request was answered");
+    }
+    run.summarise();
+    assert!(run.proved().unwrap_err().contains("no trial gave a result"));
+    run.head.interrupted = true;
+    assert_eq!(run.proved(), Ok(()));
 }
 
 #[test]

@@ -200,6 +200,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         match settled {
             Settled::Answered(latency) => {
                 counts.ok += 1;
+                counts.ok_late += u64::from(self.shared.stage == Stage::Draining);
                 let histogram = &mut self.group.tally.histograms.latency;
                 histogram.record(latency.as_nanos() as u64);
                 let mean = self.shared.mean_latency.as_nanos() as i64;

@@ -185,6 +185,9 @@ counters! {
         pub sent: u64,
         /// Answered completely, with an expected status and body.
         pub ok: u64,
+        /// Of those, answered after the measured time, while pending answers were awaited.
+        #[serde(default)]
+        pub ok_late: u64,
         /// Failed; also counted below by cause.
         pub failed: u64,
         /// Failures by cause.

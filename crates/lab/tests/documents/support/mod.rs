@@ -60,7 +60,7 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
                 reason: None,
             }),
             conditions: conditions(buckets),
-            interrupted: false,
+            ..Head::default()
         },
         plan: json!({ "payload_bytes": PAYLOAD_BYTES, "rounds": ROUNDS }),
         steering: json!({ "schema": "corelane/steering/1", "hash_fields": "2tuple" }),
@@ -72,6 +72,7 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
             sentence: "Limit: client and server share each CPU, and no CPU time is left.".to_owned(),
             evidence: vec!["CPUs of the active buckets were idle for 1 % of the time.".to_owned()],
             suspects: Vec::new(),
+            ..Limit::default()
         },
         kind: Datagrams::default(),
     };
