@@ -84,11 +84,15 @@ pub fn limit_input(bytes: Option<u64>) {
 pub fn read_text(path: &Path) -> io::Result<String> {
     let most = *MAX_INPUT.get_or_init(|| MOST_INPUT);
     let mut text = String::new();
-    let read = File::open(path)?.take(most.saturating_add(1)).read_to_string(&mut text);
+    let read = File::open(path)?
+        .take(most.saturating_add(1))
+        .read_to_string(&mut text);
     // A limit inside a character is no error of encoding.
     if text.len() as u64 > most || read.as_ref().is_ok_and(|bytes| *bytes as u64 > most) {
         let most = quantity::bytes(most);
-        return Err(io::Error::other(format!("more than {most}: raise --max-input if this is meant")));
+        return Err(io::Error::other(format!(
+            "more than {most}: raise --max-input if this is meant"
+        )));
     }
     read.map(|_| text)
 }

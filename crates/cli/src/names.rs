@@ -37,7 +37,9 @@ impl Target {
 
     /// The target of a URL whose host is a name.
     pub fn of_url(url: &Url) -> Option<Result<Self, String>> {
-        url.address().is_none().then(|| Self::of_name(&url.host, url.port))
+        url.address()
+            .is_none()
+            .then(|| Self::of_name(&url.host, url.port))
     }
 
     /// The first address.
@@ -117,7 +119,14 @@ mod tests {
         let named = target("localhost:8080").unwrap();
         assert_eq!(named.name.as_deref(), Some("localhost"));
         assert!(named.addresses.iter().all(|address| address.ip().is_loopback()));
-        for text in ["localhost", "1.2.3:80", "localhost:http", "a b:80", "::1", "localhost:99999"] {
+        for text in [
+            "localhost",
+            "1.2.3:80",
+            "localhost:http",
+            "a b:80",
+            "::1",
+            "localhost:99999",
+        ] {
             assert!(target(text).is_err(), "{text}");
         }
     }

@@ -93,11 +93,7 @@ impl JsonArgument {
 }
 
 /// Prints a document as JSON or as text; as both if the JSON document goes to a file.
-pub fn print<D: Serialize>(
-    json: JsonArgument,
-    document: &D,
-    text: impl FnOnce(&D) -> String,
-) -> Outcome {
+pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
     if json.is_wanted() {
         json.write(&(serde_json::to_string_pretty(document)? + "\n"))?;
     }

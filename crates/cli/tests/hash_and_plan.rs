@@ -104,12 +104,18 @@ fn bad_input_is_refused_with_the_flag_named() {
         "serve udp 127.0.0.1:0 --share-cpus",
     ] {
         let many = refused(&format!("{verb} --buckets 1000000000000"), 2);
-        assert!(many.contains("--buckets") && many.contains("1000000000000"), "{many}");
+        assert!(
+            many.contains("--buckets") && many.contains("1000000000000"),
+            "{many}"
+        );
     }
     let many = refused("load tcp 127.0.0.1:9 --connections 100G", 2);
     assert!(many.contains("--connections"), "{many}");
     let much = refused("load udp 127.0.0.1:9 --sockets 100M --count 1", 77);
-    assert!(much.contains("memory") && much.contains("fewer connections"), "{much}");
+    assert!(
+        much.contains("memory") && much.contains("fewer connections"),
+        "{much}"
+    );
     let table = refused("hash 1.2.3.4:5 6.7.8.9:10 --table-size 100", 2);
     assert!(table.contains("--table-size"), "{table}");
     let pool = refused(

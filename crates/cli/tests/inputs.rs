@@ -14,8 +14,14 @@ fn a_pipe_as_a_capture_is_refused_at_once() {
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     let pipe = pipe.display().to_string();
     for (command, code) in [
-        (format!("load packets ring:inputs-pipe --replay {pipe} --duration 1s"), 2),
-        (format!("bridge --link pcap:{pipe} --link ring:inputs-pipe --duration 1s"), 2),
+        (
+            format!("load packets ring:inputs-pipe --replay {pipe} --duration 1s"),
+            2,
+        ),
+        (
+            format!("bridge --link pcap:{pipe} --link ring:inputs-pipe --duration 1s"),
+            2,
+        ),
         (format!("serve packets pcap:{pipe} --duration 1s"), 2),
     ] {
         let error = refused(&command, code);
@@ -33,7 +39,10 @@ fn a_file_without_end_is_refused_by_its_size() {
         let output = run(command);
         let error = String::from_utf8_lossy(&output.stderr);
         let is_known = !error.contains("unexpected argument");
-        assert!(!is_known || error.contains("more than 1 MiB: raise --max-input"), "{command}: {error}");
+        assert!(
+            !is_known || error.contains("more than 1 MiB: raise --max-input"),
+            "{command}: {error}"
+        );
         assert!(!output.status.success());
     }
 }
@@ -47,7 +56,11 @@ fn names_and_ports_alone_are_targets() {
         let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(loaded["total"]["sent"], 1, "{target}");
         let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(error.contains("corelane: localhost is "), target.starts_with('l'), "{error}");
+        assert_eq!(
+            error.contains("corelane: localhost is "),
+            target.starts_with('l'),
+            "{error}"
+        );
     }
     let hashed = run_json("hash localhost:1 127.0.0.1:2 --json");
     assert_eq!(hashed["source"], "127.0.0.1:1");
@@ -76,7 +89,14 @@ fn datagrams_reach_every_bucket_of_a_known_target_by_default() {
         let serve = format!("serve udp 127.0.0.1:8080 --buckets 4 --share-cpus --hash {fields} --dry-run");
         let planned = run_json(&serve);
         std::fs::write(&path, planned["steering"].to_string()).unwrap();
-        let load = ["load", "udp", "127.0.0.1:8080", "--steering", path.to_str().unwrap(), "--dry-run"];
+        let load = [
+            "load",
+            "udp",
+            "127.0.0.1:8080",
+            "--steering",
+            path.to_str().unwrap(),
+            "--dry-run",
+        ];
         let plan = &run_json(&load)["plan"];
         assert_eq!(plan["notes"], serde_json::json!([]), "{fields}");
         let steering: corelane_rss::Steering = serde_json::from_value(planned["steering"].clone()).unwrap();
@@ -93,7 +113,10 @@ fn datagrams_reach_every_bucket_of_a_known_target_by_default() {
                 reached[steering.steerer().bucket_of(&tuple).index()] += 1;
             }
         }
-        assert!(reached.iter().all(|sockets| *sockets > 0), "{fields}: {reached:?}");
+        assert!(
+            reached.iter().all(|sockets| *sockets > 0),
+            "{fields}: {reached:?}"
+        );
     }
     let unknown = &run_json("load udp 127.0.0.1:8080 --dry-run")["plan"]["notes"];
     assert!(unknown[0].as_str().unwrap().contains("--steering"), "{unknown}");
@@ -104,9 +127,18 @@ fn datagrams_reach_every_bucket_of_a_known_target_by_default() {
 #[test]
 fn flags_have_one_name_and_their_old_ones() {
     for (new, old) in [
-        ("load udp 127.0.0.1:9 --flows 3 -n 5 -d 1s", "load udp 127.0.0.1:9 --sockets 3 --count 5 --duration 1s"),
-        ("load tcp 127.0.0.1:9 --rate-per-connection 1Mbit/s", "load tcp 127.0.0.1:9 --rate 125kB"),
-        ("load http http://127.0.0.1:9/ --count 1K", "load http http://127.0.0.1:9/ --requests 1000"),
+        (
+            "load udp 127.0.0.1:9 --flows 3 -n 5 -d 1s",
+            "load udp 127.0.0.1:9 --sockets 3 --count 5 --duration 1s",
+        ),
+        (
+            "load tcp 127.0.0.1:9 --rate-per-connection 1Mbit/s",
+            "load tcp 127.0.0.1:9 --rate 125kB",
+        ),
+        (
+            "load http http://127.0.0.1:9/ --count 1K",
+            "load http http://127.0.0.1:9/ --requests 1000",
+        ),
         (
             "load packets ring:x --sources 10.0.0.0/8 --destinations 10.1.0.0/16 --batch 7",
             "load packets ring:x --from 10.0.0.0/8 --to 10.1.0.0/16 --burst 7",
@@ -130,14 +162,23 @@ fn a_file_for_json_is_written_with_an_equals_sign_and_takes_no_other_argument() 
     let output = run(&format!("load udp --json {target} {flags}"));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let output = run(&format!("load udp --json={file} {target} {flags}"));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("sent"), "the text report is printed");
+    assert!(
+        String::from_utf8(output.stdout).unwrap().contains("sent"),
+        "the text report is printed"
+    );
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    assert_eq!((&printed["schema"], &printed["total"]["sent"]), (&saved["schema"], &saved["total"]["sent"]));
+    assert_eq!(
+        (&printed["schema"], &printed["total"]["sent"]),
+        (&saved["schema"], &saved["total"]["sent"])
+    );
     let output = run(&format!("hash --json={file} 10.0.0.1:1 10.0.0.2:2"));
     assert!(String::from_utf8(output.stdout).unwrap().contains("2tuple"));
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(run_json("hash --json 10.0.0.1:1 10.0.0.2:2"), saved);
-    refused("serve udp 127.0.0.1:0 --json=/nowhere/run.json --duration 10ms", 2);
+    refused(
+        "serve udp 127.0.0.1:0 --json=/nowhere/run.json --duration 10ms",
+        2,
+    );
 }
 
 #[test]

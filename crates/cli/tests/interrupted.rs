@@ -49,7 +49,10 @@ fn an_interrupted_generator_reports_what_it_sent() {
     assert!(output.stderr.is_empty(), "progress is for terminals");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("round trip") && text.contains("returned"), "{text}");
-    assert!(text.contains("interrupted: the run was stopped before its end"), "{text}");
+    assert!(
+        text.contains("interrupted: the run was stopped before its end"),
+        "{text}"
+    );
 }
 
 #[test]

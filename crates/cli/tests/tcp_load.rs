@@ -187,7 +187,10 @@ fn a_server_that_is_not_there_fails_the_run_by_name() {
         (Some(1), &3.into())
     );
     let why = "no connection could be opened: refused by 127.77.1.1:9";
-    assert_eq!((&loaded["failed_because"], &loaded["limited_by"]), (&why.into(), &Value::Null));
+    assert_eq!(
+        (&loaded["failed_because"], &loaded["limited_by"]),
+        (&why.into(), &Value::Null)
+    );
     let text = String::from_utf8(run("load tcp 127.77.1.1:9 --connections 3").stdout).unwrap();
     assert!(text.contains(why) && !text.contains("limited by"), "{text}");
 }
@@ -195,7 +198,8 @@ fn a_server_that_is_not_there_fails_the_run_by_name() {
 #[test]
 fn a_run_without_any_progress_fails() {
     let closing = server(|_, connection| drop(connection));
-    let silent = server(|_, mut connection| while connection.read(&mut [0]).is_ok_and(|length| length > 0) {});
+    let silent =
+        server(|_, mut connection| while connection.read(&mut [0]).is_ok_and(|length| length > 0) {});
     for (address, flags, why) in [
         (closing, "--duration 300ms", "ended every connection"),
         (

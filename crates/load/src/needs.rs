@@ -106,12 +106,7 @@ impl Needs {
                 threads,
                 "sysctl -w kernel.threads-max={}",
             ),
-            (
-                MEMORY,
-                bytes,
-                memory::available_bytes().ok(),
-                free,
-            ),
+            (MEMORY, bytes, memory::available_bytes().ok(), free),
         ] {
             needs.add(what, needed, available, remedy);
         }

@@ -74,9 +74,15 @@ pub(crate) struct Ended<'a> {
 impl Ended<'_> {
     /// The sentences of the report.
     fn sentences(&self) -> Vec<String> {
-        let interrupted = self.interrupted.then(|| "interrupted: the run was stopped before its end".to_owned());
+        let interrupted = self
+            .interrupted
+            .then(|| "interrupted: the run was stopped before its end".to_owned());
         let failed = self.failed_because.map(|why| format!("failed: {why}"));
-        interrupted.into_iter().chain(failed).chain(self.limited.clone()).collect()
+        interrupted
+            .into_iter()
+            .chain(failed)
+            .chain(self.limited.clone())
+            .collect()
     }
 }
 
@@ -85,11 +91,15 @@ pub(crate) fn page(subject: &str, headline: String, text: Section, ended: &Ended
     let noted = |text: Section, note: &String| text.text_note("", format!("note: {note}"));
     let text = ended.notes.iter().fold(text, noted);
     let sentences = ended.sentences();
-    let text = sentences.iter().fold(text, |text, sentence| text.text_note("", sentence));
+    let text = sentences
+        .iter()
+        .fold(text, |text, sentence| text.text_note("", sentence));
     let mut page = Page {
         subject: subject.to_owned(),
         headline,
-        caveats: (ended.notes.iter().cloned().chain(sentences)).map(Caveat::from).collect(),
+        caveats: (ended.notes.iter().cloned().chain(sentences))
+            .map(Caveat::from)
+            .collect(),
         ..Page::default()
     };
     page.section(text);

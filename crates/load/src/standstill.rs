@@ -111,7 +111,12 @@ mod tests {
         // A turn without a wait is due when the one before has ended.
         standstill.turned(start, start + 2_910 * MS);
         assert!(standstill.lost() > lost + 500 * MS);
-        for (delay, spent, expected) in [(1_500, 0, 1_500), (1_500, 300, 1_200), (1_500, 1_490, 0), (15, 0, 0)] {
+        for (delay, spent, expected) in [
+            (1_500, 0, 1_500),
+            (1_500, 300, 1_200),
+            (1_500, 1_490, 0),
+            (15, 0, 0),
+        ] {
             assert_eq!(super::lost(delay * MS, spent * MS), expected * MS);
         }
     }
@@ -121,7 +126,10 @@ mod tests {
         let of = |lost: u32| limit([(3, lost * MS, 4_000 * MS), (1, MS, 4_000 * MS)].into_iter());
         assert_eq!(of(40), None);
         let text = of(1_500).unwrap();
-        assert!(text.starts_with("the worker on CPU 3 stood still for 1.5"), "{text}");
+        assert!(
+            text.starts_with("the worker on CPU 3 stood still for 1.5"),
+            "{text}"
+        );
         assert_eq!(limit(std::iter::empty()), None);
     }
 }

@@ -8,7 +8,9 @@
 
 mod parse;
 
-pub use parse::{QuantityError, parse_byte_rate, parse_count, parse_duration, parse_rate, parse_share, parse_size};
+pub use parse::{
+    QuantityError, parse_byte_rate, parse_count, parse_duration, parse_rate, parse_share, parse_size,
+};
 
 /// The text of a missing number.
 pub const MISSING: &str = "-";

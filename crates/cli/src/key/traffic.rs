@@ -1,8 +1,8 @@
 //! Distributes flows over buckets for an audit; the flows come from a capture, a list, or a random draw from a pool.
 
-use crate::names::address;
 use crate::capture;
 use crate::documents::entries;
+use crate::names::address;
 use crate::outcome::usage;
 use crate::values::count_to;
 use clap::Args;

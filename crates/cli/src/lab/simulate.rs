@@ -1,7 +1,7 @@
 //! `corelane lab simulate`: simulates how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
-use crate::names::address;
 use crate::lab::shell::{self, RunArguments, TurnArguments};
+use crate::names::address;
 use crate::outcome::Outcome;
 use crate::values::count;
 use clap::Args;

@@ -10,7 +10,8 @@ use crate::values::{count, duration, port_range, rate};
 use clap::Args;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
-    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan,
+    Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
 use std::path::PathBuf;
@@ -31,10 +32,20 @@ pub struct LoadPacketsArguments {
     /// The link to send on
     pub link: String,
     /// Source addresses: prefixes, ranges, lists
-    #[arg(long = "sources", alias = "from", value_name = "POOL", default_value = "198.18.0.0/16")]
+    #[arg(
+        long = "sources",
+        alias = "from",
+        value_name = "POOL",
+        default_value = "198.18.0.0/16"
+    )]
     pub from: Pool,
     /// Destination addresses, of the same family
-    #[arg(long = "destinations", alias = "to", value_name = "POOL", default_value = "198.19.0.0/16")]
+    #[arg(
+        long = "destinations",
+        alias = "to",
+        value_name = "POOL",
+        default_value = "198.19.0.0/16"
+    )]
     pub to: Pool,
     /// Source ports
     #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]

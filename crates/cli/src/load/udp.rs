@@ -174,7 +174,9 @@ fn sources(
             Ok(planned) => return Ok((planned, Vec::new())),
             Err(error) => format!("not every bucket of the target gets datagrams: {error}"),
         },
-        (None, None) => "the target's buckets are unknown (--steering), so some may get no datagram".to_owned(),
+        (None, None) => {
+            "the target's buckets are unknown (--steering), so some may get no datagram".to_owned()
+        }
     };
     let planned = plan(Align::Kernel, cpus).map_err(|error| sources::refuse(&error))?;
     let few = arguments.sockets.is_none() && arguments.sources.sources.is_none();

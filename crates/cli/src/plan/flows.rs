@@ -79,11 +79,15 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     let written = folder.map_or(Ok(()), |folder| write_lists(folder, &document));
     if arguments.json.is_wanted() {
         // On one line, unlike other documents, because there are many flows.
-        arguments.json.write(&(serde_json::to_string(&document)? + "\n"))?;
+        arguments
+            .json
+            .write(&(serde_json::to_string(&document)? + "\n"))?;
     }
     if !arguments.json.on_stdout() {
         let folder = folder.filter(|_| written.is_ok());
-        print(JsonArgument::default(), &document, |document| text(document, folder))?;
+        print(JsonArgument::default(), &document, |document| {
+            text(document, folder)
+        })?;
     }
     written
 }

@@ -2,8 +2,8 @@
 
 use super::buckets::{self, ServingArguments};
 use super::foreground::Foreground;
-use crate::names::address;
 use crate::interrupt::Asked;
+use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory};
 use crate::values::size;

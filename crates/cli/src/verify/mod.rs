@@ -107,7 +107,9 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
             frames += u64::from(!std::hint::black_box(frame).is_empty());
             Ok(())
         })?;
-        return print(JsonArgument::default(), &frames, |frames| format!("{frames} frames read\n"));
+        return print(JsonArgument::default(), &frames, |frames| {
+            format!("{frames} frames read\n")
+        });
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
         return Err(usage(

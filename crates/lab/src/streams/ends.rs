@@ -75,7 +75,10 @@ pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.client.cpu_s),
-        limited_by: loaded.failed_because.clone().or_else(|| loaded.limited_by.clone()),
+        limited_by: loaded
+            .failed_because
+            .clone()
+            .or_else(|| loaded.limited_by.clone()),
         raw: without(loaded, &["plan", "pools", "phases"]),
         ..Trial::new(Tried::new(0, 0, loaded.running_s))
     };
@@ -115,7 +118,10 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.cpu_s),
-        limited_by: loaded.failed_because.clone().or_else(|| loaded.limited_by.clone()),
+        limited_by: loaded
+            .failed_because
+            .clone()
+            .or_else(|| loaded.limited_by.clone()),
         segments: Some(Segments {
             sent_again: total.retransmitted,
             out_of_order: total.out_of_order,

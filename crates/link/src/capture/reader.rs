@@ -117,7 +117,10 @@ impl CaptureReader {
 
 /// Opens a file to read. A pipe without a writer opens at once, so that it can be refused.
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
 }
 
 impl fmt::Debug for CaptureReader {

@@ -17,7 +17,9 @@ const BLOCK: usize = pattern::PERIOD * 17_000;
 /// The content of a file, and no more than one byte over the planned length: devices have no end.
 fn read_file(path: &Path, planned: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)?.take(planned.saturating_add(1)).read_to_end(&mut content)?;
+    File::open(path)?
+        .take(planned.saturating_add(1))
+        .read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -36,14 +38,12 @@ impl Body {
         let block: Arc<[u8]> = match planned {
             PlannedBody::Nothing => return Ok(None),
             PlannedBody::Text(text) => text.as_bytes().into(),
-            PlannedBody::File { path, .. } => {
-                read_file(path, planned.bytes().unwrap_or_default())
-                    .map_err(|error| StreamLoadError::Body {
-                        path: path.clone(),
-                        error,
-                    })?
-                    .into()
-            }
+            PlannedBody::File { path, .. } => read_file(path, planned.bytes().unwrap_or_default())
+                .map_err(|error| StreamLoadError::Body {
+                    path: path.clone(),
+                    error,
+                })?
+                .into(),
             PlannedBody::Generated { bytes } => {
                 let kept = usize::try_from(*bytes).map_or(BLOCK, |bytes| bytes.min(BLOCK));
                 (0..kept as u64).map(pattern::byte).collect()

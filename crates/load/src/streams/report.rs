@@ -95,7 +95,8 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
         let mut page = page(&subject, headline, section, &ended);
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
         let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
-        page.caveats.splice(self.notes.len()..self.notes.len(), unverified.map(Caveat::from));
+        page.caveats
+            .splice(self.notes.len()..self.notes.len(), unverified.map(Caveat::from));
         page
     }
 }

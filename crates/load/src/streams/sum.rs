@@ -67,8 +67,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
             limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
             failed_because: failed_because::<P>(&counts, &targets),
             interrupted: false,
-            behind_schedule: standstill
-                .or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
+            behind_schedule: standstill.or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),

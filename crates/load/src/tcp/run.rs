@@ -199,10 +199,15 @@ impl TcpCounts {
     fn failed_because(&self, server: SocketAddr) -> Option<String> {
         let (open, broken) = (self.open_at_end, self.broken.total());
         if open == 0 && broken > 0 && self.received_bytes == 0 {
-            return Some(format!("{server} ended every connection: {}", self.broken.causes()));
+            return Some(format!(
+                "{server} ended every connection: {}",
+                self.broken.causes()
+            ));
         }
         if open > 0 && self.stalled_at_end == open {
-            return Some(format!("every open connection to {server} stood still at the end"));
+            return Some(format!(
+                "every open connection to {server} stood still at the end"
+            ));
         }
         (self.sent_bytes + self.received_bytes == 0).then(|| "no byte was moved".to_owned())
     }

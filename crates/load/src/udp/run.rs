@@ -138,9 +138,13 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
-        let standstill = standstill::limit(self.plan.workers.iter().zip(&outcomes).map(|(planned, outcome)| {
-            (planned.cpu, outcome.stood_still, outcome.sending)
-        }));
+        let standstill = standstill::limit(
+            self.plan
+                .workers
+                .iter()
+                .zip(&outcomes)
+                .map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
+        );
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let mut workers = Vec::new();
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {

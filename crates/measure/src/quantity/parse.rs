@@ -264,7 +264,12 @@ mod tests {
 
     #[test]
     fn byte_rates_are_of_bytes_or_bits() {
-        for (word, bytes) in [("100kB/s", 100_000), ("64KiB", 65_536), ("1Gbit/s", 125_000_000), ("8Mb", 1_000_000)] {
+        for (word, bytes) in [
+            ("100kB/s", 100_000),
+            ("64KiB", 65_536),
+            ("1Gbit/s", 125_000_000),
+            ("8Mb", 1_000_000),
+        ] {
             assert_eq!(parse_byte_rate(word), Ok(bytes), "{word}");
         }
         assert!(parse_byte_rate("1bit/s").is_err() && parse_byte_rate("1Gb/h").is_err());
