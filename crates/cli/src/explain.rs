@@ -2,7 +2,7 @@
 
 use crate::machine;
 use crate::outcome::{Outcome, usage};
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
 use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, explain};
@@ -39,9 +39,8 @@ pub struct ExplainArguments {
     /// Explain another machine: a document written there by `corelane host --json`
     #[arg(long, value_name = "FILE", visible_alias = "host")]
     pub config: Option<PathBuf>,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// Explains a flow on this machine or on a saved inventory.

@@ -1,7 +1,7 @@
 //! `corelane hash`: computes hashes, table entry and bucket of a flow.
 
 use crate::outcome::{Outcome, usage};
-use crate::shared::{RuleArguments, print};
+use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
 use crate::values::{Endpoint, endpoint};
 use clap::Args;
@@ -20,9 +20,8 @@ pub struct HashArguments {
     pub destination: Endpoint,
     #[command(flatten)]
     pub rule: RuleArguments,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// What `--json` prints.

@@ -4,7 +4,7 @@
 use crate::capture;
 use crate::documents::entries;
 use crate::outcome::{Outcome, usage};
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use crate::values::PROTOCOLS;
 use clap::Args;
 use corelane_measure::quantity::{count, or_missing};
@@ -43,9 +43,8 @@ pub struct InferArguments {
     /// Set aside at most this many contradicting samples, if they can be identified, and infer from the rest
     #[arg(long, value_name = "N", default_value_t = 0)]
     tolerate: usize,
-    /// One JSON document on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgument,
 }
 
 /// What `--json` prints.

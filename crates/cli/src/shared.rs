@@ -1,12 +1,18 @@
 //! Flags shared by several verbs, and their evaluation.
 
+use crate::documents::{check_output, write_whole};
 use crate::outcome::{Outcome, usage};
+use crate::outputs::STANDARD_OUTPUT;
+use anyhow::Context;
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
 use corelane_rss::Key;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::Serialize;
+use std::convert::Infallible;
 use std::io::{self, Write};
+use std::path::Path;
+use std::str::FromStr;
 
 /// Key, table and buckets: how a hash is mapped to a bucket.
 #[derive(Debug, Args)]
@@ -28,17 +34,76 @@ pub struct OutputArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
-/// Prints a document as JSON or as text.
-pub fn print<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
-    let text = match json {
-        true => serde_json::to_string_pretty(document)? + "\n",
-        false => text(document),
-    };
+/// `--json[=FILE]`. It needs the equals sign, so that it takes no other argument.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct JsonArgument {
+    /// Write the JSON document to FILE; without FILE, to standard output instead of text
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD_OUTPUT)]
+    json: Option<JsonFile>,
+}
+
+/// Where a JSON document goes. It lives as long as the program, so that it can be passed around.
+#[derive(Debug, Clone, Copy)]
+struct JsonFile(&'static Path);
+
+impl FromStr for JsonFile {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(Path::new(text.to_owned().leak())))
+    }
+}
+
+impl JsonArgument {
+    /// The document goes to standard output, which is reserved for it.
+    pub fn on_stdout(self) -> bool {
+        self.path() == Some(Path::new(STANDARD_OUTPUT))
+    }
+
+    /// The file, or [`STANDARD_OUTPUT`].
+    pub fn path(self) -> Option<&'static Path> {
+        self.json.map(|file| file.0)
+    }
+
+    /// Whether a document is wanted.
+    pub fn is_wanted(self) -> bool {
+        self.json.is_some()
+    }
+
+    /// Checks before a run that the file can be written.
+    pub fn check(self) -> Outcome {
+        self.file().map_or(Ok(()), |file| check_output("--json", file))
+    }
+
+    /// Writes the document to its file or to standard output.
+    pub fn write(self, text: &str) -> Outcome {
+        match self.file() {
+            Some(file) => write_whole(file, text).with_context(|| format!("--json {}", file.display())),
+            None => write_out(text),
+        }
+    }
+
+    fn file(self) -> Option<&'static Path> {
+        self.path().filter(|file| *file != Path::new(STANDARD_OUTPUT))
+    }
+}
+
+/// Prints a document as JSON or as text; as both if the JSON document goes to a file.
+pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
+    if json.is_wanted() {
+        json.write(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    }
+    match json.on_stdout() {
+        true => Ok(()),
+        false => write_out(&text(document)),
+    }
+}
+
+fn write_out(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
@@ -46,7 +111,7 @@ pub fn print<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) -> St
 
 /// Prints a document as JSON.
 pub fn print_json(document: &impl Serialize) -> Outcome {
-    print(true, document, |_| String::new())
+    write_out(&(serde_json::to_string_pretty(document)? + "\n"))
 }
 
 /// How datagrams are sent and received.

@@ -2,7 +2,7 @@
 //! Output: the group's order, the worker and CPU of each socket, and the action taken.
 
 use crate::outcome::Outcome;
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use crate::steering;
 use clap::Args;
 use corelane_measure::quantity::or_missing;
@@ -60,9 +60,8 @@ pub struct SteerArguments {
     /// Show the result without attaching
     #[arg(long)]
     dry_run: bool,
-    /// One JSON document on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgument,
 }
 
 /// What `--json` prints.

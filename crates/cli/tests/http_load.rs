@@ -1,9 +1,8 @@
 //! `load http` against raw-byte servers, correct and faulty, as processes on loopback.
 
 use crate::common;
-use crate::raw_http;
-
 use crate::common::{Server, corelane, refused, run, run_json};
+use crate::raw_http;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use raw_http::{Answer, RawServer};
 use serde_json::Value;
@@ -198,12 +197,10 @@ fn one_bad_answer_in_three_leaves_the_others() {
 #[test]
 fn a_server_that_is_not_there_is_told_as_such() {
     let (loaded, code) = load("http://127.77.1.1:9/", &["--connections", "5"]);
-    assert_eq!(code, Some(1));
-    assert_eq!(loaded["connections"]["failed"]["refused"], 5);
-    assert_eq!(
-        loaded["failed_because"],
-        "no connection could be opened: refused by 127.77.1.1:9"
-    );
+    let refused = &loaded["connections"]["failed"]["refused"];
+    assert_eq!((code, refused), (Some(1), &5.into()));
+    let why = "no connection could be opened: refused by 127.77.1.1:9";
+    assert_eq!(loaded["failed_because"], why);
 }
 
 #[test]

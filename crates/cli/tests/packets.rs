@@ -225,7 +225,7 @@ fn what_is_wrong_is_refused_by_its_flag() {
     let refused = |more: &str| common::refused(&format!("load packets {more}"), 2);
     assert!(refused("eth0").contains("LINK"));
     assert!(refused("packet:absent0").contains("no device absent0"));
-    assert!(refused("pcap:out=/dev/null --from 10.0.0.1 --to ::1").contains("--from and --to"));
+    assert!(refused("pcap:out=/dev/null --from 10.0.0.1 --to ::1").contains("--sources and --destinations"));
     assert!(refused("pcap:out=/dev/null --size 59").contains("not a frame size"));
     assert!(refused("pcap:out=/dev/null --size 9000").contains("too long"));
     assert!(refused("pcap:out=/dev/null --from ::1 --to ::2 --size 60").contains("too short"));

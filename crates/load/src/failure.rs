@@ -150,7 +150,10 @@ impl Failures {
             failure => failure.words(),
         });
         let causes: Vec<String> = causes.collect();
-        format!("no connection could be opened: {}", causes.join(", "))
+        match causes.is_empty() {
+            true => "no connection was opened".to_owned(),
+            false => format!("no connection could be opened: {}", causes.join(", ")),
+        }
     }
 
     /// The limit of this machine that connections could not be opened for, if any.

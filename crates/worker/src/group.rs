@@ -191,6 +191,15 @@ pub fn connected(
     Ok(socket.into())
 }
 
+/// Sets the size of a socket's receive buffer, beyond `net.core.rmem_max` if this process may.
+///
+/// # Errors
+/// The kernel's error.
+pub fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    let forced = setsockopt(socket, RcvBufForce, &bytes);
+    Ok(forced.or_else(|_| setsockopt(socket, RcvBuf, &bytes))?)
+}
+
 /// Datagrams dropped by this socket since it was created, mostly because its receive buffer was full. The kernel counts
 /// in 32 bits and wraps (`SO_MEMINFO`, Linux 4.12).
 ///
@@ -262,9 +271,7 @@ impl<'a> Making<'a> {
             Err(source) => return Err(self.failed("open a socket", source)),
         };
         if let Some(bytes) = self.settings.receive_buffer {
-            let forced = setsockopt(&socket, RcvBufForce, &bytes);
-            let set = forced.or_else(|_| setsockopt(&socket, RcvBuf, &bytes));
-            self.check("set the receive buffer", set.map_err(io::Error::from))?;
+            self.check("set the receive buffer", set_receive_buffer(&socket, bytes))?;
         }
         if self.address.is_ipv6() {
             let only = !self.settings.both_families;

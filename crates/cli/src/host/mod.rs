@@ -3,7 +3,7 @@
 mod text;
 
 use crate::outcome::{Outcome, usage};
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use clap::Args;
 use corelane_host::conditions::{Condition, Severity};
 use corelane_host::inventory::{self, Inventory};
@@ -21,9 +21,8 @@ pub struct HostArguments {
     /// List conditions that would spoil a measurement or prevent scaling, worst first, each with a fix
     #[arg(long)]
     pub check: bool,
-    /// One JSON document on standard output; `corelane explain --config` reads it
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// What `--check --json` prints.

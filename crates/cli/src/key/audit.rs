@@ -2,7 +2,7 @@
 
 use super::traffic::{self, TrafficArguments};
 use crate::outcome::Outcome;
-use crate::shared::{RuleArguments, print};
+use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
 use clap::Args;
 use corelane_measure::quantity::count;
@@ -36,9 +36,8 @@ pub struct AuditArguments {
     symmetric: bool,
     #[command(flatten)]
     traffic: TrafficArguments,
-    /// One JSON document on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgument,
 }
 
 /// What `--json` prints.

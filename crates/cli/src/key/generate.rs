@@ -1,7 +1,7 @@
 //! `corelane key generate`: generates random keys that pass the audit.
 
 use crate::outcome::{Outcome, usage};
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use crate::values::{Choices, one_of};
 use clap::Args;
 use corelane_rss::audit::{self, Family};
@@ -31,9 +31,8 @@ pub struct GenerateArguments {
     /// Hash both directions of a flow to the same value; for 4-tuples this leaves 16 random bits
     #[arg(long, value_name = "FAMILIES", value_parser = one_of(FAMILIES))]
     symmetric: Option<&'static [Family]>,
-    /// One JSON document on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgument,
 }
 
 /// Address families for which a key is symmetric.

@@ -4,8 +4,8 @@ use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
 use crate::lab::facts;
 use crate::outcome::{Outcome, cannot_run};
-use crate::outputs::{FormArguments, STANDARD_OUTPUT, judge};
-use crate::shared::{MemoryArguments, check_memory, print_json};
+use crate::outputs::{FormArguments, judge};
+use crate::shared::{JsonArgument, MemoryArguments, check_memory, print_json};
 use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
@@ -16,7 +16,7 @@ use corelane_load::Need;
 use corelane_load::sources::WorkerRequest;
 use corelane_report::measurement::Measurement;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Output formats, and the conditions that fail the run.
 #[derive(Debug, Args)]
@@ -24,9 +24,8 @@ pub struct ResultArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Write the JSON document to FILE; without FILE, to standard output instead of the text report
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD_OUTPUT)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgument,
     #[command(flatten)]
     forms: FormArguments,
 }
@@ -40,21 +39,19 @@ impl ResultArguments {
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
         let gates = self.forms.gates(&G::Loaded::gated())?;
-        let json_file = self.json.as_deref();
-        let on_stdout = json_file == Some(Path::new(STANDARD_OUTPUT));
-        self.forms.check(json_file)?;
+        self.forms.check(self.json.path())?;
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
         let head = Head::new("", &facts(None), None);
         let mut generator = G::start(plan).map_err(G::refused)?;
-        let interrupted = live::attend(&mut generator, &interrupt, !on_stdout)?;
+        let interrupted = live::attend(&mut generator, &interrupt, !self.json.on_stdout())?;
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes, interrupted);
         let recorded = Recorded::new(loaded, head);
         let json = serde_json::to_string_pretty(&recorded)? + "\n";
-        self.forms.finish(&recorded, &json, json_file)?;
+        self.forms.finish(&recorded, &json, self.json.path())?;
         judge(&recorded, &gates)?;
         match G::failed_because(&recorded.loaded) {
             Some(why) => anyhow::bail!("{why}"),

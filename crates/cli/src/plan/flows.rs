@@ -4,7 +4,7 @@
 use super::{PlanArguments, check_ports};
 use crate::documents::{write_whole, wrong_file};
 use crate::outcome::{Outcome, usage};
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use anyhow::Context;
 use corelane_measure::quantity::count;
 use corelane_report::table::Rows;
@@ -15,7 +15,6 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -78,12 +77,17 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     let document = document(arguments, rule, &ends, &planned, &wanted);
     let folder = arguments.lists.as_deref();
     let written = folder.map_or(Ok(()), |folder| write_lists(folder, &document));
-    if arguments.json {
+    if arguments.json.is_wanted() {
         // On one line, unlike other documents, because there are many flows.
-        writeln!(io::stdout(), "{}", serde_json::to_string(&document)?)?;
-    } else {
+        arguments
+            .json
+            .write(&(serde_json::to_string(&document)? + "\n"))?;
+    }
+    if !arguments.json.on_stdout() {
         let folder = folder.filter(|_| written.is_ok());
-        print(false, &document, |document| text(document, folder))?;
+        print(JsonArgument::default(), &document, |document| {
+            text(document, folder)
+        })?;
     }
     written
 }

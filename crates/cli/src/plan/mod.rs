@@ -5,7 +5,7 @@ mod flows;
 
 use crate::machine::MachineDevice;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{RuleArguments, print};
+use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
 use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
 use clap::Args;
@@ -69,9 +69,8 @@ pub struct PlanArguments {
     /// Write the flows of each bucket, and its sources as a pool, to files in this directory
     #[arg(long, value_name = "DIR", requires = "flows")]
     pub lists: Option<PathBuf>,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// What `--json` prints.

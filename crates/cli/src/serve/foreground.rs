@@ -83,11 +83,12 @@ pub fn serve<F: Foreground>(
     }
     // Several descriptors per bucket: with many buckets this exceeds the usual soft limit.
     corelane_host::limits::open_descriptors()?;
+    output.json.check()?;
     let interrupt = Interrupt::catch()?;
     shown.prepare()?;
     let mut server = F::Server::start(plan).map_err(Refused::refused)?;
-    let (mut last, lines) = (server.served(), shown.lines(output.json));
-    if !output.json {
+    let (mut last, lines) = (server.served(), shown.lines(output.json.on_stdout()));
+    if !output.json.on_stdout() {
         let mut out = std::io::stdout().lock();
         write!(out, "{}", shown.ready(&last)?)?;
         out.flush()?;

@@ -112,7 +112,7 @@ fn word_size(text: &str) -> Result<u32, String> {
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     let lines_shown = arguments.access_log.as_deref() == Some(Path::new("-"));
-    if lines_shown && arguments.buckets.serving.output.json {
+    if lines_shown && arguments.buckets.serving.output.json.on_stdout() {
         return Err(usage(
             "--access-log",
             "standard output is used by --json: give a file name",

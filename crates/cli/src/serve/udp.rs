@@ -64,7 +64,7 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let plan = plan(arguments, serving.steering(followed.as_ref())?)?;
     let shown = Shown {
         flows_asked: Asked::catch(SIGUSR1)?,
-        json: serving.output.json,
+        json: serving.output.json.on_stdout(),
     };
     serving.serve(shown, plan, followed)
 }

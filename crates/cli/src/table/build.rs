@@ -4,7 +4,7 @@ use super::show::TableFacts;
 use super::source::{SourceArguments, load};
 use crate::documents::{check_output, replace};
 use crate::outcome::Outcome;
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
@@ -21,9 +21,8 @@ pub struct BuildArguments {
     /// Snapshot to write; replaced atomically, open readers keep the old one
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// Reads the list, writes the snapshot and prints its statistics.

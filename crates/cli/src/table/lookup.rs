@@ -2,7 +2,7 @@
 
 use super::source::{SourceArguments, load};
 use crate::outcome::{Outcome, usage};
-use crate::shared::print_json;
+use crate::shared::{JsonArgument, print};
 use clap::Args;
 use corelane_measure::quantity::MISSING;
 use corelane_table::{AddressMap, Lookup, Prefetch, Value};
@@ -22,9 +22,8 @@ pub struct LookupArguments {
     pub source: SourceArguments,
     /// Addresses; if none are given, read from standard input, one per line
     pub addresses: Vec<IpAddr>,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// What `--json` prints.
@@ -63,7 +62,7 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         let values = look_up(&map, addresses);
         addresses.iter().copied().zip(values)
     });
-    if arguments.json {
+    if arguments.json.is_wanted() {
         let answers: Vec<Answer> = answers
             .map(|(address, value)| Answer {
                 address,
@@ -71,11 +70,12 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
             })
             .collect();
         let matched = answers.iter().filter(|answer| answer.value.is_some()).count() as u64;
-        return print_json(&LookupDocument {
+        let document = LookupDocument {
             schema: "corelane/table-lookup/1",
             matched,
             answers,
-        });
+        };
+        return print(arguments.json, &document, |_| String::new());
     }
     let mut out = BufWriter::new(io::stdout().lock());
     for (address, value) in answers {

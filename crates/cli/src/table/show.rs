@@ -2,7 +2,7 @@
 
 use super::source::{Source, SourceArguments, SourceDocument, load};
 use crate::outcome::Outcome;
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_table::{IpPrefix, Value};
@@ -20,9 +20,8 @@ pub struct ShowArguments {
     /// Print every entry as a sorted plain list, which `table build` can read
     #[arg(long, conflicts_with = "json")]
     pub entries: bool,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgument,
 }
 
 /// Statistics of a table.

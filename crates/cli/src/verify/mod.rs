@@ -7,7 +7,7 @@ mod text;
 
 use crate::capture;
 use crate::outcome::{Outcome, usage};
-use crate::shared::print;
+use crate::shared::{JsonArgument, print};
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::Args;
 use corelane_load::pool::Pool;
@@ -39,9 +39,8 @@ pub struct VerifyArguments {
     /// Only read the capture and count its frames, as a baseline for benchmarks of verification
     #[arg(long, requires = "pcap", conflicts_with_all = ["log", "json"])]
     read_only: bool,
-    /// One JSON document on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgument,
 }
 
 /// Source of frames.
@@ -108,7 +107,9 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
             frames += u64::from(!std::hint::black_box(frame).is_empty());
             Ok(())
         })?;
-        return print(false, &frames, |frames| format!("{frames} frames read\n"));
+        return print(JsonArgument::default(), &frames, |frames| {
+            format!("{frames} frames read\n")
+        });
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
         return Err(usage(

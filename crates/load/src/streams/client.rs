@@ -372,11 +372,8 @@ impl<P: StreamProtocol> Client<'_, P> {
         let counts = &mut self.group.tally.counts.connections;
         counts.opened += 1;
         counts.opened_again += u64::from(self.shared.stage != Stage::Opening);
-        self.group
-            .tally
-            .histograms
-            .connect
-            .record(self.now.since(began).as_nanos() as u64);
+        let connect = &mut self.group.tally.histograms.connect;
+        connect.record(self.now.since(began).as_nanos() as u64);
         match owed {
             Some(due) => self.ask(due),
             None if P::IS_TRANSFER => {
@@ -439,11 +436,8 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// Takes back the bytes that the kernel has not accepted, at the end of a connection or of the run.
     pub(crate) fn uncount_queued(&mut self) {
-        if let Some(id) = self
-            .slot
-            .id
-            .filter(|_| !P::IS_TRANSFER && self.slot.connection.is_open())
-        {
+        let counted = !P::IS_TRANSFER && self.slot.connection.is_open();
+        if let Some(id) = self.slot.id.filter(|_| counted) {
             let sent = &mut self.group.tally.counts.bytes.sent;
             *sent = sent.saturating_sub(self.ops.queued(id));
         }

@@ -99,11 +99,8 @@ impl TcpLoad {
         let behind_schedule = streams.behind_schedule.or_else(late);
         let cpu_s = streams.client.cpu_s;
         let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
-        let connect_histogram = streams
-            .pools
-            .into_iter()
-            .next()
-            .map(|pool| pool.tally.histograms.connect);
+        let first = streams.pools.into_iter().next();
+        let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
         TcpLoaded {
             schema: streams.schema,
             engine: streams.engine,

@@ -17,7 +17,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Counter, Time};
+use corelane_worker::{CachePadded, Counter, Time, group};
 use mix::Mix;
 use std::collections::BTreeMap;
 use std::io;
@@ -29,6 +29,12 @@ use std::time::Duration;
 /// Datagrams sent by one socket before the next one's turn if nothing else paces it: one `sendmmsg`, and at most one
 /// `UDP_SEGMENT` send (`UDP_MAX_SEGMENTS` is 64 in older kernels).
 const BURST: u32 = 64;
+
+/// Bytes that the kernel counts for a datagram in a receive buffer besides its payload.
+const KERNEL_BYTES_A_DATAGRAM: usize = 2_048;
+
+/// Half of the usual receive buffer (`net.core.rmem_default`); the kernel doubles what is set.
+const USUAL_BUFFER: usize = 106_496;
 
 /// Wait of a turn while the kernel does not accept queued datagrams.
 const QUEUE_LOOK: Duration = Duration::from_millis(1);
@@ -102,6 +108,16 @@ impl<P: DatagramProtocol> Generator<P> {
             standstill: Standstill::new(),
             plan,
         }
+    }
+
+    /// The receive buffer that holds the answers to a window, if the usual one might not.
+    fn receive_buffer(&self) -> Option<usize> {
+        let Pace::Window { datagrams } = self.plan.pace else {
+            return None;
+        };
+        // The kernel counts at most twice the bytes of a datagram and its own structures.
+        let bytes = datagrams as usize * (2 * self.protocol.request_bytes() + KERNEL_BYTES_A_DATAGRAM);
+        (bytes > USUAL_BUFFER).then_some(bytes)
     }
 
     /// Adds a socket of a lease to the senders.
@@ -396,8 +412,12 @@ impl<P: DatagramProtocol> Job for Generator<P> {
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let plan = Arc::clone(&self.plan);
+        let buffer = self.receive_buffer();
         for (index, lease) in plan.workers[self.place].leases.iter().enumerate() {
-            let take = |socket| {
+            let take = |socket: UdpSocket| {
+                if let Some(bytes) = buffer {
+                    group::set_receive_buffer(&socket, bytes)?;
+                }
                 let id = engine.ops().datagrams(socket)?;
                 self.add(id, index);
                 Ok(())
