@@ -10,6 +10,7 @@ mod explain;
 mod flow_plan;
 mod golden;
 mod hash_and_plan;
+mod help;
 mod host;
 #[allow(dead_code, reason = "a module of the command, with its tests")]
 #[path = "../src/host/text.rs"]
@@ -17,6 +18,7 @@ mod host_text;
 mod http_ends;
 mod http_load;
 mod infer;
+mod inputs;
 #[allow(dead_code, reason = "a module of the command, for live")]
 #[path = "../src/interrupt.rs"]
 mod interrupt;
