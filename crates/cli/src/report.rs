@@ -1,5 +1,6 @@
 //! `corelane report`: shows, compares and merges saved documents.
 
+use crate::documents::parse;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print_json;
 use anyhow::Context;
@@ -77,7 +78,8 @@ fn compared(before: &Path, after: &Path) -> anyhow::Result<String> {
 /// Reads a document and its schema name.
 fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
-    let document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(path, &error))?;
+    let document: serde_json::Value =
+        parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
     let schema = document["schema"].as_str().unwrap_or_default().to_owned();
     let report = saved::read(&text).map_err(|error| wrong(path, &error))?;
     Ok((schema, report))
@@ -89,7 +91,8 @@ fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {
 
 fn read_loaded(path: &Path) -> anyhow::Result<HttpLoaded> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
-    let loaded: HttpLoaded = serde_json::from_str(&text).map_err(|error| wrong(path, &error))?;
+    let expected = "a document of `load http --json`";
+    let loaded: HttpLoaded = parse(&text, expected).map_err(|error| wrong(path, &error))?;
     if loaded.schema != HttpLoaded::SCHEMA {
         let (found, expected) = (&loaded.schema, HttpLoaded::SCHEMA);
         return Err(wrong(
