@@ -258,6 +258,34 @@ fn the_socket_of_a_server_beside_is_the_one_that_gets_the_datagram() {
 }
 
 #[test]
+fn the_listener_of_a_worker_with_descriptors_of_its_own_is_named_with_its_cpu() {
+    let Some(_) = two_cpus() else { return };
+    let mut command = common::corelane("serve http 127.0.0.1:0");
+    let server = common::Server::of(command.stdout(std::process::Stdio::piped()).spawn().unwrap());
+    let explanation = run_json(&format!("explain 127.0.0.1:4010 {} --json", server.address));
+    let there = &explanation["directions"][0];
+    let steering: Value = serde_json::from_str(&server.steering).unwrap();
+    let mut cpus: Vec<&Value> = there["sockets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|socket| &socket["cpu"])
+        .collect();
+    cpus.sort_by_key(|cpu| cpu.as_u64());
+    assert_eq!(
+        cpus,
+        steering["cpus"].as_array().unwrap().iter().collect::<Vec<_>>(),
+        "{there}"
+    );
+    let steps = there["steps"].as_array().unwrap();
+    let socket = steps.iter().find(|step| step["step"] == "socket").unwrap();
+    assert!(
+        socket["value"].as_str().unwrap().contains("works on CPU"),
+        "{socket}"
+    );
+}
+
+#[test]
 fn another_machine_is_explained_from_its_saved_document() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.json");

@@ -418,10 +418,14 @@ fn taker(takers: &[Owner], flow: &Flow, steering: Option<&Steering>, way: &mut W
         }
         (group, Some(steering)) => {
             let bucket = steering.steerer().bucket_of(&flow.tuple).index();
-            let member = member(group, steering, bucket);
-            let value = format!("member {member}, {}", described(&group[member]));
             let rule = format!("bucket {bucket} of the steering program");
             let source = "the server's steering document";
+            let Some(member) = member(group, steering, bucket) else {
+                let rule = format!("{rule}; which member serves it is not known");
+                way.unknown("socket", rule, source);
+                return;
+            };
+            let value = format!("member {member}, {}", described(&group[member]));
             way.step("socket", value, rule, source, Confidence::Likely)
                 .unless("another program is attached to the group");
         }
@@ -435,13 +439,17 @@ fn taker(takers: &[Owner], flow: &Flow, steering: Option<&Steering>, way: &mut W
     }
 }
 
-/// The member of a group that serves a bucket: the only one on the bucket's CPU, otherwise the one at its place.
-fn member(group: &[Owner], steering: &Steering, bucket: usize) -> usize {
+/// The member of a group that serves a bucket: the only one on the bucket's CPU, otherwise the one at its place, if the
+/// order of the group is known by the holders.
+fn member(group: &[Owner], steering: &Steering, bucket: usize) -> Option<usize> {
     let on_cpu = |(_, owner): &(usize, &Owner)| owner.cpu == Some(steering.cpus[bucket]);
     let mut found = group.iter().enumerate().filter(on_cpu);
     match (found.next(), found.next()) {
-        (Some((member, _)), None) => member,
-        _ => bucket,
+        (Some((member, _)), None) => Some(member),
+        _ => group
+            .iter()
+            .all(|owner| !owner.holders.is_empty())
+            .then_some(bucket),
     }
 }
 

@@ -320,7 +320,14 @@ fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag
         local: end,
         remote: "0.0.0.0:0".parse().unwrap(),
         listens: true,
-        holders: Vec::new(),
+        holders: vec![crate::sockets::Holder {
+            process: 7,
+            name: "a server".to_owned(),
+            descriptors: vec![cpu],
+            waiting: Vec::new(),
+            watched: false,
+            cpus: Vec::new(),
+        }],
         cpu: Some(cpu),
         cpu_by: Some("a test".to_owned()),
     };
@@ -363,6 +370,8 @@ fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag
     ends.destination.iter_mut().for_each(|owner| owner.cpu = Some(4));
     let value = socket(&ends).value.unwrap();
     assert!(value.starts_with(&format!("member {bucket}, ")), "{value}");
+    ends.destination[0].holders.clear();
+    assert!(socket(&ends).value.is_none());
     // Another number of sockets: the document is of another server.
     ends.destination.pop();
     assert!(socket(&ends).value.is_none());
