@@ -37,7 +37,7 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
     let [misplaced, frames] = [report.misplaced, report.frames].map(count);
     let (entries, queues, types) = (rule.table.size(), rule.table.buckets(), rule.hash_types);
     let found = match super::unchecked(report) {
-        Some(_) => format!("{frames} frames, of which none was checked"),
+        Some(_) => format!("none of {frames} frames checked"),
         None => format!("{misplaced} of {frames} frames misplaced"),
     };
     line(format!(
