@@ -94,9 +94,7 @@ pub fn serve<F: Foreground>(
     shown.prepare()?;
     let mut server = F::Server::start(plan).map_err(Refused::refused)?;
     let (mut last, lines) = (server.served(), shown.lines(output.json));
-    // For `explain`, which reports without it that the document is not known.
-    let document = F::steering(&last).map(serde_json::to_string).transpose()?;
-    let mut published = document.and_then(|document| Published::new(&document).ok());
+    let mut published = publish::<F>(&last)?;
     if !output.json {
         let mut out = std::io::stdout().lock();
         write!(out, "{}", shown.ready(&last)?)?;
@@ -138,4 +136,10 @@ pub fn serve<F: Foreground>(
     let served = server.stop()?;
     print(output.json, &served, F::summary)?;
     lost.map_or_else(|| F::verdict(&served), Err)
+}
+
+/// Publishes the steering for `explain`. An error is ignored: `explain` then reports that it is not known.
+fn publish<F: Foreground>(served: &Served<F>) -> anyhow::Result<Option<Published>> {
+    let document = F::steering(served).map(serde_json::to_string).transpose()?;
+    Ok(document.and_then(|document| Published::new(&document).ok()))
 }

@@ -310,14 +310,11 @@ fn an_explanation_survives_json() {
     assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), explanation);
 }
 
-#[test]
-fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag_is_named() {
-    let inventory = machine();
-    let flow = flow(Protocol::Tcp);
-    let end = flow.tuple.destination();
-    let owner = |cpu| Owner {
+/// A listener of a process whose reader is on this CPU.
+fn listener(local: SocketAddr, cpu: u32) -> Owner {
+    Owner {
         inode: 1,
-        local: end,
+        local,
         remote: "0.0.0.0:0".parse().unwrap(),
         listens: true,
         holders: vec![crate::sockets::Holder {
@@ -330,19 +327,23 @@ fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag
         }],
         cpu: Some(cpu),
         cpu_by: Some("a test".to_owned()),
-    };
+    }
+}
+
+#[test]
+fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag_is_named() {
+    let inventory = machine();
+    let flow = flow(Protocol::Tcp);
+    let end = flow.tuple.destination();
+    let owner = |cpu| listener(end, cpu);
     let mut ends = Ends {
         destination: vec![owner(4), owner(5), owner(6)],
         ..Ends::default()
     };
     let socket = |ends: &Ends| {
         let explanation = explain(&inventory, &flow, ends).unwrap();
-        let steps = explanation.directions[0].steps.iter();
-        steps
-            .filter(|step| step.step == "socket")
-            .next_back()
-            .cloned()
-            .unwrap()
+        let mut steps = explanation.directions[0].steps.iter();
+        steps.rfind(|step| step.step == "socket").cloned().unwrap()
     };
     let unknown = socket(&ends);
     assert!(
