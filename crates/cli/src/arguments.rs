@@ -1,18 +1,23 @@
 //! The command line: verbs and their help. Contains no logic.
 
 use crate::values::size;
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 
 /// Put every packet on the right CPU, prove it, and push it until it breaks.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "corelane", bin_name = "corelane", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a --fail-if condition holds, 77 cannot run here."
+    after_help = "`corelane help VERB` explains a verb, with examples. `--color always` or `never` and the variable NO_COLOR set its \
+        colour.\n\n\
+        Exit codes: 0 done, 1 failed, 2 usage, 3 a --fail-if condition holds, 77 cannot run here."
 )]
 pub struct Corelane {
     /// Largest file that is read as a whole, such as a saved document [default: 1GiB]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size, hide = true)]
     pub max_input: Option<u64>,
+    /// When to colour help and errors
+    #[arg(long, value_name = "WHEN", default_value_t = ColorChoice::Auto, global = true, hide = true)]
+    pub color: ColorChoice,
     #[command(subcommand)]
     pub command: Command,
 }

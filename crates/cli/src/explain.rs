@@ -3,18 +3,20 @@
 use crate::machine;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
+use crate::steering;
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
-use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, explain};
+use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, Step, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
+use corelane_report::text::{WIDTH, paragraph};
 use corelane_rss::{Protocol, Tuple};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Shown by `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane explain 127.0.0.1:40000 127.0.0.1:8080 --proto udp\n  \
+pub const EXAMPLES: &str = "Examples:\n  corelane explain 127.0.0.1:40000 127.0.0.1:8080 --proto udp --sender-cpu 0\n  \
 corelane explain 192.0.2.1:40000 192.0.2.2:443 --dev lo --json\n\n\
 SRC sends, DST receives; the replies are traced too. `--config FILE` reads a document written by\n\
 `corelane host --json` and explains that machine.";
@@ -33,6 +35,9 @@ pub struct ExplainArguments {
     /// Device that receives and sends the packets [default: chosen by the routes]
     #[arg(long, value_name = "DEVICE")]
     pub dev: Option<String>,
+    /// Steering document of the server, to name its socket [default: the one of a running `corelane serve`]
+    #[arg(long, value_name = "FILE")]
+    pub steering: Option<PathBuf>,
     /// CPU of the sender, for devices whose receive path runs on that CPU
     #[arg(long, value_name = "CPU")]
     pub sender_cpu: Option<u32>,
@@ -48,7 +53,12 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
     let [source, destination] = [arguments.source, arguments.destination].map(Endpoint::socket_address);
     let tuple = Tuple::new(source, destination).map_err(|error| usage("SRC and DST", error))?;
     let protocol = arguments.proto;
-    let (inventory, ends) = match &arguments.config {
+    let given = arguments
+        .steering
+        .as_deref()
+        .map(steering::from_file)
+        .transpose()?;
+    let (inventory, mut ends) = match &arguments.config {
         Some(path) => (machine::saved("--config", path)?, Ends::default()),
         None => {
             let inventory = inventory::inventory();
@@ -56,6 +66,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
             (inventory, ends)
         }
     };
+    ends.steering = given.or(ends.steering);
     let flow = Flow {
         tuple,
         protocol,
@@ -78,9 +89,19 @@ fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
         true => sockets::owners(protocol, end, other).unwrap_or_default(),
         false => Vec::new(),
     };
+    let destination = at(tuple.destination(), tuple.source());
+    let source = at(tuple.source(), tuple.destination());
+    let groups = [&destination, &source]
+        .into_iter()
+        .filter(|sockets| sockets.len() > 1);
+    let holders = groups.flatten().flat_map(|socket| &socket.holders);
+    let processes: BTreeSet<u32> = holders.map(|holder| holder.process).collect();
     Ends {
-        destination: at(tuple.destination(), tuple.source()),
-        source: at(tuple.source(), tuple.destination()),
+        steering: processes
+            .into_iter()
+            .find_map(|process| serde_json::from_str(&sockets::published(process)?).ok()),
+        destination,
+        source,
     }
 }
 
@@ -91,13 +112,19 @@ fn direction(direction: &Direction) -> String {
         Role::Keeps => "within this host",
     };
     let mut text = format!("{} -> {}, {role}\n", direction.from, direction.to);
-    let table = Rows::of(&direction.steps)
+    let (short, long): (Vec<&Step>, Vec<&Step>) = direction.steps.iter().partition(|step| fits(step));
+    let table = Rows::of(&short)
         .left("step", |step| &step.step)
         .left("value", |step| step.value.as_deref().unwrap_or("?"))
         .left("sure", |step| step.confidence.to_string())
-        .shrinking("rule", |step| &step.rule)
+        .left("rule", |step| &step.rule)
         .table();
     text.push_str(&table.render(WIDTH));
+    for step in long {
+        let value = step.value.as_deref().unwrap_or("?");
+        let words = format!("{value} ({}: {})", step.confidence, step.rule);
+        paragraph(&mut text, &format!("{}: ", step.step), &words);
+    }
     for step in direction.steps.iter().filter(|step| !step.unless.is_empty()) {
         text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));
     }
@@ -114,6 +141,13 @@ fn direction(direction: &Direction) -> String {
         text.push_str(&members(&direction.sockets));
     }
     text
+}
+
+/// Whether a step fits on a line of the table, beside the columns of its name and confidence.
+fn fits(step: &Step) -> bool {
+    const COLUMNS: usize = 72;
+    let value = step.value.as_deref().unwrap_or("?");
+    value.len() + step.rule.len() <= COLUMNS
 }
 
 /// The members of a reuseport group.

@@ -1,7 +1,7 @@
 //! Selects the inventory and device of a command: this machine's, or those in a saved `corelane host --json` of another
 //! machine.
 
-use crate::documents::{read_text, wrong_file};
+use crate::documents::{parse, read_text, wrong_file};
 use crate::outcome::usage;
 use anyhow::Context;
 use corelane_host::inventory::{self, Inventory};
@@ -56,7 +56,8 @@ fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
 /// Reads a document written by `corelane host --json`. `flag` is the flag that named the file.
 pub fn saved(flag: &str, path: &Path) -> anyhow::Result<Inventory> {
     let text = read_text(path).with_context(|| format!("{flag}: {}", path.display()))?;
-    let inventory: Inventory = serde_json::from_str(&text).map_err(|error| wrong_file(flag, path, error))?;
+    let expected = "a document written by `corelane host --json`";
+    let inventory: Inventory = parse(&text, expected).map_err(|error| wrong_file(flag, path, error))?;
     if inventory.schema != Inventory::SCHEMA {
         let (found, expected) = (inventory.schema, Inventory::SCHEMA);
         let what = format!("the document has schema {found:?}, expected {expected:?}");

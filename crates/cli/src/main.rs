@@ -8,6 +8,7 @@ mod capture;
 mod documents;
 mod explain;
 mod hash;
+mod help;
 mod host;
 mod infer;
 mod interrupt;
@@ -30,7 +31,7 @@ mod values;
 mod verify;
 
 use arguments::{Command, Corelane};
-use clap::Parser;
+use clap::{ColorChoice, CommandFactory, FromArgMatches};
 use std::io;
 use std::process::ExitCode;
 
@@ -38,11 +39,12 @@ fn main() -> ExitCode {
     // A child process of an experiment reads its plan from a pipe, not from arguments.
     if std::env::args().nth(1).as_deref() == Some(corelane_lab::child::CHILD_ARGUMENT) {
         let attended = corelane_lab::child::attend(io::BufReader::new(io::stdin()), io::stdout());
-        return outcome::exit(attended.map_err(Into::into));
+        return outcome::exit(attended.map_err(Into::into), ColorChoice::Never);
     }
-    let corelane = Corelane::parse();
+    let matches = help::laid_out(Corelane::command(), std::env::args_os()).get_matches();
+    let corelane = Corelane::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     documents::limit_input(corelane.max_input);
-    outcome::exit(match corelane.command {
+    let outcome = match corelane.command {
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
@@ -57,5 +59,6 @@ fn main() -> ExitCode {
         Command::Lab { what } => lab::run(&what),
         Command::Report { what } => report::run(&what),
         Command::Table { what } => table::run(&what),
-    })
+    };
+    outcome::exit(outcome, corelane.color)
 }

@@ -1,7 +1,8 @@
 //! Exit codes, and error messages on standard error.
 
+use clap::ColorChoice;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// What every verb returns.
@@ -35,7 +36,7 @@ pub fn cannot_run(what: impl Display) -> anyhow::Error {
 }
 
 /// Prints the error and returns the exit code.
-pub fn exit(outcome: Outcome) -> ExitCode {
+pub fn exit(outcome: Outcome, color: ColorChoice) -> ExitCode {
     let Err(error) = outcome else {
         return ExitCode::SUCCESS;
     };
@@ -46,9 +47,26 @@ pub fn exit(outcome: Outcome) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    eprintln!("corelane: {error:#}");
+    let name = match is_coloured(color) {
+        true => "\x1b[1;31mcorelane:\x1b[0m",
+        false => "corelane:",
+    };
+    eprintln!("{name} {error:#}");
     match error.downcast_ref::<Failure>() {
         Some(failure) => ExitCode::from(failure.code),
         None => ExitCode::FAILURE,
+    }
+}
+
+/// Whether standard error gets colour (<https://no-color.org>).
+fn is_coloured(color: ColorChoice) -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    match color {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let dumb = set("TERM").is_none_or(|terminal| terminal == "dumb");
+            io::stderr().is_terminal() && set("NO_COLOR").is_none() && !dumb
+        }
     }
 }

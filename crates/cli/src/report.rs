@@ -1,6 +1,6 @@
 //! `corelane report`: shows, compares and merges saved documents.
 
-use crate::documents::read_text;
+use crate::documents::{parse, read_text};
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::print_json;
@@ -122,7 +122,8 @@ fn refused(after: &Path, error: &DiffError) -> anyhow::Error {
 /// Reads a document and its schema name.
 fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
-    let document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(path, &error))?;
+    let document: serde_json::Value =
+        parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
     let schema = document["schema"].as_str().unwrap_or_default().to_owned();
     let report = saved::read(&text).map_err(|error| wrong(path, &error))?;
     Ok((schema, report))
@@ -134,7 +135,8 @@ fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {
 
 fn read_loaded(path: &Path) -> anyhow::Result<HttpLoaded> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
-    let loaded: HttpLoaded = serde_json::from_str(&text).map_err(|error| wrong(path, &error))?;
+    let expected = "a document of `load http --json`";
+    let loaded: HttpLoaded = parse(&text, expected).map_err(|error| wrong(path, &error))?;
     if loaded.schema != HttpLoaded::SCHEMA {
         let (found, expected) = (&loaded.schema, HttpLoaded::SCHEMA);
         return Err(wrong(

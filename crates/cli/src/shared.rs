@@ -117,7 +117,7 @@ pub fn print_json(document: &impl Serialize) -> Outcome {
 /// How datagrams are sent and received.
 #[derive(Debug, Args)]
 pub struct MovingArguments {
-    /// System interface: epoll or io_uring [default: what a probe finds best]
+    /// System interface: epoll or io_uring [default: epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     /// Datagrams per system call; 1 means one recvfrom and one sendto per datagram

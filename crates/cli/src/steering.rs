@@ -1,11 +1,12 @@
 //! Converts flags to the rule that server and clients share: key, table, buckets and CPUs, or a steering document.
 
-use crate::documents::read_text;
+use crate::documents::{parse, read_text};
 use crate::outcome::{cannot_run, usage};
 use crate::shared::RuleArguments;
 use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -58,11 +59,11 @@ pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
     let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
     // A server's report embeds the document; both forms are accepted.
-    let mut document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-    if let Some(embedded) = document.get_mut("steering") {
-        document = embedded.take();
-    }
-    let steering: Steering = serde_json::from_value(document).map_err(|error| wrong(&error))?;
+    let expected = "a steering document, as `serve` prints it and `steer --json` contains it";
+    let document: Value = parse(&text, expected).map_err(|error| wrong(&error))?;
+    // A part is parsed from its own text.
+    let embedded = document.get("steering").map(Value::to_string);
+    let steering: Steering = parse(&embedded.unwrap_or(text), expected).map_err(|error| wrong(&error))?;
     steering.validate().map_err(|error| wrong(&error))?;
     Ok(steering)
 }

@@ -212,6 +212,80 @@ fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet
 }
 
 #[test]
+fn the_socket_of_a_server_beside_is_the_one_that_gets_the_datagram() {
+    let mut server = common::Server::start("127.0.0.1:0 --buckets 4 --share-cpus --flows");
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (source, to) = (client.local_addr().unwrap(), server.address.clone());
+    let line = format!("explain {source} {to} --proto udp");
+    let explanation = run_json(&format!("{line} --json"));
+    let named = |explanation: &Value| {
+        let steps = explanation["directions"][0]["steps"].as_array().unwrap();
+        steps
+            .iter()
+            .find(|step| step["step"] == "socket")
+            .unwrap()
+            .clone()
+    };
+    let socket = named(&explanation);
+    client.send_to(b"one", &to).unwrap();
+    client.recv_from(&mut [0; 8]).unwrap();
+    server.signal("USR1");
+    let row = server.lines().find(|line| line.starts_with("0x")).unwrap();
+    let bucket = row.split_whitespace().nth(2).unwrap().to_owned();
+    let member = format!("member {bucket}, {to} of corelane (");
+    assert!(
+        socket["value"].as_str().unwrap().starts_with(&member),
+        "{row}: {socket}"
+    );
+    let text = String::from_utf8(common::run(&line).stdout).unwrap();
+    assert!(text.contains(&format!("\nsocket: {member}")), "{text}");
+    assert!(
+        !text.contains('…') && text.lines().all(|line| line.len() <= 100),
+        "{text}"
+    );
+
+    // A document that is given goes before the published one.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("steering.json");
+    let mut given: Value = serde_json::from_str(&server.steering).unwrap();
+    given["table"] = vec![3; 128].into();
+    std::fs::write(&file, given.to_string()).unwrap();
+    let socket = named(&run_json(&format!("{line} --json --steering {}", file.display())));
+    assert!(
+        socket["value"].as_str().unwrap().starts_with("member 3, "),
+        "{socket}"
+    );
+}
+
+#[test]
+fn the_listener_of_a_worker_with_descriptors_of_its_own_is_named_with_its_cpu() {
+    let Some(_) = two_cpus() else { return };
+    let mut command = common::corelane("serve http 127.0.0.1:0");
+    let server = common::Server::of(command.stdout(std::process::Stdio::piped()).spawn().unwrap());
+    let explanation = run_json(&format!("explain 127.0.0.1:4010 {} --json", server.address));
+    let there = &explanation["directions"][0];
+    let steering: Value = serde_json::from_str(&server.steering).unwrap();
+    let mut cpus: Vec<&Value> = there["sockets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|socket| &socket["cpu"])
+        .collect();
+    cpus.sort_by_key(|cpu| cpu.as_u64());
+    assert_eq!(
+        cpus,
+        steering["cpus"].as_array().unwrap().iter().collect::<Vec<_>>(),
+        "{there}"
+    );
+    let steps = there["steps"].as_array().unwrap();
+    let socket = steps.iter().find(|step| step["step"] == "socket").unwrap();
+    assert!(
+        socket["value"].as_str().unwrap().contains("works on CPU"),
+        "{socket}"
+    );
+}
+
+#[test]
 fn another_machine_is_explained_from_its_saved_document() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.json");

@@ -124,11 +124,10 @@ fn documents_of_the_version_before_compare_the_same() {
 
 /// The verbs below `verb`, from its help.
 fn verbs(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = help.lines().take_while(|line| *line != "Options:");
     lines
-        .take_while(|line| !line.is_empty())
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
-        .filter(|verb| !verb.is_empty())
+        .filter(|verb| verb.starts_with(|letter: char| letter.is_ascii_lowercase()))
         .map(str::to_owned)
         .collect()
 }

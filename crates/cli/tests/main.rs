@@ -11,6 +11,7 @@ mod explain;
 mod flow_plan;
 mod golden;
 mod hash_and_plan;
+mod help;
 mod host;
 #[allow(dead_code, reason = "a module of the command, with its tests")]
 #[path = "../src/host/text.rs"]
@@ -57,3 +58,4 @@ mod table;
 mod tcp_load;
 mod udp;
 mod verify;
+mod wrong_files;

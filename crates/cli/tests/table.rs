@@ -119,10 +119,26 @@ fn addresses_come_from_standard_input_when_none_is_named() {
         "198.51.100.1\n\n2001:db9::\n",
     ));
     assert_eq!(answers, "198.51.100.1 7\n2001:db9:: -\n");
-    let wrong = fed(&["table", "lookup", text(&list)], "198.51.100.1\nhost\n");
+    // A line that is no address loses no answer.
+    let lines = "198.51.100.1\nhost\n2001:db9::\n1.2.3\n";
+    let wrong = fed(&["table", "lookup", text(&list)], lines);
     let error = String::from_utf8(wrong.stderr).unwrap();
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(error.contains("line 2") && error.contains("host"), "{error}");
+    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(String::from_utf8(wrong.stdout).unwrap(), answers);
+    assert!(
+        error.contains("line 2: \"host\"") && error.contains("line 4: \"1.2.3\""),
+        "{error}"
+    );
+    let wrong = fed(&["table", "lookup", text(&list), "--json"], lines);
+    let document: Value = serde_json::from_slice(&wrong.stdout).unwrap();
+    assert_eq!(
+        (wrong.status.code(), document["answers"].as_array().unwrap().len()),
+        (Some(1), 2)
+    );
+    assert_eq!(
+        document["refused"][1],
+        serde_json::json!({ "line": 4, "text": "1.2.3" })
+    );
 }
 
 #[test]

@@ -264,18 +264,26 @@ impl FromStr for LinkSpec {
             return Err(unknown());
         }
         options.end()?;
-        LinkSpec::check_captures(std::slice::from_ref(&spec))?;
+        LinkSpec::check_together(std::slice::from_ref(&spec))?;
         Ok(spec)
     }
 }
 
 impl LinkSpec {
-    /// Rejects captures into files that one of these links, which are to be open together, uses otherwise, under any
-    /// name.
+    /// Rejects links that cannot be open together in one process: both ends of a ring, and captures into files that one
+    /// of the links uses otherwise, under any name.
     ///
     /// # Errors
-    /// Names the first such file.
-    pub fn check_captures(specs: &[LinkSpec]) -> Result<(), SpecError> {
+    /// Names the first such ring or file.
+    pub fn check_together(specs: &[LinkSpec]) -> Result<(), SpecError> {
+        for (number, spec) in specs.iter().enumerate() {
+            let is_other_end = |other: &LinkSpec| other.kind == spec.kind && other.name == spec.name;
+            if spec.kind == LinkKind::Ring && specs[..number].iter().any(is_other_end) {
+                let name = &spec.name;
+                let what = format!("ring:{name} is given twice: its other end belongs to another process");
+                return Err(SpecError(what));
+            }
+        }
         let files = specs.iter().flat_map(|spec| [&spec.read, &spec.write]);
         let mut used: Vec<&Path> = files.flatten().map(PathBuf::as_path).collect();
         for file in specs.iter().filter_map(|spec| spec.capture.as_deref()) {

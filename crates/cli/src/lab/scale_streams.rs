@@ -57,7 +57,8 @@ pub struct StreamsArguments {
     /// Where the experiment runs
     #[arg(long, value_enum, default_value = "auto")]
     pub bed: BedArgument,
-    /// System interface: epoll or io_uring [default: what a probe finds best]
+    /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
+    /// epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     #[command(flatten)]

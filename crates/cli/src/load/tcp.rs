@@ -74,7 +74,7 @@ pub struct LoadTcpArguments {
     pub connect_timeout: Duration,
     #[command(flatten)]
     pub sources: SourceArguments,
-    /// System interface: epoll or io_uring [default: what a probe finds best]
+    /// System interface: epoll or io_uring [default: epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     #[command(flatten)]

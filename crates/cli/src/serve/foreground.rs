@@ -7,6 +7,8 @@ use super::device::Followed;
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
 use crate::shared::{OutputArguments, print, print_json};
+use corelane_host::sockets::Published;
+use corelane_rss::Steering;
 use corelane_serve::Server;
 use std::io::Write;
 use std::thread;
@@ -43,6 +45,11 @@ pub trait Foreground {
 
     /// The text printed at the end.
     fn summary(served: &Served<Self>) -> String;
+
+    /// How the sockets of the server are steered; `None` if not by our program.
+    fn steering(_served: &Served<Self>) -> Option<&Steering> {
+        None
+    }
 
     /// Handles signals and requests received since the last poll.
     fn look(&mut self, _server: &mut Self::Server) -> Outcome {
@@ -88,6 +95,7 @@ pub fn serve<F: Foreground>(
     shown.prepare()?;
     let mut server = F::Server::start(plan).map_err(Refused::refused)?;
     let (mut last, lines) = (server.served(), shown.lines(output.json.on_stdout()));
+    let mut published = publish::<F>(&last)?;
     if !output.json.on_stdout() {
         let mut out = std::io::stdout().lock();
         write!(out, "{}", shown.ready(&last)?)?;
@@ -103,7 +111,12 @@ pub fn serve<F: Foreground>(
         if let Some(followed) = &mut followed {
             match followed.changed() {
                 Ok(None) => {}
-                Ok(Some(table)) => followed.announce(server.change_table(table)?),
+                Ok(Some(table)) => {
+                    followed.announce(server.change_table(table)?);
+                    if let Some(published) = &mut published {
+                        published.replace(&serde_json::to_string(followed.steering())?)?;
+                    }
+                }
                 Err(reason) => {
                     lost = Some(reason);
                     break;
@@ -126,4 +139,10 @@ pub fn serve<F: Foreground>(
     let served = server.stop()?;
     print(output.json, &served, F::summary)?;
     lost.map_or_else(|| F::verdict(&served), Err)
+}
+
+/// Publishes the steering for `explain`. An error is ignored: `explain` then reports that it is not known.
+fn publish<F: Foreground>(served: &Served<F>) -> anyhow::Result<Option<Published>> {
+    let document = F::steering(served).map(serde_json::to_string).transpose()?;
+    Ok(document.and_then(|document| Published::new(&document).ok()))
 }

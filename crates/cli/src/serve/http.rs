@@ -9,6 +9,7 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
+use corelane_rss::Steering;
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use signal_hook::consts::SIGUSR1;
 use std::collections::BTreeMap;
@@ -150,6 +151,10 @@ impl Foreground for Shown {
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
         Ok(buckets::listening(served.address, engine, &served.steering))
+    }
+
+    fn steering(served: &HttpServed) -> Option<&Steering> {
+        Some(&served.steering)
     }
 
     fn line(&self, served: &HttpServed, last: &HttpServed) -> String {

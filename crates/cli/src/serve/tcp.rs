@@ -8,6 +8,7 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
+use corelane_rss::Steering;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::time::Duration;
 
@@ -48,6 +49,10 @@ impl Foreground for Shown {
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
         Ok(buckets::listening(served.address, engine, &served.steering))
+    }
+
+    fn steering(served: &TcpServed) -> Option<&Steering> {
+        Some(&served.steering)
     }
 
     fn line(&self, served: &TcpServed, last: &TcpServed) -> String {

@@ -84,6 +84,10 @@ impl Foreground for Shown {
         Ok(buckets::listening(served.address, engine, &served.steering))
     }
 
+    fn steering(served: &UdpServed) -> Option<&Steering> {
+        Some(&served.steering).filter(|_| served.model == Model::Exact)
+    }
+
     fn line(&self, served: &UdpServed, last: &UdpServed) -> String {
         format!(
             "{:>12}  seen {:>13}  answered {:>13}  steering {:>6}  locality {:>6}",

@@ -28,10 +28,18 @@ pub struct LookupArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct LookupDocument {
+struct LookupDocument<'a> {
     schema: &'static str,
     matched: u64,
     answers: Vec<Answer>,
+    /// The lines of standard input that are no addresses.
+    refused: &'a [Refused],
+}
+
+#[derive(Serialize)]
+struct Refused {
+    line: u64,
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -47,7 +55,7 @@ const AT_ONCE: usize = 4096;
 /// Prints one line per address with its value, or `-` if it is not in the table.
 pub fn run(arguments: &LookupArguments) -> Outcome {
     let map = load(&arguments.source)?.map;
-    let addresses = if arguments.addresses.is_empty() {
+    let (addresses, refused) = if arguments.addresses.is_empty() {
         if arguments.source.file == Path::new("-") {
             return Err(usage(
                 "ADDRESSES",
@@ -56,7 +64,7 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         }
         standard_input()?
     } else {
-        arguments.addresses.clone()
+        (arguments.addresses.clone(), Vec::new())
     };
     let answers = addresses.chunks(AT_ONCE).flat_map(|addresses| {
         let values = look_up(&map, addresses);
@@ -74,8 +82,10 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
             schema: "corelane/table-lookup/1",
             matched,
             answers,
+            refused: &refused,
         };
-        return print(arguments.json, &document, |_| String::new());
+        print(arguments.json, &document, |_| String::new())?;
+        return verdict(&refused);
     }
     let mut out = BufWriter::new(io::stdout().lock());
     for (address, value) in answers {
@@ -84,20 +94,43 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
             None => writeln!(out, "{address} {MISSING}")?,
         }
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    verdict(&refused)
 }
 
-fn standard_input() -> anyhow::Result<Vec<IpAddr>> {
-    let mut addresses = Vec::new();
+/// An error that names every refused line.
+fn verdict(refused: &[Refused]) -> Outcome {
+    let lines = refused.iter().map(|refused| {
+        let Refused { line, text } = refused;
+        format!("\n  line {line}: {text:?}")
+    });
+    match refused.len() {
+        0 => Ok(()),
+        1 => anyhow::bail!(
+            "standard input has a line that is no address:{}",
+            lines.collect::<String>()
+        ),
+        many => anyhow::bail!(
+            "standard input has {many} lines that are no addresses:{}",
+            lines.collect::<String>()
+        ),
+    }
+}
+
+/// The addresses, and the lines that hold none.
+fn standard_input() -> anyhow::Result<(Vec<IpAddr>, Vec<Refused>)> {
+    let (mut addresses, mut refused) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(io::stdin().lock().lines()) {
-        let line = line?;
-        let word = line.trim();
-        if !word.is_empty() {
-            let wrong = |error| usage("standard input", format!("line {number}: {word:?}: {error}"));
-            addresses.push(word.parse().map_err(wrong)?);
+        let text = line?;
+        match text.trim() {
+            "" => {}
+            word => match word.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => refused.push(Refused { line: number, text }),
+            },
         }
     }
-    Ok(addresses)
+    Ok((addresses, refused))
 }
 
 /// The value of each address, in order. IPv4 and IPv6 are looked up in separate batches.

@@ -6,11 +6,12 @@ mod rule;
 mod text;
 
 use crate::capture;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::{Outcome, cannot_run, usage};
 use crate::shared::{JsonArgument, print};
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::Args;
 use corelane_load::pool::Pool;
+use corelane_measure::quantity;
 use corelane_packet::verify::{Report, Rule, Verifier};
 use corelane_rss::{HashFields, HashType, Toeplitz, Tuple};
 use live::Taken;
@@ -26,7 +27,7 @@ pub const EXAMPLES: &str = "Examples:\n  printf '0x21f7db62 3\\n0x335a5c03 2\\n'
     corelane verify --pcap capture.pcapng --queues 4 --hash 4tuple --json\n  \
     corelane verify --dev eth0 --duration 5s\n  \
     corelane verify --pcap capture.pcapng --host host.json --dev eth0\n\
-    Exit code 1 when anything is misplaced.";
+    Exit code 1 when anything is misplaced, 77 when nothing could be checked.";
 
 #[derive(Debug, Args)]
 pub struct VerifyArguments {
@@ -143,7 +144,22 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     if let Some(because) = ended_because {
         anyhow::bail!("{because}");
     }
-    Ok(())
+    unchecked(&report).map_or(Ok(()), |because| Err(cannot_run(because)))
+}
+
+/// Why nothing was checked; `None` if a frame was.
+fn unchecked(report: &Report) -> Option<String> {
+    let mut buckets = report.buckets.iter();
+    if buckets.any(|bucket| bucket.right_queue.is_some()) {
+        return None;
+    }
+    let frames = match report.frames {
+        0 => "there is no frame".to_owned(),
+        frames => format!("none of {} frames has a queue", quantity::count(frames)),
+    };
+    Some(format!(
+        "nothing was checked, because {frames}: give --log, a pcapng with epb_queue, or a device with queues"
+    ))
 }
 
 /// Passes every frame of the source to the verifier. Returns `Some` for a device.

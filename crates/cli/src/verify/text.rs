@@ -34,14 +34,14 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
             "not checked: {refused} frames not IP or damaged, {not_hashed} match no enabled hash type"
         ));
     }
-    if report.buckets.iter().all(|bucket| bucket.right_queue.is_none()) {
-        let remedy = "give --log, or a pcapng with epb_queue";
-        line(format!("queues not checked, because none was recorded: {remedy}"));
-    }
     let [misplaced, frames] = [report.misplaced, report.frames].map(count);
     let (entries, queues, types) = (rule.table.size(), rule.table.buckets(), rule.hash_types);
+    let found = match super::unchecked(report) {
+        Some(_) => format!("none of {frames} frames checked"),
+        None => format!("{misplaced} of {frames} frames misplaced"),
+    };
     line(format!(
-        "{misplaced} of {frames} frames misplaced; {entries} entries over {queues} queues, hash types {types}"
+        "{found}; {entries} entries over {queues} queues, hash types {types}"
     ));
     for missing in not_read(document.rule_from) {
         line(missing);

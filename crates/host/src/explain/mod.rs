@@ -11,7 +11,7 @@ mod transmit;
 
 use std::net::SocketAddr;
 
-use corelane_rss::{HashType, Protocol, Tuple};
+use corelane_rss::{HashType, Protocol, Steering, Tuple};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -42,6 +42,8 @@ pub struct Ends {
     pub destination: Vec<Owner>,
     /// Sockets that receive packets to the source.
     pub source: Vec<Owner>,
+    /// How the group of sockets at either end is steered, if known.
+    pub steering: Option<Steering>,
 }
 
 corelane_measure::words!(Confidence);
@@ -269,8 +271,14 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
         Role::Keeps => Role::Keeps,
     };
     let directions = vec![
-        direction(inventory, flow, role, &ends.destination, &ends.source)?,
-        direction(inventory, &back, back_role, &ends.source, &ends.destination)?,
+        direction(inventory, flow, role, [&ends.destination, &ends.source], ends)?,
+        direction(
+            inventory,
+            &back,
+            back_role,
+            [&ends.source, &ends.destination],
+            ends,
+        )?,
     ];
     Ok(Explanation {
         schema: "corelane/explain/1".to_owned(),
@@ -282,8 +290,8 @@ fn direction(
     inventory: &Inventory,
     flow: &Flow,
     role: Role,
-    takers: &[Owner],
-    senders: &[Owner],
+    [takers, senders]: [&[Owner]; 2],
+    ends: &Ends,
 ) -> Result<Direction, ExplainError> {
     let mut way = Way::default();
     let device = device(inventory, flow, role, &mut way)?;
@@ -301,7 +309,7 @@ fn direction(
             receive::follow(asked, &mut way);
             fragments = Some(fragments::fragments(asked, &way));
             sockets = takers.to_vec();
-            taker(takers, &mut way);
+            taker(takers, flow, ends.steering.as_ref(), &mut way);
         }
     }
     let node = |cpu| inventory.topology.value.as_ref()?.cpu(cpu)?.node;
@@ -400,30 +408,62 @@ fn below<'a>(inventory: &'a Inventory, device: &Device) -> Option<&'a Device> {
 }
 
 /// The step of the receiving socket.
-fn taker(takers: &[Owner], way: &mut Way) {
-    match takers {
-        [] => {}
-        [owner] => {
-            let name = match owner.holders.first() {
-                Some(holder) => format!("{} ({})", holder.name, holder.process),
-                None => "a process that is not visible".to_owned(),
-            };
-            let cpu = match owner.settled() {
-                Some((cpu, by)) => format!("; works on CPU {cpu}: {by}"),
-                None => "; its threads are not pinned to one CPU".to_owned(),
-            };
-            let value = format!("{} of {name}{cpu}", owner.local);
+fn taker(takers: &[Owner], flow: &Flow, steering: Option<&Steering>, way: &mut Way) {
+    let members = takers.len();
+    match (takers, steering.filter(|steering| steering.cpus.len() == members)) {
+        ([], _) => {}
+        ([owner], _) => {
             let rule = "the best-matching socket";
-            way.step("socket", value, rule, SOCKETS, Confidence::Certain);
+            way.step("socket", described(owner), rule, SOCKETS, Confidence::Certain);
         }
-        group => {
+        (group, Some(steering)) => {
+            let bucket = steering.steerer().bucket_of(&flow.tuple).index();
+            let rule = format!("bucket {bucket} of the steering program");
+            let source = "the server's steering document";
+            let Some(member) = member(group, steering, bucket) else {
+                let rule = format!("{rule}; which member serves it is not known");
+                way.unknown("socket", rule, source);
+                return;
+            };
+            let value = format!("member {member}, {}", described(&group[member]));
+            way.step("socket", value, rule, source, Confidence::Likely)
+                .unless("another program is attached to the group");
+        }
+        (_, None) => {
             let rule = format!(
-                "one of {} members of a reuseport group; the kernel does not report by which program or hash",
-                group.len()
+                "one of {members} members of a reuseport group, steered by an unknown program or hash: give the server's \
+                 document with --steering"
             );
             way.unknown("socket", rule, SOCKETS);
         }
     }
+}
+
+/// The member of a group that serves a bucket: the only one on the bucket's CPU, otherwise the one at its place, if the
+/// order of the group is known by the holders.
+fn member(group: &[Owner], steering: &Steering, bucket: usize) -> Option<usize> {
+    let on_cpu = |(_, owner): &(usize, &Owner)| owner.cpu == Some(steering.cpus[bucket]);
+    let mut found = group.iter().enumerate().filter(on_cpu);
+    match (found.next(), found.next()) {
+        (Some((member, _)), None) => Some(member),
+        _ => group
+            .iter()
+            .all(|owner| !owner.holders.is_empty())
+            .then_some(bucket),
+    }
+}
+
+/// Address, holder and CPU of a socket.
+fn described(owner: &Owner) -> String {
+    let name = match owner.holders.first() {
+        Some(holder) => format!("{} ({})", holder.name, holder.process),
+        None => "a process that is not visible".to_owned(),
+    };
+    let cpu = match owner.settled() {
+        Some((cpu, by)) => format!("; works on CPU {cpu}: {by}"),
+        None => "; its threads are not pinned to one CPU".to_owned(),
+    };
+    format!("{} of {name}{cpu}", owner.local)
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn handed_over(asked: Asked<'_>, way: &mut Way) {
         (Some(cpu), _) => (cpu, format!("{rule}, which was given"), source),
         (None, Some((cpu, by))) => (cpu, format!("{rule}; {by}"), SOCKETS),
         (None, None) => {
-            way.unknown("cpu", rule, source);
+            way.unknown("cpu", format!("{rule}: give it with --sender-cpu"), source);
             return;
         }
     };

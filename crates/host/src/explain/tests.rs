@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use corelane_rss::{Key, Toeplitz};
+use corelane_rss::{HashFields, IndirectionTable, Key, Toeplitz};
 
 use super::*;
 use crate::ethtool::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules, Transform};
@@ -239,8 +239,7 @@ fn a_symmetric_transform_gives_both_ways_one_hash() {
     inventory.routes.retain(|route| !route.local || route.device != 9);
     let back = explain(&inventory, &back, &Ends::default()).unwrap();
     assert_eq!(back.directions[0].hash, there);
-    let plain = Toeplitz::new(&Key::VERIFICATION)
-        .hash(&flow(Protocol::Tcp).tuple, corelane_rss::HashFields::FourTuple);
+    let plain = Toeplitz::new(&Key::VERIFICATION).hash(&flow(Protocol::Tcp).tuple, HashFields::FourTuple);
     assert_ne!(there, Some(format!("0x{plain:08x}")));
 }
 
@@ -309,4 +308,72 @@ fn an_explanation_survives_json() {
     let explanation = explain(&machine(), &flow(Protocol::Tcp), &Ends::default()).unwrap();
     let json = serde_json::to_string(&explanation).unwrap();
     assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), explanation);
+}
+
+/// A listener of a process whose reader is on this CPU.
+fn listener(local: SocketAddr, cpu: u32) -> Owner {
+    Owner {
+        inode: 1,
+        local,
+        remote: "0.0.0.0:0".parse().unwrap(),
+        listens: true,
+        holders: vec![crate::sockets::Holder {
+            process: 7,
+            name: "a server".to_owned(),
+            descriptors: vec![cpu],
+            waiting: Vec::new(),
+            watched: false,
+            cpus: Vec::new(),
+        }],
+        cpu: Some(cpu),
+        cpu_by: Some("a test".to_owned()),
+    }
+}
+
+#[test]
+fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag_is_named() {
+    let inventory = machine();
+    let flow = flow(Protocol::Tcp);
+    let end = flow.tuple.destination();
+    let owner = |cpu| listener(end, cpu);
+    let mut ends = Ends {
+        destination: vec![owner(4), owner(5), owner(6)],
+        ..Ends::default()
+    };
+    let socket = |ends: &Ends| {
+        let explanation = explain(&inventory, &flow, ends).unwrap();
+        let mut steps = explanation.directions[0].steps.iter();
+        steps.rfind(|step| step.step == "socket").cloned().unwrap()
+    };
+    let unknown = socket(&ends);
+    assert!(
+        unknown.value.is_none() && unknown.rule.contains("--steering"),
+        "{unknown:?}"
+    );
+    // The group's order is not that of the buckets: the CPU decides.
+    let steering = Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::FourTuple,
+        table: IndirectionTable::round_robin(128, 3).unwrap(),
+        cpus: vec![6, 5, 4],
+        generation: 0,
+    };
+    let bucket = steering.steerer().bucket_of(&flow.tuple).index();
+    ends.steering = Some(steering.clone());
+    let named = socket(&ends);
+    let value = named.value.unwrap();
+    assert!(value.starts_with(&format!("member {}, ", 2 - bucket)), "{value}");
+    assert!(
+        value.contains(&format!("CPU {}", steering.cpus[bucket])),
+        "{value}"
+    );
+    assert_eq!(named.confidence, Confidence::Likely);
+    ends.destination.iter_mut().for_each(|owner| owner.cpu = Some(4));
+    let value = socket(&ends).value.unwrap();
+    assert!(value.starts_with(&format!("member {bucket}, ")), "{value}");
+    ends.destination[0].holders.clear();
+    assert!(socket(&ends).value.is_none());
+    // Another number of sockets: the document is of another server.
+    ends.destination.pop();
+    assert!(socket(&ends).value.is_none());
 }

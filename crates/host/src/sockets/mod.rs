@@ -6,6 +6,7 @@
 
 mod diag;
 mod owners;
+mod published;
 
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +17,7 @@ use nix::sched::{CloneFlags, setns};
 use serde::{Deserialize, Serialize};
 
 pub use owners::{Holder, Thread};
+pub use published::{Published, published};
 
 use crate::HostError;
 use crate::tree::Tree;

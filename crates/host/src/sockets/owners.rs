@@ -73,7 +73,16 @@ const MOST_LISTED: u64 = 4096;
 /// Adds holders, and the CPU if it is determined, to each of `owners`, which are sorted by descriptor if one process
 /// holds them all.
 pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
-    find_holders(tree, owners, tree.numbers("/proc", "").unwrap_or_default());
+    let processes = tree.numbers("/proc", "").unwrap_or_default();
+    find_holders(tree, owners, processes.iter().copied());
+    if owners.iter().any(|owner| owner.holders.is_empty()) {
+        let holding = owners.iter().flat_map(|owner| &owner.holders);
+        let holding: BTreeSet<u32> = holding.map(|holder| holder.process).collect();
+        let processes = if holding.is_empty() { processes } else { holding };
+        for process in processes {
+            hold_by_threads(tree, process, owners);
+        }
+    }
     owners.sort_by_key(|owner| {
         let first = owner.holders.first();
         first.map(|holder| (holder.process, holder.descriptors.clone()))
@@ -84,11 +93,47 @@ pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
 
 /// Adds the holders among some processes to each of `owners`.
 pub(super) fn find_holders(tree: &Tree, owners: &mut [Owner], processes: impl IntoIterator<Item = u32>) {
-    let places: BTreeMap<String, usize> = (owners.iter().enumerate())
-        .map(|(place, owner)| (format!("socket:[{}]", owner.inode), place))
-        .collect();
+    let places = places(owners);
     for process in processes {
         hold_by(tree, process, &places, owners);
+    }
+}
+
+/// The index of each owner by the target of a descriptor of its socket.
+fn places(owners: &[Owner]) -> BTreeMap<String, usize> {
+    let name = |(place, owner): (usize, &Owner)| (format!("socket:[{}]", owner.inode), place);
+    owners.iter().enumerate().map(name).collect()
+}
+
+/// Adds the threads of a process that hold a socket in a table of descriptors of their own (`unshare(2)` with
+/// `CLONE_FILES`), as the workers of `corelane serve` do. No other thread can use such a descriptor.
+fn hold_by_threads(tree: &Tree, process: u32, owners: &mut [Owner]) {
+    let directory = format!("/proc/{process}");
+    let (places, shared) = (places(owners), tree.numbers(&format!("{directory}/fd"), "").ok());
+    for thread in threads(tree, &directory) {
+        let table = format!("{directory}/task/{}/fd", thread.thread);
+        let descriptors = tree.numbers(&table, "").ok().filter(|_| thread.thread != process);
+        for descriptor in descriptors
+            .iter()
+            .filter(|own| Some(*own) != shared.as_ref())
+            .flatten()
+        {
+            let target = tree.link(&format!("{table}/{descriptor}")).unwrap_or_default();
+            let Some(place) = places.get(target.to_string_lossy().as_ref()) else {
+                continue;
+            };
+            let holders = &mut owners[*place].holders;
+            // The table of the process may have it too, from before.
+            holders.retain(|holder| holder.process != process || !holder.waiting.is_empty());
+            holders.push(Holder {
+                process,
+                name: tree.text(&format!("{directory}/comm")).unwrap_or_default(),
+                descriptors: vec![*descriptor],
+                waiting: vec![thread.clone()],
+                watched: false,
+                cpus: thread.cpus.clone(),
+            });
+        }
     }
 }
 

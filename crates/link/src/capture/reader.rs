@@ -11,12 +11,16 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The type of a section header block, with which every pcapng file begins (draft-ietf-opsawg-pcapng, section 4.1).
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// The first four bytes of a pcap file with times in microseconds or nanoseconds, in the byte order that gives the
+/// lower number (draft-ietf-opsawg-pcap, section 4).
+const PCAP: [u32; 2] = [0xa1b2_c3d4, 0x4d3c_b2a1];
 
 /// `epb_hash` has the number of its algorithm, then four bytes of hash in network byte order (draft-ietf-opsawg-pcapng,
 /// "Enhanced Packet Block Options").
@@ -31,6 +35,8 @@ pub struct CaptureReader {
     format: Format,
     /// The bytes of the frame read last.
     data: Vec<u8>,
+    /// Frames read so far.
+    frames: u64,
     is_ended: bool,
 }
 
@@ -72,12 +78,13 @@ impl CaptureReader {
             .and_then(|()| file.seek(SeekFrom::Start(0)))
             .map_err(|_| refused("too short for a capture file".to_owned()))?;
         let file = BufReader::with_capacity(1 << 20, file);
+        let header = |error| refused(format!("the file's header: {}", words(&error)));
         let format = if magic == SECTION_HEADER {
-            let reader = PcapNgReader::new(file);
-            Format::PcapNg(reader.map_err(|error| refused(format!("no pcapng file: {error}")))?)
+            Format::PcapNg(PcapNgReader::new(file).map_err(header)?)
+        } else if !PCAP.contains(&u32::from_be_bytes(magic).min(u32::from_le_bytes(magic))) {
+            return Err(refused("neither pcap nor pcapng: give a capture file".to_owned()));
         } else {
-            let reader = PcapReader::new(file);
-            let reader = reader.map_err(|error| refused(format!("neither pcap nor pcapng: {error}")))?;
+            let reader = PcapReader::new(file).map_err(header)?;
             require_ethernet(reader.header().datalink).map_err(refused)?;
             Format::Pcap(reader)
         };
@@ -85,6 +92,7 @@ impl CaptureReader {
             path: path.to_owned(),
             format,
             data: Vec::new(),
+            frames: 0,
             is_ended: false,
         })
     }
@@ -103,7 +111,9 @@ impl CaptureReader {
             Format::PcapNg(reader) => next_of_pcapng(reader, &mut self.data),
         };
         self.is_ended = !matches!(next, Ok(Some(_)));
-        let frame = next.map_err(|what| LinkError::file(&self.path, what))?;
+        let number = self.frames + 1;
+        let frame = next.map_err(|what| LinkError::file(&self.path, format!("frame {number}: {what}")))?;
+        self.frames = number;
         let data = &self.data[..];
         Ok(frame.map(|frame| CapturedFrame { data, ..frame }))
     }
@@ -235,5 +245,17 @@ fn require_ethernet(datalink: DataLink) -> Result<(), String> {
 }
 
 fn damaged(error: PcapError) -> String {
-    format!("damaged or cut off: {error}")
+    format!("the file is damaged or cut off: {}", words(&error))
+}
+
+/// The error of the library, which does not name the cause of an error of reading.
+fn words(error: &PcapError) -> String {
+    match error {
+        PcapError::IncompleteBuffer => "it ends too early".to_owned(),
+        PcapError::IoError(cause) if cause.kind() == ErrorKind::UnexpectedEof => {
+            "it ends too early".to_owned()
+        }
+        PcapError::IoError(cause) => cause.to_string(),
+        error => error.to_string(),
+    }
 }

@@ -48,6 +48,10 @@ pub fn shared(name: &str, layout: FrameLayout) -> Result<MemoryLink, LinkError> 
                 io::ErrorKind::ConnectionRefused => {
                     LinkError::busy(&link, "two processes have its ends; choose another name")
                 }
+                io::ErrorKind::WouldBlock => LinkError::busy(
+                    &link,
+                    "the process that offers it did not answer within 5 s; choose another name",
+                ),
                 _ => failed("joining the ring", cause),
             })?;
             let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::corrupt(&link, what))?;

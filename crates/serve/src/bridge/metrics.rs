@@ -13,8 +13,9 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Read as _, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens. A stale Unix socket is replaced; one with a live listener is not.
+    /// Listens. The Unix socket of a process that was killed is replaced; one with a listener, or a file of another
+    /// kind, is not.
     ///
     /// # Errors
     /// If the address is in use or unavailable.
@@ -78,7 +80,7 @@ impl Metrics {
         listener.set_reuse_address(true)?;
         match (listener.bind(&name), address) {
             (Err(error), MetricsAddress::Unix(path))
-                if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() =>
+                if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) =>
             {
                 fs::remove_file(path)?;
                 listener.bind(&name)?;
@@ -110,6 +112,13 @@ impl Metrics {
         }
         answered
     }
+}
+
+/// Whether this is a socket without a listener.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).is_err_and(refused)
 }
 
 impl Drop for Metrics {
@@ -222,4 +231,26 @@ fn by_name<N: fmt::Display>(
 ) -> impl Iterator<Item = (Labels, u64)> {
     let labels = move |name: &N| vec![of.clone(), (label, name.to_string())];
     counts.iter().map(move |(name, count)| (labels(name), *count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn only_the_socket_of_an_ended_process_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics");
+        let address = MetricsAddress::Unix(path.clone());
+        // A killed process leaves its socket: closing a listener does not remove it either.
+        drop(UnixListener::bind(&path).unwrap());
+        let metrics = Metrics::listen(&address).unwrap();
+        assert!(Metrics::listen(&address).is_err(), "a listener was replaced");
+        drop(metrics);
+        assert!(!path.exists());
+        fs::write(&path, "a file").unwrap();
+        assert!(Metrics::listen(&address).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    }
 }

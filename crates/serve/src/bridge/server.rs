@@ -127,7 +127,7 @@ impl Server for Bridge {
         if specs.len() < 2 {
             return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
         }
-        LinkSpec::check_captures(&specs)?;
+        LinkSpec::check_together(&specs)?;
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, Arc::clone(&known))?;
