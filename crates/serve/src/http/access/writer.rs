@@ -5,7 +5,7 @@ use crate::shared::lock;
 use corelane_worker::WorkerSettings;
 use corelane_worker::crew::{Crew, CrewError};
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
