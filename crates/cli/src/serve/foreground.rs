@@ -8,12 +8,17 @@ use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
 use crate::shared::{OutputArguments, print, print_json};
 use corelane_serve::Server;
+use nix::poll::{PollFd, PollFlags, poll};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the server, signals and the deadline are polled.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the counts wait for a reader of standard output, in milliseconds.
+const LAST_WAIT: u8 = 250;
 
 /// A start error of a server.
 pub trait Refused {
@@ -123,6 +128,18 @@ pub fn serve<F: Foreground>(
         }
     }
     let served = server.stop()?;
-    print(output.json, &served, F::summary)?;
+    if is_read() {
+        print(output.json, &served, F::summary)?;
+    } else {
+        write!(std::io::stderr(), "{}", F::summary(&served))?;
+    }
     lost.map_or_else(|| F::verdict(&served), Err)
+}
+
+/// Whether standard output takes text. A pipe that nobody reads, such as that of an access log, must not keep the process
+/// from ending.
+fn is_read() -> bool {
+    let output = std::io::stdout();
+    let mut polled = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
+    !matches!(poll(&mut polled, LAST_WAIT), Ok(0))
 }
