@@ -2,7 +2,7 @@
 
 use crate::stream_server;
 
-use crate::common::{refused, run, run_json};
+use crate::common::{self, refused, run, run_json};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -297,4 +297,22 @@ fn an_access_log_that_cannot_be_is_refused_by_its_flag() {
             .contains("--access-log: cannot write the access log /nowhere/access.log")
     );
     assert!(refused_log(&["-", "--json"]).contains("--access-log"));
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_keep_a_server_from_ending() {
+    let mut command = common::corelane("serve http 127.0.0.1:0 --buckets 1 --access-log -");
+    command.stdout(std::process::Stdio::piped());
+    let mut server = common::Server::of(command.spawn().unwrap());
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let mut answer = [0; 4096];
+    // Lines of more than 64 KiB, which is what a pipe holds.
+    for _ in 0..1_000 {
+        stream
+            .write_all(b"GET /size/1 HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        assert!(stream.read(&mut answer).unwrap() > 0);
+    }
+    server.signal("TERM");
+    assert!(server.wait().success());
 }

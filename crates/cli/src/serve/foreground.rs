@@ -10,12 +10,17 @@ use crate::shared::{OutputArguments, print, print_json};
 use corelane_host::sockets::Published;
 use corelane_rss::Steering;
 use corelane_serve::Server;
+use nix::poll::{PollFd, PollFlags, poll};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the server, signals and the deadline are polled.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the counts wait for a reader of standard output, in milliseconds.
+const LAST_WAIT: u8 = 250;
 
 /// A start error of a server.
 pub trait Refused {
@@ -137,7 +142,11 @@ pub fn serve<F: Foreground>(
         }
     }
     let served = server.stop()?;
-    print(output.json, &served, F::summary)?;
+    if is_read() {
+        print(output.json, &served, F::summary)?;
+    } else {
+        write!(std::io::stderr(), "{}", F::summary(&served))?;
+    }
     lost.map_or_else(|| F::verdict(&served), Err)
 }
 
@@ -145,4 +154,12 @@ pub fn serve<F: Foreground>(
 fn publish<F: Foreground>(served: &Served<F>) -> anyhow::Result<Option<Published>> {
     let document = F::steering(served).map(serde_json::to_string).transpose()?;
     Ok(document.and_then(|document| Published::new(&document).ok()))
+}
+
+/// Whether standard output takes text. A pipe that nobody reads, such as that of an access log, must not keep the process
+/// from ending.
+fn is_read() -> bool {
+    let output = std::io::stdout();
+    let mut polled = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
+    !matches!(poll(&mut polled, LAST_WAIT), Ok(0))
 }

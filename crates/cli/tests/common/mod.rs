@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 /// Arguments of `corelane`: one line of words without spaces, or a list.
 pub trait Arguments {
@@ -257,6 +257,11 @@ impl Server {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Waits until the server has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.process.wait().expect("the server is a child")
     }
 
     /// Sends a signal to the server; `name` is without `SIG`.

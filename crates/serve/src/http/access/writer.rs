@@ -5,7 +5,7 @@ use crate::shared::lock;
 use corelane_worker::WorkerSettings;
 use corelane_worker::crew::{Crew, CrewError};
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -23,8 +23,11 @@ use thiserror::Error;
 /// buffers.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Bytes per write: a pipe that reports room has room for them (`PIPE_BUF`).
+/// Bytes per write to anything but a regular file: a pipe that reports room has room for them (`PIPE_BUF`).
 const PIECE: usize = 4_096;
+
+/// Time without progress after which the reader of a pipe does not get the last lines, in milliseconds.
+const LAST_WAIT: u8 = 250;
 
 /// The name that means standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -138,7 +141,7 @@ impl Writer {
             if self.shared.reopen.swap(false, Ordering::Relaxed) {
                 self.reopen();
             }
-            self.write();
+            self.write(if stop { LAST_WAIT } else { 0 });
             if stop {
                 self.abandon();
                 return;
@@ -147,20 +150,24 @@ impl Writer {
         }
     }
 
-    fn write(&mut self) {
+    /// Writes until the reader of a pipe has read nothing for `wait`.
+    fn write(&mut self, mut wait: u8) {
+        let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
+        let piece = if is_file { usize::MAX } else { PIECE };
         for waiting in &mut self.waiting {
             let Ok(chunk) = waiting.read_chunk(waiting.slots()) else {
                 continue;
             };
             let (first, second) = chunk.as_slices();
             let mut taken = 0;
-            for piece in first.chunks(PIECE).chain(second.chunks(PIECE)) {
-                if !has_room(&self.file) {
+            for bytes in first.chunks(piece).chain(second.chunks(piece)) {
+                if !has_room(&self.file, wait) {
+                    wait = 0;
                     break;
                 }
-                taken += piece.len();
-                if let Err(error) = self.file.write_all(piece) {
-                    lock(&self.shared.logged).skip(piece, error.to_string());
+                taken += bytes.len();
+                if let Err(error) = self.file.write_all(bytes) {
+                    lock(&self.shared.logged).skip(bytes, error.to_string());
                 }
             }
             chunk.commit(taken);
@@ -203,10 +210,10 @@ impl AccessLogged {
     }
 }
 
-/// Whether a write of [`PIECE`] bytes does not block. Files have room, or fail.
-fn has_room(file: &File) -> bool {
+/// Whether a write of [`PIECE`] bytes, or of any number to a regular file, finds room within `wait` milliseconds.
+fn has_room(file: &File, wait: u8) -> bool {
     let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
-    !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))
+    !matches!(poll(&mut polled, wait), Ok(0))
 }
 
 fn open(path: &Path) -> io::Result<File> {
