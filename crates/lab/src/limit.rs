@@ -24,7 +24,7 @@ pub struct Limit {
     /// All suspects.
     #[serde(default)]
     pub suspects: Vec<Suspect>,
-    /// Why the numbers are doubtful; the sentence begins with it.
+    /// Why the numbers are doubtful, which the sentence begins with; also the first of the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
 }
@@ -157,8 +157,9 @@ impl Limit {
     /// The limit of numbers that are doubtful for these reasons, if any.
     pub(crate) fn doubted(mut self, doubts: Vec<String>) -> Self {
         if !doubts.is_empty() {
-            self.sentence = format!("Doubtful: {}. {}", doubts.join("; "), self.sentence);
+            self.sentence = format!("Doubtful: {}", self.sentence);
         }
+        self.evidence = doubts.iter().cloned().chain(self.evidence).collect();
         self.doubts = doubts;
         self
     }
@@ -312,12 +313,8 @@ mod tests {
             match doubt {
                 None => assert_eq!((limit.sentence.as_str(), limit.doubts.len()), ("It did.", 0)),
                 Some(doubt) => {
-                    let sentence = &limit.sentence;
-                    assert!(
-                        sentence.starts_with("Doubtful: ") && sentence.contains(doubt),
-                        "{sentence}"
-                    );
-                    assert!(sentence.ends_with(". It did."), "{sentence}");
+                    assert_eq!(limit.sentence, "Doubtful: It did.");
+                    assert!(limit.evidence[0].contains(doubt), "{limit:?}");
                 }
             }
         }

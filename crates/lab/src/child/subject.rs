@@ -28,6 +28,9 @@ const ACCEPT_WITHIN: Duration = Duration::from_millis(200);
 /// Timeout of the server's shutdown.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Lines of it that an error quotes.
+const MOST_LINES: usize = 5;
+
 /// Amount of the server's last output to keep: one screen.
 const MOST_WORDS_BYTES: usize = 4096;
 
@@ -246,10 +249,24 @@ impl LastWords {
     }
 }
 
-/// What a server said as the end of a sentence; empty if it said nothing.
+/// The last lines that a server wrote as the end of a sentence; empty if it wrote nothing.
 pub(crate) fn quoted(said: &str) -> String {
-    match said {
-        "" => String::new(),
-        said => format!("; it said: {said}"),
+    let lines: Vec<&str> = said.lines().collect();
+    match lines[lines.len().saturating_sub(MOST_LINES)..].join("\n") {
+        last if last.is_empty() => last,
+        last => format!("; it said: {last}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_quoted() {
+        assert_eq!(quoted(""), "");
+        assert_eq!(quoted("no licence"), "; it said: no licence");
+        let many: Vec<String> = (0..9).map(|line| line.to_string()).collect();
+        assert_eq!(quoted(&many.join("\n")), "; it said: 4\n5\n6\n7\n8");
     }
 }
