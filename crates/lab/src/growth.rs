@@ -26,7 +26,8 @@ pub(crate) const Y_STEPS: usize = 4;
 pub(crate) const MOST_X_LABELS: usize = 8;
 
 /// Caption of figures of medians.
-pub(crate) const MEDIANS: &str = "Medians of the valid trials; error bars span the lowest and the highest round.";
+pub(crate) const MEDIANS: &str =
+    "Medians of the valid trials; error bars span the lowest and the highest round.";
 
 /// A control this much faster than exact steering gets a sentence.
 const FASTER: f64 = 1.02;
@@ -58,6 +59,7 @@ impl<K: Shown> Rendered for Report<K> {
         });
         page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
         let trials = self.trials_section(&mut page);
+        page.section(self.terms());
         K::sections(self, &mut page);
         page.section(trials);
         page.section(self.unknown_section());
@@ -104,7 +106,51 @@ impl<K: Shown> Rendered for Report<K> {
     }
 }
 
+/// The terms of the tables: each with the word that shows that a run has it, and its meaning.
+const TERMS: [(&str, &str, &str); 6] = [
+    (
+        "bucket",
+        "",
+        "a value of the RSS indirection table for a packet\u{2019}s Toeplitz hash: a queue of a NIC, here a socket with one worker",
+    ),
+    (
+        "exact",
+        "exact",
+        "each packet reaches the socket of its bucket, chosen by its Toeplitz hash",
+    ),
+    (
+        "reuseport",
+        "REUSEPORT",
+        "the kernel\u{2019}s own hash chooses the socket",
+    ),
+    (
+        "aligned",
+        "aligned",
+        "the clients of a bucket run on its worker\u{2019}s CPU",
+    ),
+    (
+        "crossed",
+        "crossed",
+        "the clients of a bucket run on another CPU than its worker",
+    ),
+    (
+        "linearity",
+        "",
+        "rate at N buckets over N times the rate at one, \u{b1} half the range of the rounds; 1 is growth in proportion",
+    ),
+];
+
 impl<K: Kind> Report<K> {
+    /// What the terms of this run mean, before the first table.
+    fn terms(&self) -> Section {
+        let who: Vec<String> = self.steps.iter().map(|step| step.shape.who()).collect();
+        let has = |word: &str| word.is_empty() || who.iter().any(|who| who.contains(word));
+        let shown = TERMS.iter().filter(|(_, word, _)| has(word));
+        shown.fold(Section::new("terms"), |section, (term, _, meaning)| {
+            section.labelled(format!("  {term:<11}"), *meaning)
+        })
+    }
+
     /// The trials' status and what was skipped; in text at this place, on a page before the figures.
     fn trials_section(&self, page: &mut Page) -> Section {
         let mut section = set_aside(&self.head, self.trials.iter().map(Trial::tried), page);

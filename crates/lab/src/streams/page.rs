@@ -6,8 +6,9 @@ use super::document::{
     StreamsReport,
 };
 use super::metrics::{
-    CLIENT_BYTES, CLIENT_PER_KIB, CLIENT_PER_REQUEST, CLIENT_SHARE, HELD, LATENCY, LINEARITY, OPENED, OPENING, PAYLOAD,
-    REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
+    CLIENT_BYTES, CLIENT_PER_KIB, CLIENT_PER_REQUEST, CLIENT_SHARE, HELD, LATENCY, LINEARITY, OPENED,
+    OPENING, PAYLOAD, REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE,
+    STEERING,
 };
 use crate::columns::{number, words as column};
 use crate::growth::{self, Growth, MEDIANS, Shown, active, linearity_tile, median_words, share, trials};
@@ -24,10 +25,9 @@ use corelane_report::reading::{Reading, metric, named, percentiles, relative_ran
 use corelane_report::table::{Cell, Column, Table};
 use std::collections::BTreeSet;
 
-/// What linearity and CPU time mean.
-const ABOUT_GROWTH: &str = "Linearity is the rate at N buckets over N times the rate at one, \u{b1} half the range of the \
-                            rounds. CPU time is that of all processes of a side, with the receive path that the kernel ran \
-                            in their name.";
+/// What CPU time means.
+const ABOUT_GROWTH: &str =
+    "CPU time is that of all processes of a side, with the receive path that the kernel ran in their name.";
 
 impl Shown for ByteStreams {
     fn headline(report: &StreamsReport, step: &Step) -> String {
@@ -108,7 +108,13 @@ impl Shown for ByteStreams {
             let label = format!("{mark} {:<17}", suspect.name.words());
             section = section.text_note(label, &suspect.evidence);
         }
-        let several = report.limit.suspects.iter().filter(|suspect| suspect.is_limit).count() > 1;
+        let several = report
+            .limit
+            .suspects
+            .iter()
+            .filter(|suspect| suspect.is_limit)
+            .count()
+            > 1;
         let readings = [
             column("who", |suspect: &Suspect| suspect.name.words()),
             column("the limit", move |suspect: &Suspect| match suspect.is_limit {
@@ -153,7 +159,11 @@ fn figures(report: &StreamsReport) -> Vec<Markup> {
 /// How the CPUs' time was used at each step of a series.
 fn cpu_figure(series: &Series<'_>) -> Markup {
     let bar = |step: &&Step| {
-        let (server, client, idle) = (SERVER_SHARE.of(*step)?, CLIENT_SHARE.of(*step)?, step.idle_share()?);
+        let (server, client, idle) = (
+            SERVER_SHARE.of(*step)?,
+            CLIENT_SHARE.of(*step)?,
+            step.idle_share()?,
+        );
         let rest = (1.0 - server - client - idle).max(0.0);
         let words = |what: &str, share| format!("{what} {}", quantity::percent(share));
         let active = step.shape.buckets_active;
