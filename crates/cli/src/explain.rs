@@ -3,13 +3,13 @@
 use crate::machine;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print;
+use crate::terminal::width;
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
 use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Tuple};
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ fn direction(direction: &Direction) -> String {
         .left("sure", |step| step.confidence.to_string())
         .shrinking("rule", |step| &step.rule)
         .table();
-    text.push_str(&table.render(WIDTH));
+    text.push_str(&table.render(width().tables));
     for step in direction.steps.iter().filter(|step| !step.unless.is_empty()) {
         text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));
     }
@@ -139,5 +139,5 @@ fn members(sockets: &[Owner]) -> String {
             socket.cpu_by.clone().unwrap_or_default()
         })
         .table();
-    table.render(WIDTH)
+    table.render(width().tables)
 }

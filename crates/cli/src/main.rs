@@ -19,12 +19,14 @@ mod machine;
 mod outcome;
 mod outputs;
 mod plan;
+mod progress;
 mod report;
 mod serve;
 mod shared;
 mod steer;
 mod steering;
 mod table;
+mod terminal;
 mod values;
 mod verify;
 

@@ -2,6 +2,7 @@
 
 use crate::documents::{command_line, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
+use crate::terminal::width;
 use anyhow::Context;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
@@ -79,7 +80,7 @@ impl FormArguments {
         match (json, &self.html) {
             (Some(json), _) => write!(out, "{json}")?,
             (None, html) => {
-                write!(out, "{}", document.page().to_text())?;
+                write!(out, "{}", document.page().text(width()))?;
                 if let Some(path) = html {
                     writeln!(io::stderr(), "report: {}", path.display())?;
                 }

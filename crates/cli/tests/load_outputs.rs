@@ -121,7 +121,11 @@ fn a_saved_document_gives_the_page_of_its_run() {
     assert!(output.status.success());
     fs::write(&json, &output.stdout).unwrap();
     let shown = run(&["report", "show", &json, "--html", &again]);
-    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
     let page = fs::read_to_string(html).unwrap();
     assert_eq!(page, fs::read_to_string(again).unwrap());
     for title in [

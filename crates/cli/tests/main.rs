@@ -40,6 +40,9 @@ mod observe;
 mod outcome;
 mod packets;
 mod partial;
+#[allow(dead_code, reason = "its tests are those of the program")]
+#[path = "../src/progress.rs"]
+mod progress;
 #[path = "common/raw_http.rs"]
 mod raw_http;
 mod rebalance;
@@ -55,5 +58,7 @@ mod stream_server;
 mod subject;
 mod table;
 mod tcp_load;
+#[path = "../src/terminal.rs"]
+mod terminal;
 mod udp;
 mod verify;

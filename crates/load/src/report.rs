@@ -112,10 +112,25 @@ fn figures(charted: &Charted<'_>) -> [Markup; 4] {
     }];
     let title = |what: &str| format!("{name}, {what}");
     [
-        curves::rates("Rate over time", "Each point is the mean of its interval.", charted.rate.0, &[curve("exact", "rate", rate.collect())]),
+        curves::rates(
+            "Rate over time",
+            "Each point is the mean of its interval.",
+            charted.rate.0,
+            &[curve("exact", "rate", rate.collect())],
+        ),
         curves::times(&title("over time"), "What ended in each interval.", "", &lines),
-        curves::histogram(&title("histogram"), "The axis of durations is logarithmic.", "", durations),
-        curves::percentiles(&title("percentiles"), "Each label is ten times rarer than the one before.", "", &whole),
+        curves::histogram(
+            &title("histogram"),
+            "The axis of durations is logarithmic.",
+            "",
+            durations,
+        ),
+        curves::percentiles(
+            &title("percentiles"),
+            "Each label is ten times rarer than the one before.",
+            "",
+            &whole,
+        ),
     ]
 }
 

@@ -123,9 +123,7 @@ impl<K: Kind> Growth<'_, K> {
                 plot.lines.extend(each().map(|of| self.line(of, &places, &scale)));
             }
             Places::Few(_) => {
-                plot.columns = each()
-                    .flat_map(|of| self.columns(of, &places, &scale))
-                    .collect();
+                plot.columns = each().flat_map(|of| self.columns(of, &places, &scale)).collect();
             }
         }
         figure(

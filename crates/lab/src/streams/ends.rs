@@ -123,7 +123,10 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
             out_of_order: total.out_of_order,
             stalls: total.stalls,
         }),
-        raw: without(loaded, &["plan", "connect_histogram", "schedule_lag_histogram", "over_time"]),
+        raw: without(
+            loaded,
+            &["plan", "connect_histogram", "schedule_lag_histogram", "over_time"],
+        ),
         ..Trial::new(Tried::new(0, 0, loaded.running_s))
     };
     ClientCounts {

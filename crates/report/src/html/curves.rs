@@ -26,10 +26,7 @@ const MOST_LINES: usize = 4;
 pub fn distinct<T>(items: Vec<T>) -> Vec<(String, T)> {
     let shown = whole_ticks(items.len(), MOST_LINES);
     let is_shown = |index: &usize| shown.contains(&(index + 1));
-    let kept = items
-        .into_iter()
-        .enumerate()
-        .filter(|(index, _)| is_shown(index));
+    let kept = items.into_iter().enumerate().filter(|(index, _)| is_shown(index));
     kept.enumerate()
         .map(|(place, (_, item))| (format!("step{place}"), item))
         .collect()

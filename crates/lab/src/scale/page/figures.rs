@@ -177,7 +177,8 @@ fn of_step(step: &Step, title: &str, drawn: Markup, kinds: &[(&str, &str)]) -> M
 pub(super) fn series(report: &ScaleReport, series: &Series<'_>) -> [Markup; 2] {
     let mode = series.shape().mode;
     let title = format!("Round trips, {mode}");
-    let caption = "From the intended send time, so that waiting to be sent counts; all valid trials together.";
+    let caption =
+        "From the intended send time, so that waiting to be sent counts; all valid trials together.";
     let y_title = format!("frames {} per second", mode.main_rate_name());
     [
         report.distribution(series, &ROUND_TRIP, [&title, caption, "round trip"]),
