@@ -438,7 +438,8 @@ dropped due to no…     17,450,880    0.3
 cause: dropped due
   to full socket
   buffers
-frames: 1,634,117,674
+frames:
+  1,634,117,674
 share %: 24.1
 
 cause: dropped due

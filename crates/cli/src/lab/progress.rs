@@ -1,9 +1,10 @@
 //! Progress of an experiment: what is announced before the first trial, and each trial's result.
 
 use crate::progress::Steps;
+use crate::terminal::error_columns;
 use corelane_host::conditions::{Severity, Snapshot};
 use corelane_lab::experiment::Progress;
-use corelane_report::text::{WIDTH, wrapped};
+use corelane_report::text::wrapped;
 use std::io::{self, IsTerminal};
 
 /// Prints the test bed, the conditions that spoil a result, and the estimated duration, if standard error is a terminal;
@@ -13,8 +14,7 @@ pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, s
         return Steps::begin(trials as u64);
     }
     let mut text = String::new();
-    let columns =
-        terminal_size::terminal_size_of(io::stderr()).map_or(WIDTH, |(columns, _)| columns.0.into());
+    let columns = error_columns();
     let mut line = |words: &str| wrapped(&mut text, "", words, columns);
     line(bed.unwrap_or_default());
     for condition in snapshot

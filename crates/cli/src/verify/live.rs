@@ -36,7 +36,7 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
     let ends = Instant::now() + source.duration;
     let most = source.frames.unwrap_or(u64::MAX);
     let (mut taken, mut ended_because) = (0, None);
-    let (begun, length) = (Instant::now(), source.duration.as_millis() as u64);
+    let (begun, length) = (Instant::now(), source.duration.as_secs());
     let mut steps = Steps::begin(length);
     let mut shown = begun;
     while taken < most && Instant::now() < ends && !interrupt.asked() {
@@ -56,8 +56,8 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
         });
         if shown.elapsed() >= BETWEEN_SHOWN {
             shown = Instant::now();
-            let passed = (begun.elapsed().as_millis() as u64).min(length);
-            steps.done(passed, length, &format!("ms, {} frames", quantity::count(taken)));
+            let passed = begun.elapsed().as_secs().min(length);
+            steps.done(passed, length, &format!("{} frames", quantity::count(taken)));
         }
         match drained {
             Ok(0) => thread::sleep(LOOK),

@@ -251,9 +251,6 @@ trial!(
     Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
-    },
-    fn over_time(&self) -> Option<&Timeline> {
-        Some(&self.over_time)
     }
 );
 

@@ -214,7 +214,7 @@ fn series_figures(report: &StreamsReport, series: &Series<'_>) -> [Markup; 3] {
     [
         cpu_figure(series),
         report.distribution(series, &LATENCY, latency),
-        report.over_time(series, y_title, unit),
+        report.over_time(series, |trial| &trial.over_time, (y_title, unit)),
     ]
 }
 
