@@ -95,7 +95,7 @@ fn too_few_samples_are_not_guessed_from() {
     assert!(error.contains("not enough: more samples of IPv4 TCP"), "{error}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains("key"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.contains('\u{2026}'), "nothing is cut into a pipe: {text}");
 }
 
 #[test]
