@@ -332,10 +332,8 @@ impl Table {
                 text.push('\n');
             }
             for (name, cell) in names.iter().zip(row).filter(|(_, cell)| !cell.shown.is_empty()) {
-                let lines = wrap(
-                    &format!("{name}: {}", cell.shown),
-                    width.saturating_sub(HANGING.len()),
-                );
+                let words = format!("{name}: {}", cell.shown);
+                let lines = wrap(&words, width.saturating_sub(HANGING.len()));
                 let _ = writeln!(text, "{}", lines.join(&format!("\n{HANGING}")));
             }
         }
