@@ -10,4 +10,4 @@ document=${1:-$folder/run.json}
 [ -f "$document" ] || "$corelane" lab scale udp --json "$document"
 "$corelane" report show "$document" --html "$folder/page.html"
 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$folder/profile" \
-  --window-size=1000,1010 --screenshot=docs/pictures/page.png "file://$folder/page.html" 2>/dev/null
+  --window-size=1200,1560 --screenshot=docs/pictures/page.png "file://$folder/page.html" 2>/dev/null

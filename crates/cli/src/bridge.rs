@@ -7,11 +7,11 @@ use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::shared::OutputArguments;
 use crate::steering;
+use crate::terminal::width;
 use crate::values::duration;
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_serve::bridge::{
     BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,
     Verdict,
@@ -203,9 +203,9 @@ impl Foreground for Shown {
             .count("refused", |table| table.refused)
             .table();
         let mut text = format!("received {received}, passed {passed}, dropped {dropped}\n");
-        text.push_str(&links.render(WIDTH));
+        text.push_str(&links.render(width().tables));
         if !bridged.tables.is_empty() {
-            text.push_str(&tables.render(WIDTH));
+            text.push_str(&tables.render(width().tables));
         }
         text + &remarks(bridged)
     }

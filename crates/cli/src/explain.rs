@@ -4,13 +4,14 @@ use crate::machine;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
 use crate::steering;
+use crate::terminal::width;
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
 use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, Step, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
-use corelane_report::text::{WIDTH, paragraph};
+use corelane_report::text::paragraph;
 use corelane_rss::{Protocol, Tuple};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -119,7 +120,7 @@ fn direction(direction: &Direction) -> String {
         .left("sure", |step| step.confidence.to_string())
         .left("rule", |step| &step.rule)
         .table();
-    text.push_str(&table.render(WIDTH));
+    text.push_str(&table.render(width().tables));
     for step in long {
         let value = step.value.as_deref().unwrap_or("?");
         let words = format!("{value} ({}: {})", step.confidence, step.rule);
@@ -172,5 +173,5 @@ fn members(sockets: &[Owner]) -> String {
             socket.cpu_by.clone().unwrap_or_default()
         })
         .table();
-    table.render(WIDTH)
+    table.render(width().tables)
 }

@@ -3,10 +3,10 @@
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
+use crate::terminal::width;
 use crate::values::{Endpoint, endpoint};
 use clap::Args;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::{HashFields, Tuple};
 use serde::Serialize;
 
@@ -91,7 +91,7 @@ fn text(document: &HashDocument<'_>, rows: &[(&str, &(String, usize, usize))]) -
         "{} -> {}\n{}table of {} entries over {} buckets, key {}\n",
         document.source,
         document.destination,
-        table.render(WIDTH),
+        table.render(width().tables),
         document.table_size,
         document.buckets,
         document.key

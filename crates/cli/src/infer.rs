@@ -5,12 +5,12 @@ use crate::capture;
 use crate::documents::entries;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
+use crate::terminal::width;
 use crate::values::PROTOCOLS;
 use clap::Args;
 use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::{Dissection, Transport};
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::infer::{self, Field, Inference, InferredTable, Sample, Verdict};
 use corelane_rss::{Key, Protocol, Tuple};
 use serde::Serialize;
@@ -199,7 +199,7 @@ fn text(inference: &Inference) -> String {
         .shrinking("not hashed", |kind| names(&kind.not_hashed))
         .shrinking("unknown", |kind| names(&kind.unknown))
         .table();
-    let mut text = kinds.render(WIDTH);
+    let mut text = kinds.render(width().tables);
     let mut line = |words: String| text.push_str(&(words + "\n"));
     if !inference.transforms_that_fit.is_empty() {
         let transforms = words(&inference.transforms_that_fit);

@@ -21,12 +21,14 @@ mod names;
 mod outcome;
 mod outputs;
 mod plan;
+mod progress;
 mod report;
 mod serve;
 mod shared;
 mod steer;
 mod steering;
 mod table;
+mod terminal;
 mod values;
 mod verify;
 

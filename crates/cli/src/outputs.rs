@@ -2,6 +2,7 @@
 
 use crate::documents::{check_output, command_line, is_replaced, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
+use crate::terminal::width;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
 use corelane_report::page::{Page, Rendered};
@@ -91,7 +92,7 @@ impl FormArguments {
         }
         let mut out = io::stdout().lock();
         if !on_stdout {
-            write!(out, "{}", document.page().to_text())?;
+            write!(out, "{}", document.page().text(width()))?;
         }
         if on_stdout || !(lost.is_empty() || saved) {
             write!(out, "{text}")?;

@@ -4,6 +4,7 @@ use crate::documents::{parse, read_text};
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::print_json;
+use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
 use corelane_lab::saved;
@@ -60,7 +61,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
         ReportWhat::Show { file, html } => {
             let (_, report) = read(file)?;
             match html {
-                None => write!(out, "{}", report.page().to_text())?,
+                None => write!(out, "{}", report.page().text(width()))?,
                 Some(path) => {
                     let page = report.page().to_html();
                     fs::write(path, page).with_context(|| format!("--html {}", path.display()))?;

@@ -4,10 +4,10 @@
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, print};
 use crate::steering;
+use crate::terminal::width;
 use clap::Args;
 use corelane_measure::quantity::or_missing;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::steer;
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::adopt::{Adopted, Member, Owner, Sought};
@@ -284,7 +284,7 @@ fn text(document: &SteerDocument) -> String {
         .table();
     let (transport, address, sockets) = (&document.transport, document.address, document.members.len());
     let mut text = format!("{transport} {address}, {sockets} sockets in one group\n");
-    text.push_str(&table.render(WIDTH));
+    text.push_str(&table.render(width().tables));
     for mismatch in &document.mismatches {
         text.push_str(&format!("mismatch: {mismatch}\n"));
     }

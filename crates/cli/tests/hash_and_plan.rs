@@ -1,6 +1,6 @@
 //! The calculator and the planner against the published vectors.
 
-use crate::common::{refused, run_json};
+use crate::common::{refused, run, run_json};
 use std::collections::HashSet;
 
 /// Rows of a vector file: fields separated by tabs, comments skipped.
@@ -128,4 +128,16 @@ fn bad_input_is_refused_with_the_flag_named() {
         2,
     );
     assert!(no_ports.contains("--client"), "{no_ports}");
+}
+
+#[test]
+fn a_plan_of_all_sources_is_whole_in_a_pipe() {
+    let output = run("plan --server 10.11.2.1 --clients 10.11.2.0/24 --buckets 2 --all");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let found = text
+        .split_whitespace()
+        .filter(|word| word.starts_with("10.11.2."));
+    // The server is none of its own clients, and is named in the first line.
+    assert_eq!(found.count(), 254, "{text}");
+    assert!(!text.contains('\u{2026}'), "{text}");
 }

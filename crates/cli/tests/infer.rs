@@ -95,7 +95,7 @@ fn too_few_samples_are_not_guessed_from() {
     assert!(error.contains("not enough: more samples of IPv4 TCP"), "{error}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains("key"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.contains('\u{2026}'), "nothing is cut into a pipe: {text}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_few_samples_that_contradict_the_others_are_named_and_set_aside_when_asked()
     assert_eq!(document["key"].as_str().unwrap()[..30], GIVEN[..30]);
     let text = String::from_utf8(run(&["infer", "--samples", path, "--tolerate", "5"]).stdout).unwrap();
     assert!(text.contains("set aside: sample 200"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.contains('\u{2026}'), "nothing is cut into a pipe: {text}");
     assert_eq!(
         run(&["infer", "--samples", path, "--tolerate", "1"])
             .status

@@ -41,6 +41,9 @@ mod observe;
 mod outputs;
 mod packets;
 mod partial;
+#[allow(dead_code, reason = "its tests are those of the program")]
+#[path = "../src/progress.rs"]
+mod progress;
 #[path = "common/raw_http.rs"]
 mod raw_http;
 mod rebalance;
@@ -56,6 +59,8 @@ mod stream_server;
 mod subject;
 mod table;
 mod tcp_load;
+#[path = "../src/terminal.rs"]
+mod terminal;
 mod udp;
 mod verify;
 mod wrong_files;

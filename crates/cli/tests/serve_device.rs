@@ -36,7 +36,7 @@ corelane serve http 10.99.0.2:80 --dev eth0 --json > /tmp/http.json 2> /tmp/http
 http=$!
 corelane serve tcp 10.99.0.2:81 --dev eth0 --mode echo --json > /tmp/tcp.json 2> /tmp/tcp.err &
 tcp=$!
-corelane verify --dev eth0 --duration 10m --json > /tmp/verify.json &
+corelane verify --dev eth0 --duration 10m --json > /tmp/verify.json 2> /tmp/verify.err &
 verify=$!
 until [ \"$(grep -c ' 0A ' /proc/net/tcp)\" -ge 8 ]; do alive; usleep 50000; done
 corelane host --json > /tmp/host.json

@@ -37,6 +37,11 @@ pub trait Experiment {
     /// A short description of a step.
     fn title(&self, step: usize, document: &Self::Document) -> String;
 
+    /// The result of the last trial, of this step, in a few words; `None` if it has none.
+    fn result(&self, _step: usize, _document: &Self::Document) -> Option<String> {
+        None
+    }
+
     /// Measures one step and adds its raw trials to the document.
     ///
     /// # Errors
@@ -120,6 +125,8 @@ pub struct Progress<'a, D> {
     pub of: usize,
     /// The step just measured.
     pub what: &'a str,
+    /// Its result, in a few words.
+    pub result: Option<String>,
     /// The document so far.
     pub document: &'a D,
 }
@@ -193,6 +200,7 @@ pub fn run<E: Experiment>(
             done,
             of,
             what: &title,
+            result: experiment.result(turn.step, &document),
             document: &document,
         });
         Ok(is_spoilt)

@@ -63,6 +63,7 @@ impl<K: Shown> Rendered for Report<K> {
         page.caveats
             .extend(doubts.map(|doubt| Caveat::from(format!("Doubtful: {doubt}."))));
         let trials = self.trials_section(&mut page);
+        page.section(self.terms());
         K::sections(self, &mut page);
         page.section(trials);
         page.section(self.unknown_section());
@@ -121,7 +122,51 @@ impl<K: Shown> Rendered for Report<K> {
     }
 }
 
+/// The terms of the tables: each with the word that shows that a run has it, and its meaning.
+const TERMS: [(&str, &str, &str); 6] = [
+    (
+        "bucket",
+        "",
+        "a value of the RSS indirection table for a packet\u{2019}s Toeplitz hash: a queue of a NIC, here a socket with one worker",
+    ),
+    (
+        "exact",
+        "exact",
+        "each packet reaches the socket of its bucket, chosen by its Toeplitz hash",
+    ),
+    (
+        "reuseport",
+        "REUSEPORT",
+        "the kernel\u{2019}s own hash chooses the socket",
+    ),
+    (
+        "aligned",
+        "aligned",
+        "the clients of a bucket run on its worker\u{2019}s CPU",
+    ),
+    (
+        "crossed",
+        "crossed",
+        "the clients of a bucket run on another CPU than its worker",
+    ),
+    (
+        "linearity",
+        "",
+        "rate at N buckets over N times the rate at one, \u{b1} half the range of the rounds; 1 is growth in proportion",
+    ),
+];
+
 impl<K: Kind> Report<K> {
+    /// What the terms of this run mean, before the first table.
+    fn terms(&self) -> Section {
+        let who: Vec<String> = self.steps.iter().map(|step| step.shape.who()).collect();
+        let has = |word: &str| word.is_empty() || who.iter().any(|who| who.contains(word));
+        let shown = TERMS.iter().filter(|(_, word, _)| has(word));
+        shown.fold(Section::new("terms"), |section, (term, _, meaning)| {
+            section.labelled(format!("  {term:<11}"), *meaning)
+        })
+    }
+
     /// The trials' status and what was skipped; in text at this place, on a page before the figures.
     fn trials_section(&self, page: &mut Page) -> Section {
         let mut section = set_aside(&self.head, self.trials.iter().map(Trial::tried), page);

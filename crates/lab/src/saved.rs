@@ -27,7 +27,7 @@ use serde_json::Value;
 pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
     let document: Value = serde_json::from_str(text)?;
     let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-    let kinds: [fn(&str, &str) -> Option<Read>; 7] = [
+    let kinds = [
         kind::<ScaleReport>,
         kind::<StreamsReport>,
         kind::<ClassifyReport>,
@@ -36,15 +36,16 @@ pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
         kind::<Rebalancing>,
         kind::<NicReport>,
     ];
-    let loads: [(&str, fn(&str) -> Read); 3] = [
-        (HttpLoaded::SCHEMA, loaded::<HttpLoaded>),
-        ("corelane/loaded-tcp/1", loaded::<TcpLoaded>),
-        ("corelane/loaded-udp/1", loaded::<UdpLoaded>),
-    ];
     let known = kinds.iter().find_map(|kind| kind(schema, text));
-    let load = loads.iter().find(|(name, _)| *name == schema);
-    let known = known.or_else(|| load.map(|(_, read)| read(text)));
-    known.unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))
+    let load = || match schema {
+        HttpLoaded::SCHEMA => Some(loaded::<HttpLoaded>(text)),
+        "corelane/loaded-tcp/1" => Some(loaded::<TcpLoaded>(text)),
+        "corelane/loaded-udp/1" => Some(loaded::<UdpLoaded>(text)),
+        _ => None,
+    };
+    known
+        .or_else(load)
+        .unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))
 }
 
 type Read = Result<Box<dyn Rendered>, DocumentError>;

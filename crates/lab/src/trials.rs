@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::experiment::{Experiment, Trying};
 use crate::steps::{Kind, Report, Shape};
-use crate::tried::RawTrials;
+use crate::tried::{RawTrials, Trial as _};
 use serde_json::Value;
 
 /// A scaling experiment.
@@ -57,6 +57,15 @@ where
     fn title(&self, step: usize, report: &Self::Document) -> String {
         let shape = &report.steps[step].shape;
         format!("{} x{}", shape.title(), shape.active())
+    }
+
+    fn result(&self, _step: usize, report: &Self::Document) -> Option<String> {
+        let trial = report.trials.last()?;
+        let (tried, rate) = (trial.tried(), report.rate());
+        match &tried.why {
+            Some(why) => Some(why.clone()),
+            None => Some(rate.words_with_unit(*rate.numbers([trial]).first()?)),
+        }
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<()> {

@@ -1,6 +1,5 @@
 //! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
 
-use corelane_measure::timeline::Timeline;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,11 +63,6 @@ pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + Deserial
 
     /// Sets the field that names what was tried, in a trial that failed; `title` is that of its step.
     fn name(&mut self, _title: &str) {}
-
-    /// The rate over the time of the trial; `None` if it was not recorded.
-    fn over_time(&self) -> Option<&Timeline> {
-        None
-    }
 
     /// CPU time shares of the trial.
     fn cpu_shares(&self) -> &[CpuShare] {

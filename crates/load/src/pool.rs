@@ -36,6 +36,13 @@ impl Pool {
         self.0.iter().flat_map(|part| part.addresses())
     }
 
+    /// The number of addresses, at most that of a machine word.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let sizes = self.0.iter().map(|part| part.addresses().size_hint().0);
+        sizes.fold(0, usize::saturating_add)
+    }
+
     /// The addresses of the same family as `like`, in the order written. Prefixes of the other family are skipped
     /// without iterating over them.
     pub fn addresses_like(&self, like: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {

@@ -275,6 +275,16 @@ impl<T> Metric<T> {
         }
     }
 
+    /// A value with its unit, for a sentence: `88.9 k/s`, `23.33 Gb/s`.
+    #[must_use]
+    pub fn words_with_unit(&self, value: f64) -> String {
+        match (self.show, self.unit) {
+            (Show::Prefixed, unit) => format!("{}{unit}", self.show.cell(value)),
+            (Show::Fixed(_), "") => format!("{} {}", self.show.cell(value), self.header),
+            _ => self.show.words(value),
+        }
+    }
+
     /// Each trial's number, in order: the quotient of a share, the 99th percentile of durations.
     pub fn numbers<'a>(&self, trials: impl IntoIterator<Item = &'a T>) -> Vec<f64> {
         let Some(read) = self.read else { return Vec::new() };

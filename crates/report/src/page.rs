@@ -10,7 +10,7 @@ use crate::html::document;
 use crate::html::markup::{Markup, classed, element, plain};
 use crate::html::tiles::{Tile, bear_in_mind, tile_row};
 use crate::table::{Table, clean};
-use crate::text::{WIDTH, paragraph};
+use crate::text::{Width, wrapped};
 use std::fmt::Write as _;
 
 /// A whole report.
@@ -191,23 +191,26 @@ impl Page {
         }
     }
 
-    /// Renders text for a terminal: 100 columns, the verdict last.
+    /// Renders text of the usual width: 100 columns, the verdict last.
     #[must_use]
     pub fn to_text(&self) -> String {
+        self.text(Width::USUAL)
+    }
+
+    /// Renders text of this width, the verdict last.
+    #[must_use]
+    pub fn text(&self, width: Width) -> String {
         let mut head = String::new();
         for (label, value) in &self.origin {
-            paragraph(&mut head, &format!("{label:<9}"), value);
+            wrapped(&mut head, &format!("{label:<9}"), value, width.words);
         }
         let mut parts = vec![head];
-        parts.extend(self.sections.iter().map(section_text));
+        parts.extend(self.sections.iter().map(|section| section_text(section, width)));
         let mut end = String::new();
         for line in &self.evidence {
-            paragraph(&mut end, "  - ", line);
+            wrapped(&mut end, "  - ", line, width.words);
         }
-        if !self.verdict.is_empty() {
-            // Never wrapped: the last line of the text is the verdict.
-            let _ = writeln!(end, "{}", clean(&self.verdict));
-        }
+        wrapped(&mut end, "", &self.verdict, width.verdict);
         parts.push(end);
         parts.retain(|part| !part.is_empty());
         parts.join("\n")
@@ -337,16 +340,22 @@ impl Caveat {
     }
 }
 
-fn section_text(section: &Section) -> String {
+fn section_text(section: &Section, width: Width) -> String {
     let mut blocks = section.blocks(Form::Text).peekable();
     let mut text = match section.title.as_str() {
-        title if !title.is_empty() && blocks.peek().is_some() => format!("{title}\n"),
+        title if !title.is_empty() && blocks.peek().is_some() => {
+            let mut line = String::new();
+            for part in title.lines() {
+                wrapped(&mut line, "", part, width.verdict);
+            }
+            line
+        }
         _ => String::new(),
     };
     for block in blocks {
         match block {
-            Block::Table(table) => text.push_str(&table.render(WIDTH)),
-            Block::Paragraph(label, words) => paragraph(&mut text, label, words),
+            Block::Table(table) => text.push_str(&table.render(width.tables)),
+            Block::Paragraph(label, words) => wrapped(&mut text, label, words, width.words),
             Block::Figures(_) | Block::Fold(..) | Block::Heading => {}
         }
     }

@@ -1,8 +1,8 @@
 //! The one model of a table: columns and rows come in, and lines for a terminal, Markdown, CSV or HTML go out.
 //!
 //! A cell is never wrapped and a number never cut. When the natural width is too much, the gaps shrink first, then the
-//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a
-//! short list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the
+//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, the table is split into
+//! several below each other, or each row is written as a short list of `name: value`, the only form that is wrapped. Control characters in cells become spaces, so that no text from outside reaches the
 //! terminal as an escape sequence. One character is taken to be one column wide.
 
 mod forms;
@@ -16,6 +16,9 @@ use std::fmt::Write as _;
 
 /// Marks truncated text.
 const CUT: char = '\u{2026}';
+
+/// Before the further lines of a value.
+const HANGING: &str = "  ";
 
 /// The smallest width of a shrunk column.
 const NARROWEST_SHRUNK: usize = 8;
@@ -225,8 +228,8 @@ impl Table {
         }
     }
 
-    /// Renders lines of at most `width` characters, each ending in a newline. Only a longer single name and value
-    /// exceed the width.
+    /// Renders lines of at most `width` characters, each ending in a newline. Only a longer single word exceeds the
+    /// width.
     #[must_use]
     pub fn render(&self, width: usize) -> String {
         let table = self.only(|_, column| !column.wide);
@@ -236,7 +239,32 @@ impl Table {
                 return table.lines(&widths, gap);
             }
         }
-        table.records()
+        table.parts(width).unwrap_or_else(|| table.records(width))
+    }
+
+    /// Several tables below each other, each with the columns that name a row; `None` if those and one more do not fit.
+    fn parts(&self, width: usize) -> Option<String> {
+        let count = self.columns.len();
+        let is_name = |column: &&Column| column.alignment == Alignment::Left;
+        let names = self.columns.iter().take_while(is_name).count().max(1);
+        let (mut text, mut from) = (String::new(), names);
+        while from < count {
+            let (to, lines) = (from + 1..=count).rev().find_map(|to| {
+                let part = self.only(|index, _| index < names || (from..to).contains(&index));
+                let natural = part.natural_widths();
+                let fitting = |gap| {
+                    part.fit(&natural, gap, width)
+                        .map(|widths| part.lines(&widths, gap))
+                };
+                Some((to, [2, 1].into_iter().find_map(fitting)?))
+            })?;
+            if from > names {
+                text.push('\n');
+            }
+            text.push_str(&lines);
+            from = to;
+        }
+        (count > names).then_some(text)
     }
 
     fn natural_widths(&self) -> Vec<usize> {
@@ -300,8 +328,8 @@ impl Table {
         text.push('\n');
     }
 
-    /// One `name: value` per line, a blank line between rows.
-    fn records(&self) -> String {
+    /// One `name: value` per paragraph, a blank line between rows.
+    fn records(&self, width: usize) -> String {
         let names: Vec<String> = self.columns.iter().map(Column::name).collect();
         let mut text = String::new();
         for (index, row) in self.rows.iter().enumerate() {
@@ -309,7 +337,9 @@ impl Table {
                 text.push('\n');
             }
             for (name, cell) in names.iter().zip(row).filter(|(_, cell)| !cell.shown.is_empty()) {
-                let _ = writeln!(text, "{name}: {}", cell.shown);
+                let words = format!("{name}: {}", cell.shown);
+                let lines = wrap(&words, width.saturating_sub(HANGING.len()));
+                let _ = writeln!(text, "{}", lines.join(&format!("\n{HANGING}")));
             }
         }
         text
@@ -395,13 +425,28 @@ dropped due to no…     17,450,880    0.3
     }
 
     #[test]
+    fn a_table_with_many_columns_is_split_and_each_part_names_its_rows() {
+        let text = sample().render(26);
+        assert_eq!(text.matches("cause").count(), 2, "{text}");
+        assert!(
+            text.contains("\n\ncause") && text.contains("1,634,117,674"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 26), "{text}");
+    }
+
+    #[test]
     fn a_table_far_too_wide_becomes_a_list() {
         let expected = "\
-cause: dropped due to full socket buffers
-frames: 1,634,117,674
+cause: dropped due
+  to full socket
+  buffers
+frames:
+  1,634,117,674
 share %: 24.1
 
-cause: dropped due to no socket
+cause: dropped due
+  to no socket
 frames: 17,450,880
 share %: 0.3
 ";

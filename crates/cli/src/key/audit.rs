@@ -4,10 +4,10 @@ use super::traffic::{self, TrafficArguments};
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
+use crate::terminal::width;
 use clap::Args;
 use corelane_measure::quantity::count;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::HashFields;
 use corelane_rss::audit::{self, Audit, Imbalance, Severity};
 use serde::Serialize;
@@ -100,7 +100,7 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
             "hash of {} independent bits, {} in the table; symmetric: IPv4 {ipv4}, IPv6 {ipv6}\n",
             audit.hash_rank, audit.table_bits
         ),
-        fields.render(WIDTH),
+        fields.render(width().tables),
         format!("{} over {buckets} buckets:", document.traffic),
         format!(
             "  fullest bucket {:.3} of the mean, {:.1} standard deviations above its share",

@@ -1,39 +1,45 @@
-//! Progress display of an experiment; only if standard error is a terminal.
+//! Progress of an experiment: what is announced before the first trial, and each trial's result.
 
+use crate::progress::Steps;
+use crate::terminal::error_columns;
 use corelane_host::conditions::{Severity, Snapshot};
 use corelane_lab::experiment::Progress;
-use indicatif::{ProgressBar, ProgressStyle};
+use corelane_report::text::wrapped;
 use std::io::{self, IsTerminal};
 
-/// Prints the test bed, the conditions that spoil a result, and the estimated duration; returns a bar of `trials`
-/// steps.
-pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, seconds: f64) -> ProgressBar {
+/// Prints the test bed, the conditions that spoil a result, and the estimated duration, if standard error is a terminal;
+/// returns the progress of so many trials.
+pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, seconds: f64) -> Steps {
     if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+        return Steps::begin(trials as u64);
     }
-    if let Some(bed) = bed {
-        eprintln!("{bed}");
-    }
+    let mut text = String::new();
+    let columns = error_columns();
+    let mut line = |words: &str| wrapped(&mut text, "", words, columns);
+    line(bed.unwrap_or_default());
     for condition in snapshot
         .iter()
         .flat_map(|snapshot| &snapshot.conditions)
         .filter(|condition| condition.severity == Severity::Spoils)
     {
         let value = condition.value.as_deref().unwrap_or("unknown");
-        eprintln!(
+        line(&format!(
             "spoils the result: {} is {value}: {}",
             condition.name, condition.why
-        );
+        ));
     }
-    eprintln!("{trials} trials, about {seconds:.0} s; ^C stops early and still reports");
-    let style =
-        ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}").expect("a template of known fields");
-    ProgressBar::new(trials as u64).with_style(style)
+    line(&format!(
+        "{trials} trials, about {seconds:.0} s; ^C stops early and still reports"
+    ));
+    eprint!("{text}");
+    Steps::begin(trials as u64)
 }
 
-/// Updates the progress bar.
-pub fn show<D>(bar: &ProgressBar, progress: &Progress<'_, D>) {
-    bar.set_length(progress.of as u64);
-    bar.set_position(progress.done as u64);
-    bar.set_message(progress.what.to_owned());
+/// Shows what the last trial gave.
+pub fn show<D>(steps: &mut Steps, progress: &Progress<'_, D>) {
+    let result = progress.result.as_ref();
+    let result = result.map_or(progress.what.to_owned(), |result| {
+        format!("{result}: {}", progress.what)
+    });
+    steps.done(progress.done as u64, progress.of as u64, &result);
 }

@@ -97,11 +97,12 @@ pub fn run<E: Experiment>(
     let interrupt = Interrupt::catch()?;
     let trials = experiment.steps() * schedule.rounds;
     let bed = document.head().bed.as_ref().map(|bed| bed.describe.clone());
-    let bar = progress::announce(bed.as_deref(), snapshot, trials, trials as f64 * trial_seconds);
+    let mut steps = progress::announce(bed.as_deref(), snapshot, trials, trials as f64 * trial_seconds);
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
     let outcome = experiment::run(experiment, document, schedule, interrupt.flag(), |progress| {
-        progress::show(&bar, progress);
-        // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it.
+        progress::show(&mut steps, progress);
+        // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it. An
+        // error is ignored here: the final save reports it.
         if saved.elapsed() >= saving * 9 {
             let begun = Instant::now();
             let _ = progress
@@ -111,7 +112,7 @@ pub fn run<E: Experiment>(
             (saved, saving) = (Instant::now(), begun.elapsed());
         }
     });
-    bar.finish_and_clear();
+    drop(steps);
     let document = outcome.map_err(name_flags)?;
     arguments
         .outputs

@@ -2,8 +2,10 @@
 //! and only if that is a terminal.
 
 use crate::interrupt::Interrupt;
+use crate::terminal::error_columns;
 use corelane_load::{Failures, Generator, Seen};
 use corelane_measure::quantity;
+use corelane_report::table::cut;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -82,7 +84,10 @@ pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) ->
         if renewed.elapsed() >= RENEWAL {
             // Read without a terminal, too: the report has latencies over time.
             if let Some(view) = generator.view().filter(|_| shown) {
-                bar.set_message(view.render(&last, renewed.elapsed()));
+                let columns = error_columns();
+                let text = view.render(&last, renewed.elapsed());
+                let lines: Vec<String> = text.lines().map(|line| cut(line, columns)).collect();
+                bar.set_message(lines.join("\n"));
                 last = view.growing;
             }
             renewed = Instant::now();

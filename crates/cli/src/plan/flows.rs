@@ -5,10 +5,10 @@ use super::{PlanArguments, check_ports};
 use crate::documents::{write_whole, wrong_file};
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
+use crate::terminal::width;
 use anyhow::Context;
 use corelane_measure::quantity::count;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::plan::{self, Ends, FlowPlan, FlowsError, Shape};
 use corelane_rss::{Bucket, HashFields, Steering};
 use serde::Serialize;
@@ -193,6 +193,6 @@ fn text(document: &FlowPlanDocument<'_>, lists: Option<&Path>) -> String {
         document.shape,
         document.hash_fields,
         document.steering.table.size(),
-        table.render(WIDTH)
+        table.render(width().tables)
     )
 }

@@ -5,15 +5,16 @@ mod flows;
 
 use crate::machine::MachineDevice;
 use crate::outcome::{Outcome, usage};
+use crate::progress::Steps;
 use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
+use crate::terminal::width;
 use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
 use corelane_load::pool::Pool;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::plan::{self as rss_plan, Shape};
 use corelane_rss::{HashFields, Protocol, Steering};
 use serde::Serialize;
@@ -72,6 +73,9 @@ pub struct PlanArguments {
     #[command(flatten)]
     pub json: JsonArgument,
 }
+
+/// Addresses hashed between two displays of progress.
+const BETWEEN_SHOWN: u64 = 1 << 16;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -174,13 +178,15 @@ fn addresses(
         let what = "with 4tuple hashing an address does not determine the bucket: plan ports of one address with --client";
         return Err(usage("--hash", what));
     }
-    let plan = rss_plan::addresses(
-        &rule.steerer(),
-        server.socket_address(),
-        pool.addresses(),
-        0,
-        limit,
-    );
+    let (all, mut tried, mut steps) = (pool.size() as u64, 0, Steps::begin(pool.size() as u64));
+    let shown = pool.addresses().inspect(|address| {
+        tried += 1;
+        if tried % BETWEEN_SHOWN == 0 {
+            steps.done(tried, all, &format!("hashed up to {address}"));
+        }
+    });
+    let plan = rss_plan::addresses(&rule.steerer(), server.socket_address(), shown, 0, limit);
+    drop(steps);
     by_bucket(plan.buckets, Sources::Addresses, || {
         ("--clients", format!("no address of {pool} maps to bucket"))
     })
@@ -241,13 +247,13 @@ fn text(document: &PlanDocument) -> String {
     let table = Rows::of(&document.buckets)
         .right("bucket", |plan| plan.bucket.to_string())
         .right("found", |plan| words(&plan.sources).len().to_string())
-        .shrinking("sources", |plan| words(&plan.sources).join(" "))
+        .left("sources", |plan| words(&plan.sources).join(" "))
         .table();
     format!(
         "to {}, {} hashing, table of {} entries\n{}",
         document.server,
         document.hash_fields,
         document.table_size,
-        table.render(WIDTH)
+        table.render(width().tables)
     )
 }

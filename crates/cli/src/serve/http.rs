@@ -4,11 +4,11 @@ use super::buckets::{self, BucketArguments};
 use super::foreground::{Foreground, Lines};
 use crate::interrupt::Asked;
 use crate::outcome::{Outcome, usage};
+use crate::terminal::width;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::Steering;
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use signal_hook::consts::SIGUSR1;
@@ -182,7 +182,7 @@ impl Foreground for Shown {
                 bucket.all_errors().map(|(_, count)| count).sum()
             })
             .table();
-        let mut text = table.render(WIDTH);
+        let mut text = table.render(width().tables);
         let full = served.sum(|bucket| bucket.handshakes_full);
         let resumed = served.sum(|bucket| bucket.handshakes_resumed);
         if full + resumed > 0 {

@@ -3,11 +3,11 @@
 use super::buckets::{self, BucketArguments};
 use super::foreground::Foreground;
 use crate::outcome::Outcome;
+use crate::terminal::width;
 use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::Steering;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::time::Duration;
@@ -82,6 +82,6 @@ impl Foreground for Shown {
             .count("sent again", |bucket| bucket.retransmitted_segments)
             .count("stalls", |bucket| bucket.stalls)
             .table();
-        table.render(WIDTH) + &buckets::by_cause("error", &served.errors())
+        table.render(width().tables) + &buckets::by_cause("error", &served.errors())
     }
 }

@@ -6,6 +6,7 @@ use crate::interrupt::Asked;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory};
+use crate::terminal::width;
 use crate::values::size;
 use clap::Args;
 use corelane_host::memory::MemoryPolicy;
@@ -13,7 +14,6 @@ use corelane_host::transmit_queues;
 use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Steering};
 use corelane_serve::Server;
 use corelane_serve::udp::{Answers, BucketServed, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
@@ -110,7 +110,7 @@ impl Foreground for Shown {
             .right("locality", |bucket| share(bucket.locality()))
             .right("tx local", |bucket| share(bucket.tx_locality()))
             .table();
-        let mut text = table.without_silent_columns().render(WIDTH);
+        let mut text = table.without_silent_columns().render(width().tables);
         text.push_str(&buckets::by_cause("dropped", &served.dropped()));
         text.push_str(&memory_lines(served));
         if let Some(flows) = &served.flows {
@@ -169,7 +169,7 @@ fn flow_table(flows: &[FlowCount], uncounted: u64) -> String {
         .right("worker", |flow| flow.worker.to_string())
         .count("datagrams", |flow| flow.count)
         .table();
-    let mut text = table.render(WIDTH);
+    let mut text = table.render(width().tables);
     if uncounted > 0 {
         text.push_str(&format!("of further flows: {}\n", quantity::count(uncounted)));
     }

@@ -3,6 +3,8 @@
 use super::SourceArguments;
 use crate::interrupt::Interrupt;
 use crate::outcome::{cannot_run, usage};
+use crate::progress::Steps;
+use corelane_measure::quantity;
 use corelane_packet::verify::{Observed, Queue, Verifier};
 use corelane_worker::WatchError;
 use corelane_worker::received::Receiver;
@@ -11,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Poll interval. The sockets' buffers hold the frames that arrive meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Time between two displays of progress.
+const BETWEEN_SHOWN: Duration = Duration::from_millis(250);
 
 /// Result of reading a device.
 pub(super) struct Taken {
@@ -31,6 +36,9 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
     let ends = Instant::now() + source.duration;
     let most = source.frames.unwrap_or(u64::MAX);
     let (mut taken, mut ended_because) = (0, None);
+    let (begun, length) = (Instant::now(), source.duration.as_secs());
+    let mut steps = Steps::begin(length);
+    let mut shown = begun;
     while taken < most && Instant::now() < ends && !interrupt.asked() {
         let drained = receiver.drain(|frame| {
             if taken >= most {
@@ -46,6 +54,11 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
             };
             verifier.frame(&frame.bytes, observed);
         });
+        if shown.elapsed() >= BETWEEN_SHOWN {
+            shown = Instant::now();
+            let passed = begun.elapsed().as_secs().min(length);
+            steps.done(passed, length, &format!("{} frames", quantity::count(taken)));
+        }
         match drained {
             Ok(0) => thread::sleep(LOOK),
             Ok(_) => {}

@@ -2,10 +2,10 @@
 
 use super::VerifyDocument;
 use super::rule::{From, RuleSource};
+use crate::terminal::width;
 use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::verify::{BucketReport, Misplacement, Report, Rule};
 use corelane_report::table::Rows;
-use corelane_report::text::WIDTH;
 
 /// Misplaced flows shown; the JSON document has all.
 const SHOWN: usize = 20;
@@ -90,7 +90,7 @@ fn buckets(report: &Report) -> String {
         .count("misplaced", |bucket| bucket.misplaced)
         .shrinking("likely", causes)
         .table();
-    table.render(WIDTH)
+    table.render(width().tables)
 }
 
 fn misplacements(report: &Report) -> String {
@@ -109,7 +109,7 @@ fn misplacements(report: &Report) -> String {
         .count("frames", |misplacement| misplacement.frames)
         .shrinking("flows", flows)
         .table();
-    let mut text = table.render(WIDTH);
+    let mut text = table.render(width().tables);
     if let Some(hidden @ 1..) = report.misplacements.len().checked_sub(SHOWN) {
         text.push_str(&format!(
             "… and {} more (--json has them)\n",

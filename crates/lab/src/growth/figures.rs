@@ -2,9 +2,9 @@
 
 use super::{MOST_X_LABELS, Y_STEPS};
 use crate::steps::{Kind, Report, Series, Shape, Step};
-use crate::tried::Trial;
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::quantity::or_missing;
+use corelane_measure::timeline::Timeline;
 use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::curves::{self, Curve, Points};
 use corelane_report::html::figure::{figure, legend, y_ticks};
@@ -40,14 +40,19 @@ impl<K: Kind> Report<K> {
         curves::percentiles(title, caption, y_title, &curves)
     }
 
-    /// The rate over time, a line per number of active buckets: that of the round with the median rate. `unit`
-    /// converts what the trials recorded.
-    pub(crate) fn over_time(&self, series: &Series<'_, K>, y_title: &str, unit: f64) -> Markup {
+    /// The rate over time, a line per number of active buckets: that of the round with the median rate. `of` is what a
+    /// trial recorded, `unit` converts it.
+    pub(crate) fn over_time(
+        &self,
+        series: &Series<'_, K>,
+        of: fn(&K::Trial) -> &Timeline,
+        (y_title, unit): (&str, f64),
+    ) -> Markup {
         let recorded = |step: &&Step<K>| {
             let mut trials = self.trials_of(step);
             let rate = |trial: &&K::Trial| self.rate().numbers([*trial]).first().copied().unwrap_or(0.0);
             trials.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
-            let rates = &trials.get(trials.len() / 2)?.over_time()?.rates;
+            let rates = &of(trials.get(trials.len() / 2)?).rates;
             let points: Points = (rates.iter())
                 .map(|rate| (rate.until_s, rate.per_second * unit))
                 .collect();

@@ -19,6 +19,7 @@ use crate::experiment::{Experiment, Trying};
 use crate::tried::RawTrials;
 use corelane_host::bed::Bed;
 use corelane_host::counters::CpuTimes;
+use corelane_measure::quantity;
 use corelane_rss::Steering;
 use corelane_rss::balance::{self, Options};
 use document::{CONTROL_TITLE, entry_loads, verdict};
@@ -131,6 +132,12 @@ impl Experiment for Rebalance {
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
         [CONTROL_TITLE, "before, during, after"][step].to_owned()
+    }
+
+    fn result(&self, _: usize, rebalancing: &Rebalancing) -> Option<String> {
+        let last = rebalancing.phases.last()?;
+        let [returned, sent] = [last.returned, last.sent].map(quantity::count);
+        Some(format!("{returned} of {sent} datagrams returned"))
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, rebalancing: &mut Rebalancing) -> anyhow::Result<()> {

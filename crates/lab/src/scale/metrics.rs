@@ -253,16 +253,12 @@ pub fn unexplained(trial: &Trial) -> Unexplained {
     Gap::ALL.map(|gap| (gap, open(gap))).into()
 }
 
-trial! {
+trial!(
     Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-
-    fn over_time(&self) -> Option<&Timeline> {
-        Some(&self.over_time)
-    }
-}
+);
 
 impl Trial {
     /// A count as a rate per second.

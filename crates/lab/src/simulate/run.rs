@@ -1,6 +1,6 @@
 //! The simulation, for the runner: a step is a table, and a trial one round of it.
 
-use super::document::{LeftOut, PerBucket, Plan, SCHEMA, SimulateReport, Step, Trial};
+use super::document::{LeftOut, METRICS, PerBucket, Plan, SCHEMA, SimulateReport, Step, Trial};
 use super::round::Round;
 use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
 use crate::document::{Head, RunFacts, as_json};
@@ -79,6 +79,12 @@ impl Experiment for Simulation {
     fn title(&self, step: usize, _: &Self::Document) -> String {
         let table = &self.state.tables[step];
         format!("{} entries, {} buckets", table.size(), table.buckets())
+    }
+
+    fn result(&self, _: usize, report: &Self::Document) -> Option<String> {
+        let imbalance = METRICS[0];
+        let last = *imbalance.numbers(report.trials.last()).first()?;
+        Some(format!("{} {}", imbalance.header, imbalance.show.words(last)))
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut SimulateReport) -> anyhow::Result<()> {

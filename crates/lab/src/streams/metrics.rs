@@ -304,16 +304,12 @@ pub struct CpuUse {
     pub others_share: Option<f64>,
 }
 
-trial! {
+trial!(
     Trial,
     fn cpu_shares(&self) -> &[CpuShare] {
         &self.cpu_shares
     }
-
-    fn over_time(&self) -> Option<&Timeline> {
-        Some(&self.over_time)
-    }
-}
+);
 
 impl Trial {
     /// Requests answered within the measured time.

@@ -29,10 +29,9 @@ use std::collections::BTreeSet;
 /// Longer waits for pending answers are reported.
 const LONG_DRAIN_S: f64 = 1.0;
 
-/// What linearity and CPU time mean.
-const ABOUT_GROWTH: &str = "Linearity is the rate at N buckets over N times the rate at one, \u{b1} half the range of the \
-                            rounds. CPU time is that of all processes of a side, with the receive path that the kernel ran \
-                            in their name.";
+/// What CPU time means.
+const ABOUT_GROWTH: &str =
+    "CPU time is that of all processes of a side, with the receive path that the kernel ran in their name.";
 
 impl Shown for ByteStreams {
     fn headline(report: &StreamsReport, step: &Step) -> String {
@@ -219,7 +218,7 @@ fn series_figures(report: &StreamsReport, series: &Series<'_>) -> [Markup; 3] {
     [
         cpu_figure(series),
         report.distribution(series, &LATENCY, latency),
-        report.over_time(series, y_title, unit),
+        report.over_time(series, |trial| &trial.over_time, (y_title, unit)),
     ]
 }
 

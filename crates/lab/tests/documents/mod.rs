@@ -7,4 +7,5 @@ mod observed;
 mod scale;
 mod simulate;
 mod streams;
+mod streams_page;
 mod support;

@@ -95,7 +95,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
 }
 
 /// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests/s per bucket.
-fn report(buckets: usize) -> StreamsReport {
+pub(super) fn report(buckets: usize) -> StreamsReport {
     let mut steps = Vec::new();
     let mut trials = Vec::new();
     for connections in [64, 10_000] {
@@ -257,51 +257,6 @@ fn the_text_fits_a_hundred_columns_and_ends_with_the_verdict() {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
     assert!(text.ends_with("the limit was CPU time.\n"));
-}
-
-#[test]
-fn the_page_of_two_buckets_has_columns_latencies_cpu_time_and_its_limit_as_the_headline() {
-    let html = report(2).page().to_html();
-    for words in [
-        "with 10,000 connections, limited by CPU time</h1>",
-        "<p class=\"limit\">The limit was CPU time.</p>",
-        "CPU time by side",
-        "1 active: 99.9 % of all within 9",
-        "2 active: 99.9 % of all within 9",
-        "Rate over time",
-        "<td class=\"words\">yes</td>",
-    ] {
-        assert!(html.contains(words), "{words} is not in {html}");
-    }
-    assert!(!html.contains("it was"), "{html}");
-    let growth = html.split("Growth with buckets").nth(1).unwrap();
-    let growth = growth.split("</section>").next().unwrap();
-    assert!(
-        growth.contains("<rect class=\"fill exact") && growth.contains("class=\"range\""),
-        "{growth}"
-    );
-    assert!(!growth.contains("<path"), "no line joins two points: {growth}");
-}
-
-#[test]
-fn a_control_faster_than_exact_steering_is_explained_by_what_was_measured() {
-    let mut report = report(2);
-    let controls: Vec<usize> = (0..report.steps.len())
-        .filter(|step| report.steps[*step].shape.server == Server::Reuseport)
-        .collect();
-    for trial in &mut report.trials {
-        if controls.contains(&trial.tried.step) {
-            trial.requests_ok *= 2;
-        }
-    }
-    report.summarise();
-    let text = report.page().to_text().replace('\n', " ");
-    for words in [
-        "Faster than exact steering, 1.60x: kernel-hashed SO_REUSEPORT, aligned, 1 KiB objects over 64 connections: 320 k",
-        "Measured: 2 \u{b5}s of server CPU per request, exact steering 4 \u{b5}s",
-    ] {
-        assert!(text.contains(words), "{words} is not in {text}");
-    }
 }
 
 #[test]

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lines_are_drawn_than_can_be_told_apart() {
+    fn no_more_lines_are_drawn_than_stay_distinct() {
         let kept = distinct((1..=16).collect());
         let (classes, items): (Vec<String>, Vec<i32>) = kept.into_iter().unzip();
         assert_eq!(classes, ["step0", "step1", "step2", "step3"]);

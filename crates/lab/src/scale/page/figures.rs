@@ -182,7 +182,7 @@ pub(super) fn series(report: &ScaleReport, series: &Series<'_>) -> [Markup; 2] {
     let y_title = format!("frames {} per second", mode.main_rate_name());
     [
         report.distribution(series, &ROUND_TRIP, [&title, caption, "round trip"]),
-        report.over_time(series, &y_title, 1.0),
+        report.over_time(series, |trial| &trial.over_time, (&y_title, 1.0)),
     ]
 }
 
