@@ -439,7 +439,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         let counted = !P::IS_TRANSFER && self.slot.connection.is_open();
         if let Some(id) = self.slot.id.filter(|_| counted) {
             let sent = &mut self.group.tally.counts.bytes.sent;
-            *sent = sent.saturating_sub(self.ops.queued(id));
+            *sent = sent.saturating_sub(self.ops.unsent(id));
         }
     }
 

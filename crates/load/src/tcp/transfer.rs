@@ -290,7 +290,11 @@ impl Transfer {
 
     /// Counts the bytes accepted by the kernel; returns all bytes moved, both directions summed.
     fn count(&mut self, context: &mut Context<'_, Bytes, impl Transport>) -> u64 {
-        let sent = self.handed - context.out.queued().min(self.handed);
+        let queued = match context.out.engine() {
+            Some((ops, id)) => ops.unsent(id),
+            None => context.out.queued(),
+        };
+        let sent = self.handed - queued.min(self.handed);
         context.counts.bytes.sent += sent - self.sent;
         self.sent = sent;
         sent + self.received

@@ -117,10 +117,16 @@ impl Ops {
         self.refer(id, Memory::File(Arc::clone(file)), offset, length);
     }
 
-    /// The number of queued bytes that the kernel has not accepted; of a connection that has ended, until
-    /// [`Event::Closed`](crate::engine::Event::Closed) was handled, of those that it never did.
+    /// The number of queued bytes that the kernel has not accepted; 0 once the connection was closed.
     #[must_use]
     pub fn queued(&self, id: Id) -> u64 {
+        self.streams.open(id).map_or(0, |stream| stream.queue.bytes)
+    }
+
+    /// As [`queued`](Self::queued), also after the end of the connection, until
+    /// [`Event::Closed`](crate::engine::Event::Closed) was handled.
+    #[must_use]
+    pub fn unsent(&self, id: Id) -> u64 {
         self.streams.current(id).map_or(0, |stream| stream.queue.bytes)
     }
 
