@@ -43,7 +43,7 @@ impl FrameLayout {
         if !stride.is_multiple_of(64) || stride < 128 || stride > FrameLayout::LONGEST_STRIDE {
             return Err(LayoutError::Stride(stride));
         }
-        if headroom + 64 > stride {
+        if headroom > stride - 64 {
             return Err(LayoutError::Headroom { headroom, stride });
         }
         Ok(FrameLayout {
@@ -109,13 +109,13 @@ mod tests {
     fn layouts_out_of_bounds_are_refused_by_the_number_at_fault() {
         assert_eq!(FrameLayout::new(1000, 2048, 0), Err(LayoutError::Frames(1000)));
         assert_eq!(FrameLayout::new(1024, 2000, 0), Err(LayoutError::Stride(2000)));
-        assert_eq!(
-            FrameLayout::new(1024, 2048, 2000),
-            Err(LayoutError::Headroom {
-                headroom: 2000,
-                stride: 2048
-            })
-        );
+        for headroom in [2000, usize::MAX] {
+            let refused = LayoutError::Headroom {
+                headroom,
+                stride: 2048,
+            };
+            assert_eq!(FrameLayout::new(1024, 2048, headroom), Err(refused));
+        }
         let layout = FrameLayout::new(1024, 1920, 128).unwrap();
         assert_eq!((layout.longest(), layout.start_of(1025)), (1792, 2048));
     }
