@@ -125,9 +125,10 @@ fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
     let document: serde_json::Value =
         parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
-    let schema = document["schema"].as_str().unwrap_or_default().to_owned();
+    let schema = document["schema"].as_str();
+    let schema = schema.ok_or_else(|| wrong(path, &"it has no schema: give a document of `--json`"))?;
     let report = saved::read(&text).map_err(|error| wrong(path, &error))?;
-    Ok((schema, report))
+    Ok((schema.to_owned(), report))
 }
 
 fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {

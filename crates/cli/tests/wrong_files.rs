@@ -39,12 +39,14 @@ fn what_is_wrong_with_a_document_is_a_sentence() {
             assert!(!RAW.iter().any(|raw| error.contains(raw)), "{verb}: {error}");
         }
     }
-    fs::write(&file, "{").unwrap();
-    let error = refused(&format!("report show {file}"), 2);
-    assert!(
-        error.contains("line 1, column 1: the document is cut off"),
-        "{error}"
-    );
+    for (text, what) in [
+        ("{", "line 1, column 1: the document is cut off"),
+        ("{\"a\": 1}", "it has no schema: give a document of `--json`"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let error = refused(&format!("report show {file}"), 2);
+        assert!(error.contains(what), "{error}");
+    }
 }
 
 #[test]
