@@ -112,7 +112,7 @@ fn a_saved_report_is_told_again_compared_and_made_a_page() {
         assert!(!line.contains('\u{2026}'), "{line}");
     }
     for line in compared.lines() {
-        assert!(line.chars().count() <= 100, "{line}");
+        assert!(!line.contains('\u{2026}'), "{line}");
     }
     assert!(
         text.contains("64 KiB writes from the server over 8 connections"),

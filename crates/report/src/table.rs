@@ -1,21 +1,22 @@
 //! The one model of a table: columns and rows come in, and lines for a terminal, Markdown, CSV or HTML go out.
 //!
 //! A cell is never wrapped and a number never cut. When the natural width is too much, the gaps shrink first, then the
-//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, the table is split into
-//! several below each other, or each row is written as a short list of `name: value`, the only form that is wrapped. Control characters in cells become spaces, so that no text from outside reaches the
-//! terminal as an escape sequence. One character is taken to be one column wide.
+//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, the table is split into several
+//! below each other, or each row is written as a short list of `name: value`, the only form that is wrapped. Control
+//! characters in cells become spaces, so that no text from outside reaches the terminal as an escape sequence. One
+//! character is taken to be one column wide.
 
+mod fit;
 mod forms;
 mod rows;
 
+pub use fit::{clean, cut, wrap};
 pub use rows::Rows;
 
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::MISSING;
+use fit::length;
 use std::fmt::Write as _;
-
-/// Marks truncated text.
-const CUT: char = '\u{2026}';
 
 /// Before the further lines of a value.
 const HANGING: &str = "  ";
@@ -344,46 +345,6 @@ impl Table {
         }
         text
     }
-}
-
-/// Text on one line without control characters.
-#[must_use]
-pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
-}
-
-/// Truncates text to `width` characters; truncated text ends in `…`.
-#[must_use]
-pub fn cut(text: &str, width: usize) -> String {
-    if length(text) <= width {
-        return text.to_owned();
-    }
-    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    kept.truncate(kept.trim_end().len());
-    kept.push(CUT);
-    kept
-}
-
-/// Wraps words into lines of at most `width` characters; a longer word gets its own line.
-#[must_use]
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in clean(text).split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if length(line) + 1 + length(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-fn length(text: &str) -> usize {
-    text.chars().count()
 }
 
 #[cfg(test)]

@@ -102,9 +102,7 @@ pub fn serve<F: Foreground>(
     let (mut last, lines) = (server.served(), shown.lines(output.json.on_stdout()));
     let mut published = publish::<F>(&last)?;
     if !output.json.on_stdout() {
-        let mut out = std::io::stdout().lock();
-        write!(out, "{}", shown.ready(&last)?)?;
-        out.flush()?;
+        announce(&shown.ready(&last)?)?;
     }
     let started = Instant::now();
     let (mut line_due, mut lost) = (started + Duration::from_secs(1), None);
@@ -142,12 +140,18 @@ pub fn serve<F: Foreground>(
         }
     }
     let served = server.stop()?;
-    if is_read() {
-        print(output.json, &served, F::summary)?;
-    } else {
-        write!(std::io::stderr(), "{}", F::summary(&served))?;
+    match is_read() {
+        true => print(output.json, &served, F::summary)?,
+        false => write!(std::io::stderr(), "{}", F::summary(&served))?,
     }
     lost.map_or_else(|| F::verdict(&served), Err)
+}
+
+/// Prints the start line, which programs wait for.
+fn announce(ready: &str) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    out.write_all(ready.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Publishes the steering for `explain`. An error is ignored: `explain` then reports that it is not known.

@@ -439,10 +439,12 @@ fn taker(takers: &[Owner], flow: &Flow, steering: Option<&Steering>, way: &mut W
     }
 }
 
-/// The member of a group that serves a bucket: the only one on the bucket's CPU, otherwise the one at its place, if the
+/// The member of a group that serves a bucket: the only one on the bucket's CPU if no other bucket is there, otherwise the one at its place, if the
 /// order of the group is known by the holders.
 fn member(group: &[Owner], steering: &Steering, bucket: usize) -> Option<usize> {
-    let on_cpu = |(_, owner): &(usize, &Owner)| owner.cpu == Some(steering.cpus[bucket]);
+    let cpu = steering.cpus[bucket];
+    let is_alone = steering.cpus.iter().filter(|other| **other == cpu).count() == 1;
+    let on_cpu = |(_, owner): &(usize, &Owner)| is_alone && owner.cpu == Some(cpu);
     let mut found = group.iter().enumerate().filter(on_cpu);
     match (found.next(), found.next()) {
         (Some((member, _)), None) => Some(member),

@@ -371,6 +371,17 @@ fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag
     ends.destination.iter_mut().for_each(|owner| owner.cpu = Some(4));
     let value = socket(&ends).value.unwrap();
     assert!(value.starts_with(&format!("member {bucket}, ")), "{value}");
+    // Two buckets share a CPU, and the CPU of one socket is not known yet.
+    let shared = vec![4, 4, 4];
+    ends.steering = Some(Steering {
+        cpus: shared,
+        ..steering.clone()
+    });
+    ends.destination.iter_mut().for_each(|owner| owner.cpu = None);
+    ends.destination[(bucket + 1) % 3].cpu = Some(4);
+    let value = socket(&ends).value.unwrap();
+    assert!(value.starts_with(&format!("member {bucket}, ")), "{value}");
+    ends.steering = Some(steering);
     ends.destination[0].holders.clear();
     assert!(socket(&ends).value.is_none());
     // Another number of sockets: the document is of another server.

@@ -163,12 +163,9 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
+        let ran = self.plan.workers.iter().zip(&outcomes);
         let standstill = standstill::limit(
-            self.plan
-                .workers
-                .iter()
-                .zip(&outcomes)
-                .map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
+            ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
         );
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let (mut workers, pages) = (Vec::new(), PageLocations::read());
