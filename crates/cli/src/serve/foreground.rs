@@ -116,9 +116,7 @@ pub fn serve<F: Foreground>(
                 Ok(None) => {}
                 Ok(Some(table)) => {
                     followed.announce(server.change_table(table)?);
-                    if let Some(published) = &mut published {
-                        published.replace(&serde_json::to_string(followed.steering())?)?;
-                    }
+                    publish_again(&mut published, followed.steering())?;
                 }
                 Err(reason) => {
                     lost = Some(reason);
@@ -140,10 +138,7 @@ pub fn serve<F: Foreground>(
         }
     }
     let served = server.stop()?;
-    match is_read() {
-        true => print(output.json, &served, F::summary)?,
-        false => write!(std::io::stderr(), "{}", F::summary(&served))?,
-    }
+    print_result::<F>(output, &served)?;
     lost.map_or_else(|| F::verdict(&served), Err)
 }
 
@@ -158,6 +153,20 @@ fn announce(ready: &str) -> Outcome {
 fn publish<F: Foreground>(served: &Served<F>) -> anyhow::Result<Option<Published>> {
     let document = F::steering(served).map(serde_json::to_string).transpose()?;
     Ok(document.and_then(|document| Published::new(&document).ok()))
+}
+
+fn publish_again(published: &mut Option<Published>, steering: &Steering) -> Outcome {
+    if let Some(published) = published {
+        published.replace(&serde_json::to_string(steering)?)?;
+    }
+    Ok(())
+}
+
+fn print_result<F: Foreground>(output: &OutputArguments, served: &Served<F>) -> Outcome {
+    match is_read() {
+        true => print(output.json, served, F::summary),
+        false => Ok(write!(std::io::stderr(), "{}", F::summary(served))?),
+    }
 }
 
 /// Whether standard output takes text. A pipe that nobody reads, such as that of an access log, must not keep the process
