@@ -11,7 +11,7 @@ use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, Step, ex
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
-use corelane_report::text::paragraph;
+use corelane_report::text::wrapped;
 use corelane_rss::{Protocol, Tuple};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -113,18 +113,22 @@ fn direction(direction: &Direction) -> String {
         Role::Keeps => "within this host",
     };
     let mut text = format!("{} -> {}, {role}\n", direction.from, direction.to);
-    let (short, long): (Vec<&Step>, Vec<&Step>) = direction.steps.iter().partition(|step| fits(step));
-    let table = Rows::of(&short)
-        .left("step", |step| &step.step)
-        .left("value", |step| step.value.as_deref().unwrap_or("?"))
-        .left("sure", |step| step.confidence.to_string())
-        .left("rule", |step| &step.rule)
-        .table();
-    text.push_str(&table.render(width().tables));
-    for step in long {
-        let value = step.value.as_deref().unwrap_or("?");
-        let words = format!("{value} ({}: {})", step.confidence, step.rule);
-        paragraph(&mut text, &format!("{}: ", step.step), &words);
+    for steps in direction.steps.chunk_by(|one, next| fits(one) == fits(next)) {
+        if fits(&steps[0]) {
+            let table = Rows::of(steps)
+                .left("step", |step| &step.step)
+                .left("value", |step| step.value.as_deref().unwrap_or("?"))
+                .left("sure", |step| step.confidence.to_string())
+                .left("rule", |step| &step.rule)
+                .table();
+            text.push_str(&table.render(width().tables));
+            continue;
+        }
+        for step in steps {
+            let value = step.value.as_deref().unwrap_or("?");
+            let words = format!("{value} ({}: {})", step.confidence, step.rule);
+            wrapped(&mut text, &format!("{}: ", step.step), &words, width().words);
+        }
     }
     for step in direction.steps.iter().filter(|step| !step.unless.is_empty()) {
         text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));

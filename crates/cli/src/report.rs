@@ -31,7 +31,7 @@ pub enum ReportWhat {
         html: Option<PathBuf>,
     },
     /// Compare two saved reports, taking their spread into account
-    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)))]
+    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)), mut_arg("json", |json| json.require_equals(true)))]
     Diff {
         /// The earlier document
         before: PathBuf,

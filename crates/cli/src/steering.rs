@@ -59,7 +59,7 @@ pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
     let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
     // A server's report embeds the document; both forms are accepted.
-    let expected = "a steering document, as `serve` prints it and `steer --json` contains it";
+    let expected = "a steering document, as in `serve --dry-run` and `steer --json`";
     let document: Value = parse(&text, expected).map_err(|error| wrong(&error))?;
     // A part is parsed from its own text.
     let embedded = document.get("steering").map(Value::to_string);

@@ -59,9 +59,6 @@ impl<K: Shown> Rendered for Report<K> {
             self.limit.headline(K::headline(self, step))
         });
         page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
-        let doubts = self.limit.doubts.iter();
-        page.caveats
-            .extend(doubts.map(|doubt| Caveat::from(format!("Doubtful: {doubt}."))));
         let trials = self.trials_section(&mut page);
         page.section(self.terms());
         K::sections(self, &mut page);

@@ -139,7 +139,8 @@ impl Limit {
     /// The sentence without the result, which the headline has.
     pub(crate) fn lead(&self) -> String {
         match self.sentence.split_once(LIMIT_WAS) {
-            Some((_, limit)) => format!("The limit was {limit}"),
+            Some((_, limit)) if self.doubts.is_empty() => format!("The limit was {limit}"),
+            Some((_, limit)) => format!("Doubtful: the limit was {limit}"),
             None => self.sentence.clone(),
         }
     }

@@ -4,6 +4,7 @@
 use crate::sources::{Lease, PlannedWorker, Ports};
 use corelane_host::bed::{self, Change};
 use corelane_host::{limits, memory};
+use corelane_measure::quantity;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,10 @@ impl Need {
         let remedy = self.remedy.as_deref().unwrap_or_default();
         let available = self.available.unwrap_or_default();
         let Self { needed, what, .. } = self;
+        if what == MEMORY {
+            let [needed, available] = [*needed, available].map(quantity::bytes);
+            return format!("the plan needs {needed} of memory, and {available} are available");
+        }
         format!("{needed} {what} needed, {available} available: {remedy}")
     }
 }

@@ -118,7 +118,7 @@ pub struct LoadHttpArguments {
     /// Time to wait at the end for outstanding responses
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub drain: Duration,
-    /// System interface: epoll or io_uring [default: what a probe finds best]
+    /// System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     /// Closed loop: batch responses for an eighth of the mean latency, at most this time, and process them together; 0s

@@ -40,7 +40,7 @@ pub struct DatagramArguments {
     pub sources: SourceArguments,
     #[arg(long, hide = true, conflicts_with = "align", value_parser = one_of(SPREADS))]
     pub spread: Option<Align>,
-    /// Total number of flows, each a socket [default: one per worker, or one per bucket with --align]
+    /// Total number of flows, each a socket [default: one per worker, or per bucket with --steering]
     #[arg(long = "flows", alias = "sockets", value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub sockets: Option<u64>,
     /// Traffic skew over the sockets: none, elephant:SHARE (one socket sends that share) or zipf:EXPONENT
@@ -164,6 +164,7 @@ fn sources(
         request.plan(workers, Transport::Udp)
     };
     let cpus = workers.cpus.len();
+    let chosen = arguments.sockets.is_some() || arguments.sources.sources.is_some();
     let unknown = match (given, buckets) {
         (Some(align), _) => {
             let natural = buckets.filter(|_| align != Align::Kernel).unwrap_or(cpus);
@@ -172,13 +173,13 @@ fn sources(
         }
         (None, Some(buckets)) => match plan(Align::Even, buckets * cpus.div_ceil(buckets)) {
             Ok(planned) => return Ok((planned, Vec::new())),
-            Err(error) => format!("not every bucket of the target gets datagrams: {error}"),
+            Err(error) => Some(format!("not every bucket of the target gets datagrams: {error}")),
         },
+        (None, None) if chosen => None,
         (None, None) => {
-            "the target's buckets are unknown (--steering), so some may get no datagram".to_owned()
+            Some("the target's buckets are unknown (--steering), so some may get no datagram".to_owned())
         }
     };
     let planned = plan(Align::Kernel, cpus).map_err(|error| sources::refuse(&error))?;
-    let few = arguments.sockets.is_none() && arguments.sources.sources.is_none();
-    Ok((planned, few.then_some(unknown).into_iter().collect()))
+    Ok((planned, unknown.into_iter().collect()))
 }

@@ -127,11 +127,8 @@ pub fn serve<F: Foreground>(
         if lines != Lines::Hidden && Instant::now() >= line_due {
             let served = server.served();
             let line = shown.line(&served, &last);
-            let idle = line == shown.line(&last, &last);
-            match lines {
-                _ if idle => {}
-                Lines::Error => writeln!(std::io::stderr(), "{line}")?,
-                _ => writeln!(std::io::stdout(), "{line}")?,
+            if line != shown.line(&last, &last) {
+                show(lines, &line)?;
             }
             last = served;
             line_due += Duration::from_secs(1);
@@ -163,16 +160,29 @@ fn publish_again(published: &mut Option<Published>, steering: &Steering) -> Outc
 }
 
 fn print_result<F: Foreground>(output: &OutputArguments, served: &Served<F>) -> Outcome {
-    match is_read() {
-        true => print(output.json, served, F::summary),
-        false => Ok(write!(std::io::stderr(), "{}", F::summary(served))?),
+    if takes_text(LAST_WAIT) {
+        return print(output.json, served, F::summary);
     }
+    if output.json.is_wanted() && !output.json.on_stdout() {
+        output.json.write(&serde_json::to_string_pretty(served)?)?;
+    }
+    Ok(write!(std::io::stderr(), "{}", F::summary(served))?)
 }
 
-/// Whether standard output takes text. A pipe that nobody reads, such as that of an access log, must not keep the process
+/// Shows the line of a second, unless nobody reads the pipe.
+fn show(lines: Lines, line: &str) -> Outcome {
+    match lines {
+        Lines::Error => writeln!(std::io::stderr(), "{line}")?,
+        _ if takes_text(0) => writeln!(std::io::stdout(), "{line}")?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether standard output takes text within `wait` milliseconds. A pipe that nobody reads, such as that of an access log, must not keep the process
 /// from ending.
-fn is_read() -> bool {
+fn takes_text(wait: u8) -> bool {
     let output = std::io::stdout();
     let mut polled = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
-    !matches!(poll(&mut polled, LAST_WAIT), Ok(0))
+    !matches!(poll(&mut polled, wait), Ok(0))
 }

@@ -147,7 +147,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     unchecked(&report).map_or(Ok(()), |because| Err(cannot_run(because)))
 }
 
-/// Why nothing was checked; `None` if a frame was.
+/// Why no frame's queue was checked; `None` if one was.
 fn unchecked(report: &Report) -> Option<String> {
     let mut buckets = report.buckets.iter();
     if buckets.any(|bucket| bucket.right_queue.is_some()) {
@@ -158,7 +158,7 @@ fn unchecked(report: &Report) -> Option<String> {
         frames => format!("none of {} frames has a queue", quantity::count(frames)),
     };
     Some(format!(
-        "nothing was checked, because {frames}: give --log, a pcapng with epb_queue, or a device with queues"
+        "no queue was checked, because {frames}: take a log or pcapng (epb_queue) with queues, or a device with queues"
     ))
 }
 

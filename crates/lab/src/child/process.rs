@@ -4,7 +4,6 @@ use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, answer, read_plan, wor
 use anyhow::anyhow;
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment};
-use corelane_measure::quantity;
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::udp::FlowCounts;
@@ -206,12 +205,7 @@ pub(super) fn generate<G: Generator>(
     let plan = read_plan(plan)?;
     // Before anything is allocated for its connections.
     if let Some(lacking) = G::needs(&plan).lacking_memory() {
-        let (needed, available) = (lacking.needed, lacking.available.unwrap_or(0));
-        return Err(format!(
-            "the plan needs {} of memory, and {} are available",
-            quantity::bytes(needed),
-            quantity::bytes(available)
-        ));
+        return Err(lacking.text());
     }
     let mut load = G::start(plan).map_err(words)?;
     let mut reported = None;

@@ -36,6 +36,17 @@ pub(crate) fn receive_queues(device: &str) -> Option<usize> {
     (queues > 0).then_some(queues as usize)
 }
 
+/// Drivers whose frames may come from this machine or its host.
+const VIRTUAL: [&[u8]; 7] = [
+    b"veth",
+    b"tun",
+    b"bridge",
+    b"macvlan",
+    b"ipvlan",
+    b"bonding",
+    b"virtio_net",
+];
+
 /// Whether a device hands on frames of a host on this machine, whose checksums may be unfinished.
 pub(crate) fn is_virtual(device: &str) -> bool {
     // `struct ethtool_drvinfo`: the command, and the driver's name in the next 32 bytes of 192.
@@ -50,7 +61,7 @@ pub(crate) fn is_virtual(device: &str) -> bool {
         .flat_map(|part| part.to_ne_bytes())
         .take_while(|byte| *byte != 0)
         .collect();
-    read.is_ok() && matches!(&driver[..], b"veth" | b"tun")
+    read.is_ok() && VIRTUAL.contains(&&driver[..])
 }
 
 /// The largest packet of a device, without the Ethernet header.

@@ -60,7 +60,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
             opening_s: self.opening().as_secs_f64(),
             running_s,
             requests_per_second: if running_s > 0.0 {
-                counts.requests.ok as f64 / running_s
+                counts.requests.ok.saturating_sub(counts.requests.ok_late) as f64 / running_s
             } else {
                 0.0
             },
@@ -169,7 +169,7 @@ fn failed_because<P: StreamProtocol>(counts: &Counts, targets: &[SocketAddr]) ->
         let remedy = certificate_remedy(connections, counts.tls.as_ref());
         return Some(remedy.map_or_else(|| none.clone(), |remedy| format!("{none}; {remedy}")));
     }
-    if requests.ok > 0 || P::IS_TRANSFER {
+    if requests.ok + requests.aborted > 0 || P::IS_TRANSFER {
         return None;
     }
     let causes = requests.by_cause.causes();

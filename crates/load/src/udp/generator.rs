@@ -39,6 +39,9 @@ const USUAL_BUFFER: usize = 106_496;
 /// Wait of a turn while the kernel does not accept queued datagrams.
 const QUEUE_LOOK: Duration = Duration::from_millis(1);
 
+/// Longest wait of a turn while sending.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+
 /// Live counters of a worker, readable by any thread.
 #[derive(Debug, Default)]
 pub(super) struct LiveCounters {
@@ -170,8 +173,9 @@ impl<P: DatagramProtocol> Generator<P> {
         self.budget > 0 && !self.stopped() && now < end
     }
 
-    /// A turn while sending, until `due` at most.
+    /// A turn while sending, until `due` at most, or shorter: a worker that stood still while it waited is not noticed.
     pub(super) fn turn<E: Engine>(&mut self, engine: &mut E, due: Time) -> io::Result<()> {
+        let due = due.min(engine.now() + LONGEST_TURN);
         engine.turn(due, self)?;
         self.standstill.turned(due, engine.now());
         Ok(())

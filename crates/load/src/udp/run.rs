@@ -247,6 +247,14 @@ fn failed_because(total: &Counts, target: SocketAddr, answers: bool) -> Option<S
     if total.sent == 0 {
         return Some(causes("no datagram could be sent", &total.refused));
     }
-    (answers && total.returned == 0 && total.dropped_here == 0)
-        .then(|| causes("no datagram was answered", &total.network_errors))
+    if !answers || total.returned > 0 {
+        return None;
+    }
+    Some(match total.dropped_here {
+        0 => causes("no datagram was answered", &total.network_errors),
+        dropped => format!(
+            "no answer was read: its own sockets dropped {}",
+            quantity::count(dropped)
+        ),
+    })
 }

@@ -62,12 +62,11 @@ impl Diff {
         sentences.join(" ")
     }
 
-    /// The largest change for the worse beyond the spread, as a share of the earlier median.
+    /// The largest change for the worse beyond the spread, as a share of the earlier median; infinite from a median of 0.
     fn worst(&self) -> f64 {
         let worse = self.rows.iter().filter(|row| row.verdict == Verdict::Worse);
         worse
-            .filter_map(|row| row.change)
-            .map(f64::abs)
+            .map(|row| row.change.map_or(f64::INFINITY, f64::abs))
             .fold(0.0, f64::max)
     }
 

@@ -33,11 +33,17 @@ const SLOTS: usize = 256;
 
 /// Addresses of this network namespace at which an echo answers.
 pub(super) struct LocalEchoes {
-    /// One bit per port at which there may be an echo.
+    /// One bit per port at which there is an echo.
     ports: Box<[AtomicU64]>,
-    /// Addresses of this machine, for echoes on a wildcard address.
-    addresses: ArcSwap<HashSet<IpAddr>>,
+    known: ArcSwap<Known>,
     listing: Mutex<Listing>,
+}
+
+#[derive(Default)]
+struct Known {
+    echoes: HashSet<SocketAddr>,
+    /// Addresses of this machine, for echoes on a wildcard address.
+    own: HashSet<IpAddr>,
 }
 
 #[derive(Default)]
@@ -51,7 +57,7 @@ impl LocalEchoes {
     pub(super) fn new() -> Self {
         Self {
             ports: (0..1 << 10).map(|_| AtomicU64::new(0)).collect(),
-            addresses: ArcSwap::default(),
+            known: ArcSwap::default(),
             listing: Mutex::default(),
         }
     }
@@ -62,20 +68,12 @@ impl LocalEchoes {
         if self.ports[word].load(Ordering::Relaxed) & bit == 0 {
             return false;
         }
-        // Not on the common path. A bit without a mark is that of an echo that has ended, or of another address.
-        let address = peer.ip().to_canonical();
-        let is_marked = |ip: IpAddr| mark(SocketAddr::new(ip, peer.port())).is_err();
-        let wildcards = || {
-            [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]
-                .into_iter()
-                .any(is_marked)
-        };
-        let is_local = || address.is_loopback() || self.addresses.load().contains(&address);
-        let marked = is_marked(address) || is_local() && wildcards();
-        if !marked {
-            self.ports[word].fetch_and(!bit, Ordering::Relaxed);
-        }
-        marked
+        // Not on the common path.
+        let (address, known) = (peer.ip().to_canonical(), self.known.load());
+        let is_echo = |ip: IpAddr| known.echoes.contains(&SocketAddr::new(ip, peer.port()));
+        let is_own = address.is_loopback() || known.own.contains(&address);
+        let mut wildcards = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()].into_iter();
+        is_echo(address) || is_own && wildcards.any(is_echo)
     }
 
     /// Marks the own address, and reads the marks of the others if the list is old. If the system refuses either, loops
@@ -89,27 +87,24 @@ impl LocalEchoes {
         if listing.mark.is_none() {
             listing.mark = mark(own).ok();
         }
-        let mut words = vec![0_u64; self.ports.len()];
         // Bytes, because names of other sockets are any bytes.
-        for line in std::fs::read("/proc/thread-self/net/unix")
-            .unwrap_or_default()
-            .split(|byte| *byte == b'\n')
-        {
-            let text = String::from_utf8_lossy(line);
-            let echo = text
-                .rsplit_once(&format!("@{MARK}"))
-                .and_then(|(_, address)| address.parse().ok());
-            if let Some((word, bit)) = echo.map(|address: SocketAddr| place(address.port())) {
-                words[word] |= bit;
-            }
+        let listed = std::fs::read("/proc/thread-self/net/unix").unwrap_or_default();
+        let marked = |line: &[u8]| -> Option<SocketAddr> {
+            let line = String::from_utf8_lossy(line);
+            line.rsplit_once(&format!("@{MARK}"))?.1.parse().ok()
+        };
+        let echoes: HashSet<_> = listed.split(|byte| *byte == b'\n').filter_map(marked).collect();
+        let mut words = vec![0_u64; self.ports.len()];
+        for (word, bit) in echoes.iter().map(|echo| place(echo.port())) {
+            words[word] |= bit;
         }
         let addresses = getifaddrs().into_iter().flatten().filter_map(|interface| {
             let address = interface.address?;
             let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
             v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
         });
-        self.addresses
-            .store(Arc::new(addresses.chain([own.ip()]).collect()));
+        let own = addresses.chain([own.ip()]).collect();
+        self.known.store(Arc::new(Known { echoes, own }));
         for (port, word) in self.ports.iter().zip(words) {
             port.store(word, Ordering::Relaxed);
         }
@@ -203,6 +198,8 @@ mod tests {
         let clients = [peer(31), peer(32), at([127, 0, 0, 1], 31), at([127, 0, 0, 1], 30)];
         assert!(!clients.into_iter().any(|client| other.includes(client)));
         drop((one, wildcard));
-        assert!(!other.includes(at([192, 0, 2, 7], 31)) && !other.includes(at([127, 0, 0, 1], 32)));
+        let later = LocalEchoes::new();
+        later.refresh(at([192, 0, 2, 7], 34));
+        assert!(!later.includes(at([192, 0, 2, 7], 31)) && !later.includes(at([127, 0, 0, 1], 32)));
     }
 }

@@ -117,6 +117,12 @@ impl<T: Tenant> Slab<T> {
         (slot.generation | T::KIND == id.generation && slot.generation % 2 == 1).then_some(slot)
     }
 
+    /// The slot of a retired tenant, until it has another one.
+    pub(crate) fn retired(&self, id: Id) -> Option<&Slot<T>> {
+        let slot = self.slots.get(id.slot())?;
+        (slot.generation == id.generation.wrapping_add(1) & !Id::STREAM).then_some(slot)
+    }
+
     /// Whether the tenant still exists, closing or not.
     pub(crate) fn is_current(&self, id: Id) -> bool {
         self.current(id).is_some()
@@ -242,8 +248,10 @@ mod tests {
         let first = slab.insert(Nothing::<KIND>, true);
         slab.retire(first.slot);
         assert!(!slab.is_current(first) && !slab.is_current(slab.id(first.slot)));
+        assert!(slab.retired(first).is_some());
         slab.free(first.slot);
         let second = slab.insert(Nothing, true);
+        assert!(slab.retired(first).is_none() && slab.retired(second).is_none());
         assert_eq!(first.slot(), second.slot());
         assert_ne!(first, second);
         assert!(!slab.is_open(first) && slab.is_open(second));

@@ -127,7 +127,8 @@ impl Ops {
     /// [`Event::Closed`](crate::engine::Event::Closed) was handled.
     #[must_use]
     pub fn unsent(&self, id: Id) -> u64 {
-        self.streams.current(id).map_or(0, |stream| stream.queue.bytes)
+        let stream = self.streams.current(id).or_else(|| self.streams.retired(id));
+        stream.map_or(0, |stream| stream.queue.bytes)
     }
 
     /// Drops the bytes queued on a connection that the kernel has not accepted; returns their number. The connection

@@ -68,6 +68,8 @@ pub(crate) struct Completions {
 struct State {
     /// A multishot receive or accept.
     armed: bool,
+    /// That receive was bounded, see [`Ring::burst_bytes`].
+    bounded: bool,
     /// The cancellation of that operation.
     cancelling: bool,
     /// A poll for room to send.

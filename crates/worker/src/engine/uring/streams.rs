@@ -248,6 +248,7 @@ impl StreamDriver for Completions {
             if listens {
                 self.ring.accept(descriptor, user_data);
             } else {
+                state.bounded = self.ring.burst_bytes > 0;
                 self.ring
                     .receive_stream(descriptor, &self.connections.buffers, user_data);
             }
@@ -317,8 +318,12 @@ impl StreamDriver for Completions {
         let id = ops.streams.id(slot);
         let current = ops.streams.is_current(id) && completion.user_data == user_data(kind, id);
         match kind {
-            // No feature flag says whether the kernel can bound a receive: an earlier one rejects the first.
-            RECEIVE if current && completion.result == -libc::EINVAL && self.ring.burst_bytes > 0 => {
+            // No feature flag says whether the kernel can bound a receive: an earlier one rejects the first ones.
+            RECEIVE
+                if current
+                    && completion.result == -libc::EINVAL
+                    && std::mem::take(&mut self.connections.states.at(slot).bounded) =>
+            {
                 self.ring.burst_bytes = 0;
                 self.connections.note_end(ops, slot, &completion);
             }
