@@ -5,7 +5,7 @@ use crate::shared::lock;
 use corelane_worker::WorkerSettings;
 use corelane_worker::crew::{Crew, CrewError};
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Interval at which lines are collected: short for readers who follow the file, and short enough for the workers'
@@ -26,8 +26,8 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// Bytes per write to anything but a regular file: a pipe that reports room has room for them (`PIPE_BUF`).
 const PIECE: usize = 4_096;
 
-/// Time without progress after which the reader of a pipe does not get the last lines, in milliseconds.
-const LAST_WAIT: u8 = 250;
+/// Total time that the end waits for the reader of a pipe, before the rest of the lines is abandoned.
+const LAST_WAIT: Duration = Duration::from_millis(250);
 
 /// The name that means standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -90,6 +90,8 @@ impl AccessLog {
             path: path.to_owned(),
             file,
             waiting,
+            next: 0,
+            in_line: false,
             shared: Arc::clone(&shared),
         };
         let mut crew = Crew::new();
@@ -130,6 +132,10 @@ struct Writer {
     file: File,
     /// Pending lines of each worker.
     waiting: Vec<Consumer<u8>>,
+    /// The worker whose bytes are written next.
+    next: usize,
+    /// Whether the file ends within a line, whose rest is pending at worker `next`.
+    in_line: bool,
     shared: Arc<Shared>,
 }
 
@@ -138,40 +144,51 @@ impl Writer {
         loop {
             // Loaded first, so that lines handed over before the stop are written below.
             let stop = stop.load(Ordering::Relaxed);
-            if self.shared.reopen.swap(false, Ordering::Relaxed) {
+            // The rest of a line belongs to the file that has its beginning.
+            if !self.in_line && self.shared.reopen.swap(false, Ordering::Relaxed) {
                 self.reopen();
             }
-            self.write(if stop { LAST_WAIT } else { 0 });
+            let complete = self.write(if stop { LAST_WAIT } else { PERIOD });
             if stop {
                 self.abandon();
                 return;
             }
-            thread::sleep(PERIOD);
+            // A pass that was not complete has waited for the reader.
+            if complete {
+                thread::sleep(PERIOD);
+            }
         }
     }
 
-    /// Writes until the reader of a pipe has read nothing for `wait`.
-    fn write(&mut self, mut wait: u8) {
+    /// Writes the pending lines, a piece of each worker in turn, and waits `wait` in total for the reader of a pipe.
+    /// Returns `false` if there was no room then.
+    fn write(&mut self, wait: Duration) -> bool {
+        let deadline = Instant::now() + wait;
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        let piece = if is_file { usize::MAX } else { PIECE };
-        for waiting in &mut self.waiting {
+        let most = if is_file { usize::MAX } else { PIECE };
+        // No more than what is pending now, so that the pass ends while the workers go on.
+        let mut left: usize = self.waiting.iter().map(Consumer::slots).sum();
+        while left > 0 {
+            let waiting = &mut self.waiting[self.next];
             let Ok(chunk) = waiting.read_chunk(waiting.slots()) else {
-                continue;
+                break;
             };
-            let (first, second) = chunk.as_slices();
-            let mut taken = 0;
-            for bytes in first.chunks(piece).chain(second.chunks(piece)) {
-                if !has_room(&self.file, wait) {
-                    wait = 0;
-                    break;
-                }
-                taken += bytes.len();
-                if let Err(error) = self.file.write_all(bytes) {
-                    lock(&self.shared.logged).skip(bytes, error.to_string());
-                }
+            let bytes = piece(chunk.as_slices().0, most);
+            if !bytes.is_empty() && !has_room(&self.file, deadline) {
+                return false;
             }
+            if let Err(error) = self.file.write_all(bytes) {
+                lock(&self.shared.logged).skip(bytes, error.to_string());
+            }
+            let taken = bytes.len();
+            self.in_line = bytes.last().is_some_and(|byte| *byte != b'\n');
             chunk.commit(taken);
+            left = left.saturating_sub(taken);
+            if !self.in_line {
+                self.next = (self.next + 1) % self.waiting.len();
+            }
         }
+        true
     }
 
     /// Counts the lines that nobody has read.
@@ -210,9 +227,19 @@ impl AccessLogged {
     }
 }
 
-/// Whether a write of [`PIECE`] bytes, or of any number to a regular file, finds room within `wait` milliseconds.
-fn has_room(file: &File, wait: u8) -> bool {
+/// The first `most` bytes up to the last end of a line; all of them if none ends there.
+fn piece(bytes: &[u8], most: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(most)];
+    let end = bytes.iter().rposition(|byte| *byte == b'\n');
+    &bytes[..end.map_or(bytes.len(), |end| end + 1)]
+}
+
+/// Whether a write of [`PIECE`] bytes, or of any number to a regular file, finds room until the deadline. After it,
+/// whether there is room now.
+fn has_room(file: &File, deadline: Instant) -> bool {
     let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
+    let wait = deadline.saturating_duration_since(Instant::now());
+    let wait = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
     !matches!(poll(&mut polled, wait), Ok(0))
 }
 
@@ -233,6 +260,9 @@ fn open(path: &Path) -> io::Result<File> {
 mod tests {
     use super::super::Client;
     use super::*;
+    use corelane_proto::http::request;
+    use nix::fcntl::{FcntlArg, fcntl};
+    use std::io::{BufRead, BufReader};
 
     #[test]
     fn a_file_that_takes_nothing_is_told_and_the_workers_go_on() {
@@ -272,6 +302,43 @@ mod tests {
         assert!((1..logged.lines).contains(&logged.unwritten), "{logged:?}");
         assert!(logged.last_error.unwrap().contains("nobody reads it"));
         drop(reader);
+    }
+
+    #[test]
+    fn long_lines_of_two_workers_arrive_whole_through_a_pipe_with_a_slow_reader() {
+        const LINES: usize = 50;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // Open for both, so that opening does not wait for a writer; with room for one piece.
+        let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        fcntl(&reader, FcntlArg::F_SETPIPE_SZ(PIECE as i32)).unwrap();
+        let (mut log, lines) = AccessLog::open(&path, 2).unwrap();
+        let targets = ["a", "b"].map(|letter| letter.repeat(6_000));
+        for (mut lines, target) in lines.into_iter().zip(&targets) {
+            let mut client = Client::new("192.0.2.1".parse().unwrap());
+            let request = format!("GET /{target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            let head = request::read(request.as_bytes(), &request::Limits::default());
+            let head = head.unwrap().unwrap();
+            for _ in 0..LINES {
+                client.request(&head, corelane_worker::Time::default());
+                lines.end(&mut client, corelane_worker::Time::default());
+            }
+        }
+        let mut arrived = [0, 0];
+        for line in BufReader::with_capacity(1_000, reader).lines().take(2 * LINES) {
+            let line = line.unwrap();
+            let worker = usize::from(line.contains("bb"));
+            let expected = format!("\"GET /{} HTTP/1.1\" 499 0 \"-\" \"-\" 0.000000", targets[worker]);
+            assert!(
+                line.starts_with("192.0.2.1 - - [") && line.ends_with(&expected),
+                "{line}"
+            );
+            arrived[worker] += 1;
+        }
+        log.stop().unwrap();
+        assert_eq!(arrived, [LINES, LINES]);
+        assert_eq!(log.logged().unwritten, 0);
     }
 
     #[test]
