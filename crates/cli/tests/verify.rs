@@ -33,7 +33,7 @@ fn unchecked(arguments: &[&str], because: &str) -> Value {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(77), "{error}");
     assert!(
-        error.contains("nothing was checked") && error.contains(because),
+        error.contains("no queue was checked") && error.contains(because),
         "{error}"
     );
     serde_json::from_slice(&output.stdout).expect("one document")

@@ -52,7 +52,9 @@ impl Need {
         let Self { needed, what, .. } = self;
         if what == MEMORY {
             let [needed, available] = [*needed, available].map(quantity::bytes);
-            return format!("the plan needs {needed} of memory, and {available} are available");
+            return format!(
+                "the plan needs {needed} of memory, and {available} are available: ask for fewer connections"
+            );
         }
         format!("{needed} {what} needed, {available} available: {remedy}")
     }

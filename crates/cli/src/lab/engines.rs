@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane lab engines --ways toeplitz\n  \
-    corelane lab engines --ways batch,gro_gso_64 --duration 200ms --rounds 3 --json engines.json";
+    corelane lab engines --ways batch,gro_gso_64 --rounds 3 --json engines.json";
 
 #[derive(Debug, Args)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
