@@ -10,7 +10,7 @@ use nix::sys::socket::sockopt::{
     Ipv4PacketInfo, Ipv6RecvPacketInfo, RcvBuf, RcvBufForce, ReusePort, UdpGroSegment,
 };
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockFilter, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
@@ -121,7 +121,8 @@ pub enum GroupError {
 /// numbers would be shifted by its members. Afterwards, until the group is closed, the kernel lets other processes of
 /// the same user join; none should. When a member is closed, the last one takes its place: close them together.
 ///
-/// The program takes effect when the group is complete. A group of one has nothing to steer and no program.
+/// The group receives nothing until its program is attached: before that the kernel's default hash would steer. What
+/// arrives during that time is lost, and counted by [`dropped`]. A group of one has nothing to steer and no program.
 ///
 /// # Errors
 /// See [`GroupError`].
@@ -132,8 +133,11 @@ pub fn udp(
     settings: &GroupSettings,
 ) -> Result<Vec<UdpSocket>, GroupError> {
     let making = Making::new(Transport::Udp, address, buckets, settings)?;
-    let group = making.bound()?;
+    let group = making.bound(program.is_some())?;
     making.attach(&group, program)?;
+    if program.is_some() {
+        making.unblock(&group)?;
+    }
     Ok(group.into_iter().map(UdpSocket::from).collect())
 }
 
@@ -156,7 +160,7 @@ pub fn tcp(
     settings: &GroupSettings,
 ) -> Result<Vec<TcpListener>, GroupError> {
     let making = Making::new(Transport::Tcp, address, buckets, settings)?;
-    let group = making.bound()?;
+    let group = making.bound(false)?;
     making.attach(&group, program)?;
     for socket in &group {
         making.check("turn Nagle's algorithm off", socket.set_tcp_nodelay(true))?;
@@ -237,9 +241,18 @@ impl<'a> Making<'a> {
         })
     }
 
-    /// Sockets that share the address, in order.
-    fn bound(&self) -> Result<Vec<Socket>, GroupError> {
-        let first = self.socket(0)?;
+    /// Sockets that share the address, in order. Blocked ones receive nothing yet.
+    fn bound(&self, blocked: bool) -> Result<Vec<Socket>, GroupError> {
+        let make = |made| {
+            let socket = self.socket(made)?;
+            if blocked {
+                // BPF_RET with a constant: 0 bytes of each packet are passed on, so none is.
+                let filter = [SockFilter::new(6, 0, 0, 0)];
+                self.check("block a socket", socket.attach_filter(&filter))?;
+            }
+            Ok(socket)
+        };
+        let first = make(0)?;
         self.bind(&first, self.address)?;
         let mut shared = self.address;
         let bound = self.check("read the port", first.local_addr())?;
@@ -249,7 +262,7 @@ impl<'a> Making<'a> {
         }
         let mut group = vec![first];
         for made in 1..self.buckets {
-            let socket = self.socket(made)?;
+            let socket = make(made)?;
             self.share(&socket)?;
             self.bind(&socket, shared)?;
             group.push(socket);
@@ -326,6 +339,13 @@ impl<'a> Making<'a> {
             ProgramError::System(source) => self.failed("attach the steering program", source),
             error => GroupError::Program(error),
         })
+    }
+
+    /// Lets blocked sockets receive.
+    fn unblock(&self, group: &[Socket]) -> Result<(), GroupError> {
+        group
+            .iter()
+            .try_for_each(|socket| self.check("unblock a socket", socket.detach_filter()))
     }
 
     fn check<T>(&self, what: &'static str, result: io::Result<T>) -> Result<T, GroupError> {

@@ -7,6 +7,7 @@ use corelane_worker::group::{self, GroupError, GroupSettings};
 use socket2::SockRef;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const BUCKETS: usize = 4;
@@ -51,6 +52,45 @@ fn every_datagram_reaches_the_bucket_that_the_oracle_names() {
             hit[bucket.index()] += 1;
         }
         assert!(hit.iter().all(|count| *count > 0), "{hit:?}");
+    }
+}
+
+/// The index of a group's member and the source of a datagram that it received, for 8 datagrams of each member.
+fn received_by(group: &[UdpSocket]) -> std::io::Result<Vec<(usize, SocketAddr)>> {
+    let mut received = Vec::new();
+    for (index, socket) in group.iter().enumerate() {
+        socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+        for _ in 0..8 {
+            received.push((index, socket.recv_from(&mut [0; 8])?.1));
+        }
+    }
+    Ok(received)
+}
+
+#[test]
+fn a_group_opened_under_traffic_receives_nothing_before_it_is_steered() {
+    let address = "127.9.0.1:7409";
+    let server: SocketAddr = address.parse().unwrap();
+    let stop = AtomicBool::new(false);
+    let received = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let clients: Vec<UdpSocket> = (0..64).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+            while !stop.load(Ordering::Relaxed) {
+                for client in &clients {
+                    // Refused while no group is open.
+                    let _ = client.send_to(b"early", server);
+                }
+            }
+        });
+        let groups = (0..50).map(|_| received_by(&group_on(address).map_err(std::io::Error::other)?));
+        let received = groups.collect::<std::io::Result<Vec<_>>>();
+        stop.store(true, Ordering::Relaxed);
+        received.unwrap()
+    });
+    let steerer = steering().steerer();
+    for (index, source) in received.concat() {
+        let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
+        assert_eq!(bucket.index(), index, "from {source}");
     }
 }
 

@@ -70,6 +70,9 @@ impl Opened {
                 }
             }
         }
+        // What came before the group was complete was not dropped for lack of room.
+        drops.look();
+        drops.0.iter_mut().for_each(|watched| watched.dropped = 0);
         Ok(drops)
     }
 }
