@@ -20,9 +20,19 @@ use std::path::{Path, PathBuf};
 const FAIL_IF: &str =
     "Fail with exit code 3 if this condition holds, such as 'worse > 0' or 'worst > 5%'; may be repeated";
 
+const SHOW: &str =
+    "Examples:\n  corelane report show run.json\n  corelane report show run.json --html run.html";
+
+const DIFF: &str = "Examples:\n  corelane report diff before.json after.json\n  \
+    corelane report diff without.json with.json --by gso\n  \
+    corelane report diff before.json after.json --force --fail-if 'worst > 90%'";
+
+const MERGE: &str = "Example:\n  corelane report merge one.json two.json";
+
 #[derive(Debug, Subcommand)]
 pub enum ReportWhat {
     /// Show a saved report as text or as an HTML page
+    #[command(after_help = SHOW)]
     Show {
         /// A document written by any `lab ... --json FILE`, or by `load udp|tcp|http --json`
         file: PathBuf,
@@ -31,7 +41,7 @@ pub enum ReportWhat {
         html: Option<PathBuf>,
     },
     /// Compare two saved reports, taking their spread into account
-    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)), mut_arg("json", |json| json.require_equals(true)))]
+    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)), mut_arg("json", |json| json.require_equals(true)), after_help = DIFF)]
     Diff {
         /// The earlier document
         before: PathBuf,
@@ -47,6 +57,7 @@ pub enum ReportWhat {
         outputs: OutputArguments,
     },
     /// Merge simultaneous runs of `load http`, including their histograms
+    #[command(after_help = MERGE)]
     Merge {
         /// Documents written by `load http --json`
         #[arg(required = true)]

@@ -4,14 +4,9 @@
 //! that ends in ` &` runs in the background and is stopped after its block. Lines that start with `make`, `cargo`,
 //! `git` or `sudo` need a checkout or privileges and are skipped; other tests cover what they run.
 
-use crate::common::Server;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-
-/// Serializes tests whose examples use the default port.
-static PORT: Mutex<()> = Mutex::new(());
 
 /// The pages for users.
 fn pages() -> Vec<PathBuf> {
@@ -56,7 +51,6 @@ fn script(block: &[String]) -> String {
 
 #[test]
 fn every_command_in_the_documentation_works() {
-    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let program = Path::new(env!("CARGO_BIN_EXE_corelane"));
     let path = format!(
         "{}:{}",
@@ -89,67 +83,4 @@ fn every_command_in_the_documentation_works() {
         }
     }
     assert!(tried > 0, "the documentation shows no command");
-}
-
-/// Runs every example in the help of these verbs.
-fn try_examples(verbs: &[&str]) {
-    let program = env!("CARGO_BIN_EXE_corelane");
-    for verb in verbs {
-        let help = Command::new(program)
-            .args(verb.split(' '))
-            .arg("--help")
-            .output()
-            .unwrap();
-        let text = String::from_utf8(help.stdout).unwrap();
-        let examples: Vec<&str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| line.starts_with("corelane "))
-            .collect();
-        assert!(!examples.is_empty(), "{verb} shows no example");
-        for example in examples {
-            let folder = tempfile::tempdir().unwrap();
-            let arguments: Vec<&str> = example.split(' ').skip(1).collect();
-            let output = Command::new(program)
-                .args(&arguments)
-                .current_dir(folder.path())
-                .output()
-                .unwrap();
-            assert!(
-                output.status.success(),
-                "{example}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-    }
-}
-
-#[test]
-fn every_example_of_servers_and_generators_works() {
-    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
-    try_examples(&[
-        "bridge",
-        "serve udp",
-        "serve packets",
-        "load packets",
-        "serve http",
-        "serve tcp",
-    ]);
-    let _server = Server::start("127.0.0.1:8080");
-    try_examples(&["load udp"]);
-}
-
-#[test]
-fn every_example_of_inspection_works() {
-    try_examples(&["hash", "host", "explain", "plan", "key audit", "key generate"]);
-}
-
-#[test]
-fn every_example_of_scaling_works() {
-    try_examples(&["lab scale udp", "lab scale http", "lab scale tcp"]);
-}
-
-#[test]
-fn every_example_of_the_other_experiments_works() {
-    try_examples(&["lab rebalance", "lab engines", "lab classify"]);
 }

@@ -12,7 +12,7 @@ const GIVEN: &str = "c135f2a96e0b47d8812e9f5c3a60d7b4e81f4c96a2d35b70f9168ae34dc
 
 /// Samples of a device that hashes TCP/IPv4 4-tuples with `key` and an initial value, and whose table repeats eight
 /// queues.
-fn samples(key: &Key, initial: u32, count: u32, show_hash: bool) -> String {
+pub fn samples(key: &Key, initial: u32, count: u32, show_hash: bool) -> String {
     let toeplitz = Toeplitz::new(key);
     let mut random = fastrand::Rng::with_seed(3);
     let mut end = || SocketAddr::from((Ipv4Addr::from(random.u32(..)), random.u16(..)));

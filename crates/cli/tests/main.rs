@@ -7,6 +7,7 @@ mod common;
 mod diff;
 mod documentation;
 mod engines;
+mod examples;
 mod explain;
 mod flow_plan;
 mod golden;

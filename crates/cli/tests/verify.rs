@@ -10,6 +10,7 @@ use pcap_file::{DataLink, Endianness};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::SocketAddrV4;
 use std::path::Path;
 use std::time::Duration;
 
@@ -106,20 +107,25 @@ fn the_text_names_queues_flows_and_causes_within_100_columns() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
-/// A UDP datagram from 10.11.2.`client`:4000 to 10.11.2.1:8080, as a frame.
-fn frame(client: u8) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
-    frame.extend([
-        0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 11, 2, client, 10, 11, 2, 1,
-    ]);
-    frame.extend([0x0f, 0xa0, 0x1f, 0x90, 0, 8, 0, 0]);
-    frame
+/// From 10.11.2.`client`:4000 to 10.11.2.1:8080.
+fn ends(client: u8) -> [SocketAddrV4; 2] {
+    let server = SocketAddrV4::new([10, 11, 2, 1].into(), 8080);
+    [SocketAddrV4::new([10, 11, 2, client].into(), 4000), server]
 }
 
-fn hash(client: u8, fields: HashFields) -> u32 {
-    let source = format!("10.11.2.{client}:4000").parse().unwrap();
-    let tuple = Tuple::new(source, "10.11.2.1:8080".parse().unwrap()).unwrap();
+fn hash(ends: [SocketAddrV4; 2], fields: HashFields) -> u32 {
+    let tuple = Tuple::new(ends[0].into(), ends[1].into()).unwrap();
     Toeplitz::new(&Key::VERIFICATION).hash(&tuple, fields)
+}
+
+/// An empty UDP datagram, as a frame.
+fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    frame.extend([0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend(ends.iter().flat_map(|end| end.ip().octets()));
+    frame.extend(ends.iter().flat_map(|end| end.port().to_be_bytes()));
+    frame.extend([0, 8, 0, 0]);
+    frame
 }
 
 const CLIENTS: std::ops::Range<u8> = 2..250;
@@ -127,14 +133,18 @@ const CLIENTS: std::ops::Range<u8> = 2..250;
 fn write_pcap(path: &Path) {
     let mut writer = PcapWriter::new(File::create(path).unwrap()).unwrap();
     for client in CLIENTS {
-        let frame = frame(client);
+        let frame = frame(ends(client));
         let packet = PcapPacket::new(Duration::from_micros(client.into()), frame.len() as u32, &frame);
         writer.write_packet(&packet).unwrap();
     }
 }
 
-/// Writes a capture whose metadata say that the device hashed `fields` and steered by the hash to four queues.
 fn write_pcapng(path: &Path, fields: HashFields) {
+    write_hashed(path, fields, CLIENTS.map(ends));
+}
+
+/// Writes a capture whose metadata say that the device hashed `fields` and steered by the hash to four queues.
+pub fn write_hashed(path: &Path, fields: HashFields, flows: impl Iterator<Item = [SocketAddrV4; 2]>) {
     let file = File::create(path).unwrap();
     let mut writer = PcapNgWriter::with_endianness(file, Endianness::Little).unwrap();
     let interface = InterfaceDescriptionBlock {
@@ -143,11 +153,11 @@ fn write_pcapng(path: &Path, fields: HashFields) {
         options: vec![],
     };
     writer.write_pcapng_block(interface).unwrap();
-    for client in CLIENTS {
-        let (frame, hash) = (frame(client), hash(client, fields));
+    for ends in flows {
+        let hash = hash(ends, fields);
         writer
             .get_mut()
-            .write_all(&enhanced_packet(&frame, hash, hash % 128 % 4))
+            .write_all(&enhanced_packet(&frame(ends), hash, hash % 128 % 4))
             .unwrap();
     }
 }
@@ -201,7 +211,7 @@ fn a_capture_alone_tells_what_each_bucket_should_see_and_with_a_log_what_it_saw(
     let (capture, log) = (folder.path().join("frames.pcap"), folder.path().join("pairs"));
     write_pcap(&capture);
     let mut lines: Vec<_> = CLIENTS
-        .map(|client| hash(client, HashFields::TwoTuple))
+        .map(|client| hash(ends(client), HashFields::TwoTuple))
         .map(|hash| format!("{hash:#010x} {}", hash % 128 % 4))
         .collect();
     fs::write(&log, lines.join("\n")).unwrap();
@@ -212,7 +222,7 @@ fn a_capture_alone_tells_what_each_bucket_should_see_and_with_a_log_what_it_saw(
     assert_eq!(document["frames"], CLIENTS.len());
     let both = [&alone[..], &["--log", log]].concat();
     assert_eq!(run_json(&both)["misplaced"], 0);
-    lines[7] = format!("{:#010x} 9", hash(9, HashFields::TwoTuple));
+    lines[7] = format!("{:#010x} 9", hash(ends(9), HashFields::TwoTuple));
     fs::write(log, lines.join("\n")).unwrap();
     let document = misplaced(&both);
     assert_eq!(document["misplaced"], 1);

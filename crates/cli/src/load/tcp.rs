@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` running:\n  \
     corelane load tcp 127.0.0.1:9000 --connections 64 --duration 1s\n  \
-    corelane load tcp 127.0.0.1:9000 --preset smash --duration 10m";
+    corelane load tcp 127.0.0.1:9000 --preset smash --duration 2s";
 
 /// Connections in the blog post's run: 4 threads with 12,288 each ("Hacking on the Intel 10GE driver (ixgbe) for fun
 /// and .. not-crashing").

@@ -1,0 +1,247 @@
+//! Runs every example that a help text shows, line by line, in namespaces of its own: network, mounts and processes.
+//! The network has loopback and a pair of Ethernet devices, eth0 and eth1. What an example needs beside that, a server
+//! or a file, is in [`preparation`].
+
+use crate::common::{host_with_rss, run};
+use crate::{infer, verify};
+use corelane_rss::HashFields;
+use nix::unistd::Uid;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddrV4;
+use std::path::Path;
+use std::process::Command;
+
+/// Verbs whose examples only read and compute.
+const INSPECTION: &[&str] = &[
+    "explain",
+    "hash",
+    "host",
+    "infer",
+    "key audit",
+    "key generate",
+    "plan",
+    "report diff",
+    "report merge",
+    "report show",
+    "table build",
+    "table lookup",
+    "table show",
+    "verify",
+];
+
+const SERVERS: &[&str] = &[
+    "bridge",
+    "serve http",
+    "serve packets",
+    "serve tcp",
+    "serve udp",
+    "steer",
+];
+
+const GENERATORS: &[&str] = &["load http", "load packets", "load tcp", "load udp"];
+
+const SCALING: &[&str] = &["lab scale http", "lab scale tcp", "lab scale udp"];
+
+const OTHER_EXPERIMENTS: &[&str] = &[
+    "lab classify",
+    "lab engines",
+    "lab nic",
+    "lab rebalance",
+    "lab simulate",
+];
+
+/// What the examples of a verb need, in bash.
+fn preparation(verb: &str) -> &'static str {
+    match verb {
+        "bridge" => "echo 192.0.2.1 > blocked.txt; echo 192.0.2.2 > allowed.txt",
+        "load http" => "serve http 127.0.0.1:8080",
+        "load packets" => "corelane load packets pcap:out=capture.pcapng --count 100 > /dev/null",
+        "load tcp" => "serve tcp 127.0.0.1:9000",
+        "load udp" => "serve udp 127.0.0.1:8080",
+        "report diff" | "report show" => {
+            "measure() {
+               corelane lab scale udp --models exact --placements aligned --modes sink --duration 100ms --rounds 1 \\
+                 \"${@:2}\" --json $1 > /dev/null
+             }
+             measure before.json; cp before.json run.json; measure after.json
+             measure without.json; measure with.json --gso"
+        }
+        "report merge" => {
+            "serve http 127.0.0.1:8080
+             load() { corelane load http http://127.0.0.1:8080/ --duration 300ms --json=$1 > /dev/null; }
+             load one.json; load two.json"
+        }
+        "steer" => {
+            "mount -t tmpfs tmpfs /run; mkdir www logs
+             echo 'worker_processes 2; worker_cpu_affinity auto; pid /run/nginx.pid; error_log stderr;
+               events { } http { access_log off; server { listen 127.0.0.1:80 reuseport; root www; } }' > nginx.conf
+             nginx -p $PWD -c nginx.conf
+             trap 'kill $(cat /run/nginx.pid)' EXIT"
+        }
+        "table build" | "table lookup" => {
+            "echo 192.0.2.1 > addresses.txt
+             nft() { echo '192.0.2.7'; }
+             corelane table build addresses.txt --output blocklist.table > /dev/null"
+        }
+        _ => "",
+    }
+}
+
+/// The help of a verb.
+fn help(verb: &str) -> String {
+    let output = run(&format!("{verb} --help"));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The commands in a help text. What follows three spaces in a line describes it.
+fn examples(help: &str) -> Vec<&str> {
+    let lines = help
+        .lines()
+        .skip_while(|line| !line.starts_with("Example"))
+        .skip(1);
+    lines
+        .take_while(|line| line.starts_with("  "))
+        .map(|line| line.trim().split("   ").next().unwrap_or_default())
+        .collect()
+}
+
+/// A bash script that runs these commands. It stops at the first that fails, and names it. What serves until it is
+/// interrupted is interrupted after a second; a server before a command of another program runs beside it.
+fn script(verb: &str, commands: &[&str]) -> String {
+    let mut script = format!(
+        "set -eu
+         ip link set lo up
+         ip link add eth0 type veth peer name eth1
+         ip link set eth0 up; ip link set eth1 up
+         sudo() {{ \"$@\"; }}
+         corelane() {{
+           case \" $* \" in
+             *:eth[01]*|*tap:*) timeout --preserve-status --signal INT 1 corelane \"$@\";;
+             *) command corelane \"$@\";;
+           esac
+         }}
+         listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do :; done; }}
+         serve() {{ command corelane serve \"$@\" > /dev/null & listens $2; }}
+         {}\n",
+        preparation(verb)
+    );
+    for (index, command) in commands.iter().enumerate() {
+        let beside = commands
+            .get(index + 1)
+            .is_some_and(|next| next.starts_with("curl"));
+        let started = if beside && command.starts_with("corelane serve") {
+            format!(
+                "{command} & listens {}",
+                command.split(' ').nth(3).unwrap_or_default()
+            )
+        } else {
+            (*command).to_owned()
+        };
+        script.push_str(&format!(
+            "echo {} >&2\n{started}\n",
+            quoted(&format!("$ {command}"))
+        ));
+    }
+    script
+}
+
+/// A word for bash.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Files that no command of the program writes.
+fn write_files(folder: &Path) {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut end = || SocketAddrV4::new(random.u32(..).into(), random.u16(..));
+    let flows = std::iter::repeat_with(|| [end(), end()]).take(500);
+    verify::write_hashed(&folder.join("capture.pcapng"), HashFields::FourTuple, flows);
+    let key = corelane_rss::Key::VERIFICATION;
+    fs::write(folder.join("samples.txt"), infer::samples(&key, 0, 300, true)).unwrap();
+    let mut host = host_with_rss(&key.to_string(), &[0, 1, 2, 3].repeat(32));
+    let devices = host["devices"].as_array_mut().unwrap();
+    let device = devices.iter_mut().find(|device| device["name"] == "lo").unwrap();
+    device["name"] = "eth0".into();
+    device["fields"]["value"]["udp4"] = device["fields"]["value"]["tcp4"].clone();
+    fs::write(folder.join("host.json"), host.to_string()).unwrap();
+}
+
+fn try_examples(verbs: &[&str]) {
+    let program = Path::new(env!("CARGO_BIN_EXE_corelane")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    for verb in verbs {
+        let help = help(verb);
+        let commands = examples(&help);
+        assert!(!commands.is_empty(), "{verb} shows no example");
+        let folder = tempfile::tempdir().unwrap();
+        write_files(folder.path());
+        let mut command = Command::new("unshare");
+        if !Uid::effective().is_root() {
+            command.arg("--map-root-user");
+        }
+        let output = command
+            .args([
+                "--net",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "bash",
+                "-c",
+            ])
+            .arg(script(verb, &commands))
+            .current_dir(folder.path())
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{verb}: {}\n{error}", output.status);
+    }
+}
+
+/// The verbs that do something themselves: those whose help text is no list of other verbs.
+fn verbs() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/help");
+    let names = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let verbs = names.map(|name| name.trim_end_matches(".txt").replace('-', " "));
+    verbs
+        .filter(|verb| verb != "corelane" && !help(verb).contains("\nCommands:\n"))
+        .collect()
+}
+
+#[test]
+fn every_verb_has_examples_that_are_run() {
+    let run = [INSPECTION, SERVERS, GENERATORS, SCALING, OTHER_EXPERIMENTS].concat();
+    let run: BTreeSet<String> = run.into_iter().map(str::to_owned).collect();
+    assert_eq!(run, verbs());
+}
+
+#[test]
+fn every_example_of_inspection_works() {
+    try_examples(INSPECTION);
+}
+
+#[test]
+fn every_example_of_servers_works() {
+    try_examples(SERVERS);
+}
+
+#[test]
+fn every_example_of_generators_works() {
+    try_examples(GENERATORS);
+}
+
+#[test]
+fn every_example_of_scaling_works() {
+    try_examples(SCALING);
+}
+
+#[test]
+fn every_example_of_the_other_experiments_works() {
+    try_examples(OTHER_EXPERIMENTS);
+}
