@@ -5,6 +5,7 @@ mod bridge;
 mod classify;
 mod common;
 mod diff;
+mod earlier_kernel;
 mod documentation;
 mod engines;
 mod examples;

@@ -1,8 +1,8 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{refused, run_json};
-use corelane_guest::{GuestError, GuestParts, GuestPlan, boot, kernel_directories};
+use crate::common::{guest_parts, refused, run_json};
+use corelane_guest::{GuestPlan, boot};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,21 +45,6 @@ serve 8007 --memory node:1 --engine io_uring
 /// Page counts by node, one map per bucket, in bucket order.
 type Pages = Vec<BTreeMap<u32, u64>>;
 
-/// What a guest needs, or the reason to skip the test.
-fn parts() -> Option<GuestParts> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    match GuestParts::find(&kernel_directories(cache.as_deref())) {
-        Ok(parts) => Some(parts),
-        Err(missing @ GuestError::Missing(_)) => {
-            eprintln!("skipped: {missing}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
 /// The cases in the script's output, keyed by the flags of each.
 fn cases(output: &str) -> BTreeMap<&str, Pages> {
     let parts = output.split("case ").skip(1);
@@ -88,7 +73,7 @@ fn nodes(pages: &Pages) -> Vec<Vec<u32>> {
 
 #[test]
 fn buffers_lie_where_the_policy_says_on_a_machine_of_two_nodes() {
-    let Some(parts) = parts() else { return };
+    let Some(parts) = guest_parts() else { return };
     let plan = GuestPlan {
         cpus: 4,
         nodes: 2,

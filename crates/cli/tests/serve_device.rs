@@ -4,14 +4,14 @@
 
 use crate::common;
 use crate::common::run_json;
-use corelane_guest::{GuestError, GuestOutput, GuestParts, GuestPlan, boot, kernel_directories};
+use corelane_guest::{GuestError, GuestOutput, GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -54,16 +54,7 @@ for document in verify http tcp; do tr -d '\\n' < /tmp/$document.json; echo; don
 
 /// The guest and its bed, or `None` after printing what this machine lacks.
 fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let parts = match GuestParts::find(&kernel_directories(cache.as_deref())) {
-        Err(missing @ GuestError::Missing(_)) => {
-            eprintln!("skipped: {missing}");
-            return None;
-        }
-        found => found.unwrap(),
-    };
+    let parts = common::guest_parts()?;
     let places = ["/usr/sbin/ethtool", "/sbin/ethtool", "/usr/bin/ethtool"].map(Path::new);
     let Some(ethtool) = places.into_iter().find(|path| path.is_file()) else {
         eprintln!("skipped: ethtool is missing: apt-get install ethtool");

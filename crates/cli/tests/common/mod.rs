@@ -1,5 +1,6 @@
 //! Helpers shared by the tests of the command line: run the command and read its output.
 
+use corelane_guest::{GuestError, GuestParts, kernel_directories};
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
@@ -42,6 +43,21 @@ impl<const N: usize> Arguments for [&str; N] {
 impl Arguments for Vec<&str> {
     fn words(&self) -> Vec<&str> {
         self.clone()
+    }
+}
+
+/// What a guest needs, or the reason to skip the test.
+pub fn guest_parts() -> Option<GuestParts> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    match GuestParts::find(&kernel_directories(cache.as_deref())) {
+        Ok(parts) => Some(parts),
+        Err(missing @ GuestError::Missing(_)) => {
+            eprintln!("skipped: {missing}");
+            None
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -41,7 +41,8 @@ pub struct EngineSettings {
     #[serde(skip)]
     pub stream_buffer_bytes: usize,
     /// Bytes of one connection that may be received, and kept, after its owner has turned receiving off; rounded up to
-    /// a buffer. 0, the default, is half a megabyte with io_uring (before Linux 6.17, always), and nothing with epoll.
+    /// a buffer. 0, the default, is half a megabyte with io_uring (from Linux 6.10 to 6.16, always), and nothing with
+    /// epoll.
     #[serde(skip)]
     pub stream_burst_bytes: u32,
     /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by

@@ -68,7 +68,7 @@ pub(crate) struct Completions {
 struct State {
     /// A multishot receive or accept.
     armed: bool,
-    /// That receive was bounded, see [`Ring::burst_bytes`].
+    /// That receive was bounded by the kernel, see [`Ring::bounds`].
     bounded: bool,
     /// The cancellation of that operation.
     cancelling: bool,

@@ -69,8 +69,10 @@ pub(crate) struct Ring {
     pub(crate) sends: bool,
     /// A wait can batch completions (Linux 6.12).
     pub(crate) gathers: bool,
-    /// Bytes after which a multishot receive of a connection ends (Linux 6.17); 0 if it does not.
+    /// Bytes after which a receive of a connection ends; 0 if the kernel decides.
     pub(crate) burst_bytes: u32,
+    /// Receives of connections are not multishot, see [`Ring::cannot_bound`].
+    single: bool,
     /// Why an operation could not be queued: returned by the next submission.
     failure: Option<io::Error>,
 }
@@ -117,6 +119,7 @@ impl Ring {
             sends: parameters.is_feature_recvsend_bundle(),
             gathers: parameters.is_feature_min_timeout(),
             burst_bytes: 0,
+            single: false,
             ring,
             outstanding: 0,
             failure: None,
@@ -148,6 +151,13 @@ impl Ring {
     /// Queues a multishot receive of a connection's bytes into provided buffers. It ends after
     /// [`burst_bytes`](Self::burst_bytes): the rest stays in the socket until the receive is queued again.
     pub(crate) fn receive_stream(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
+        if self.single {
+            let entry = opcode::Recv::new(Fd(descriptor), std::ptr::null_mut(), self.burst_bytes)
+                .buf_group(buffers.group)
+                .build()
+                .flags(squeue::Flags::BUFFER_SELECT);
+            return self.push(&entry.user_data(user_data));
+        }
         let entry = opcode::RecvMulti::new(Fd(descriptor), buffers.group).build();
         let mut entry = entry.user_data(user_data);
         if self.burst_bytes > 0 {
@@ -162,6 +172,21 @@ impl Ring {
             }
         }
         self.push(&entry);
+    }
+
+    /// Whether a receive that is queued now depends on the kernel to bound it (Linux 6.17).
+    pub(crate) fn bounds(&self) -> bool {
+        self.burst_bytes > 0 && !self.single
+    }
+
+    /// The kernel has rejected a bounded receive. Since Linux 6.10 it ends a burst after 32 buffers; an earlier one may
+    /// give all buffers to one connection, so that each receive takes only one.
+    pub(crate) fn cannot_bound(&mut self) {
+        if self.sends {
+            self.burst_bytes = 0;
+        } else {
+            self.single = true;
+        }
     }
 
     /// Queues a multishot accept; each connection comes as a completion, see [`Ring::accepted`].

@@ -248,7 +248,7 @@ impl StreamDriver for Completions {
             if listens {
                 self.ring.accept(descriptor, user_data);
             } else {
-                state.bounded = self.ring.burst_bytes > 0;
+                state.bounded = self.ring.bounds();
                 self.ring
                     .receive_stream(descriptor, &self.connections.buffers, user_data);
             }
@@ -324,7 +324,7 @@ impl StreamDriver for Completions {
                     && completion.result == -libc::EINVAL
                     && std::mem::take(&mut self.connections.states.at(slot).bounded) =>
             {
-                self.ring.burst_bytes = 0;
+                self.ring.cannot_bound();
                 self.connections.note_end(ops, slot, &completion);
             }
             RECEIVE if current => self.receive(ops, slot, arrived, now, on),
