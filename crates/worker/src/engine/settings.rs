@@ -41,7 +41,7 @@ pub struct EngineSettings {
     #[serde(skip)]
     pub stream_buffer_bytes: usize,
     /// Bytes of one connection that may be received, and kept, after its owner has turned receiving off; rounded up to
-    /// a buffer. 0, the default, is half a megabyte with io_uring (from Linux 6.10 to 6.16, always), and nothing with
+    /// a buffer. 0, the default, is what the kernel decides with io_uring, up to all of its buffers, and nothing with
     /// epoll.
     #[serde(skip)]
     pub stream_burst_bytes: u32,

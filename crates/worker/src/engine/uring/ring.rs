@@ -179,14 +179,9 @@ impl Ring {
         self.burst_bytes > 0 && !self.single
     }
 
-    /// The kernel has rejected a bounded receive. Since Linux 6.10 it ends a burst after 32 buffers; an earlier one may
-    /// give all buffers to one connection, so that each receive takes only one.
+    /// The kernel has rejected a bounded multishot receive: each receive takes one buffer from now on.
     pub(crate) fn cannot_bound(&mut self) {
-        if self.sends {
-            self.burst_bytes = 0;
-        } else {
-            self.single = true;
-        }
+        self.single = true;
     }
 
     /// Queues a multishot accept; each connection comes as a completion, see [`Ring::accepted`].
