@@ -41,11 +41,14 @@ pub struct InferArguments {
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
     /// Set aside at most this many contradicting samples, if they can be identified, and infer from the rest
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    tolerate: usize,
+    #[arg(long, alias = "tolerate", value_name = "N", default_value_t = 0)]
+    set_aside: usize,
     #[command(flatten)]
     json: JsonArgument,
 }
+
+/// Name and version of the document format.
+const SCHEMA: &str = "corelane/infer/1";
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -62,9 +65,9 @@ pub fn run(arguments: &InferArguments) -> Outcome {
         (None, Some(path)) => of_capture(path, arguments.log.as_deref())?,
         (None, None) => return Err(usage("--samples", "give samples, or a capture with --pcap")),
     };
-    let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.tolerate);
+    let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.set_aside);
     let document = InferDocument {
-        schema: "corelane/infer/1",
+        schema: SCHEMA,
         inference: &inference,
     };
     print(arguments.json, &document, |_| {
@@ -87,7 +90,7 @@ const FEW: usize = 20;
 fn contradiction(samples: &[Sample]) -> String {
     match infer::contradicting(samples, samples.len() / FEW) {
         Some(wrong) if !wrong.is_empty() => format!(
-            ": {} of {} contradict the others (number {}): --tolerate {} sets them aside",
+            ": {} of {} contradict the others (number {}): --set-aside {} infers from the rest",
             wrong.len(),
             samples.len(),
             numbers(&wrong),

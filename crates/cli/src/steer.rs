@@ -64,6 +64,9 @@ pub struct SteerArguments {
     json: JsonArgument,
 }
 
+/// Name and version of the document format.
+const SCHEMA: &str = "corelane/steer/1";
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct SteerDocument {
@@ -145,7 +148,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
 
 fn document(group: &Adopted, steered: Option<(Steering, &[usize])>, action: &'static str) -> SteerDocument {
     SteerDocument {
-        schema: "corelane/steer/1",
+        schema: SCHEMA,
         transport: group.transport.to_string(),
         address: group.address,
         members: rows(group, steered.as_ref()),

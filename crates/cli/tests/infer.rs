@@ -113,10 +113,10 @@ fn a_few_samples_that_contradict_the_others_are_named_and_set_aside_when_asked()
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(
-        error.contains("2 of 300 contradict the others (number 17, 200): --tolerate 2"),
+        error.contains("2 of 300 contradict the others (number 17, 200): --set-aside 2 infers"),
         "{error}"
     );
-    let document = run_json(&["infer", "--samples", path, "--tolerate", "2", "--json"]);
+    let document = run_json(&["infer", "--samples", path, "--set-aside", "2", "--json"]);
     assert_eq!(document["verdict"], "settled");
     assert_eq!(document["set_aside"], serde_json::json!([16, 199]));
     assert_eq!(document["key"].as_str().unwrap()[..30], GIVEN[..30]);
@@ -124,7 +124,7 @@ fn a_few_samples_that_contradict_the_others_are_named_and_set_aside_when_asked()
     assert!(text.contains("set aside: sample 200"), "{text}");
     assert!(!text.contains('\u{2026}'), "nothing is cut into a pipe: {text}");
     assert_eq!(
-        run(&["infer", "--samples", path, "--tolerate", "1"])
+        run(&["infer", "--samples", path, "--set-aside", "1"])
             .status
             .code(),
         Some(1)

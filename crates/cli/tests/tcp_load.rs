@@ -217,6 +217,34 @@ fn a_run_without_any_progress_fails() {
 }
 
 #[test]
+fn a_server_that_ends_every_connection_after_it_read_much_fails_no_run() {
+    let address = server(|_, connection| {
+        let mut some = connection.take(64 << 20);
+        std::io::copy(&mut some, &mut std::io::sink()).unwrap();
+    });
+    let output = run(&format!(
+        "load tcp {address} --connections 1 --json --duration 20s"
+    ));
+    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let total = &loaded["total"];
+    assert_eq!(
+        (output.status.code(), &loaded["failed_because"]),
+        (Some(0), &Value::Null),
+        "{total}"
+    );
+    let broken = total["broken"]
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(Value::as_u64);
+    assert_eq!(
+        (broken.sum::<u64>(), &total["open_at_end"]),
+        (1, &0.into()),
+        "{total}"
+    );
+}
+
+#[test]
 fn the_preset_is_the_posts_run_and_lasts_longer() {
     let output = run("load tcp 127.0.0.1:9000 --preset smash --dry-run");
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -39,8 +39,8 @@ pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
     let known = kinds.iter().find_map(|kind| kind(schema, text));
     let load = || match schema {
         HttpLoaded::SCHEMA => Some(loaded::<HttpLoaded>(text)),
-        "corelane/loaded-tcp/1" => Some(loaded::<TcpLoaded>(text)),
-        "corelane/loaded-udp/1" => Some(loaded::<UdpLoaded>(text)),
+        TcpLoaded::SCHEMA => Some(loaded::<TcpLoaded>(text)),
+        UdpLoaded::SCHEMA => Some(loaded::<UdpLoaded>(text)),
         _ => None,
     };
     known

@@ -6,7 +6,7 @@ use crate::document::{Head, as_json};
 use crate::limit::{Limit, Scaling};
 use crate::placing::distinct;
 use crate::tried::{CpuShare, SPOILT, Trial, TrialStatus};
-use corelane_host::counters::{CpuTime, CpuTimes};
+use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
 use corelane_measure::share;
@@ -458,18 +458,6 @@ pub(crate) fn cpu_shares(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes) -> 
         softirq_share: spent.cpus.get(cpu).and_then(|time| time.softirq_share()),
     };
     cpus.iter().map(share).collect()
-}
-
-/// The resolution of the kernel's CPU times.
-const TICK_NS: u64 = 10_000_000;
-
-/// The share of the time of some CPUs between two readings that programs used beyond `own_ns`: at least, because own time
-/// contains interrupts, which are not counted for programs.
-pub(crate) fn others_share(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes, own_ns: u64) -> Option<f64> {
-    let spent = later.since(earlier);
-    let time = CpuTime::sum(cpus.iter().filter_map(|cpu| spent.cpus.get(cpu)));
-    let certain = (time.user_ns + time.nice_ns + time.system_ns).saturating_sub(cpus.len() as u64 * TICK_NS);
-    statistics::ratio(certain.saturating_sub(own_ns) as f64, time.total_ns() as f64)
 }
 
 /// The mean of a share over some CPUs.

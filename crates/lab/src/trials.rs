@@ -60,12 +60,10 @@ where
     }
 
     fn result(&self, _step: usize, report: &Self::Document) -> Option<String> {
-        let trial = report.trials.last()?;
-        let (tried, rate) = (trial.tried(), report.rate());
-        match &tried.why {
-            Some(why) => Some(why.clone()),
-            None => Some(rate.words_with_unit(*rate.numbers([trial]).first()?)),
-        }
+        report
+            .trials
+            .last()?
+            .in_words(|trial| report.rate().words_of(trial))
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<()> {

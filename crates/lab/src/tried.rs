@@ -64,6 +64,11 @@ pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + Deserial
     /// Sets the field that names what was tried, in a trial that failed; `title` is that of its step.
     fn name(&mut self, _title: &str) {}
 
+    /// The trial in a few words: why it is no result, else what `result` makes of it.
+    fn in_words(&self, result: impl FnOnce(&Self) -> Option<String>) -> Option<String> {
+        self.tried().why.clone().or_else(|| result(self))
+    }
+
     /// CPU time shares of the trial.
     fn cpu_shares(&self) -> &[CpuShare] {
         &[]

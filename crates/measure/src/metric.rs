@@ -281,8 +281,15 @@ impl<T> Metric<T> {
         match (self.show, self.unit) {
             (Show::Prefixed, unit) => format!("{}{unit}", self.show.cell(value)),
             (Show::Fixed(_), "") => format!("{} {}", self.show.cell(value), self.header),
+            (Show::Fixed(_), unit) => format!("{} {unit}", self.show.cell(value)),
             _ => self.show.words(value),
         }
+    }
+
+    /// The value of one trial with its unit.
+    pub fn words_of(&self, trial: &T) -> Option<String> {
+        let number = *self.numbers([trial]).first()?;
+        Some(self.words_with_unit(number))
     }
 
     /// Each trial's number, in order: the quotient of a share, the 99th percentile of durations.

@@ -27,6 +27,12 @@ pub fn rate(per_second: f64) -> String {
     finite(per_second, |rate| format!("{}/s", metric(rate)))
 }
 
+/// A rate of named events: `rate_of(14_900.0, "requests")` is `14.9 k requests/s`.
+#[must_use]
+pub fn rate_of(per_second: f64, events: &str) -> String {
+    finite(per_second, |rate| format!("{} {events}/s", metric(rate)))
+}
+
 /// A number with a decimal prefix and three significant digits: `metric(1_720_000.0)` is `1.72 M`.
 #[must_use]
 pub fn metric(value: f64) -> String {

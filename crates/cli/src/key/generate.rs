@@ -42,6 +42,9 @@ const FAMILIES: &Choices<&[Family]> = &[
     ("both", &Family::ALL, "Both"),
 ];
 
+/// Name and version of the document format.
+const SCHEMA: &str = "corelane/key-generate/1";
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct GenerateDocument {
@@ -65,7 +68,7 @@ pub fn run(arguments: &GenerateArguments) -> Outcome {
     let mut random = File::open("/dev/urandom")?;
     let families = arguments.symmetric.unwrap_or_default();
     let mut document = GenerateDocument {
-        schema: "corelane/key-generate/1",
+        schema: SCHEMA,
         keys: Vec::new(),
         hash_fields: arguments.hash,
         table_size: arguments.table_size,

@@ -26,6 +26,9 @@ pub struct LookupArguments {
     pub json: JsonArgument,
 }
 
+/// Name and version of the document format.
+const SCHEMA: &str = "corelane/table-lookup/1";
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct LookupDocument<'a> {
@@ -79,7 +82,7 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
             .collect();
         let matched = answers.iter().filter(|answer| answer.value.is_some()).count() as u64;
         let document = LookupDocument {
-            schema: "corelane/table-lookup/1",
+            schema: SCHEMA,
             matched,
             answers,
             refused: &refused,

@@ -83,6 +83,9 @@ struct NamingArguments {
     ports: (u16, u16),
 }
 
+/// Name and version of the document format.
+const SCHEMA: &str = "corelane/verify/1";
+
 /// What `--json` prints: the rule, and the report.
 #[derive(Serialize)]
 struct VerifyDocument<'a> {
@@ -126,7 +129,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     let mut report = verifier.report();
     name_flows(&mut report, &arguments.naming, &rule)?;
     let document = VerifyDocument {
-        schema: "corelane/verify/1",
+        schema: SCHEMA,
         key: rule.key.to_string(),
         hash_types: rule.hash_types.to_string(),
         table_size: rule.table.size(),

@@ -11,20 +11,16 @@ use crate::counters::CpuTimes;
 /// Evaluates the time between two readings of the CPUs. `own` is the CPU time that the measured processes used in
 /// between ([`ProcessCpu`](crate::counters::ProcessCpu) of each, summed).
 ///
-/// Interrupt time is not counted as load from others: most of it serves the experiment's own frames. Readings less than
-/// a second apart are coarse, because the kernel counts ticks of 10 ms.
+/// See [`CpuTimes::others_share`] for what counts. Readings less than a second apart are coarse, because the kernel counts
+/// ticks of 10 ms.
 pub fn during(earlier: &CpuTimes, later: &CpuTimes, own: Duration) -> Vec<Condition> {
     const SOURCE: &str = "/proc/stat, before and after";
-    let time = later.since(earlier).total();
-    let programs_ns = time.user_ns + time.nice_ns + time.system_ns;
-    let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
-    let share = programs_ns.saturating_sub(own_ns) as f64 / time.total_ns() as f64;
-    let others = share * later.cpus.len() as f64;
+    let spent = later.since(earlier);
+    let share = spent.others_share(later.cpus.keys(), own);
+    let others = share.unwrap_or_default() * later.cpus.len() as f64;
     // The daemons of an idle machine together use less than a tenth of a CPU; a fiftieth is worth reporting.
     let crowded = Severity::from_bounds(others, 0.1, 0.02);
-    let steal_share = time
-        .steal_share()
-        .ok_or("no CPU time passed between the two readings");
+    let steal_share = (spent.total().steal_share()).ok_or("no CPU time passed between the two readings");
     let load = steal_share.map(|_| (format!("{others:.2} CPUs"), crowded));
     let steal = steal_share.map(|share| (format!("{:.2} % of CPU time", share * 100.0), stolen(share)));
     vec![

@@ -1,6 +1,7 @@
 //! The CPU time of each CPU by category.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
@@ -110,6 +111,22 @@ impl CpuTimes {
         Ok(times)
     }
 
+    /// The share of the time of some CPUs that programs used beyond `own`; these are the times of an interval
+    /// ([`since`](Counters::since)). `None` if no time passed.
+    ///
+    /// A lower bound. Interrupt time is not counted for programs, because most of it serves the experiment's own frames,
+    /// although `own` contains some. A tick's error is subtracted as well: the errors of CPUs are independent, so their
+    /// sum grows with the square root of the number of CPUs.
+    pub fn others_share<'a>(&self, cpus: impl IntoIterator<Item = &'a u32>, own: Duration) -> Option<f64> {
+        let times: Vec<&CpuTime> = cpus.into_iter().filter_map(|cpu| self.cpus.get(cpu)).collect();
+        let time = CpuTime::sum(times.iter().copied());
+        let programs_ns = (time.user_ns + time.nice_ns + time.system_ns) as f64;
+        let tick_ns = NANOSECONDS_A_SECOND as f64 / ticks_a_second() as f64;
+        let error_ns = (times.len() as f64).sqrt() * tick_ns;
+        let total_ns = time.total_ns();
+        (total_ns > 0).then(|| (programs_ns - error_ns - own.as_nanos() as f64).max(0.0) / total_ns as f64)
+    }
+
     /// The sum over all CPUs.
     pub fn total(&self) -> CpuTime {
         Counters::sum(self.cpus.values())
@@ -164,6 +181,22 @@ procs_blocked 0
         assert_eq!(time.idle_share(), Some(0.55));
         assert_eq!(time.softirq_share(), Some(0.1));
         assert_eq!(time.steal_share(), Some(0.05));
+    }
+
+    #[test]
+    fn others_have_what_programs_used_beyond_ones_own_time_and_the_error_of_ticks() {
+        let tick = 1_000 / ticks_a_second();
+        let text = "cpu0 500 0 0 500 0 0 1000 0\ncpu1 0 100 0 1900 0 0 0 0\ncpu2 2000 0 0 0 0 0 0 0\n";
+        let times = CpuTimes::parse(text, 1_000).unwrap();
+        let share = |cpus: &[u32], own| times.others_share(cpus, Duration::from_millis(own));
+        let expected = (500 - tick) as f64 / 2_000.0;
+        assert_eq!((share(&[0], 0), share(&[0], 600)), (Some(expected), Some(0.0)));
+        let of_two = share(&[0, 1], 100).unwrap();
+        assert!(
+            (of_two - (500.0 - 2_f64.sqrt() * tick as f64) / 4_000.0).abs() < 1e-9,
+            "{of_two}"
+        );
+        assert_eq!(share(&[7], 0), None);
     }
 
     #[test]

@@ -230,6 +230,11 @@ pub struct Explanation {
     pub directions: Vec<Direction>,
 }
 
+impl Explanation {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/explain/1";
+}
+
 /// Why a flow cannot be explained.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
@@ -281,7 +286,7 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
         )?,
     ];
     Ok(Explanation {
-        schema: "corelane/explain/1".to_owned(),
+        schema: Explanation::SCHEMA.to_owned(),
         directions,
     })
 }

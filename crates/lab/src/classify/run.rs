@@ -2,20 +2,21 @@
 //! nothing.
 
 use super::document::{
-    ClassifyReport, HeaderTrial, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step, Stride,
-    TableKind, ThreadTrial, Trial, Unknowns,
+    ClassifyReport, FRAMES, HeaderTrial, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
+    Stride, TableKind, ThreadTrial, Trial, Unknowns,
 };
 use super::frames::{self, FRAME_BYTES, Traffic};
 use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
 use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
-use crate::tried::{RawTrials, Tried};
+use crate::tried::{RawTrials, Trial as _, Tried};
 use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
 use corelane_host::{HostError, pin};
 use corelane_measure::counters::Counters;
+use corelane_measure::quantity;
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
 use corelane_table::limit::RandomLines;
@@ -266,6 +267,20 @@ impl Experiment for Classification {
             Some(Unit::Headers(stride)) => format!("headers, stride {stride}"),
             Some(Unit::Step(step)) => report.steps[step].setting.to_string(),
             None => String::new(),
+        }
+    }
+
+    fn result(&self, step: usize, report: &ClassifyReport) -> Option<String> {
+        match self.bench.as_ref()?.units[step] {
+            Unit::Step(_) => report.trials.last()?.in_words(|trial| FRAMES.words_of(trial)),
+            Unit::Limit(_) => {
+                let trial = report.limit.trials.last()?;
+                trial.in_words(|trial| Some(quantity::rate_of(trial.lines_per_s, "lines")))
+            }
+            Unit::Headers(_) => {
+                let trial = report.header_trials.last()?;
+                trial.in_words(|trial| Some(format!("{:.2} ns/header", trial.ns_per_header)))
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! The comparison, for the runner: each way to move datagrams is a step, and all hashes together are one.
 
-use super::document::{EnginesReport, SCHEMA, ToeplitzTrial, UdpTrial};
+use super::document::{EnginesReport, NS_PER_HASH, PER_CPU_SECOND, SCHEMA, ToeplitzTrial, UdpTrial};
 use super::hashes;
 use super::ways::{LeftOut, Plan, UdpWay};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
 use crate::placing::lasting;
-use crate::tried::{RawTrials, TrialStatus, Turn};
+use crate::tried::{RawTrials, Trial as _, TrialStatus, Turn};
 use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
@@ -80,6 +80,20 @@ impl Experiment for Comparison {
     fn title(&self, step: usize, _: &Self::Document) -> String {
         self.way(step)
             .map_or("toeplitz".to_owned(), |way| way.to_string())
+    }
+
+    fn result(&self, step: usize, report: &EnginesReport) -> Option<String> {
+        match self.way(step) {
+            Some(_) => report
+                .udp_trials
+                .last()?
+                .in_words(|trial| PER_CPU_SECOND.words_of(trial)),
+            None => report.toeplitz_trials.last()?.in_words(|_| {
+                let fastest = report.fastest_hash()?;
+                let time = NS_PER_HASH.words_with_unit(NS_PER_HASH.of(fastest)?);
+                Some(format!("{time} by {}", fastest.name))
+            }),
+        }
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut EnginesReport) -> anyhow::Result<()> {

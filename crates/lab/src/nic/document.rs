@@ -150,7 +150,14 @@ trial!(ModelReport, named: model);
 impl NicReport {
     /// Computes the totals.
     pub(super) fn judged(&self) -> Verdict {
-        let probed = self.models.iter().filter_map(|model| model.probed.as_ref());
+        Verdict::of(&self.models)
+    }
+}
+
+impl Verdict {
+    /// The totals of some models.
+    pub(super) fn of(models: &[ModelReport]) -> Self {
+        let probed = models.iter().filter_map(|model| model.probed.as_ref());
         let rounds: Vec<&RoundReport> = probed.flat_map(|probed| &probed.rounds).collect();
         let sum = |count: fn(&RoundReport) -> u64| rounds.iter().map(|round| count(round)).sum::<u64>();
         let of_types = |count: fn(&TypeReport) -> u64| {
@@ -164,7 +171,9 @@ impl NicReport {
         );
         let (right_hash, right_queue) = (of_types(|of| of.right_hash), of_types(|of| of.right_queue));
         let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
-        let none_failed = (self.models.iter()).all(|model| model.tried.status != TrialStatus::Failed);
+        let none_failed = models
+            .iter()
+            .all(|model| model.tried.status != TrialStatus::Failed);
         let mut faults = Vec::new();
         let mut fault = |is: bool, words: String| faults.extend(is.then_some(words));
         fault(!none_failed, "a model failed".to_owned());
@@ -189,7 +198,7 @@ impl NicReport {
         for round in &rounds {
             round.faults().for_each(|words| fault(true, words));
         }
-        Verdict {
+        Self {
             sent,
             frames,
             right_hash,
@@ -199,6 +208,14 @@ impl NicReport {
             passed: faults.is_empty(),
             faults,
         }
+    }
+
+    /// The counts in words.
+    pub(super) fn counts(&self) -> String {
+        format!(
+            "{} frames of {} sent: {} with the hash, {} by the queue, {} on the CPU that was computed",
+            self.frames, self.sent, self.right_hash, self.right_queue, self.right_cpu,
+        )
     }
 }
 

@@ -20,10 +20,7 @@ impl Rendered for NicReport {
             true => String::new(),
             false => format!(": {}", verdict.faults.join("; ")),
         };
-        page.verdict = format!(
-            "{} frames of {} sent: {} with the hash, {} by the queue, {} on the CPU that was computed: {passed}{because}",
-            verdict.frames, verdict.sent, verdict.right_hash, verdict.right_queue, verdict.right_cpu,
-        );
+        page.verdict = format!("{}: {passed}{because}", verdict.counts());
         let set_aside = set_aside(&self.head, self.models.iter().map(Trial::tried), &mut page);
         page.section(set_aside);
         for model in &self.models {

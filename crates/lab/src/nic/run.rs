@@ -7,7 +7,7 @@ use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
-use crate::tried::RawTrials;
+use crate::tried::{RawTrials, Trial as _};
 use anyhow::anyhow;
 use corelane_guest::{GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,6 +54,14 @@ impl Experiment for NicProof {
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
         MODELS[step].name.to_owned()
+    }
+
+    fn result(&self, step: usize, report: &NicReport) -> Option<String> {
+        let last = report.models.iter().rfind(|model| model.tried.step == step)?;
+        last.in_words(|model| match &model.skipped {
+            Some(reason) => Some(format!("skipped: {reason}")),
+            None => Some(Verdict::of(slice::from_ref(model)).counts()),
+        })
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<()> {

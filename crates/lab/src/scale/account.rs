@@ -3,7 +3,7 @@
 
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
-use crate::steps::{cpu_shares, others_share};
+use crate::steps::cpu_shares;
 use crate::tried::{Trial as _, TrialStatus, Tried, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
@@ -64,12 +64,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         imbalance: imbalance(&loaded.workers),
         reordered: answers.then_some(loaded.total.reordered),
         cpu_shares: cpu_shares(&plan.cpus(step), &earlier.cpus, &spent.cpus),
-        others_share: others_share(
-            &plan.cpus(step),
-            &earlier.cpus,
-            &spent.cpus,
-            spent.own_ns(earlier),
-        ),
+        others_share: (spent.cpus.since(&earlier.cpus)).others_share(&plan.cpus(step), spent.own(earlier)),
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
@@ -204,14 +199,13 @@ impl Sides {
 impl Spent {
     /// What others did to the CPUs since `earlier`: the time that other programs took, and the time that was stolen.
     pub(super) fn by_others(&self, earlier: &Self) -> Vec<Condition> {
-        let own = Duration::from_nanos(self.own_ns(earlier));
-        conditions::during(&earlier.cpus, &self.cpus, own)
+        conditions::during(&earlier.cpus, &self.cpus, self.own(earlier))
     }
 
     /// CPU time of both processes since `earlier`.
-    fn own_ns(&self, earlier: &Self) -> u64 {
+    fn own(&self, earlier: &Self) -> Duration {
         let server = self.server_process.since(&earlier.server_process).total_ns;
-        server + self.generator_process.since(&earlier.generator_process).total_ns
+        Duration::from_nanos(server + self.generator_process.since(&earlier.generator_process).total_ns)
     }
 
     /// Reads the CPUs and both processes.

@@ -6,7 +6,7 @@ use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::child::quoted;
 use crate::limit::BUSY_IDLE_SHARE;
-use crate::steps::{cpu_shares, others_share};
+use crate::steps::cpu_shares;
 use crate::tried::{CpuShare, TrialStatus, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
@@ -16,7 +16,7 @@ use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Above this idle share a CPU counts as idle: well above the busy threshold, so single ticks do not matter.
 const SPARE_IDLE_SHARE: f64 = 0.1;
@@ -119,7 +119,7 @@ fn cpu_use(cpus: &[u32], opened: &Readings, sent: &Readings) -> (CpuUse, Vec<Cpu
         server_ns: Some(server_ns),
         client_ns,
         clocked_s: Some((sent.at - opened.at).as_secs_f64()),
-        others_share: others_share(cpus, &opened.cpus, &sent.cpus, own_ns),
+        others_share: (sent.cpus.since(&opened.cpus)).others_share(cpus, Duration::from_nanos(own_ns)),
     };
     (time, cpu_shares(cpus, &opened.cpus, &sent.cpus))
 }

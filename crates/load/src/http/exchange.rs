@@ -1,5 +1,6 @@
 //! One HTTP/1.1 request and its response. The request is written in pieces; the response is parsed as it arrives.
 
+use super::HttpLoaded;
 use super::body::Body;
 use super::plan::Http;
 use super::prepared::{Prepared, Requests};
@@ -79,6 +80,7 @@ enum Progress {
 
 impl StreamProtocol for Http {
     const NAME: &'static str = "http";
+    const SCHEMA: &'static str = HttpLoaded::SCHEMA;
     type Requests = Requests;
     type Exchange = Exchange;
     /// The last head of a response.

@@ -43,6 +43,11 @@ pub struct PacketsLoaded {
     pub streams: Vec<StreamLoaded>,
 }
 
+impl PacketsLoaded {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/loaded-packets/1";
+}
+
 /// Results of one stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamLoaded {

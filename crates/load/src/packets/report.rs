@@ -78,7 +78,8 @@ impl Measurement for PacketsLoaded {
                     .as_ref()
                     .map(|faults| format!("faults of {}: {}", self.link, counted(faults))),
             );
-        let headline = format!("{rate} frames to {}", self.link);
+        let rate = quantity::or_missing(self.frames_per_s, |rate| quantity::rate_of(rate, "frames"));
+        let headline = format!("{rate} to {}", self.link);
         let ended = Ended {
             interrupted: self.interrupted,
             limited: self.limited_by.as_ref().map(|why| format!("limited by {why}")),

@@ -326,7 +326,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         ("refused", all().map(|outcome| outcome.refused).sum()),
     ];
     PacketsLoaded {
-        schema: "corelane/loaded-packets/1".to_owned(),
+        schema: PacketsLoaded::SCHEMA.to_owned(),
         link: plan.link.clone(),
         sending_s,
         sent,

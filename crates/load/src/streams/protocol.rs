@@ -27,6 +27,9 @@ pub trait StreamProtocol:
     /// Name used between processes; the generator's document is `corelane/loaded-NAME/1`.
     const NAME: &'static str;
 
+    /// Name and version of the format of its generator's document.
+    const SCHEMA: &'static str;
+
     /// Whether the only exchange of a connection is a transfer that lasts as long as the run: it begins when the
     /// connection opens, [`drained`](Self::drained) starts it, and an ended connection is not reopened.
     const IS_TRANSFER: bool = false;

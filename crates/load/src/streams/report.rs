@@ -100,8 +100,8 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
             failed_because: self.failed_because.as_deref(),
             limited: self.limited_by.as_deref().map(by_generator),
         };
-        let rate = quantity::rate(self.requests_per_second);
-        let headline = format!("{rate} requests to {target}");
+        let rate = quantity::rate_of(self.requests_per_second, "requests");
+        let headline = format!("{rate} to {target}");
         let subject = format!("{} load", P::NAME.to_uppercase());
         let mut page = page(&subject, headline, (Some(charted), section), &ended);
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);

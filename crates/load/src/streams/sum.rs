@@ -53,7 +53,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
         let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
         let gathering = gathering.filter(|gathering| !gathering.is_zero());
         StreamLoaded {
-            schema: format!("corelane/loaded-{}/1", P::NAME),
+            schema: P::SCHEMA.to_owned(),
             model: if models.len() == 1 { models[0] } else { "mixed" }.to_owned(),
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),

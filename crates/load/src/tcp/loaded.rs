@@ -69,6 +69,11 @@ pub struct TcpLoaded {
     pub plan: TcpPlan,
 }
 
+impl TcpLoaded {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/loaded-tcp/1";
+}
+
 /// Distribution of the rates of connections, in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {

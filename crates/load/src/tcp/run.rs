@@ -192,11 +192,16 @@ impl TcpCounts {
     }
 }
 
+/// Bytes sent per opened connection that do not prove that the server read any: the buffers of both ends may hold them.
+/// A send buffer grows to 4 MiB by default (`tcp_wmem`), and a receive buffer grows only while it is read.
+const BUFFERED_BYTES: u64 = 16 << 20;
+
 impl TcpCounts {
     /// Why nothing was achieved although connections were opened, if so.
     fn failed_because(&self, server: SocketAddr) -> Option<String> {
         let (open, broken) = (self.open_at_end, self.broken.total());
-        if open == 0 && broken > 0 && self.received_bytes == 0 {
+        let buffered = self.opened.saturating_mul(BUFFERED_BYTES);
+        if open == 0 && broken > 0 && self.received_bytes == 0 && self.sent_bytes <= buffered {
             return Some(format!(
                 "{server} ended every connection: {}",
                 self.broken.causes()

@@ -51,6 +51,11 @@ pub struct UdpLoaded {
     pub sources: Vec<SourceLoaded>,
 }
 
+impl UdpLoaded {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/loaded-udp/1";
+}
+
 counters! {
     /// Datagrams by outcome.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,6 @@ use std::fmt;
 pub trait DatagramProtocol:
     Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// The name in `corelane/loaded-NAME/1`, the format of the generator's document.
-    const NAME: &'static str;
-
     /// Per-socket state to match answers with requests; `()` if answers repeat everything required.
     type Sent: Clone + fmt::Debug + Default + Send;
 
@@ -76,7 +73,6 @@ impl TryFrom<ProbeSize> for Probes {
 }
 
 impl DatagramProtocol for Probes {
-    const NAME: &'static str = "udp";
     type Sent = ();
 
     fn request_bytes(&self) -> usize {

@@ -142,8 +142,8 @@ impl Measurement for UdpLoaded {
             .notes(times("schedule lag", self.schedule_lag))
             .table(self.by_source())
             .notes(hidden);
-        let rate = quantity::rate(self.per_second(self.total.sent));
-        let headline = format!("{rate} datagrams to {}", self.target);
+        let rate = quantity::rate_of(self.per_second(self.total.sent), "datagrams");
+        let headline = format!("{rate} to {}", self.target);
         let charted = Charted {
             over_time: &self.over_time,
             rate: ("datagrams per second", 1.0),

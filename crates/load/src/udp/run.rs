@@ -194,7 +194,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             });
         }
         UdpLoaded {
-            schema: format!("corelane/loaded-{}/1", P::NAME),
+            schema: UdpLoaded::SCHEMA.to_owned(),
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),

@@ -36,6 +36,11 @@ pub struct Bridged {
     pub tables: Vec<TableBridged>,
 }
 
+impl Bridged {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/bridge/1";
+}
+
 /// The counters of one link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkBridged {
@@ -114,7 +119,7 @@ impl Bridged {
             ..TableBridged::default()
         };
         Bridged {
-            schema: "corelane/bridge/1".to_owned(),
+            schema: Bridged::SCHEMA.to_owned(),
             links: plan.links.iter().map(link).collect(),
             tables: plan.tables.iter().map(table).collect(),
             ..Bridged::default()

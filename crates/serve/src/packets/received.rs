@@ -46,6 +46,11 @@ pub struct Received {
     pub ended_because: Option<String>,
 }
 
+impl Received {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/received-packets/1";
+}
+
 /// Results of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamReceived {

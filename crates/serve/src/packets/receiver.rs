@@ -206,7 +206,7 @@ fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>)
     };
     let known = latency_unknown.is_none();
     Received {
-        schema: "corelane/received-packets/1".to_owned(),
+        schema: Received::SCHEMA.to_owned(),
         link: plan.link.clone(),
         receiving_s,
         received: sum(|account| account.received),

@@ -69,6 +69,11 @@ pub struct UdpServed {
     pub flows_uncounted: Option<u64>,
 }
 
+impl UdpServed {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/served-udp/1";
+}
+
 /// The counters of one bucket.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct BucketServed {

@@ -270,7 +270,7 @@ impl Server for UdpServer {
             .flows
             .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
         UdpServed {
-            schema: "corelane/served-udp/1".to_owned(),
+            schema: UdpServed::SCHEMA.to_owned(),
             address: self.common.address,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
