@@ -67,8 +67,12 @@ fn names_and_ports_alone_are_targets() {
     assert_eq!(hashed["source"], "127.0.0.1:1");
     let output = run("hash localhost 127.0.0.1:2 --hash 2tuple");
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("corelane: localhost is ") && !error.contains(":0"), "{error}");
-    let error = String::from_utf8(run("steer --pid 1 --port 9 --address localhost:9 --dry-run").stderr).unwrap();
+    assert!(
+        error.starts_with("corelane: localhost is ") && !error.contains(":0"),
+        "{error}"
+    );
+    let error =
+        String::from_utf8(run("steer --pid 1 --port 9 --address localhost:9 --dry-run").stderr).unwrap();
     assert!(error.starts_with("corelane: localhost is "), "{error}");
     let error = refused("load tcp no.such.host.invalid:1", 2);
     assert!(error.contains("no.such.host.invalid"), "{error}");
@@ -80,7 +84,9 @@ fn every_address_of_a_name_is_tried_for_a_url_and_for_a_scenario() {
     let (hosts, file) = (folder.path().join("hosts"), folder.path().join("scenario.toml"));
     fs::write(&hosts, "127.0.0.1 corelane.test\n127.7.7.7 corelane.test\n").unwrap();
     let mounted = format!("mount --bind {} /etc/hosts && ", hosts.display());
-    let Some(_) = mounting(&format!("{mounted} true")) else { return };
+    let Some(_) = mounting(&format!("{mounted} true")) else {
+        return;
+    };
     // One of them accepts connections: whichever the resolver names first, both cases occur.
     for address in ["127.0.0.1:0", "127.7.7.7:0"] {
         let server = TcpListener::bind(address).unwrap();
@@ -93,7 +99,10 @@ fn every_address_of_a_name_is_tried_for_a_url_and_for_a_scenario() {
         );
         fs::write(&file, scenario).unwrap();
         let scenario = format!("--scenario {}", file.display());
-        for from in [format!("http://{name}/ --duration 1ms"), format!("{scenario} --count 1")] {
+        for from in [
+            format!("http://{name}/ --duration 1ms"),
+            format!("{scenario} --count 1"),
+        ] {
             let timeouts = "--first-byte-timeout 1ms --drain 0s --json";
             let output = mounting(&format!("{mounted} {program} load http {from} {timeouts}")).unwrap();
             let error = String::from_utf8(output.stderr).unwrap();

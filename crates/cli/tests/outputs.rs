@@ -110,12 +110,13 @@ fn a_full_disk_keeps_no_part_of_a_file() {
         "a file is left: {error}"
     );
     parts(&String::from_utf8(output.stdout).unwrap());
-    let packets = format!("load packets pcap:out={there}/sent.pcap --count 100k --export-csv {there}/sent.csv");
+    let packets =
+        format!("load packets pcap:out={there}/sent.pcap --count 100k --export-csv {there}/sent.csv");
     let output = mounting(&format!("{mounted} {program} {packets}; ls -A {there} >&2")).unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.trim_end().ends_with("\nsent.pcap"), "{error}");
     let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(printed.contains("sent.pcap: No space left"), "{printed}");
+    assert!(printed.contains("sent.pcap: cannot be written: No space left"), "{printed}");
 }
 
 #[test]
@@ -124,15 +125,15 @@ fn a_capture_on_a_full_disk_is_reported_with_what_was_sent() {
         let output = run(&format!("load packets pcap:out=/dev/full --count 100k {more}"));
         let (printed, error) = (output.stdout, String::from_utf8(output.stderr).unwrap());
         assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains("/dev/full: No space left"), "{error}");
+        assert!(error.contains("/dev/full: cannot be written: No space left"), "{error}");
         let printed = String::from_utf8(printed).unwrap();
         if more.is_empty() {
-            assert!(printed.contains("failed: /dev/full: No space left"), "{printed}");
+            assert!(printed.contains("failed: /dev/full: cannot be written: No space left"), "{printed}");
             continue;
         }
         let loaded: Value = serde_json::from_str(&printed).unwrap();
         let why = loaded["failed_because"].as_str().unwrap();
-        assert!(why.starts_with("/dev/full: No space left"), "{why}");
+        assert!(why.starts_with("/dev/full: cannot be written: No space left"), "{why}");
         assert!(loaded["sent"].as_u64().unwrap() < 100_000);
     }
 }

@@ -138,7 +138,11 @@ impl ServerPool {
         // Without the scope of a link-local address, which is no part of a URL.
         let name = |first: &SocketAddr| SocketAddr::new(first.ip(), first.port()).to_string();
         let first = self.addresses.first().map(name);
-        let host = self.host.clone().or(first).ok_or_else(|| self.without_address())?;
+        let host = self
+            .host
+            .clone()
+            .or(first)
+            .ok_or_else(|| self.without_address())?;
         let wrong = |error: UrlError| {
             let reason = format!("server pool '{}': {error}", self.name);
             StreamLoadError::Scenario(reason)
