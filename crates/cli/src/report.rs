@@ -30,7 +30,7 @@ pub enum ReportWhat {
         html: Option<PathBuf>,
     },
     /// Compare two saved reports, taking their spread into account
-    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)), mut_arg("json", |json| json.require_equals(true)))]
+    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)))]
     Diff {
         /// The earlier document
         before: PathBuf,
@@ -58,7 +58,8 @@ pub fn run(what: &ReportWhat) -> Outcome {
     let mut out = std::io::stdout();
     match what {
         ReportWhat::Show { file, html } => {
-            html.as_deref().map_or(Ok(()), |path| check_output("--html", path))?;
+            html.as_deref()
+                .map_or(Ok(()), |path| check_output("--html", path))?;
             let (_, report) = read(file)?;
             match html {
                 None => write!(out, "{}", report.page().text(width()))?,
