@@ -5,7 +5,7 @@ use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
-use crate::shared::OutputArguments;
+use crate::shared::ServerOutputArguments;
 use crate::steering;
 use crate::terminal::width;
 use crate::values::duration;
@@ -76,7 +76,7 @@ pub struct BridgeArguments {
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: ServerOutputArguments,
 }
 
 /// `corelane bridge`.

@@ -58,14 +58,22 @@ impl Target {
     fn show(&self, used: SocketAddr) -> SocketAddr {
         if let Some(name) = &self.name {
             let others = self.addresses.iter().filter(|address| **address != used);
-            let others: Vec<String> = others.map(SocketAddr::to_string).collect();
+            let others: Vec<String> = others.map(shown).collect();
             let others = match others.is_empty() {
                 true => String::new(),
                 false => format!(", not {}", others.join(", ")),
             };
-            eprintln!("corelane: {name} is {used}{others}");
+            eprintln!("corelane: {name} is {}{others}", shown(&used));
         }
         used
+    }
+}
+
+/// The address, without a port if none was given.
+fn shown(address: &SocketAddr) -> String {
+    match address.port() {
+        0 => address.ip().to_string(),
+        _ => address.to_string(),
     }
 }
 

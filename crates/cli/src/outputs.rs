@@ -2,6 +2,7 @@
 
 use crate::documents::{check_output, command_line, is_replaced, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
+use crate::shared::JsonArgument;
 use crate::terminal::width;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
@@ -27,12 +28,11 @@ pub struct FormArguments {
     pub fail_if: Vec<String>,
 }
 
-/// Output formats of an experiment.
+/// All outputs of a report, and its gates.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
-    /// Write the JSON document to FILE; without FILE, to standard output instead of the text report
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArgument,
     #[command(flatten)]
     pub forms: FormArguments,
 }
@@ -40,12 +40,12 @@ pub struct OutputArguments {
 impl OutputArguments {
     /// Checks that the files can be written.
     pub fn check(&self) -> Outcome {
-        self.forms.check(self.json.as_deref())
+        self.forms.check(self.json.path())
     }
 
     /// Writes the files during a run. Errors are ignored: the final save reports them.
     pub fn save(&self, document: &dyn Rendered, json: &str) {
-        for (_, path, form) in self.forms.files(self.json.as_deref()) {
+        for (_, path, form) in self.forms.files(self.json.path()) {
             if is_replaced(path) {
                 let _ = write_whole(path, &form(document, json));
             }
@@ -54,7 +54,7 @@ impl OutputArguments {
 
     /// Writes the files, prints the report, and checks the gates.
     pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
-        self.forms.finish(document, json, self.json.as_deref())?;
+        self.forms.finish(document, json, self.json.path())?;
         document.proved().map_err(anyhow::Error::msg)?;
         judge(document, gates)
     }
@@ -136,7 +136,7 @@ impl FormArguments {
 }
 
 /// Returns an error with exit code 3 if a gate fails.
-pub fn judge(document: &dyn Rendered, gates: &[Gate]) -> Outcome {
+fn judge(document: &dyn Rendered, gates: &[Gate]) -> Outcome {
     let figures = document.figures();
     let value = |name: &str| figures.iter().find(|(figure, _)| figure.name == name)?.1;
     let failed: Vec<String> = gates.iter().filter_map(|gate| gate.failed(value)).collect();

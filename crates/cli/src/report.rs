@@ -1,6 +1,6 @@
 //! `corelane report`: shows, compares and merges saved documents.
 
-use crate::documents::{parse, read_text};
+use crate::documents::{check_output, parse, read_text, write_whole};
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::print_json;
@@ -12,7 +12,6 @@ use corelane_load::http::{HttpLoaded, HttpMerged};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
 use std::fmt::Display;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +40,7 @@ pub enum ReportWhat {
         html: Option<PathBuf>,
     },
     /// Compare two saved reports, taking their spread into account
-    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)), mut_arg("json", |json| json.require_equals(true)), after_help = DIFF)]
+    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF)), after_help = DIFF)]
     Diff {
         /// The earlier document
         before: PathBuf,
@@ -70,12 +69,14 @@ pub fn run(what: &ReportWhat) -> Outcome {
     let mut out = std::io::stdout();
     match what {
         ReportWhat::Show { file, html } => {
+            html.as_deref()
+                .map_or(Ok(()), |path| check_output("--html", path))?;
             let (_, report) = read(file)?;
             match html {
                 None => write!(out, "{}", report.page().text(width()))?,
                 Some(path) => {
                     let page = report.page().to_html();
-                    fs::write(path, page).with_context(|| format!("--html {}", path.display()))?;
+                    write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
                 }
             }
         }
@@ -86,6 +87,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
             force,
             outputs,
         } => {
+            outputs.check()?;
             let gates = outputs.forms.gates(&diff::FIGURES)?;
             let basis = match by {
                 Some(field) => Basis::By(field),

@@ -28,9 +28,9 @@ pub struct RuleArguments {
     pub buckets: Option<usize>,
 }
 
-/// Output flags.
+/// Output flags of a server.
 #[derive(Debug, Args)]
-pub struct OutputArguments {
+pub struct ServerOutputArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,

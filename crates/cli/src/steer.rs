@@ -1,6 +1,7 @@
 //! `corelane steer`: attaches the exact hash to the socket group of a running server. Input: a process and a port.
 //! Output: the group's order, the worker and CPU of each socket, and the action taken.
 
+use crate::names::address;
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, print};
 use crate::steering;
@@ -37,7 +38,7 @@ pub struct SteerArguments {
     #[arg(long)]
     udp: bool,
     /// Listen address, if the server has several on the port
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     address: Option<SocketAddr>,
     /// Detach the program: restore the kernel's default hash
     #[arg(long, conflicts_with_all = ["steering", "key", "table_size", "hash"])]

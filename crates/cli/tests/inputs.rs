@@ -1,9 +1,10 @@
 //! What a user gives: files that never end, names of hosts, rates and sizes in every unit.
 
-use crate::common::{corelane, refused, run, run_json};
+use crate::common::{corelane, mounting, refused, run, run_json};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
+use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::process::Stdio;
 
@@ -64,8 +65,52 @@ fn names_and_ports_alone_are_targets() {
     }
     let hashed = run_json("hash localhost:1 127.0.0.1:2 --json");
     assert_eq!(hashed["source"], "127.0.0.1:1");
+    let output = run("hash localhost 127.0.0.1:2 --hash 2tuple");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.starts_with("corelane: localhost is ") && !error.contains(":0"),
+        "{error}"
+    );
+    let error =
+        String::from_utf8(run("steer --pid 1 --port 9 --address localhost:9 --dry-run").stderr).unwrap();
+    assert!(error.starts_with("corelane: localhost is "), "{error}");
     let error = refused("load tcp no.such.host.invalid:1", 2);
     assert!(error.contains("no.such.host.invalid"), "{error}");
+}
+
+#[test]
+fn every_address_of_a_name_is_tried_for_a_url_and_for_a_scenario() {
+    let (folder, program) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_corelane"));
+    let (hosts, file) = (folder.path().join("hosts"), folder.path().join("scenario.toml"));
+    fs::write(&hosts, "127.0.0.1 corelane.test\n127.7.7.7 corelane.test\n").unwrap();
+    let mounted = format!("mount --bind {} /etc/hosts && ", hosts.display());
+    let Some(_) = mounting(&format!("{mounted} true")) else {
+        return;
+    };
+    // One of them accepts connections: whichever the resolver names first, both cases occur.
+    for address in ["127.0.0.1:0", "127.7.7.7:0"] {
+        let server = TcpListener::bind(address).unwrap();
+        let address = server.local_addr().unwrap();
+        let name = format!("corelane.test:{}", address.port());
+        let scenario = format!(
+            "[[client]]\nname = 'all'\nurls = 'all'\nserver = 'named'\nconnections = 1\n\
+             [[urls]]\nname = 'all'\nentry = [{{ path = '/' }}]\n\
+             [[server]]\nname = 'named'\nhost = '{name}'\n"
+        );
+        fs::write(&file, scenario).unwrap();
+        let scenario = format!("--scenario {}", file.display());
+        for from in [
+            format!("http://{name}/ --duration 1ms"),
+            format!("{scenario} --count 1"),
+        ] {
+            let timeouts = "--first-byte-timeout 1ms --drain 0s --json";
+            let output = mounting(&format!("{mounted} {program} load http {from} {timeouts}")).unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            let used = format!("corelane: {name} is {address}, not ");
+            let used = used.replace(&name, "corelane.test");
+            assert!(error.contains(&used), "{from}: {error}");
+        }
+    }
 }
 
 #[test]
@@ -88,7 +133,7 @@ fn datagrams_reach_every_bucket_of_a_known_target_by_default() {
     for fields in ["2tuple", "4tuple"] {
         let serve = format!("serve udp 127.0.0.1:8080 --buckets 4 --share-cpus --hash {fields} --dry-run");
         let planned = run_json(&serve);
-        std::fs::write(&path, planned["steering"].to_string()).unwrap();
+        fs::write(&path, planned["steering"].to_string()).unwrap();
         let load = [
             "load",
             "udp",
@@ -166,14 +211,14 @@ fn a_file_for_json_is_written_with_an_equals_sign_and_takes_no_other_argument() 
         String::from_utf8(output.stdout).unwrap().contains("sent"),
         "the text report is printed"
     );
-    let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let saved: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(
         (&printed["schema"], &printed["total"]["sent"]),
         (&saved["schema"], &saved["total"]["sent"])
     );
     let output = run(&format!("hash --json={file} 10.0.0.1:1 10.0.0.2:2"));
     assert!(String::from_utf8(output.stdout).unwrap().contains("2tuple"));
-    let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let saved: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(run_json("hash --json 10.0.0.1:1 10.0.0.2:2"), saved);
     refused(
         "serve udp 127.0.0.1:0 --json=/nowhere/run.json --duration 10ms",

@@ -1,7 +1,7 @@
 //! Output files: one that cannot be written is noticed before the run, and one that cannot be written after it loses
 //! nothing.
 
-use crate::common::{corelane, refused, run};
+use crate::common::{corelane, mounting, refused, run};
 use serde_json::Value;
 use std::fs;
 use std::io;
@@ -43,6 +43,11 @@ fn an_output_that_cannot_be_written_is_refused_before_the_run() {
             error.contains(&format!("{flag}: {path}: ")) && error.contains(why),
             "{error}"
         );
+    }
+    // The output comes first: the documents are not read.
+    for show in ["report show /nope", "report diff /nope /nope"] {
+        let error = refused(&format!("{show} --html {absent}"), 2);
+        assert!(error.contains(&format!("--html: {absent}: ")), "{error}");
     }
     let (input, _open) = io::pipe().unwrap();
     let mut build = corelane(&["table", "build", "-", "--output", &absent]);
@@ -92,22 +97,12 @@ fn a_full_disk_keeps_no_part_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let (there, program) = (folder.path().display(), env!("CARGO_BIN_EXE_corelane"));
     let mounted = format!("mount -t tmpfs -o size=4k none {there} && ");
-    let namespace = |script: String| {
-        let words = ["-r", "-m", "sh", "-c", &script];
-        Command::new("unshare")
-            .args(words)
-            .output()
-            .expect("unshare starts")
-    };
-    let tried = namespace(format!("{mounted} true"));
-    if !tried.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&tried.stderr));
-        return;
-    }
     let simulation = SIMULATION.join(" ");
-    let output = namespace(format!(
+    let Some(output) = mounting(&format!(
         "{mounted} {program} {simulation} --html {there}/page.html; ls -A {there} >&2"
-    ));
+    )) else {
+        return;
+    };
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("page.html: No space left"), "{error}");
     assert!(
@@ -115,6 +110,44 @@ fn a_full_disk_keeps_no_part_of_a_file() {
         "a file is left: {error}"
     );
     parts(&String::from_utf8(output.stdout).unwrap());
+    let packets =
+        format!("load packets pcap:out={there}/sent.pcap --count 100k --export-csv {there}/sent.csv");
+    let output = mounting(&format!("{mounted} {program} {packets}; ls -A {there} >&2")).unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.trim_end().ends_with("\nsent.pcap"), "{error}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.contains("sent.pcap: cannot be written: No space left"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_capture_on_a_full_disk_is_reported_with_what_was_sent() {
+    for more in ["", "--json"] {
+        let output = run(&format!("load packets pcap:out=/dev/full --count 100k {more}"));
+        let (printed, error) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(
+            error.contains("/dev/full: cannot be written: No space left"),
+            "{error}"
+        );
+        let printed = String::from_utf8(printed).unwrap();
+        if more.is_empty() {
+            assert!(
+                printed.contains("failed: /dev/full: cannot be written: No space left"),
+                "{printed}"
+            );
+            continue;
+        }
+        let loaded: Value = serde_json::from_str(&printed).unwrap();
+        let why = loaded["failed_because"].as_str().unwrap();
+        assert!(
+            why.starts_with("/dev/full: cannot be written: No space left"),
+            "{why}"
+        );
+        assert!(loaded["sent"].as_u64().unwrap() < 100_000);
+    }
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub struct TurnArguments {
 
 /// Flags of every experiment.
 #[derive(Debug, Args)]
+// No experiment has positional arguments, so `--json FILE` is unambiguous.
+#[command(mut_arg("json", |json| json.require_equals(false)))]
 pub struct RunArguments {
     /// Print the plan and exit
     #[arg(long)]

@@ -4,8 +4,8 @@ use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
 use crate::lab::facts;
 use crate::outcome::{Outcome, cannot_run};
-use crate::outputs::{FormArguments, judge};
-use crate::shared::{JsonArgument, MemoryArguments, check_memory, print_json};
+use crate::outputs::OutputArguments;
+use crate::shared::{MemoryArguments, check_memory, print_json};
 use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
@@ -18,16 +18,14 @@ use corelane_report::measurement::Measurement;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Output formats, and the conditions that fail the run.
+/// The outputs of a generator, or only its plan.
 #[derive(Debug, Args)]
 pub struct ResultArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
-    json: JsonArgument,
-    #[command(flatten)]
-    forms: FormArguments,
+    outputs: OutputArguments,
 }
 
 impl ResultArguments {
@@ -38,21 +36,20 @@ impl ResultArguments {
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
-        let gates = self.forms.gates(&G::Loaded::gated())?;
-        self.forms.check(self.json.path())?;
+        let gates = self.outputs.forms.gates(&G::Loaded::gated())?;
+        self.outputs.check()?;
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let (notes, held) = prepare(&plan)?;
         let head = Head::new("", &facts(None), None);
         let mut generator = G::start(plan).map_err(G::refused)?;
-        let interrupted = live::attend(&mut generator, &interrupt, !self.json.on_stdout())?;
+        let interrupted = live::attend(&mut generator, &interrupt, !self.outputs.json.on_stdout())?;
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes, interrupted);
         let recorded = Recorded::new(loaded, head);
         let json = serde_json::to_string_pretty(&recorded)? + "\n";
-        self.forms.finish(&recorded, &json, self.json.path())?;
-        judge(&recorded, &gates)?;
+        self.outputs.finish(&recorded, &json, &gates)?;
         match G::failed_because(&recorded.loaded) {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),

@@ -156,12 +156,16 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
     };
     scenario
         .plan(&settings)
-        .map_err(|error| match (&arguments.scenario, error) {
-            (Some(path), error @ (HttpLoadError::Scenario(_) | HttpLoadError::Body { .. })) => {
-                wrong_file("--scenario", path, error)
-            }
-            (_, error) => HttpLoad::refused(error),
-        })
+        .map_err(|error| refused(arguments, error))
+}
+
+fn refused(arguments: &LoadHttpArguments, error: HttpLoadError) -> anyhow::Error {
+    match (&arguments.scenario, error) {
+        (Some(path), error @ (HttpLoadError::Scenario(_) | HttpLoadError::Body { .. })) => {
+            wrong_file("--scenario", path, error)
+        }
+        (_, error) => HttpLoad::refused(error),
+    }
 }
 
 /// The scenario of the file, or the one that the flags describe. `--count` overrides the file's number.
@@ -174,6 +178,7 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
         (None, Some(url)) => of_flags(arguments, url)?,
         (None, None) => return Err(usage("URL", "give one, or --scenario")),
     };
+    resolve(&mut scenario, arguments)?;
     scenario.requests = arguments.requests.or(scenario.requests);
     let ends = arguments
         .duration
@@ -228,16 +233,27 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         check: arguments.check,
         ..UrlEntry::default()
     };
-    let mut scenario = Scenario::of_url(url, client, entry);
-    if let Some(target) = Target::of_url(url) {
-        let target = target.map_err(|error| usage("URL", error))?;
-        let address = match arguments.foreground.result.dry_run {
+    Ok(Scenario::of_url(url, client, entry))
+}
+
+/// Gives each server pool without addresses the address of its name.
+fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
+    let unresolved = scenario.server.iter_mut();
+    for server in unresolved.filter(|server| server.addresses.is_empty()) {
+        let url = server.url().map_err(|error| refused(arguments, error))?;
+        let Some(target) = Target::of_url(&url) else {
+            continue;
+        };
+        let target = target.map_err(|error| match &arguments.scenario {
+            Some(path) => wrong_file("--scenario", path, error),
+            None => usage("URL", error),
+        })?;
+        server.addresses.push(match arguments.foreground.result.dry_run {
             true => target.first(),
             false => target.connectable(),
-        };
-        scenario.server[0].addresses.push(address);
+        });
     }
-    Ok(scenario)
+    Ok(())
 }
 
 fn header(text: &str) -> Result<(String, String), &'static str> {

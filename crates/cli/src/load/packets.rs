@@ -134,6 +134,10 @@ impl Shown for PacketsLoad {
         loaded.interrupted = interrupted;
     }
 
+    fn failed_because(loaded: &PacketsLoaded) -> Option<&str> {
+        loaded.failed_because.as_deref()
+    }
+
     fn view(&mut self) -> Option<View> {
         None
     }

@@ -17,7 +17,6 @@ impl<P: StreamProtocol> Shown for StreamLoad<P> {
             StreamLoadError::Tls(TlsLoadError::Name(_)) => "URL, --header",
             StreamLoadError::Tls(_) => "--ca",
             StreamLoadError::NoConnections => "--connections",
-            StreamLoadError::Host { .. } => "URL",
             StreamLoadError::Crew(_) => return error.into(),
         };
         usage(flag, error)

@@ -5,7 +5,7 @@ use super::device::Followed;
 use super::foreground::{self, Foreground, Plan, Refused};
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{OutputArguments, RuleArguments};
+use crate::shared::{RuleArguments, ServerOutputArguments};
 use crate::steering;
 use crate::values::duration;
 use clap::Args;
@@ -48,7 +48,7 @@ pub struct ServingArguments {
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: ServerOutputArguments,
 }
 
 impl ServingArguments {

@@ -6,7 +6,7 @@
 use super::device::Followed;
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
-use crate::shared::{OutputArguments, print, print_json};
+use crate::shared::{ServerOutputArguments, print, print_json};
 use corelane_host::sockets::Published;
 use corelane_rss::Steering;
 use corelane_serve::Server;
@@ -86,7 +86,7 @@ pub enum Lines {
 pub fn serve<F: Foreground>(
     mut shown: F,
     plan: Plan<F>,
-    output: &OutputArguments,
+    output: &ServerOutputArguments,
     duration: Option<Duration>,
     mut followed: Option<Followed>,
 ) -> Outcome {
@@ -159,7 +159,7 @@ fn publish_again(published: &mut Option<Published>, steering: &Steering) -> Outc
     Ok(())
 }
 
-fn print_result<F: Foreground>(output: &OutputArguments, served: &Served<F>) -> Outcome {
+fn print_result<F: Foreground>(output: &ServerOutputArguments, served: &Served<F>) -> Outcome {
     if takes_text(LAST_WAIT) {
         return print(output.json, served, F::summary);
     }

@@ -3,7 +3,7 @@
 use super::foreground::{self, Foreground, Refused};
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
-use crate::shared::OutputArguments;
+use crate::shared::ServerOutputArguments;
 use crate::steering;
 use crate::values::duration;
 use clap::Args;
@@ -31,7 +31,7 @@ pub struct ServePacketsArguments {
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: ServerOutputArguments,
 }
 
 /// `corelane serve packets`.

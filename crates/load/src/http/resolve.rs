@@ -14,8 +14,7 @@ use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url, UrlError};
 use corelane_worker::engine::EngineKind;
 use std::fmt::Display;
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How a scenario runs on this machine.
@@ -37,7 +36,7 @@ impl Scenario {
     /// Resolves the scenario into a plan.
     ///
     /// # Errors
-    /// If pools are inconsistent, a request is invalid, a host has no address, or the sources do not suffice; see
+    /// If pools are inconsistent, a request is invalid, a server pool has no address, or the sources do not suffice; see
     /// [`StreamLoadError`].
     pub fn plan(&self, settings: &RunSettings) -> Result<StreamPlan<Http>, StreamLoadError> {
         let (mut pools, mut sources) = (Vec::new(), Vec::new());
@@ -79,7 +78,8 @@ impl Scenario {
         let server = server.ok_or_else(|| unknown("server", &client.server))?;
         let urls = self.urls.iter().find(|urls| urls.name == client.urls);
         let urls = urls.ok_or_else(|| unknown("urls", &client.urls))?;
-        let (url, targets) = server.url()?;
+        let url = server.url()?;
+        let targets = server.targets(&url)?;
         let mut requests = Vec::new();
         for entry in &urls.entry {
             if entry.chunked && client.write_rate.is_some() {
@@ -129,23 +129,38 @@ impl Scenario {
 }
 
 impl ServerPool {
-    /// The scheme, host and port of its URLs, and its addresses.
-    fn url(&self) -> Result<(Url, Vec<SocketAddr>), StreamLoadError> {
+    /// The URL of its root: scheme, host and port.
+    ///
+    /// # Errors
+    /// If there is neither a host nor an address, or the host is invalid.
+    pub fn url(&self) -> Result<Url, StreamLoadError> {
         let scheme = if self.tls { Scheme::Https } else { Scheme::Http };
         // Without the scope of a link-local address, which is no part of a URL.
         let name = |first: &SocketAddr| SocketAddr::new(first.ip(), first.port()).to_string();
         let first = self.addresses.first().map(name);
-        let host = self.host.clone().or(first).unwrap_or_default();
+        let host = self
+            .host
+            .clone()
+            .or(first)
+            .ok_or_else(|| self.without_address())?;
         let wrong = |error: UrlError| {
             let reason = format!("server pool '{}': {error}", self.name);
             StreamLoadError::Scenario(reason)
         };
-        let url: Url = format!("{scheme}://{host}/").parse().map_err(wrong)?;
-        let addresses = match self.addresses[..] {
-            [] => vec![address_of(&url)?],
-            _ => self.addresses.clone(),
-        };
-        Ok((url, addresses))
+        format!("{scheme}://{host}/").parse().map_err(wrong)
+    }
+
+    /// Its addresses; without any, the address that its URL has as a host.
+    fn targets(&self, url: &Url) -> Result<Vec<SocketAddr>, StreamLoadError> {
+        if !self.addresses.is_empty() {
+            return Ok(self.addresses.clone());
+        }
+        let address = url.address().ok_or_else(|| self.without_address())?;
+        Ok(vec![SocketAddr::new(address, url.port)])
+    }
+
+    fn without_address(&self) -> StreamLoadError {
+        StreamLoadError::Scenario(format!("server pool '{}': it has no address", self.name))
     }
 }
 
@@ -310,18 +325,6 @@ impl Promise {
             _ => Self::Anything,
         }
     }
-}
-
-/// The first address of a URL's host.
-fn address_of(url: &Url) -> Result<SocketAddr, StreamLoadError> {
-    let host = url.host.clone();
-    if let Some(address) = url.address() {
-        return Ok(SocketAddr::new(address, url.port));
-    }
-    let none = || io::Error::other("the name has no address");
-    let found = (host.as_str(), url.port).to_socket_addrs();
-    let first = found.and_then(|mut found| found.next().ok_or_else(none));
-    first.map_err(|error| StreamLoadError::Host { host, error })
 }
 
 #[cfg(test)]

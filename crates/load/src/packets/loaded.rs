@@ -34,6 +34,9 @@ pub struct PacketsLoaded {
     pub sent_cut_short: u64,
     /// Schedule lag of frames; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
+    /// Why the link failed during the run, if it did.
+    #[serde(default)]
+    pub failed_because: Option<String>,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
     /// Whether the run was stopped before its end.

@@ -108,7 +108,7 @@ pub enum PacketsError {
     /// Invalid link specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The link cannot be opened, or failed.
+    /// The link cannot be opened.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The capture to send cannot be opened.
@@ -160,13 +160,7 @@ pub enum PacketsError {
     Window,
     /// A worker could not start or continue.
     #[error(transparent)]
-    Crew(CrewError),
-}
-
-impl From<CrewError> for PacketsError {
-    fn from(error: CrewError) -> Self {
-        error.downcast().map_or_else(Self::Crew, Self::Link)
-    }
+    Crew(#[from] CrewError),
 }
 
 impl PacketsPlan {

@@ -82,6 +82,7 @@ impl Measurement for PacketsLoaded {
         let headline = format!("{rate} to {}", self.link);
         let ended = Ended {
             interrupted: self.interrupted,
+            failed_because: self.failed_because.as_deref(),
             limited: self.limited_by.as_ref().map(|why| format!("limited by {why}")),
             ..Ended::default()
         };

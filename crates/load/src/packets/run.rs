@@ -14,7 +14,6 @@ use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -44,6 +43,8 @@ struct Outcome {
     queue: String,
     sender: Sender,
     refused: u64,
+    /// Why the worker ended early; at one of its queues.
+    failure: Option<LinkError>,
 }
 
 impl Generator for PacketsLoad {
@@ -93,7 +94,7 @@ impl Generator for PacketsLoad {
         for (number, share) in share_out(sources, workers).into_iter().enumerate() {
             let (stop, sent) = (load.crew.stop_flag(), Arc::clone(&load.sent[number]));
             let settings = WorkerSettings::new(format!("packets {number}"), load.cpu(number));
-            let body = move || run(share, end, delay, &stop, &sent).map_err(io::Error::other);
+            let body = move || Ok(run(share, end, delay, &stop, &sent));
             load.crew.spawn(settings, body)?;
         }
         Ok(load)
@@ -201,14 +202,43 @@ fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, Pac
     Ok(shortest)
 }
 
-/// Main loop of a worker: serves its queues in turn until all frames are sent or time is up.
+/// Main loop of a worker. If a link fails, all workers stop, and what was sent is reported.
 fn run(
     mut share: Vec<(AnyLink, Sender)>,
     end: Time,
     delay: Duration,
     stop: &AtomicBool,
     sent: &Counter,
-) -> Result<Vec<Outcome>, LinkError> {
+) -> Vec<Outcome> {
+    let mut failure = send(&mut share, end, stop, sent).err();
+    let over = Time::now().min(end);
+    let mut outcomes = Vec::with_capacity(share.len());
+    for (mut link, mut sender) in share {
+        failure = failure.or_else(|| drain(&mut link, delay).err());
+        if failure.is_some() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        sender.end(over);
+        outcomes.push(Outcome {
+            queue: link.name().to_owned(),
+            refused: link.tally().send_failed,
+            sender,
+            failure: None,
+        });
+    }
+    if let Some(first) = outcomes.first_mut() {
+        first.failure = failure;
+    }
+    outcomes
+}
+
+/// Serves the queues in turn until all frames are sent or time is up.
+fn send(
+    share: &mut [(AnyLink, Sender)],
+    end: Time,
+    stop: &AtomicBool,
+    sent: &Counter,
+) -> Result<(), LinkError> {
     let mut checked = Time::now();
     while !stop.load(Ordering::Relaxed) {
         let now = Time::now();
@@ -216,12 +246,12 @@ fn run(
             break;
         }
         let mut frames = 0;
-        for (link, sender) in &mut share {
+        for (link, sender) in &mut *share {
             frames += sender.turn(link)?;
         }
         sent.add(frames as u64);
         if frames == 0 || now.since(checked) > CHECK {
-            for (link, _) in &mut share {
+            for (link, _) in &mut *share {
                 link.check()?;
             }
             checked = now;
@@ -239,19 +269,7 @@ fn run(
             }
         }
     }
-    let over = Time::now().min(end);
-    share
-        .into_iter()
-        .map(|(mut link, mut sender)| {
-            drain(&mut link, delay)?;
-            sender.end(over);
-            Ok(Outcome {
-                queue: link.name().to_owned(),
-                refused: link.tally().send_failed,
-                sender,
-            })
-        })
-        .collect()
+    Ok(())
 }
 
 /// Frames currently held back by faults.
@@ -338,6 +356,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         waits_for_room,
         sent_cut_short: replays().map(|replay| replay.cut_short).sum(),
         schedule_lag: merge(all().map(|outcome| &outcome.sender.sent.lag)).1,
+        failed_because: all().find_map(|outcome| Some(outcome.failure.as_ref()?.to_string())),
         limited_by,
         interrupted: false,
         streams: streams.collect(),

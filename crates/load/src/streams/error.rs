@@ -25,14 +25,6 @@ pub enum StreamLoadError {
         /// The error of the system.
         error: io::Error,
     },
-    /// A host without an address.
-    #[error("{host}: {error}")]
-    Host {
-        /// The name.
-        host: String,
-        /// The error of the resolver.
-        error: io::Error,
-    },
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsLoadError),

@@ -138,7 +138,9 @@ pub struct UrlEntry {
 pub struct ServerPool {
     /// Its name.
     pub name: String,
-    /// Listen addresses; connections are spread evenly. If empty, the first address of the host.
+    /// Listen addresses; connections are spread evenly. If empty, the host, which must be an address then: names are
+    /// resolved by the caller.
+    #[serde(default)]
     pub addresses: Vec<SocketAddr>,
     /// Value of `Host` and, with TLS, the name that is verified; the first address by default.
     pub host: Option<String>,
@@ -176,9 +178,6 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Self, StreamLoadError> {
         let wrong = |reason: String| Err(StreamLoadError::Scenario(reason));
         let scenario: Self = toml::from_str(text).or_else(|error| wrong(error.to_string()))?;
-        if let Some(server) = scenario.server.iter().find(|server| server.addresses.is_empty()) {
-            return wrong(format!("server pool '{}': it has no address", server.name));
-        }
         let unsized_path = |entry: &&UrlEntry| entry.sizes.is_none() && entry.path.contains("{size}");
         match scenario
             .urls
