@@ -1,8 +1,9 @@
 //! Results of a TCP generator: the final document of `load tcp`.
 
 use super::plan::TcpPlan;
-use super::transfer::Stall;
+use super::transfer::{Bytes, Stall};
 use crate::failure::Failures;
+use crate::streams::StreamProtocol;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::timeline::Timeline;
@@ -71,7 +72,7 @@ pub struct TcpLoaded {
 
 impl TcpLoaded {
     /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/loaded-tcp/1";
+    pub const SCHEMA: &'static str = Bytes::SCHEMA;
 }
 
 /// Distribution of the rates of connections, in bytes per second.

@@ -1,7 +1,6 @@
 //! Transfers in one or both directions for the length of a run: when each connection writes, whether it makes progress,
 //! and when the last bytes have arrived.
 
-use super::loaded::TcpLoaded;
 use crate::failure::Failure;
 use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
 use corelane_measure::histogram::Histogram;
@@ -138,7 +137,7 @@ impl Transfers {
 
 impl StreamProtocol for Bytes {
     const NAME: &'static str = "tcp";
-    const SCHEMA: &'static str = TcpLoaded::SCHEMA;
+    const SCHEMA: &'static str = "corelane/loaded-tcp/1";
     const IS_TRANSFER: bool = true;
     type Requests = ();
     type Exchange = Transfer;
