@@ -73,7 +73,8 @@ fn preparation(verb: &str) -> &'static str {
              load one.json; load two.json"
         }
         "steer" => {
-            "mount -t tmpfs tmpfs /run; mkdir www logs
+            "type -P nginx > /dev/null || { echo 'nginx is not installed' >&2; exit 77; }
+             mount -t tmpfs tmpfs /run; mkdir www logs
              echo 'worker_processes 2; worker_cpu_affinity auto; pid /run/nginx.pid; error_log stderr;
                events { } http { access_log off; server { listen 127.0.0.1:80 reuseport; root www; } }' > nginx.conf
              nginx -p $PWD -c nginx.conf
@@ -107,8 +108,9 @@ fn examples(help: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A bash script that runs these commands. It stops at the first that fails, and names it. What serves until it is
-/// interrupted is interrupted after a second; a server before a command of another program runs beside it.
+/// A bash script that runs these commands. It stops at the first that fails, and names it. What runs until it is
+/// interrupted is interrupted after its first line of output; a server before a command of another program runs beside
+/// it. A virtual device has no indirection table: there, `verify --dev` has to say so.
 fn script(verb: &str, commands: &[&str]) -> String {
     let mut script = format!(
         "set -eu
@@ -118,11 +120,19 @@ fn script(verb: &str, commands: &[&str]) -> String {
          sudo() {{ \"$@\"; }}
          corelane() {{
            case \" $* \" in
-             *:eth[01]*|*tap:*) timeout --preserve-status --signal INT 1 corelane \"$@\";;
+             *:eth[01]*|*tap:*) until_interrupted \"$@\";;
+             *\" --dev eth0 --duration \"*) without_table \"$@\";;
              *) command corelane \"$@\";;
            esac
          }}
-         listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do :; done; }}
+         until_interrupted() {{
+           : > output; env corelane \"$@\" > output 2>&1 & local program=$!
+           until [ -s output ] || ! kill -0 $program 2> /dev/null; do :; done
+           kill -INT $program || cat output >&2
+           wait $program
+         }}
+         without_table() {{ command corelane \"$@\" 2>&1 | grep \"the device's table cannot be read\"; }}
+         listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do kill -0 $! || exit 1; done; }}
          serve() {{ command corelane serve \"$@\" > /dev/null & listens $2; }}
          {}\n",
         preparation(verb)
@@ -162,7 +172,8 @@ fn write_files(folder: &Path) {
     fs::write(folder.join("samples.txt"), infer::samples(&key, 0, 300, true)).unwrap();
     let mut host = host_with_rss(&key.to_string(), &[0, 1, 2, 3].repeat(32));
     let devices = host["devices"].as_array_mut().unwrap();
-    let device = devices.iter_mut().find(|device| device["name"] == "lo").unwrap();
+    devices.retain(|device| device["name"] == "lo");
+    let device = &mut devices[0];
     device["name"] = "eth0".into();
     device["fields"]["value"]["udp4"] = device["fields"]["value"]["tcp4"].clone();
     fs::write(folder.join("host.json"), host.to_string()).unwrap();
@@ -198,6 +209,10 @@ fn try_examples(verbs: &[&str]) {
             .output()
             .unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(77) || error.starts_with("unshare:") {
+            eprintln!("skipped: examples of {verb}: {error}");
+            continue;
+        }
         assert!(output.status.success(), "{verb}: {}\n{error}", output.status);
     }
 }

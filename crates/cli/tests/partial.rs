@@ -1,29 +1,17 @@
 //! Hosts with little information: no NIC, no privilege, a device that disappears, an unknown driver. Every command
 //! reports what is known and what is missing, and none crashes or waits for ever.
 
-use crate::common::{refused, run, run_json};
+use crate::common::{refused, run, run_json, unshared};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// Runs a shell line as root in a namespace of its own whose only device is loopback, which is down; `corelane` is on
 /// the path. `None` after printing that no namespace is permitted.
 fn alone(line: &str) -> Option<Output> {
     let program = env!("CARGO_BIN_EXE_corelane");
     let script = format!("corelane() {{ {program} \"$@\"; }}\n{line}");
-    let namespace = |script: &str| {
-        let words = ["-r", "-n", "sh", "-c", script];
-        Command::new("unshare")
-            .args(words)
-            .output()
-            .expect("unshare starts")
-    };
-    let tried = namespace("true");
-    if !tried.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&tried.stderr));
-        return None;
-    }
-    Some(namespace(&script))
+    unshared("-n", "true", &script)
 }
 
 fn stderr(output: &Output) -> String {

@@ -223,7 +223,7 @@ fn a_server_that_ends_every_connection_after_it_read_much_fails_no_run() {
         std::io::copy(&mut some, &mut std::io::sink()).unwrap();
     });
     let output = run(&format!(
-        "load tcp {address} --connections 1 --json --duration 20s"
+        "load tcp {address} --connections 1 --json --duration 2s"
     ));
     let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
     let total = &loaded["total"];

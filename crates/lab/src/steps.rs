@@ -404,7 +404,7 @@ pub(crate) const fn linearity_metric<T>() -> Metric<T> {
 /// The metric of disturbance by other programs.
 pub(crate) const fn others_metric<T>() -> Metric<T> {
     Metric::explaining("others_cpu_share", "others", Show::WholeShare)
-        .about("Least share of the CPUs' time used by programs that are neither server nor generator.")
+        .about("Estimated share of the CPUs' time used by programs that are neither server nor generator.")
 }
 
 /// The reason for a missing number, from the status of the trials.

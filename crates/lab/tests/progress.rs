@@ -1,19 +1,18 @@
 //! What each experiment says of its last trial while it runs.
 
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_lab::classify::document::{self, published};
+use corelane_lab::classify::document::{self, HeaderTrial, LimitTrial, ThreadTrial, Trial, published};
 use corelane_lab::classify::{Classification, Lists};
 use corelane_lab::document::RunFacts;
 use corelane_lab::engines::{Comparison, EnginesReport, Plan, ToeplitzTrial, UdpTrial, UdpWay};
-use corelane_lab::experiment::{Experiment, Schedule, run};
+use corelane_lab::experiment::Experiment;
 use corelane_lab::nic::{ModelReport, NicPlan, NicProbed, NicProof, RoundReport, TypeReport};
 use corelane_lab::tried::TrialStatus;
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn engines_report_the_rate_of_a_way_and_the_fastest_hash() {
-    let plan = BedPlan::new([127, 0, 0, 1].into(), vec!["127.0.0.0/24".parse().unwrap()]);
+    let plan = BedPlan::new([10, 11, 2, 1].into(), vec!["10.12.0.0/24".parse().unwrap()]);
     let comparison = Comparison {
         plan: Plan {
             udp: vec![UdpWay::Basic],
@@ -45,7 +44,7 @@ fn engines_report_the_rate_of_a_way_and_the_fastest_hash() {
     };
     comparison.conclude(&mut report);
     let results = [0, 1].map(|step| comparison.result(step, &report).unwrap());
-    assert_eq!(results, ["1.20 M/CPU s", "7.50 ns/hash by tables"]);
+    assert_eq!(results, ["1.20 M/CPU s", "7.50 ns/hash by tables, 1 at once"]);
     let last = &mut report.udp_trials[0].tried;
     last.end(TrialStatus::Failed, "the server did not start");
     let why = Some("the server did not start".to_owned());
@@ -67,29 +66,44 @@ fn classify_reports_the_rate_of_every_trial() {
         },
     };
     let mut experiment = Classification::new(request, Vec::new(), RunFacts::default());
-    let begun = experiment.begin().unwrap();
-    let mut results = BTreeMap::new();
-    let schedule = Schedule::untimed(1, 1);
-    run(
-        &mut experiment,
-        begun,
-        schedule,
-        &AtomicBool::new(false),
-        |progress| {
-            let kind = progress.what.split(',').next().unwrap_or_default();
-            results.insert(kind.to_owned(), progress.result.clone().unwrap());
-        },
-    )
-    .unwrap();
-    assert!(results["limit"].ends_with("lines/s"), "{results:?}");
-    assert!(results["headers"].ends_with("ns/header"), "{results:?}");
-    let others = results
-        .iter()
-        .filter(|(kind, _)| *kind != "limit" && *kind != "headers");
-    let rates: Vec<&String> = others.map(|(_, result)| result).collect();
-    assert!(
-        !rates.is_empty() && rates.iter().all(|rate| rate.ends_with("/s")),
-        "{results:?}"
+    let mut report = experiment.begin().unwrap();
+    report.trials.push(Trial {
+        threads: vec![ThreadTrial {
+            frames: 3_000,
+            wall_ns: 2_000_000,
+            ..ThreadTrial::default()
+        }],
+        ..Trial::default()
+    });
+    report.limit.trials.push(LimitTrial {
+        lines_per_s: 2e7,
+        ..LimitTrial::default()
+    });
+    report.header_trials.push(HeaderTrial {
+        ns_per_header: 4.25,
+        ..HeaderTrial::default()
+    });
+    let kinds = (0..experiment.steps()).map(|step| {
+        let title = experiment.title(step, &report);
+        let kind = title.split(',').next().unwrap_or_default();
+        let kind = if ["limit", "headers"].contains(&kind) {
+            kind
+        } else {
+            "table"
+        };
+        (kind.to_owned(), experiment.result(step, &report).unwrap())
+    });
+    let results: BTreeSet<(String, String)> = kinds.collect();
+    let expected = [
+        ("headers", "4.25 ns/header"),
+        ("limit", "20.0 M lines/s"),
+        ("table", "1.50 M/s"),
+    ];
+    assert_eq!(
+        results,
+        expected
+            .map(|(kind, result)| (kind.to_owned(), result.to_owned()))
+            .into()
     );
 }
 

@@ -87,13 +87,20 @@ pub fn run_json<A: Arguments + ?Sized>(arguments: &A) -> Value {
 
 /// Runs a shell script in a mount namespace of its own; `None`, with a note, if that is not permitted or a mount fails.
 pub fn mounting(script: &str) -> Option<Output> {
-    let words = ["-r", "-m", "sh", "-c"];
+    unshared("-m", script.split(" && ").next().unwrap_or_default(), script)
+}
+
+/// Runs a shell script as root in a namespace of its own, of the kind that `flag` of unshare(1) names; `None`, with a
+/// note, if `tried`, a script that runs in another one before, fails.
+pub fn unshared(flag: &str, tried: &str, script: &str) -> Option<Output> {
     let run = |script: &str| {
         let mut unshare = Command::new("unshare");
-        unshare.args(words).arg(script).output().expect("unshare starts")
+        unshare
+            .args(["-r", flag, "sh", "-c", script])
+            .output()
+            .expect("unshare starts")
     };
-    let mount = script.split(" && ").next().unwrap_or_default();
-    let tried = run(mount);
+    let tried = run(tried);
     if !tried.status.success() {
         eprintln!("skipped: {}", String::from_utf8_lossy(&tried.stderr));
         return None;

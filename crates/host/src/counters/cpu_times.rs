@@ -114,9 +114,9 @@ impl CpuTimes {
     /// The share of the time of some CPUs that programs used beyond `own`; these are the times of an interval
     /// ([`since`](Counters::since)). `None` if no time passed.
     ///
-    /// A lower bound. Interrupt time is not counted for programs, because most of it serves the experiment's own frames,
-    /// although `own` contains some. A tick's error is subtracted as well: the errors of CPUs are independent, so their
-    /// sum grows with the square root of the number of CPUs.
+    /// An estimate that is rather too low. Interrupt time is not counted for programs, because most of it serves the
+    /// experiment's own frames, although `own` contains some. A tick's error is subtracted as well: the errors of CPUs
+    /// are independent, so their sum grows with the square root of the number of CPUs.
     pub fn others_share<'a>(&self, cpus: impl IntoIterator<Item = &'a u32>, own: Duration) -> Option<f64> {
         let times: Vec<&CpuTime> = cpus.into_iter().filter_map(|cpu| self.cpus.get(cpu)).collect();
         let time = CpuTime::sum(times.iter().copied());

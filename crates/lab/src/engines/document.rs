@@ -129,6 +129,9 @@ impl UdpTrial {
     }
 }
 
+/// What the hashes that are compared are computed of.
+const COMPARED: &str = "ipv4-4tuple";
+
 impl EnginesReport {
     /// Computes medians and ratios from the trials so far.
     pub fn summarise(&mut self) {
@@ -139,10 +142,19 @@ impl EnginesReport {
 
     /// The fastest way to hash the usual tuple of TCP over IPv4.
     pub(crate) fn fastest_hash(&self) -> Option<&ToeplitzWay> {
-        let ways = self.toeplitz.iter().filter(|way| way.tuple == "ipv4-4tuple");
+        let ways = self.toeplitz.iter().filter(|way| way.tuple == COMPARED);
         let timed = ways.filter_map(|way| Some((way, NS_PER_HASH.of(way)?)));
         let fastest = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
         fastest.map(|(way, _)| way)
+    }
+
+    /// The fastest hash of one round.
+    pub(crate) fn fastest_trial(&self, round: usize) -> Option<&ToeplitzTrial> {
+        let trials = self
+            .toeplitz_trials
+            .iter()
+            .filter(|trial| trial.tried.round == round && trial.tried.is_result() && trial.tuple == COMPARED);
+        trials.min_by(|one, other| one.ns_per_hash.total_cmp(&other.ns_per_hash))
     }
 
     /// The way to move datagrams that takes the least of the server's CPU time.

@@ -88,10 +88,10 @@ impl Experiment for Comparison {
                 .udp_trials
                 .last()?
                 .in_words(|trial| PER_CPU_SECOND.words_of(trial)),
-            None => report.toeplitz_trials.last()?.in_words(|_| {
-                let fastest = report.fastest_hash()?;
-                let time = NS_PER_HASH.words_with_unit(NS_PER_HASH.of(fastest)?);
-                Some(format!("{time} by {}", fastest.name))
+            None => report.toeplitz_trials.last()?.in_words(|last| {
+                let fastest = report.fastest_trial(last.tried.round)?;
+                let time = NS_PER_HASH.words_with_unit(fastest.ns_per_hash);
+                Some(format!("{time} by {}, {} at once", fastest.name, fastest.batch))
             }),
         }
     }

@@ -180,7 +180,7 @@ pub struct Trial {
     /// CPU time shares of the trial.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
-    /// Least share of the CPUs' time that other programs used.
+    /// Estimated share of the CPUs' time that other programs used.
     #[serde(default)]
     pub others_share: Option<f64>,
     /// Context switches of the server.

@@ -299,7 +299,7 @@ pub struct CpuUse {
     /// Seconds between the two readings; `None` in documents of earlier versions.
     #[serde(default)]
     pub clocked_s: Option<f64>,
-    /// Least share of the CPUs' time that other programs used.
+    /// Estimated share of the CPUs' time that other programs used.
     #[serde(default)]
     pub others_share: Option<f64>,
 }

@@ -13,7 +13,7 @@ pub struct PacketsLoaded {
     pub link: String,
     /// Seconds from the first send to the last.
     pub sending_s: f64,
-    /// Frames that the link accepted.
+    /// Frames that the link accepted; a capture's last ones may be lost in its buffer if the disk is full.
     pub sent: u64,
     /// Bytes of these frames, without frame check sequence.
     pub sent_bytes: u64,

@@ -326,7 +326,10 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
     let sending_s = sending.as_secs_f64();
     let (sent, unsent) = (sum(|sent| sent.frames), sum(|sent| sent.unsent));
     let waits_for_room = sum(|sent| sent.waits_for_room);
+    // The frames that were due when a link failed are no sign of a limit.
+    let is_whole = all().all(|outcome| outcome.failure.is_none());
     let limited_by = match (unsent, waits_for_room) {
+        _ if !is_whole => None,
         (0, _) => None,
         (_, 0) => Some("the generator's CPU: frames were due faster than it could generate them".to_owned()),
         _ => Some("the link: it was full when frames were due".to_owned()),

@@ -24,7 +24,7 @@ use std::time::Duration;
 pub trait StreamProtocol:
     Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// Name used between processes; the generator's document is `corelane/loaded-NAME/1`.
+    /// Name used between processes.
     const NAME: &'static str;
 
     /// Name and version of the format of its generator's document.

@@ -66,7 +66,7 @@ pub(crate) struct Completions {
 /// The operations of a socket, listener or connection that the kernel holds.
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
-    /// A multishot receive or accept.
+    /// A receive (multishot, or single before Linux 6.17, see [`Ring::cannot_bound`]) or a multishot accept.
     armed: bool,
     /// That receive was bounded by the kernel, see [`Ring::bounds`].
     bounded: bool,

@@ -148,8 +148,8 @@ impl Ring {
         self.push(&entry.user_data(user_data));
     }
 
-    /// Queues a multishot receive of a connection's bytes into provided buffers. It ends after
-    /// [`burst_bytes`](Self::burst_bytes): the rest stays in the socket until the receive is queued again.
+    /// Queues a receive of a connection's bytes into provided buffers: multishot, or single after
+    /// [`cannot_bound`](Self::cannot_bound). It ends after [`burst_bytes`](Self::burst_bytes): the rest stays in the socket until the receive is queued again.
     pub(crate) fn receive_stream(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
         if self.single {
             let entry = opcode::Recv::new(Fd(descriptor), std::ptr::null_mut(), self.burst_bytes)

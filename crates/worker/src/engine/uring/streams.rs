@@ -1,6 +1,6 @@
-//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. Queued bytes
-//! are sent with the next submission (`sending.rs`); files and queues of several pieces are sent like by the engine
-//! over epoll.
+//! Connections over io_uring: multishot accepts, and receives into a ring of provided buffers, multishot where the kernel
+//! can bound them. Queued bytes are sent with the next submission (`sending.rs`); files and queues of several pieces are
+//! sent like by the engine over epoll.
 
 mod sending;
 
