@@ -1,7 +1,7 @@
 //! Detects that a worker stood still: it was due to run, but neither ran nor waited for its CPU, because its process was
 //! stopped or its machine suspended. Latencies and rates of such a run are the generator's own.
 //!
-//! In: the end of each turn, and when it was due. Out: the time lost.
+//! In: the beginning and end of each turn, and when it was due. Out: the time lost.
 
 use corelane_host::counters::ThreadClock;
 use corelane_measure::quantity;
@@ -49,9 +49,10 @@ impl Standstill {
         (self.read_at, self.turned) = (now, now);
     }
 
-    /// A turn that was due at `due` ended at `now`.
-    pub(crate) fn turned(&mut self, due: Time, now: Time) {
-        let delay = now.since(due.max(self.turned));
+    /// A turn that began at `began`, and was to end at `due` at the latest, ended at `now`.
+    pub(crate) fn turned(&mut self, began: Time, due: Time, now: Time) {
+        // A turn begins as soon as the one before has ended.
+        let delay = began.since(self.turned) + now.since(due.max(began));
         self.turned = now;
         if delay <= NORMAL_DELAY && now.since(self.read_at) < READ_EVERY {
             return;
@@ -103,15 +104,19 @@ mod tests {
         let mut standstill = Standstill::new();
         standstill.begin(start);
         // Waits that end in time, or that an event ended.
-        standstill.turned(start + 200 * MS, start + 200 * MS);
-        standstill.turned(start + 400 * MS, start + 210 * MS);
+        standstill.turned(start, start + 200 * MS, start + 200 * MS);
+        standstill.turned(start + 200 * MS, start + 400 * MS, start + 210 * MS);
         assert_eq!(standstill.lost(), Duration::ZERO);
-        standstill.turned(start + 410 * MS, start + 1_910 * MS);
+        standstill.turned(start + 210 * MS, start + 410 * MS, start + 1_910 * MS);
         let lost = standstill.lost();
         assert!(lost > 1_000 * MS && lost <= 1_500 * MS, "{lost:?}");
-        // A turn without a wait is due when the one before has ended.
-        standstill.turned(start, start + 2_910 * MS);
-        assert!(standstill.lost() > lost + 500 * MS);
+        // A turn without a wait.
+        standstill.turned(start + 1_910 * MS, start, start + 2_910 * MS);
+        let lost_again = standstill.lost();
+        assert!(lost_again > lost + 500 * MS);
+        // A stop between two turns: the second is due after it.
+        standstill.turned(start + 3_910 * MS, start + 3_930 * MS, start + 3_920 * MS);
+        assert!(standstill.lost() > lost_again + 500 * MS);
         for (delay, spent, expected) in [
             (1_500, 0, 1_500),
             (1_500, 300, 1_200),

@@ -8,8 +8,8 @@ use corelane_lab::streams::{Protocol, StreamsRequest, SubjectRequest, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 200ms --rounds 1 --json http.json\n  \
-    corelane lab scale http --connections 2k --size 128 --models exact --duration 200ms --rounds 1\n\n\
+pub const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 500ms --rounds 1 --json http.json\n  \
+    corelane lab scale http --connections 2k --size 128 --models exact --duration 500ms --rounds 1\n\n\
     A million: --connections 1M --rate 50k --duration 60s --rounds 1 --models exact --placements aligned\n\
     Another server: --subject 'nginx -c FILE' --path /index.html\n\n\
     The subject receives its listen address and CPUs in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (number) and\n\

@@ -410,7 +410,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
             self.longest_gathering = self.longest_gathering.max(gathering);
             engine.ops().gather(gathering);
             engine.turn(until, &mut self)?;
-            standstill.turned(until, engine.now());
+            standstill.turned(now, until, engine.now());
             self.show();
         }
         let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;

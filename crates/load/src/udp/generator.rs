@@ -175,9 +175,10 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// A turn while sending, until `due` at most, or shorter: a worker that stood still while it waited is not noticed.
     pub(super) fn turn<E: Engine>(&mut self, engine: &mut E, due: Time) -> io::Result<()> {
-        let due = due.min(engine.now() + LONGEST_TURN);
+        let began = engine.now();
+        let due = due.min(began + LONGEST_TURN);
         engine.turn(due, self)?;
-        self.standstill.turned(due, engine.now());
+        self.standstill.turned(began, due, engine.now());
         Ok(())
     }
 
