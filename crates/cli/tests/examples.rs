@@ -78,7 +78,9 @@ fn preparation(verb: &str) -> &'static str {
              echo 'worker_processes 2; worker_cpu_affinity auto; pid /run/nginx.pid; error_log stderr;
                events { } http { access_log off; server { listen 127.0.0.1:80 reuseport; root www; } }' > nginx.conf
              nginx -p $PWD -c nginx.conf
-             trap 'kill $(cat /run/nginx.pid)' EXIT"
+             trap 'kill $(cat /run/nginx.pid)' EXIT
+             unready() { corelane steer --pid $(cat /run/nginx.pid) --port 80 --dry-run | grep 'no process waits'; }
+             while unready > /dev/null; do kill -0 $(cat /run/nginx.pid) || exit 1; done"
         }
         "table build" | "table lookup" => {
             "echo 192.0.2.1 > addresses.txt
