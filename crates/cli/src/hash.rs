@@ -24,9 +24,6 @@ pub struct HashArguments {
     pub json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/hash/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct HashDocument<'a> {
@@ -62,7 +59,7 @@ pub fn run(arguments: &HashArguments) -> Outcome {
     let four = has_ports.then(|| hashed(HashFields::FourTuple));
     let four_of = four.as_ref();
     let document = HashDocument {
-        schema: SCHEMA,
+        schema: "corelane/hash/1",
         source: show(source.socket_address(), source.port),
         destination: show(destination.socket_address(), destination.port),
         key: rule.key.to_string(),

@@ -47,9 +47,6 @@ pub struct InferArguments {
     json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/infer/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct InferDocument<'a> {
@@ -67,7 +64,7 @@ pub fn run(arguments: &InferArguments) -> Outcome {
     };
     let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.set_aside);
     let document = InferDocument {
-        schema: SCHEMA,
+        schema: "corelane/infer/1",
         inference: &inference,
     };
     print(arguments.json, &document, |_| {

@@ -69,8 +69,9 @@ pub fn run(what: &ReportWhat) -> Outcome {
     let mut out = std::io::stdout();
     match what {
         ReportWhat::Show { file, html } => {
-            html.as_deref()
-                .map_or(Ok(()), |path| check_output("--html", path))?;
+            if let Some(path) = html {
+                check_output("--html", path)?;
+            }
             let (_, report) = read(file)?;
             match html {
                 None => write!(out, "{}", report.page().text(width()))?,

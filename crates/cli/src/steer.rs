@@ -65,9 +65,6 @@ pub struct SteerArguments {
     json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/steer/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct SteerDocument {
@@ -149,7 +146,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
 
 fn document(group: &Adopted, steered: Option<(Steering, &[usize])>, action: &'static str) -> SteerDocument {
     SteerDocument {
-        schema: SCHEMA,
+        schema: "corelane/steer/1",
         transport: group.transport.to_string(),
         address: group.address,
         members: rows(group, steered.as_ref()),

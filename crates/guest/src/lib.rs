@@ -16,7 +16,7 @@ mod plan;
 
 pub use boot::{GuestOutput, boot};
 pub use error::GuestError;
-pub use parts::{GuestParts, kernel_directories};
+pub use parts::GuestParts;
 pub use plan::{GuestFile, GuestPlan};
 
 /// The README's example compiles.

@@ -23,12 +23,13 @@ pub struct GuestParts {
 }
 
 impl GuestParts {
-    /// Searches Debian's directories for the programs, and the given directories for the newest kernel `vmlinuz-*`; the
-    /// first directory with one wins. Use Debian's cloud kernel: consoles, NUMA and most drivers are built in.
+    /// Searches Debian's directories for the programs, and for the newest kernel `vmlinuz-*-cloud-*` the user's cache
+    /// directory (`$XDG_CACHE_HOME`, or `$HOME/.cache`), where `tests/prepare.sh` unpacks it, then Debian's. Debian's
+    /// cloud kernel has consoles, NUMA and most drivers built in.
     ///
     /// # Errors
     /// [`GuestError::Missing`], which names the package.
-    pub fn find(kernel_directories: &[PathBuf]) -> Result<Self, GuestError> {
+    pub fn find() -> Result<Self, GuestError> {
         Ok(Self {
             qemu: program("an x86-64 emulator", &["/usr/bin/qemu-system-x86_64"], INSTALL)?,
             busybox: program(
@@ -37,15 +38,16 @@ impl GuestParts {
                 INSTALL,
             )?,
             setpriv: program("setpriv", &["/usr/bin/setpriv", "/bin/setpriv"], INSTALL)?,
-            kernel: kernel(kernel_directories)?,
+            kernel: kernel(&kernel_directories())?,
         })
     }
 }
 
-/// The directories searched for the guest kernel: the user's cache directory, where `tests/prepare.sh` unpacks it, then
-/// Debian's. `cache` is `$XDG_CACHE_HOME`, or `$HOME/.cache` if that is not set.
-#[must_use]
-pub fn kernel_directories(cache: Option<&Path>) -> Vec<PathBuf> {
+fn kernel_directories() -> Vec<PathBuf> {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home);
     let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));
     unpacked.into_iter().chain([PathBuf::from("/boot")]).collect()
 }

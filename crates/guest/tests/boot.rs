@@ -1,15 +1,12 @@
 //! Boots real guests, and checks their output and that they terminate.
 
-use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot, kernel_directories};
+use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// What a guest needs, or the reason to skip the test.
 fn parts() -> Option<GuestParts> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    match GuestParts::find(&kernel_directories(cache.as_deref())) {
+    match GuestParts::find() {
         Ok(parts) => Some(parts),
         Err(missing @ GuestError::Missing(_)) => {
             eprintln!("skipped: {missing}");

@@ -116,7 +116,6 @@ fn nic_reports_the_frames_of_the_model_or_why_it_was_skipped() {
             flows: 1,
             seed: 1,
         },
-        kernel_directories: Vec::new(),
         program: "corelane".into(),
         facts: RunFacts::default(),
     };

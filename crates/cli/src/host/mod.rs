@@ -25,9 +25,6 @@ pub struct HostArguments {
     pub json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/check/1";
-
 /// What `--check --json` prints.
 #[derive(Serialize)]
 struct CheckDocument {
@@ -52,7 +49,7 @@ pub fn run(arguments: &HostArguments) -> Outcome {
     let conditions = inventory::check(&inventory);
     let count = |severity| conditions.iter().filter(|one| one.severity == severity).count();
     let document = CheckDocument {
-        schema: SCHEMA,
+        schema: "corelane/check/1",
         spoils: count(Severity::Spoils),
         explains: count(Severity::Explains),
         conditions,

@@ -40,9 +40,6 @@ pub struct AuditArguments {
     json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/key-audit/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct AuditDocument {
@@ -62,7 +59,7 @@ pub fn run(arguments: &AuditArguments) -> Outcome {
     let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
     let (traffic, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
     let document = AuditDocument {
-        schema: SCHEMA,
+        schema: "corelane/key-audit/1",
         hash_fields: rule.hash_fields,
         table_size: rule.table.size(),
         passes: audit.passes() && imbalance.worst_deviations <= Imbalance::SUSPICIOUS,

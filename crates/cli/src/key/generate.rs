@@ -42,9 +42,6 @@ const FAMILIES: &Choices<&[Family]> = &[
     ("both", &Family::ALL, "Both"),
 ];
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/key-generate/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct GenerateDocument {
@@ -68,7 +65,7 @@ pub fn run(arguments: &GenerateArguments) -> Outcome {
     let mut random = File::open("/dev/urandom")?;
     let families = arguments.symmetric.unwrap_or_default();
     let mut document = GenerateDocument {
-        schema: SCHEMA,
+        schema: "corelane/key-generate/1",
         keys: Vec::new(),
         hash_fields: arguments.hash,
         table_size: arguments.table_size,

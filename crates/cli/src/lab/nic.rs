@@ -3,11 +3,10 @@
 use crate::lab::shell::{self, RunArguments};
 use crate::outcome::{Outcome, cannot_run};
 use clap::Args;
-use corelane_guest::{GuestError, kernel_directories};
+use corelane_guest::GuestError;
 use corelane_host::bed::BedError;
 use corelane_lab::experiment::Schedule;
 use corelane_lab::nic::{NicPlan, NicProof};
-use std::path::PathBuf;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane lab nic\n  corelane lab nic --flows 240 --json\n\n\
@@ -34,7 +33,6 @@ const GUEST_SECONDS: f64 = 10.0;
 pub fn run(arguments: &NicArguments) -> Outcome {
     let mut proof = NicProof {
         plan: NicPlan::new(arguments.flows as usize, arguments.seed)?,
-        kernel_directories: kernel_directories(cache().as_deref()),
         program: shell::program()?,
         facts: shell::facts(None),
     };
@@ -49,12 +47,4 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         (Some(GuestError::Missing(_)), _) | (_, Some(BedError::Namespace { .. })) => cannot_run(error),
         _ => error,
     })
-}
-
-/// The user's cache directory.
-fn cache() -> Option<PathBuf> {
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-    std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
 }

@@ -24,9 +24,6 @@ const MOST_CLIENTS: usize = 1 << 20;
 /// Maximum number of flows per plan: as many as a machine can have connections.
 pub const MOST_FLOWS: u64 = 100_000_000;
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/flow-plan/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct FlowPlanDocument<'a> {
@@ -143,7 +140,7 @@ fn document<'a>(
         }
     });
     FlowPlanDocument {
-        schema: SCHEMA,
+        schema: "corelane/flow-plan/1",
         shape: arguments.shape.to_string(),
         servers: ends.servers.iter().map(ToString::to_string).collect(),
         hash_fields: rule.hash_fields,

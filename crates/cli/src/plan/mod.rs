@@ -77,9 +77,6 @@ pub struct PlanArguments {
 /// Addresses hashed between two displays of progress.
 const BETWEEN_SHOWN: u64 = 1 << 16;
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/plan/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct PlanDocument {
@@ -125,7 +122,7 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         (None, None) => return Err(usage("--clients", "give a pool, or one address with --client")),
     };
     let document = PlanDocument {
-        schema: SCHEMA,
+        schema: "corelane/plan/1",
         server: server.socket_address().to_string(),
         hash_fields: rule.hash_fields,
         key: rule.key.to_string(),

@@ -26,9 +26,6 @@ pub struct LookupArguments {
     pub json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/table-lookup/1";
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct LookupDocument<'a> {
@@ -82,7 +79,7 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
             .collect();
         let matched = answers.iter().filter(|answer| answer.value.is_some()).count() as u64;
         let document = LookupDocument {
-            schema: SCHEMA,
+            schema: "corelane/table-lookup/1",
             matched,
             answers,
             refused: &refused,

@@ -24,9 +24,6 @@ pub struct ShowArguments {
     pub json: JsonArgument,
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/table/1";
-
 /// Statistics of a table.
 #[derive(Serialize)]
 pub struct TableFacts {
@@ -83,7 +80,7 @@ impl TableFacts {
         let [ipv4_addresses, ipv4_prefixes, ipv6_addresses, ipv6_prefixes] = counts;
         let (entries, memory_bytes) = (source.map.len() as u64, source.map.memory_bytes() as u64);
         TableFacts {
-            schema: SCHEMA,
+            schema: "corelane/table/1",
             source: source.document.clone(),
             entries,
             ipv4_addresses,

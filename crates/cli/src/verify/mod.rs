@@ -83,9 +83,6 @@ struct NamingArguments {
     ports: (u16, u16),
 }
 
-/// Name and version of the document format.
-const SCHEMA: &str = "corelane/verify/1";
-
 /// What `--json` prints: the rule, and the report.
 #[derive(Serialize)]
 struct VerifyDocument<'a> {
@@ -129,7 +126,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     let mut report = verifier.report();
     name_flows(&mut report, &arguments.naming, &rule)?;
     let document = VerifyDocument {
-        schema: SCHEMA,
+        schema: "corelane/verify/1",
         key: rule.key.to_string(),
         hash_types: rule.hash_types.to_string(),
         table_size: rule.table.size(),

@@ -1,6 +1,6 @@
 //! Helpers shared by the tests of the command line: run the command and read its output.
 
-use corelane_guest::{GuestError, GuestParts, kernel_directories};
+use corelane_guest::{GuestError, GuestParts};
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
@@ -48,10 +48,7 @@ impl Arguments for Vec<&str> {
 
 /// What a guest needs, or the reason to skip the test.
 pub fn guest_parts() -> Option<GuestParts> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    match GuestParts::find(&kernel_directories(cache.as_deref())) {
+    match GuestParts::find() {
         Ok(parts) => Some(parts),
         Err(missing @ GuestError::Missing(_)) => {
             eprintln!("skipped: {missing}");

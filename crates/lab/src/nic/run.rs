@@ -24,8 +24,6 @@ use std::time::Duration;
 pub struct NicProof {
     /// What is set and sent.
     pub plan: NicPlan,
-    /// Where the guest's kernel is looked for.
-    pub kernel_directories: Vec<PathBuf>,
     /// This program, which is its own probe in the guest.
     pub program: PathBuf,
     /// What its document says of the run.
@@ -40,7 +38,7 @@ impl Experiment for NicProof {
     }
 
     fn begin(&mut self) -> anyhow::Result<NicReport> {
-        GuestParts::find(&self.kernel_directories)?;
+        GuestParts::find()?;
         Ok(NicReport {
             head: Head::new(SCHEMA, &self.facts, None),
             models: Vec::new(),
@@ -66,7 +64,7 @@ impl Experiment for NicProof {
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<()> {
         let model = MODELS[trying.turn.step];
-        let parts = GuestParts::find(&self.kernel_directories)?;
+        let parts = GuestParts::find()?;
         let mut found = ModelReport {
             tried: trying.tried(0.0),
             model: model.name.to_owned(),

@@ -326,10 +326,10 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
     let sending_s = sending.as_secs_f64();
     let (sent, unsent) = (sum(|sent| sent.frames), sum(|sent| sent.unsent));
     let waits_for_room = sum(|sent| sent.waits_for_room);
-    // The frames that were due when a link failed are no sign of a limit.
-    let is_whole = all().all(|outcome| outcome.failure.is_none());
+    let failed_because = all().find_map(|outcome| Some(outcome.failure.as_ref()?.to_string()));
     let limited_by = match (unsent, waits_for_room) {
-        _ if !is_whole => None,
+        // The frames that were due when a link failed are no sign of a limit.
+        _ if failed_because.is_some() => None,
         (0, _) => None,
         (_, 0) => Some("the generator's CPU: frames were due faster than it could generate them".to_owned()),
         _ => Some("the link: it was full when frames were due".to_owned()),
@@ -359,7 +359,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         waits_for_room,
         sent_cut_short: replays().map(|replay| replay.cut_short).sum(),
         schedule_lag: merge(all().map(|outcome| &outcome.sender.sent.lag)).1,
-        failed_because: all().find_map(|outcome| Some(outcome.failure.as_ref()?.to_string())),
+        failed_because,
         limited_by,
         interrupted: false,
         streams: streams.collect(),

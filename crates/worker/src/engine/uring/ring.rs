@@ -149,7 +149,8 @@ impl Ring {
     }
 
     /// Queues a receive of a connection's bytes into provided buffers: multishot, or single after
-    /// [`cannot_bound`](Self::cannot_bound). It ends after [`burst_bytes`](Self::burst_bytes): the rest stays in the socket until the receive is queued again.
+    /// [`cannot_bound`](Self::cannot_bound). It ends after [`burst_bytes`](Self::burst_bytes): the rest stays in the
+    /// socket until the receive is queued again.
     pub(crate) fn receive_stream(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
         if self.single {
             let entry = opcode::Recv::new(Fd(descriptor), std::ptr::null_mut(), self.burst_bytes)
