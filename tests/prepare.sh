@@ -3,7 +3,8 @@
 # command that does so.
 set -euo pipefail
 
-packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl)
+packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl groff-base systemd
+  zsh fish prometheus)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -20,23 +21,46 @@ else
   echo "the tests need more packages: sudo $line"
 fi
 
+# The check of NICs emulates an igb, which QEMU has since 8.0. Debian 12 has it in its backports.
+install_backported_qemu() {
+  local sources site codename
+  # The first archive that apt reads packages from.
+  read -r site codename < <(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages')
+  sources=$(mktemp)
+  cat /etc/apt/sources.list >"$sources" 2>/dev/null || true
+  echo "deb $site $codename-backports main" >>"$sources"
+  apt-get -o Dir::Etc::sourcelist="$sources" update -qq &&
+    DEBIAN_FRONTEND=noninteractive apt-get -o Dir::Etc::sourcelist="$sources" -t "$codename-backports" \
+      install -y --no-install-recommends -qq qemu-system-x86
+  local outcome=$?
+  rm "$sources"
+  return $outcome
+}
+if command -v qemu-system-x86_64 >/dev/null && ! qemu-system-x86_64 -device help | grep -q '"igb"'; then
+  if [ "$(id -u)" -ne 0 ] || ! install_backported_qemu; then
+    echo "the check of an igb is skipped: it needs QEMU 8.0 or newer (Debian 12: qemu-system-x86 of its backports)"
+  fi
+fi
+
 # Extracts the kernel of the guests that tests boot, with its device modules, from Debian's package without installing
-# it, so that this machine keeps its own kernel.
-guest="${XDG_CACHE_HOME:-$HOME/.cache}/corelane/guest"
+# it, so that this machine keeps its own kernel. The directory has the package's name, so that another checkout, which may
+# unpack another kernel, does not mix its files with these.
+guest="${XDG_CACHE_HOME:-$HOME/.cache}/corelane/guest/linux-image-amd64"
 unpack_kernel() {
   local kernel download
-  kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image-/ { print $2; exit }')
+  kernel=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-/ { print $2; exit }')
   download=$(mktemp -d)
+  rm -rf "$guest"  # one kernel, with its modules
   mkdir -p "$guest"
   (cd "$download" && apt-get -o APT::Sandbox::User=root download -qq "$kernel") &&
     dpkg-deb --fsys-tarfile "$download"/*.deb | tar -x -C "$guest" --wildcards './boot/vmlinuz-*' './lib/modules/*/kernel/drivers/virtio/*' \
       './lib/modules/*/kernel/drivers/net/virtio_net.ko*' './lib/modules/*/kernel/drivers/net/net_failover.ko*' \
-      './lib/modules/*/kernel/net/core/failover.ko*'
+      './lib/modules/*/kernel/net/core/failover.ko*' './lib/modules/*/kernel/drivers/net/ethernet/intel/igb/*' \
+      './lib/modules/*/kernel/drivers/dca/*' './lib/modules/*/kernel/drivers/i2c/algos/i2c-algo-bit.ko*'
   local outcome=$?
   rm -r "$download"
   return $outcome
 }
-if { ! compgen -G "$guest/boot/vmlinuz-*cloud*" || ! compgen -G "$guest/lib/modules/*/kernel/drivers/net"; } >/dev/null &&
-  ! unpack_kernel; then
-  echo "tests in an emulated machine are skipped: apt does not give linux-image-cloud-amd64 (run apt-get update?)"
+if ! compgen -G "$guest/lib/modules/*/kernel/drivers/net/ethernet/intel/igb" >/dev/null && ! unpack_kernel; then
+  echo "tests in an emulated machine are skipped: apt does not give linux-image-amd64 (run apt-get update?)"
 fi

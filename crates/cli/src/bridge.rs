@@ -5,6 +5,7 @@ use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
+use crate::serve::steered::Steered;
 use crate::shared::ServerOutputArguments;
 use crate::steering;
 use crate::terminal::width;
@@ -13,8 +14,7 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_serve::bridge::{
-    BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,
-    Verdict,
+    BURST, Bridge, BridgeError, BridgePlan, Bridged, OnMatch, Sides, TablePlan, Verdict,
 };
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
@@ -69,9 +69,6 @@ pub struct BridgeArguments {
     /// Print rates every second
     #[arg(long)]
     pub stats: bool,
-    /// Serve Prometheus metrics at unix:PATH or a loopback address and port
-    #[arg(long, value_name = "ADDRESS")]
-    pub metrics: Option<MetricsAddress>,
     /// Stop after this time [default: on SIGINT, or when all files are read]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -84,18 +81,20 @@ pub fn run(arguments: &BridgeArguments) -> Outcome {
     let plan = plan(arguments)?;
     let shown = Shown {
         stats: arguments.stats,
-        metrics_at: arguments.metrics.clone(),
-        metrics: None,
         hangup: Asked::catch(SIGHUP)?,
     };
-    foreground::serve(shown, plan, &arguments.output, arguments.duration, None)
+    foreground::serve(
+        shown,
+        plan,
+        &arguments.output,
+        arguments.duration,
+        Steered::default(),
+    )
 }
 
-/// Output of the bridge, its reloads on SIGHUP, and its metrics.
+/// Output of the bridge, and its reloads on SIGHUP.
 struct Shown {
     stats: bool,
-    metrics_at: Option<MetricsAddress>,
-    metrics: Option<Metrics>,
     /// Set by SIGHUP: reload all tables.
     hangup: Asked,
 }
@@ -115,14 +114,6 @@ impl Refused for BridgeError {
 impl Foreground for Shown {
     type Server = Bridge;
 
-    fn prepare(&mut self) -> Outcome {
-        if let Some(address) = &self.metrics_at {
-            let refused = |error| usage("--metrics", format!("{address}: {error}"));
-            self.metrics = Some(Metrics::listen(address).map_err(refused)?);
-        }
-        Ok(())
-    }
-
     fn ready(&self, bridged: &Bridged) -> anyhow::Result<String> {
         let links: Vec<&str> = bridged.links.iter().map(|link| link.link.as_str()).collect();
         let mut text = format!("bridging {}, {} workers\n", links.join(" and "), bridged.workers);
@@ -136,9 +127,6 @@ impl Foreground for Shown {
                 "{}: {entries} entries in {memory}, read in {took}, {skipped} lines skipped\n",
                 table.file.display()
             ));
-        }
-        if let Some(metrics) = &self.metrics {
-            text.push_str(&format!("counts at {}\n", metrics.address()));
         }
         Ok(text)
     }
@@ -213,9 +201,6 @@ impl Foreground for Shown {
     fn look(&mut self, bridge: &mut Bridge) -> Outcome {
         if self.hangup.taken() {
             bridge.reload();
-        }
-        if let Some(metrics) = &self.metrics {
-            metrics.answer(|| bridge.bridged());
         }
         Ok(())
     }

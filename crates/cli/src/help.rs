@@ -65,18 +65,25 @@ fn groups(command: &Command) -> String {
 fn below(command: Command) -> Command {
     // `corelane help VERB` explains every verb.
     let command = command.disable_help_subcommand(true).mut_subcommands(below);
-    let Some(after) = command.get_after_help().map(StyledStr::to_string) else {
-        return command;
-    };
-    let is_example = |line: &&str| line.starts_with("Example") || line.starts_with("  ");
-    let examples: Vec<&str> = after.lines().take_while(is_example).collect();
+    let (examples, rest) = split_examples(&command);
     if examples.is_empty() {
         return command;
     }
-    let rest: Vec<&str> = after.lines().skip(examples.len()).collect();
-    let template = format!("{BEGIN}{{all-args}}\n\n{}{{after-help}}", examples.join("\n"));
+    let template = format!("{BEGIN}{{all-args}}\n\n{examples}{{after-help}}");
     // An empty text would still end in a blank line.
-    let rest = rest.join("\n").trim_start_matches('\n').to_owned();
     let rest = Some(rest).filter(|rest| !rest.is_empty()).map(StyledStr::from);
     command.after_help(Resettable::from(rest)).help_template(template)
+}
+
+/// The text after the options of a verb, in two parts: the examples with their heading, one per line, and what follows.
+pub fn split_examples(command: &Command) -> (String, String) {
+    let after = command.get_after_help().map(StyledStr::to_string);
+    let after = after.unwrap_or_default();
+    let is_example = |line: &&str| line.starts_with("Example") || line.starts_with("  ");
+    let examples: Vec<&str> = after.lines().take_while(is_example).collect();
+    let rest: Vec<&str> = after.lines().skip(examples.len()).collect();
+    (
+        examples.join("\n"),
+        rest.join("\n").trim_start_matches('\n').to_owned(),
+    )
 }

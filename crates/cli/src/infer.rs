@@ -180,7 +180,7 @@ fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<Vec<Sample>> {
 /// The protocol for hashing. Fragments have no ports.
 fn protocol(dissection: &Dissection<'_>) -> Protocol {
     match dissection.transport() {
-        _ if dissection.is_part() => Protocol::Other,
+        _ if dissection.is_fragment() => Protocol::Other,
         Transport::Tcp(_) => Protocol::Tcp,
         Transport::Udp(_) => Protocol::Udp,
         _ => Protocol::Other,

@@ -1,5 +1,6 @@
 //! Addresses given by name: NAME:PORT and :PORT beside ADDRESS:PORT. The resolver's answer is shown on standard error.
 
+use corelane_host::resolver;
 use corelane_proto::http::url::Url;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -18,7 +19,11 @@ pub struct Target {
 impl Target {
     /// The addresses of a name.
     pub fn of_name(name: &str, port: u16) -> Result<Self, String> {
-        let wrong = |error: &dyn Display| format!("{name}: {error}");
+        let wrong = |error: &dyn Display| match resolver::LIMITS {
+            Some(limits) => format!("{name}: {error}: {limits}"),
+            None => format!("{name}: {error}"),
+        };
+        resolver::without_shared_libraries();
         let found = (name, port).to_socket_addrs().map_err(|error| wrong(&error))?;
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in found {

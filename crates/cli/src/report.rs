@@ -7,8 +7,9 @@ use crate::shared::print_json;
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
-use corelane_lab::saved;
+use corelane_lab::{saved, timeline};
 use corelane_load::http::{HttpLoaded, HttpMerged};
+use corelane_measure::seconds::{SCHEMA, Seconds};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
 use std::fmt::Display;
@@ -19,21 +20,22 @@ use std::path::{Path, PathBuf};
 const FAIL_IF: &str =
     "Fail with exit code 3 if this condition holds, such as 'worse > 0' or 'worst > 5%'; may be repeated";
 
-const SHOW: &str =
-    "Examples:\n  corelane report show run.json\n  corelane report show run.json --html run.html";
+const SHOW: &str = "Examples:\n  corelane report show run.json\n  corelane report show run.json --html run.html\n  \
+    corelane report show run.jsonl --html timeline.html";
 
 const DIFF: &str = "Examples:\n  corelane report diff before.json after.json\n  \
     corelane report diff without.json with.json --by gso\n  \
     corelane report diff before.json after.json --force --fail-if 'worst > 90%'";
 
-const MERGE: &str = "Example:\n  corelane report merge one.json two.json";
+const MERGE: &str = "Examples:\n  corelane report merge one.json two.json\n  \
+    corelane report merge one.jsonl two.jsonl";
 
 #[derive(Debug, Subcommand)]
 pub enum ReportWhat {
     /// Show a saved report as text or as an HTML page
     #[command(after_help = SHOW)]
     Show {
-        /// A document written by any `lab ... --json FILE`, or by `load udp|tcp|http --json`
+        /// A document written by any `lab ... --json FILE`, or by `load udp|tcp|http --json`; or a file of `--timeline`
         file: PathBuf,
         /// Write the report as an HTML page instead
         #[arg(long, value_name = "FILE")]
@@ -55,10 +57,10 @@ pub enum ReportWhat {
         #[command(flatten)]
         outputs: OutputArguments,
     },
-    /// Merge simultaneous runs of `load http`, including their histograms
+    /// Merge simultaneous runs of `load http`, or timelines of `load`, including their histograms
     #[command(after_help = MERGE)]
     Merge {
-        /// Documents written by `load http --json`
+        /// Documents written by `load http --json`, or files written by `load ... --timeline`
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
@@ -99,13 +101,40 @@ pub fn run(what: &ReportWhat) -> Outcome {
             let json = serde_json::to_string_pretty(&diff)? + "\n";
             outputs.finish(&diff, &json, &gates)?;
         }
-        ReportWhat::Merge { files } => {
-            let documents: anyhow::Result<Vec<HttpLoaded>> =
-                files.iter().map(|file| read_loaded(file)).collect();
-            print_json(&HttpMerged::of(&documents?))?;
-        }
+        ReportWhat::Merge { files } => match merged_timelines(files)? {
+            Some(timeline) => write!(out, "{}", timeline::to_text(&timeline)?)?,
+            None => {
+                let documents: anyhow::Result<Vec<HttpLoaded>> =
+                    files.iter().map(|file| read_loaded(file)).collect();
+                print_json(&HttpMerged::of(&documents?))?;
+            }
+        },
     }
     Ok(())
+}
+
+/// The sum of these timelines; `None` if the first file is none.
+fn merged_timelines(files: &[PathBuf]) -> anyhow::Result<Option<Seconds>> {
+    let mut timelines = Vec::with_capacity(files.len());
+    for file in files {
+        let text = read_text(file).map_err(|error| wrong(file, &error))?;
+        if !timeline::is_timeline(&text) {
+            if timelines.is_empty() {
+                return Ok(None);
+            }
+            return Err(wrong(file, &"it is no timeline, as the first file is"));
+        }
+        let read = timeline::read(&text).map_err(|error| wrong(file, &error))?;
+        if read.cut_bytes > 0 {
+            eprintln!("corelane: {}: {}", file.display(), read.cut().unwrap_or_default());
+        }
+        timelines.push(read);
+    }
+    let merged = Seconds::merged(&timelines).map_err(|(place, error)| wrong(&files[place], &error))?;
+    if let Some(aligned) = &merged.header.aligned {
+        eprintln!("corelane: {} timelines added {aligned}", files.len());
+    }
+    Ok(Some(merged))
 }
 
 fn compared(before: &Path, after: &Path, basis: Basis<'_>) -> anyhow::Result<Diff> {
@@ -137,6 +166,10 @@ fn refused(after: &Path, error: &DiffError) -> anyhow::Error {
 /// Reads a document and its schema name.
 fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
+    if timeline::is_timeline(&text) {
+        let timeline = timeline::read(&text).map_err(|error| wrong(path, &error))?;
+        return Ok((SCHEMA.to_owned(), Box::new(timeline)));
+    }
     let document: serde_json::Value =
         parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
     let schema = document["schema"].as_str();

@@ -1,6 +1,7 @@
 //! Flags shared by several verbs, and their evaluation.
 
 use crate::documents::{check_output, write_whole};
+use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, usage};
 use crate::outputs::STANDARD_OUTPUT;
 use anyhow::Context;
@@ -34,6 +35,8 @@ pub struct ServerOutputArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgument,
     #[command(flatten)]
     pub json: JsonArgument,
 }
@@ -103,7 +106,8 @@ pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&
     }
 }
 
-fn write_out(text: &str) -> Outcome {
+/// Writes text to standard output.
+pub fn write_out(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
@@ -150,7 +154,7 @@ pub struct MemoryArguments {
     /// NUMA policy for all memory of each worker: first-touch, local, interleave, node:N
     #[arg(long, value_name = "POLICY", default_value = "first-touch")]
     pub memory: MemoryPolicy,
-    /// NUMA policy for each worker's datagram buffers only [default: as --memory]
+    /// NUMA policy for the buffers that each worker receives into and sends from [default: as --memory]
     #[arg(long, value_name = "POLICY")]
     pub buffer_memory: Option<MemoryPolicy>,
 }

@@ -1,21 +1,30 @@
 //! `corelane steer`: attaches the exact hash to the socket group of a running server. Input: a process and a port.
 //! Output: the group's order, the worker and CPU of each socket, and the action taken.
 
+mod live;
+
 use crate::names::address;
 use crate::outcome::Outcome;
-use crate::shared::{JsonArgument, print};
+use crate::rebalanced::rebalanced;
+use crate::serve::steered::Steered;
+use crate::shared::{JsonArgument, print, write_out};
 use crate::steering;
 use crate::terminal::width;
+use crate::values::{duration, moves};
 use clap::Args;
 use corelane_measure::quantity::or_missing;
 use corelane_report::table::Rows;
+use corelane_rss::balance::Policy;
 use corelane_rss::steer;
-use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
+use corelane_rss::{Bucket, HashFields, Key, Steering};
 use corelane_worker::adopt::{Adopted, Member, Owner, Sought};
 use corelane_worker::group::Transport;
+use corelane_worker::rebalancing::Rebalanced;
+use corelane_worker::steered::at_places;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples (nginx with listen … reuseport, worker_processes 2, worker_cpu_affinity auto):\n  \
@@ -58,6 +67,17 @@ pub struct SteerArguments {
     /// Attach even if workers and buckets do not match
     #[arg(long)]
     force: bool,
+    /// Stay, and move entries of the table from loaded to idle workers, at most N per second [default: 10]: sampled
+    /// packets are the load (needs CAP_NET_RAW); open connections stay, new ones follow
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10", value_parser = moves)]
+    #[arg(conflicts_with_all = ["undo", "dry_run"])]
+    rebalance: Option<Policy>,
+    /// Rebalance for this time; the last table stays [default: until SIGINT]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "rebalance")]
+    duration: Option<Duration>,
+    /// Write the steering document, for clients, to FILE, and again when rebalancing changes its table
+    #[arg(long, value_name = "FILE", requires = "rebalance")]
+    write_steering: Option<PathBuf>,
     /// Show the result without attaching
     #[arg(long)]
     dry_run: bool,
@@ -81,6 +101,9 @@ struct SteerDocument {
     instructions: Option<usize>,
     /// The steering document for clients.
     steering: Option<Steering>,
+    /// What rebalancing moved, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rebalanced: Option<Rebalanced>,
 }
 
 /// A socket of the group.
@@ -99,7 +122,7 @@ struct MemberRow {
 
 /// Finds the group, checks it, attaches or detaches, and prints the result.
 pub fn run(arguments: &SteerArguments) -> Outcome {
-    let group = find(arguments)?;
+    let group = Adopted::find(sought(arguments))?;
     if arguments.undo {
         if !arguments.dry_run {
             group.detach()?;
@@ -112,13 +135,8 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         None => own_steering(arguments, &group)?,
     };
     let (places, mut mismatches) = places(&steering, &group, arguments.steering.is_some());
-    if !group.order_is_certain {
-        mismatches.push(
-            "the order of the group is uncertain: sockets were not created in the order of their listen calls"
-                .to_owned(),
-        );
-    }
-    let program = steer::program(&by_member(&steering, &places)?, group.families)?;
+    mismatches.extend((!group.order_is_certain).then(|| UNCERTAIN.to_owned()));
+    let program = steer::program(&at_places(&steering, &places)?, group.families)?;
     let refused = !mismatches.is_empty() && !arguments.force;
     let action = match () {
         () if arguments.dry_run => "none",
@@ -128,12 +146,30 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
             "attached"
         }
     };
-    let document = SteerDocument {
-        mismatches,
+    let told = |steering| SteerDocument {
+        mismatches: mismatches.clone(),
         notes: notes(&group),
         instructions: Some(program.instructions().len()),
         ..document(&group, Some((steering, &places)), action)
     };
+    let document = told(steering.clone());
+    if let Some(policy) = arguments.rebalance.filter(|_| !refused) {
+        if !arguments.json.on_stdout() {
+            write_out(&text(&document))?;
+        }
+        let file = arguments.write_steering.clone();
+        let steered = Steered::new(None, arguments.steering.as_deref(), file)?;
+        let until = (policy, arguments.duration);
+        let of_server = (sought(arguments), &group);
+        let (steering, done) = live::rebalance(of_server, (steering, &places), until, steered)?;
+        let document = SteerDocument {
+            rebalanced: Some(done),
+            ..told(steering)
+        };
+        return print(arguments.json, &document, |document| {
+            rebalanced(document.rebalanced.as_ref())
+        });
+    }
     print(arguments.json, &document, text)?;
     if refused && !arguments.dry_run {
         anyhow::bail!(
@@ -144,7 +180,10 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     Ok(())
 }
 
-fn document(group: &Adopted, steered: Option<(Steering, &[usize])>, action: &'static str) -> SteerDocument {
+const UNCERTAIN: &str =
+    "the order of the group is uncertain: sockets were not created in the order of their listen calls";
+
+fn document(group: &Adopted, steered: Option<(Steering, &[u16])>, action: &'static str) -> SteerDocument {
     SteerDocument {
         schema: "corelane/steer/1",
         transport: group.transport.to_string(),
@@ -156,21 +195,21 @@ fn document(group: &Adopted, steered: Option<(Steering, &[usize])>, action: &'st
         action,
         instructions: None,
         steering: steered.map(|(steering, _)| steering),
+        rebalanced: None,
     }
 }
 
-fn find(arguments: &SteerArguments) -> anyhow::Result<Adopted> {
-    let transport = match (arguments.tcp, arguments.udp) {
-        (true, _) => Some(Transport::Tcp),
-        (_, true) => Some(Transport::Udp),
-        _ => None,
-    };
-    Ok(Adopted::find(Sought {
+fn sought(arguments: &SteerArguments) -> Sought {
+    Sought {
         process: arguments.pid,
         port: arguments.port,
-        transport,
+        transport: match (arguments.tcp, arguments.udp) {
+            (true, _) => Some(Transport::Tcp),
+            (_, true) => Some(Transport::Udp),
+            _ => None,
+        },
         address: arguments.address,
-    })?)
+    }
 }
 
 /// The CPU that a socket's one worker is pinned to.
@@ -190,7 +229,7 @@ fn own_steering(arguments: &SteerArguments, group: &Adopted) -> anyhow::Result<S
 }
 
 /// The group index of each bucket's socket, and the mismatches found.
-fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<usize>, Vec<String>) {
+fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<u16>, Vec<String>) {
     let (buckets, members) = (steering.table.buckets(), group.members.len());
     let mut mismatches = Vec::new();
     for (place, member) in group.members.iter().enumerate() {
@@ -201,7 +240,7 @@ fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<usize>, Vec
         }
     }
     if !given {
-        return ((0..buckets).collect(), mismatches);
+        return ((0..buckets as u16).collect(), mismatches);
     }
     if buckets != members {
         mismatches.push(format!(
@@ -212,14 +251,17 @@ fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<usize>, Vec
     for bucket in 0..buckets {
         let cpu = steering.cpus[bucket];
         let on_cpu = (0..members).filter(|place| pinned(&group.members[*place].owners) == Some(cpu));
-        let free: Vec<usize> = on_cpu.filter(|place| !places.contains(place)).collect();
+        let free: Vec<u16> = on_cpu
+            .map(|place| place as u16)
+            .filter(|place| !places.contains(place))
+            .collect();
         match free.first() {
             Some(place) => places.push(*place),
             None => {
                 mismatches.push(format!(
                     "bucket {bucket} is CPU {cpu}'s, and no worker is pinned there alone"
                 ));
-                places.push(bucket % members);
+                places.push((bucket % members) as u16);
             }
         }
     }
@@ -235,21 +277,13 @@ fn notes(group: &Adopted) -> Vec<String> {
     unpinned.map(note).collect()
 }
 
-/// The steering with group indices in place of buckets: the program returns group indices.
-fn by_member(steering: &Steering, places: &[usize]) -> anyhow::Result<Steering> {
-    let entries = steering.table.entries().iter();
-    let table = entries
-        .map(|bucket| Bucket::new(places[bucket.index()] as u16))
-        .collect();
-    Ok(Steering {
-        table: IndirectionTable::from_entries(table)?,
-        ..steering.clone()
-    })
-}
-
-fn rows(group: &Adopted, steered: Option<&(Steering, &[usize])>) -> Vec<MemberRow> {
+fn rows(group: &Adopted, steered: Option<&(Steering, &[u16])>) -> Vec<MemberRow> {
     let row = |(place, member): (usize, &Member)| {
-        let bucket = steered.and_then(|(_, places)| places.iter().position(|of_bucket| *of_bucket == place));
+        let bucket = steered.and_then(|(_, places)| {
+            places
+                .iter()
+                .position(|of_bucket| usize::from(*of_bucket) == place)
+        });
         let bucket = bucket.map(|bucket| Bucket::new(bucket as u16));
         let entries = steered.map_or(&[][..], |(steering, _)| steering.table.entries());
         MemberRow {

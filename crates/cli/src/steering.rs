@@ -2,6 +2,7 @@
 
 use crate::documents::{parse, read_text};
 use crate::outcome::{cannot_run, usage};
+use crate::ready;
 use crate::shared::RuleArguments;
 use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
@@ -54,18 +55,45 @@ pub fn without_cpus(
     from_rule(rule, hash_fields, (0..buckets as u32).collect())
 }
 
-/// Reads a steering document.
+/// Reads a steering document: a file of its own, the only one in another document, or the line of a server that is
+/// ready.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
     let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
-    // A server's report embeds the document; both forms are accepted.
-    let expected = "a steering document, as in `serve --dry-run` and `steer --json`";
+    if let Some(steering) = ready::steering(&text) {
+        return steering.map_err(|error| wrong(&error));
+    }
+    let expected = "a steering document, as in `serve --write-steering` and `steer --json`";
     let document: Value = parse(&text, expected).map_err(|error| wrong(&error))?;
+    let mut embedded = Vec::new();
+    find(&document, &mut embedded);
     // A part is parsed from its own text.
-    let embedded = document.get("steering").map(Value::to_string);
-    let steering: Steering = parse(&embedded.unwrap_or(text), expected).map_err(|error| wrong(&error))?;
+    let text = match &embedded[..] {
+        [] => text,
+        [steering] => steering.to_string(),
+        several => {
+            let several = several.len();
+            return Err(wrong(&format!(
+                "it has {several} different steering documents: give one of them"
+            )));
+        }
+    };
+    let steering: Steering = parse(&text, expected).map_err(|error| wrong(&error))?;
     steering.validate().map_err(|error| wrong(&error))?;
     Ok(steering)
+}
+
+/// The steering documents in a value that differ, of any version.
+fn find<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    let schema = value["schema"].as_str();
+    let is_steering = schema.is_some_and(|schema| schema.starts_with("corelane/steering/"));
+    match value {
+        _ if is_steering && found.contains(&value) => {}
+        _ if is_steering => found.push(value),
+        Value::Object(fields) => fields.values().for_each(|value| find(value, found)),
+        Value::Array(items) => items.iter().for_each(|value| find(value, found)),
+        _ => {}
+    }
 }
 
 /// CPUs that workers may be placed on without sharing.

@@ -8,6 +8,7 @@ pub use corelane_measure::quantity::{
     parse_count as count, parse_duration as duration, parse_share as share, parse_size as size,
 };
 use corelane_rss::Protocol;
+use corelane_rss::balance::Policy;
 use std::net::{IpAddr, SocketAddr};
 
 /// Values of a flag: the name of each, and its help.
@@ -104,6 +105,11 @@ pub fn rate(text: &str) -> Result<f64, String> {
 /// Parses a rate above 0 in bytes per second, or in bits: 100kB/s, 1Gbit/s.
 pub fn byte_rate(text: &str) -> Result<u64, String> {
     above_zero(quantity::parse_byte_rate(text), "a rate must be above 0")
+}
+
+/// A policy of rebalancing, by the most moves per second.
+pub fn moves(text: &str) -> Result<Policy, String> {
+    rate(text).map(Policy::new)
 }
 
 fn above_zero<T: Default + PartialOrd>(parsed: Result<T, impl ToString>, refusal: &str) -> Result<T, String> {

@@ -3,10 +3,15 @@
 
 use crate::common;
 use crate::common::{Server, corelane};
-use corelane_host::bed::{self, Bed, BedPlan};
+use corelane_host::bed::{self, Bed, BedPlan, Side};
+use corelane_serve::udp::{BucketServed, UdpServed};
+use nix::unistd::geteuid;
 use serde_json::Value;
+use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -55,7 +60,7 @@ fn bed(family: &Family) -> Option<Bed> {
 /// An address of the prefix with a port, in the command's syntax.
 fn with_port(address: &str, port: u16) -> String {
     let address = address.trim_matches(['[', ']']).parse::<IpAddr>().unwrap();
-    std::net::SocketAddr::from((address, port)).to_string()
+    SocketAddr::from((address, port)).to_string()
 }
 
 /// Starts a server in the server's namespace.
@@ -67,6 +72,26 @@ fn serve(bed: &Bed, what: &str, address: &str, more: &[&str]) -> Server {
         bed.server
             .run(move || command.spawn().expect("the server starts")),
     )
+}
+
+/// Sends a datagram, and returns whether it comes back from the address that was asked: a connected socket receives
+/// nothing else.
+fn ask_datagram(side: &Side, address: &str) -> bool {
+    let address: SocketAddr = address.parse().unwrap();
+    side.run(move || {
+        let own: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((own, 0)).unwrap();
+        socket.connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let payload = [7; 64];
+        socket.send(&payload).unwrap();
+        let mut answer = [0; 128];
+        let length = socket.recv(&mut answer).unwrap();
+        answer[..length] == payload
+    })
 }
 
 /// Connects from the clients' namespace, sends the request, and returns the peer's address and the response.
@@ -90,6 +115,7 @@ fn one_server_answers_from_each_address_of_a_prefix_that_is_asked() {
         let Some(bed) = bed(family) else { return };
         let _http = serve(&bed, "http", &with_port(family.all, 8080), &[]);
         let _tcp = serve(&bed, "tcp", &with_port(family.all, 8081), &["--mode", "echo"]);
+        let _udp = serve(&bed, "udp", &with_port(family.all, 8082), &[]);
         for address in family.addresses {
             let (peer, answer) = ask(&bed, &with_port(address, 8080), b"GET /size/3 HTTP/1.0\r\n\r\n");
             assert_eq!(peer, address.parse::<IpAddr>().unwrap());
@@ -99,7 +125,84 @@ fn one_server_answers_from_each_address_of_a_prefix_that_is_asked() {
             );
             let (peer, answer) = ask(&bed, &with_port(address, 8081), b"hello");
             assert_eq!((peer, answer.as_str()), (address.parse().unwrap(), "hello"));
+            assert!(ask_datagram(&bed.client, &with_port(address, 8082)), "{address}");
         }
+    }
+}
+
+/// The user `nobody`, which has this number in every distribution.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn without_privilege_64_addresses_of_both_families_answer_themselves_all_steered_right() {
+    let Some(bed) = bed(&FAMILIES[1]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let document = folder.path().join("served.json");
+    let json = format!("--json={}", document.display());
+    let words = [
+        "serve",
+        "udp",
+        "[::]:8082",
+        "--buckets",
+        "2",
+        "--share-cpus",
+        &json,
+    ];
+    let mut command = corelane(&words);
+    command.stdout(Stdio::piped());
+    if geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let mut server = Server::of(
+        bed.server
+            .run(move || command.spawn().expect("the server starts")),
+    );
+    for last in 1..=32 {
+        for _ in 0..4 {
+            assert!(
+                ask_datagram(&bed.client, &format!("[fd20::{last:x}]:8082")),
+                "fd20::{last:x}"
+            );
+            assert!(
+                ask_datagram(&bed.server, &format!("127.9.0.{last}:8082")),
+                "127.9.0.{last}"
+            );
+        }
+    }
+    server.signal("INT");
+    assert!(server.wait().success());
+    let served: UdpServed = serde_json::from_str(&fs::read_to_string(document).unwrap()).unwrap();
+    assert_eq!(
+        (served.seen(), served.answered()),
+        (256, 256),
+        "{:?}",
+        served.dropped()
+    );
+    let steered = served.share(BucketServed::steering);
+    assert_eq!(steered.hits, steered.samples);
+    assert!(steered.samples >= 100, "{}", steered.samples);
+}
+
+#[test]
+fn one_server_of_each_family_shares_a_port_and_ipv6_only_takes_an_ipv6_address() {
+    let Some(bed) = bed(&FAMILIES[1]) else { return };
+    for what in ["udp", "tcp", "http"] {
+        let _ipv4 = serve(&bed, what, "0.0.0.0:8083", &[]);
+        let refused = bed.server.run(move || {
+            let words = ["serve", what, "[::]:8083", "--buckets", "2", "--share-cpus"];
+            String::from_utf8(corelane(&words).output().unwrap().stderr).unwrap()
+        });
+        assert!(
+            refused.contains("[::]:8083 is in use") && refused.contains("ipv6_only"),
+            "{refused}"
+        );
+        let _ipv6 = serve(&bed, what, "[::]:8083", &["--ipv6-only"]);
+        let error = common::refused(&["serve", what, "0.0.0.0:0", "--ipv6-only"], 2);
+        assert!(
+            error.contains("--ipv6-only: 0.0.0.0:0 is an IPv4 address"),
+            "{error}"
+        );
     }
 }
 
@@ -118,28 +221,10 @@ fn a_server_takes_an_address_that_no_device_has_when_told_so() {
         let (_, answer) = ask(&bed, &with_port(address, 8080), b"GET / HTTP/1.0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert_eq!(ask(&bed, &with_port(address, 8081), b"hello").1, "hello");
-        // Datagrams: one server per address, so that replies come from the requested address.
         let servers =
             [address, other].map(|address| serve(&bed, "udp", &with_port(address, 8082), &["--free-bind"]));
         for server in &servers {
-            let target = server.address.clone();
-            let answer = bed.client.run(move || {
-                let unspecified = if target.starts_with('[') {
-                    "[::]:0"
-                } else {
-                    "0.0.0.0:0"
-                };
-                let socket = UdpSocket::bind(unspecified).unwrap();
-                // A connected socket accepts nothing from any other address.
-                socket.connect(&target).unwrap();
-                socket.set_read_timeout(Some(PATIENCE)).unwrap();
-                let payload = [7; 64];
-                socket.send(&payload).unwrap();
-                let mut answer = [0; 128];
-                let length = socket.recv(&mut answer).unwrap();
-                answer[..length] == payload
-            });
-            assert!(answer, "{}", server.address);
+            assert!(ask_datagram(&bed.client, &server.address), "{}", server.address);
         }
     }
 }
@@ -147,7 +232,7 @@ fn a_server_takes_an_address_that_no_device_has_when_told_so() {
 /// Whether the address is local to the server's namespace, and the port range there.
 fn state(bed: &Bed, address: &'static str) -> (bool, String) {
     bed.server.run(move || {
-        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
         let local = bed::foreign(vec![address.parse().unwrap()]).is_empty();
         (local, range.split_whitespace().collect::<Vec<_>>().join(" "))
     })
@@ -160,7 +245,7 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
     let _server = serve(&bed, "http", "0.0.0.0:8080", &[]);
     // Two ports per address, for five connections each.
     bed.server
-        .run(|| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "2000 2001").unwrap());
+        .run(|| fs::write("/proc/sys/net/ipv4/ip_local_port_range", "2000 2001").unwrap());
     let before = (false, "2000 2001".to_owned());
     let arguments = [
         "load",

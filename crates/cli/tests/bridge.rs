@@ -2,16 +2,17 @@
 //! left as they were.
 
 use crate::common;
+use crate::scrape::Exposing;
 use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureWriter;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A UDP datagram from `source`, as a frame.
@@ -149,7 +150,7 @@ fn what_is_wrong_is_refused_by_flag_file_and_line() {
     ));
     assert!(uneven.contains("--match: 2 are given for 3 tables"), "{uneven}");
     assert!(refused("--workers 2 --cpus 0").contains("--workers"));
-    assert!(refused("--metrics 192.0.2.1:9100").contains("loopback"));
+    assert!(refused("--metrics 192.0.2.1:9100").contains("192.0.2.1:9100"));
     assert!(common::refused("bridge --link ring:one", 2).contains("two links"));
     assert!(common::refused("bridge --link ring:a --link wire:b", 2).contains("names no link"));
     assert!(common::refused("bridge --link ring:a --link packet:absent0", 2).contains("no device absent0"));
@@ -184,71 +185,22 @@ fn without_permission_a_device_is_refused_by_what_it_needs() {
     }
 }
 
-/// A bridge in the background, stopped when dropped.
-struct Running(Child);
-
-impl Running {
-    /// Starts a bridge and waits until it prints the address of its metrics.
-    fn start(arguments: &[&str]) -> (Running, String) {
-        let mut child = common::corelane(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = child.stdout.take().unwrap();
-        let running = Running(child);
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if let Some(address) = line.strip_prefix("counts at ") {
-                return (running, address.to_owned());
-            }
-        }
-        panic!("the bridge ended without printing the address of its metrics");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn counts(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: bridge\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    answer
-}
-
 #[test]
 fn a_hangup_reads_tables_again_and_prometheus_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("list").display().to_string();
     fs::write(&list, "10.0.0.1\n").unwrap();
-    let (running, address) = Running::start(&[
-        "bridge",
-        "--link",
-        "ring:hangup-a",
-        "--link",
-        "ring:hangup-b",
-        "--table",
-        &list,
-        "--no-reload",
-        "--metrics",
-        "127.0.0.1:0",
-    ]);
+    let links = "--link ring:hangup-a --link ring:hangup-b";
+    let running = Exposing::start(&format!("bridge {links} --table {list} --no-reload"));
     let entries = |number: u32| format!("corelane_bridge_table_entries{{table=\"{list}\"}} {number}\n");
-    assert!(counts(&address).contains(&entries(1)));
+    assert!(running.scrape().contains(&entries(1)));
     fs::write(&list, "10.0.0.1\n10.0.0.2\n").unwrap();
-    common::signal(running.0.id(), "HUP");
+    common::signal(running.process.id(), "HUP");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while !counts(&address).contains(&entries(2)) {
-        assert!(Instant::now() < deadline, "{}", counts(&address));
+    while !running.scrape().contains(&entries(2)) {
+        assert!(Instant::now() < deadline, "{}", running.scrape());
     }
-    assert!(counts(&address).contains("outcome=\"taken\"} 2\n"));
+    assert!(running.scrape().contains("outcome=\"taken\"} 2\n"));
 }
 
 /// For each device in the server's namespace: its name, whether an XDP program is attached, and its promiscuity count.

@@ -64,13 +64,15 @@ fn preparation(verb: &str) -> &'static str {
                corelane lab scale udp --models exact --placements aligned --modes sink --duration 100ms --rounds 1 \\
                  \"${@:2}\" --json $1 > /dev/null
              }
-             measure before.json; cp before.json run.json; measure after.json
+             measure before.json --timeline run.jsonl; cp before.json run.json; measure after.json
              measure without.json; measure with.json --gso"
         }
         "report merge" => {
             "serve http 127.0.0.1:8080
-             load() { corelane load http http://127.0.0.1:8080/ --duration 300ms --json=$1 > /dev/null; }
-             load one.json; load two.json"
+             load() {
+               corelane load http http://127.0.0.1:8080/ --duration 300ms --json=$1.json --timeline $1.jsonl > /dev/null
+             }
+             load one; load two"
         }
         "steer" => {
             "type -P nginx > /dev/null || { echo 'nginx is not installed' >&2; exit 77; }

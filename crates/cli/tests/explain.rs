@@ -59,7 +59,8 @@ impl Receiving {
     /// Binds to `destination` and observes `device`; `None` after printing that observation is not permitted.
     fn start(bed: &Bed, device: &str, destination: SocketAddr) -> Option<Receiving> {
         let settings = ObserverSettings {
-            device: device.to_owned(),
+            device: Some(device.to_owned()),
+            transport: corelane_worker::group::Transport::Udp,
             direction: Direction::Received,
             address: destination,
             one_in: 1,

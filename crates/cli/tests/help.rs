@@ -23,7 +23,7 @@ fn help_is_found_by_verb_and_the_version_names_the_program() {
         );
     }
     assert_eq!(
-        printed("--version", "100"),
+        printed("-V", "100"),
         format!("corelane {}\n", env!("CARGO_PKG_VERSION"))
     );
 }

@@ -4,23 +4,15 @@
 use crate::common;
 use crate::raw_http;
 
-use crate::common::{Server, corelane};
+use crate::common::{Server, corelane, until};
 use raw_http::RawServer;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !reached() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// Starts `load http URL …` with `--json`.
 fn start(url: &str, arguments: &[&str]) -> Child {

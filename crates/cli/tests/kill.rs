@@ -1,7 +1,7 @@
 //! Killed at any moment, the lab leaves nothing behind: no process, namespace, device or file.
 
 use crate::common;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 use std::thread;
@@ -10,11 +10,23 @@ use std::time::{Duration, Instant};
 /// Number of kills, as the documentation promises.
 const KILLS: u64 = 20;
 
-/// Network namespaces with at least one process.
-fn namespaces() -> BTreeSet<String> {
+/// Processes with their network namespace, and when they started, in ticks of 10 ms since the machine did.
+fn processes() -> Vec<(String, u64)> {
     let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
-    let links = processes.filter_map(|process| fs::read_link(process.path().join("ns/net")).ok());
-    links.map(|link| link.display().to_string()).collect()
+    let started = |stat: String| stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok();
+    let of_process = |process: fs::DirEntry| {
+        let namespace = fs::read_link(process.path().join("ns/net")).ok()?;
+        let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+        Some((namespace.display().to_string(), started(stat)?))
+    };
+    processes.filter_map(of_process).collect()
+}
+
+/// Ticks of 10 ms since the machine started.
+fn now() -> u64 {
+    let uptime = fs::read_to_string("/proc/uptime").unwrap();
+    let seconds: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
+    (seconds * 100.0) as u64
 }
 
 /// Network namespaces of the threads of these processes.
@@ -48,7 +60,9 @@ fn processes_in(folder: &std::path::Path) -> Vec<String> {
 #[test]
 fn killed_at_a_random_moment_it_leaves_nothing() {
     let (here, devices_before) = (namespaces_of(&["self".to_owned()]), devices());
-    let mut made = BTreeSet::new();
+    // Each namespace with the time of the kill. Afterwards the kernel gives its number to the next one, so processes that
+    // started later are of another test.
+    let mut made = BTreeMap::new();
     for kill in 0..KILLS {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
@@ -63,7 +77,8 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
         // them.
         let moment = Duration::from_millis(kill * 73 % 900);
         thread::sleep(moment);
-        made.extend(namespaces_of(&processes_in(folder.path())));
+        let own = namespaces_of(&processes_in(folder.path()));
+        made.extend(own.difference(&here).map(|namespace| (namespace.clone(), now())));
         lab.kill().unwrap();
         lab.wait().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -84,12 +99,15 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
             .filter(|file| !file.file_name().display().to_string().starts_with("report.json"));
         assert_eq!(unexpected.count(), 0, "{files:?}");
     }
-    let made: BTreeSet<String> = made.difference(&here).cloned().collect();
     assert!(!made.is_empty(), "no moment fell into a run with a bed");
     // The kernel removes the namespaces of an ended process asynchronously.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let left: Vec<String> = namespaces().intersection(&made).cloned().collect();
+        let is_left = |(namespace, started): &(String, u64)| {
+            let killed = made.get(namespace);
+            killed.is_some_and(|killed| started < killed)
+        };
+        let left: Vec<_> = processes().into_iter().filter(is_left).collect();
         let devices: Vec<String> = devices().difference(&devices_before).cloned().collect();
         if left.is_empty() && devices.is_empty() {
             return;

@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one program.
 
+mod align_by;
 mod any_address;
 mod bridge;
 mod classify;
@@ -22,6 +23,7 @@ mod http_ends;
 mod http_load;
 mod infer;
 mod inputs;
+mod installed;
 #[allow(dead_code, reason = "a module of the command, for live")]
 #[path = "../src/interrupt.rs"]
 mod interrupt;
@@ -38,6 +40,7 @@ mod load_https;
 mod load_outputs;
 mod many_connections;
 mod memory;
+mod metrics;
 mod nic;
 mod observe;
 mod outputs;
@@ -46,12 +49,16 @@ mod partial;
 #[allow(dead_code, reason = "its tests are those of the program")]
 #[path = "../src/progress.rs"]
 mod progress;
+mod prometheus;
+mod quick;
 #[path = "common/raw_http.rs"]
 mod raw_http;
 mod rebalance;
 mod scale;
 mod scale_http;
 mod scale_tcp;
+#[path = "common/scrape.rs"]
+mod scrape;
 mod serve_device;
 mod serve_http;
 mod simulate;
@@ -63,6 +70,8 @@ mod table;
 mod tcp_load;
 #[path = "../src/terminal.rs"]
 mod terminal;
+mod timeline;
 mod udp;
 mod verify;
+mod write_steering;
 mod wrong_files;

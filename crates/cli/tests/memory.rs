@@ -1,11 +1,13 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{guest_parts, refused, run_json};
+use crate::common::{corelane, guest_parts, refused, run_json, signal, until};
+use crate::stream_server;
 use corelane_guest::{GuestPlan, boot};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Bucket 0 is on node 0, bucket 1 on node 1; payloads span several pages, so that interleaving shows within one
@@ -107,8 +109,12 @@ fn buffers_lie_where_the_policy_says_on_a_machine_of_two_nodes() {
 #[test]
 fn a_node_that_is_not_there_is_refused_by_flag_and_number() {
     for (verb, target) in [("serve", "127.0.0.1:0"), ("load", "127.0.0.1:9")] {
-        for flag in ["--memory", "--buffer-memory"] {
-            let error = refused(&[verb, "udp", target, flag, "node:999", "--dry-run"], 2);
+        for (flag, protocol) in [
+            ("--memory", "udp"),
+            ("--buffer-memory", "udp"),
+            ("--memory", "tcp"),
+        ] {
+            let error = refused(&[verb, protocol, target, flag, "node:999", "--dry-run"], 2);
             assert!(error.contains(&format!("{flag}: node 999")), "{error}");
         }
     }
@@ -119,6 +125,32 @@ fn a_node_that_is_not_there_is_refused_by_flag_and_number() {
         error.contains("first-touch, local, interleave or node:N"),
         "{error}"
     );
+}
+
+/// On any machine with NUMA in its kernel: `numa_maps` names the policy of each mapping.
+#[test]
+fn generators_of_streams_place_their_buffers_where_they_are_told() {
+    if !PathBuf::from("/proc/self/numa_maps").exists() {
+        eprintln!("skipped: this kernel does not report NUMA policies");
+        return;
+    }
+    for (protocol, target) in [("http", "/size/64"), ("tcp", "")] {
+        let server = stream_server::Server::start(protocol, "");
+        let url = server.url(target);
+        let target = match protocol {
+            "http" => &url,
+            _ => url.trim_start_matches("http://"),
+        };
+        let command =
+            format!("load {protocol} {target} --connections 2 --buffer-memory node:0 --duration 60s --json");
+        let load = corelane(&command).stdout(Stdio::piped()).spawn().unwrap();
+        let maps = PathBuf::from(format!("/proc/{}/numa_maps", load.id()));
+        until("buffers are bound to node 0", || {
+            std::fs::read_to_string(&maps).unwrap().contains(" bind")
+        });
+        signal(load.id(), "INT");
+        load.wait_with_output().unwrap();
+    }
 }
 
 #[test]
@@ -138,4 +170,31 @@ fn every_trial_and_step_tells_where_the_buffers_lay() {
             }
         }
     }
+}
+
+#[test]
+fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
+    let lab = "lab scale tcp --modes sink --size 1KiB --models exact --bed loopback --buckets 1 --share-cpus --duration 50ms \
+               --rounds 1 --max-steal 100%";
+    let report = run_json(&format!("{lab} --memory local --connections 1k --json"));
+    assert_eq!(report["plan"]["memory"], "local");
+    for part in ["trials", "steps"] {
+        for one in report[part].as_array().unwrap() {
+            let worker = &one["worker_memory"][0];
+            assert_eq!(worker["policy"], "local", "{part}: {one}");
+            let is_known = worker["buffer_pages_by_node"].is_object();
+            assert_ne!(is_known, worker["unknown"].is_string(), "{part}: {worker}");
+            if !is_known {
+                eprintln!("skipped: {}", worker["unknown"]);
+                continue;
+            }
+            let nodes = one["memory"]["nodes"].as_array().unwrap();
+            for side in ["client_user_bytes", "server_user_bytes"] {
+                let bytes: u64 = nodes.iter().map(|node| node[side].as_u64().unwrap()).sum();
+                assert!(bytes > 0, "{side}: {one}");
+            }
+        }
+    }
+    let unasked = run_json(&format!("{lab} --json"));
+    assert!(unasked["steps"][0]["worker_memory"].is_null(), "{unasked}");
 }

@@ -1,6 +1,6 @@
-//! `lab scale udp --profile --locks --softnet`: what is observed with permission, and what is reported without it.
+//! `lab scale udp|http|tcp --profile --locks --softnet`: what is observed with permission, and what is reported without it.
 
-use crate::common;
+use crate::common::{self, Arguments};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -76,6 +76,38 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
         text,
         "a saved report reads the same"
     );
+}
+
+#[test]
+fn requests_and_bytes_are_observed_too_and_a_subject_in_all_its_processes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_root() {
+        eprintln!("skipped: only root may watch whole CPUs everywhere");
+        return;
+    }
+    let quick =
+        "--max-steal 100% --duration 300ms --rounds 1 --bed namespaces --profile --locks --softnet --json";
+    let program = env!("CARGO_BIN_EXE_corelane");
+    // The server is a child of the shell.
+    let subject =
+        format!("{program} serve http $CORELANE_ADDRESS:$CORELANE_PORT --cpus $CORELANE_CPU_LIST; true");
+    let ours = "lab scale tcp --modes echo --size 1KiB --models exact --placements aligned";
+    let other = "lab scale http --size 128 --placements aligned --subject";
+    for words in [
+        ours.words(),
+        other.words().into_iter().chain([subject.as_str()]).collect(),
+    ] {
+        let report = common::run_json(&[words, quick.words()].concat());
+        let step = report["steps"].as_array().unwrap().last().unwrap();
+        let observed = &step["observed"];
+        assert!(observed["unknown"].as_object().unwrap().is_empty(), "{observed}");
+        assert_profile(&observed["profile"]);
+        assert!(observed["locks"]["cpus"].is_array(), "{observed}");
+        assert!(
+            !observed["softnet"]["rows"].as_array().unwrap().is_empty(),
+            "{observed}"
+        );
+    }
 }
 
 /// The observations are in the text, whole and before the verdict.

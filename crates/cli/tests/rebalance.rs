@@ -8,7 +8,12 @@ const QUICK: &str =
 
 #[test]
 fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
-    let document = run_json(&format!("{QUICK} --json"));
+    for family in ["", "--ipv6"] {
+        assert_levelled(&run_json(&format!("{QUICK} {family} --json")));
+    }
+}
+
+fn assert_levelled(document: &Value) {
     assert_eq!(document["schema"], "corelane/rebalance/1");
     let phases = document["phases"].as_array().unwrap();
     let names: Vec<_> = phases

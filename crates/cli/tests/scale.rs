@@ -1,6 +1,7 @@
 //! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, with either engine.
 
 use crate::common::{Arguments, refused, run, run_json};
+use corelane_host::cpus;
 use serde_json::Value;
 
 /// The assertions hold for every trial, however busy the CPUs are.
@@ -154,6 +155,51 @@ fn every_frame_is_accounted_for_under_every_model() {
     }
 }
 
+/// Mode, model, placement and variation of every step.
+fn series(report: &Value) -> Vec<String> {
+    let fields = [
+        "mode",
+        "model",
+        "placement",
+        "skew",
+        "answers",
+        "metadata",
+        "buckets_active",
+    ];
+    let steps = report["steps"].as_array().unwrap().iter();
+    steps
+        .map(|step| fields.map(|field| step[field].to_string()).join(" "))
+        .collect()
+}
+
+#[test]
+fn ipv6_gives_the_table_of_ipv4_with_every_control() {
+    let all =
+        "--bed namespaces --models all --placements aligned,crossed --skew zipf:1 --answers all --metadata";
+    let planned = run_json(&[QUICK.words(), all.words(), vec!["--dry-run"]].concat());
+    let report = lab(&format!("{all} --ipv6"));
+    assert_eq!(report["plan"]["server"], "[fd00:11:2::1]:8080");
+    assert_eq!(series(&report), series(&planned));
+    assert_in_namespaces(&report);
+}
+
+#[test]
+fn four_tuples_are_steered_exactly_in_both_families_and_from_a_single_address() {
+    for bed in ["--bed namespaces", "--bed namespaces --ipv6"] {
+        let report = lab(&format!("{bed} --hash 4tuple"));
+        assert_eq!(report["steering"]["hash_fields"], "4tuple");
+        assert_in_namespaces(&report);
+    }
+    let report = lab("--bed loopback --ipv6 --hash 4tuple --models exact");
+    assert_eq!(report["plan"]["clients"], "::1");
+    for step in report["steps"].as_array().unwrap() {
+        assert_eq!(step["steering_ok"], 1.0, "{step}");
+    }
+    // The loopback device has one IPv6 address, which is one 2-tuple.
+    let refused = refused("lab scale udp --bed loopback --ipv6 --buckets 2 --share-cpus", 2);
+    assert!(refused.contains("--hash 4tuple"), "{refused}");
+}
+
 #[test]
 fn every_frame_is_accounted_for_in_every_way_to_move_datagrams() {
     let every = [
@@ -222,7 +268,7 @@ fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_
         all
     };
     let left_out = report["limit"]["evidence"].to_string();
-    if left_out.contains("answers by received") {
+    if left_out.contains("answers by") {
         eprintln!("skipped: {left_out}");
         return;
     }
@@ -244,6 +290,30 @@ fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_
     }
     let sink = varied("mode", "sink".into());
     assert_eq!(sink[0]["unknown"]["tx_locality"], "a sink does not answer");
+}
+
+#[test]
+fn marked_answers_leave_on_their_buckets_queue_where_neither_cpu_nor_hash_names_it() {
+    let cpu = cpus::allowed().unwrap().cpus[0];
+    let flags = "--bed namespaces --models exact --placements aligned --buckets 4 --share-cpus --answers all";
+    let report = lab(&format!("{flags} --cpus {cpu}"));
+    assert_in_namespaces(&report);
+    let left_out = report["limit"]["evidence"].to_string();
+    if left_out.contains("answers by") {
+        eprintln!("skipped: {left_out}");
+        return;
+    }
+    for step in report["steps"].as_array().unwrap() {
+        let full = step["mode"] == "echo" && step["buckets_active"] == 4;
+        if !full {
+            continue;
+        }
+        let on_queue = number(&step["tx_on_queue"]);
+        match step["answers"].as_str().unwrap() {
+            "received" => assert_eq!(on_queue, 1.0),
+            answers => assert!(on_queue < 1.0, "{answers}: {on_queue}"),
+        }
+    }
 }
 
 #[test]
@@ -296,6 +366,8 @@ fn bad_input_is_refused_with_the_flag_named() {
     assert!(few.contains("--buckets"), "{few}");
     let large = refused("lab scale udp --size 70000", 2);
     assert!(large.contains("--size"), "{large}");
+    let large = refused("lab scale udp --ipv6 --size 65500", 2);
+    assert!(large.contains("--size: at most 65487"), "{large}");
     let key = refused("lab scale udp --key 00", 2);
     assert!(key.contains("--key"), "{key}");
     let model = refused("lab scale udp --models exact,guess", 2);

@@ -40,9 +40,14 @@ fn every_request_is_counted_on_both_sides_with_controls() {
     if !namespaces_for("http") {
         return;
     }
-    let report = lab("--bed namespaces --size 0,100KiB");
+    for family in ["", "--ipv6"] {
+        assert_every_request_is_counted(&lab(&format!("--bed namespaces --size 0,100KiB {family}")));
+    }
+}
+
+fn assert_every_request_is_counted(report: &Value) {
     assert_eq!(report["schema"], "corelane/scale-http/1");
-    assert_whole(&report);
+    assert_whole(report);
     let measured = report["steps"].as_array().unwrap().iter();
     for step in measured.filter(|step| step["trials"] != 0) {
         let exact = step["server"] == "exact";

@@ -58,13 +58,18 @@ fn every_byte_is_counted_on_both_sides_of_its_bucket() {
     if !namespaces_for("tcp") {
         return;
     }
-    let report = lab("--bed namespaces --size 64KiB");
+    for family in ["", "--ipv6 --hash 2tuple"] {
+        assert_every_byte_is_counted(&lab(&format!("--bed namespaces --size 64KiB {family}")));
+    }
+}
+
+fn assert_every_byte_is_counted(report: &Value) {
     assert_eq!(
         (&report["schema"], &report["protocol"]),
         (&"corelane/scale-tcp/1".into(), &"tcp".into())
     );
-    assert_whole(&report);
-    for step in steps(&report).iter().filter(|step| step["trials"] != 0) {
+    assert_whole(report);
+    for step in steps(report).iter().filter(|step| step["trials"] != 0) {
         let exact = step["server"] == "exact";
         let steered = if exact { 1.0.into() } else { Value::Null };
         assert_eq!(step["steering_ok"], steered, "{step}");
@@ -134,18 +139,13 @@ fn any_server_of_bytes_can_take_the_place_of_ours() {
     let subject = format!(
         "exec {corelane} serve tcp $CORELANE_ADDRESS:$CORELANE_PORT --mode echo --cpus $CORELANE_CPU_LIST --duration 60s"
     );
-    let report = lab(&[
-        "--bed",
-        "namespaces",
-        "--modes",
-        "echo",
-        "--size",
-        "1KiB",
-        "--subject",
-        &subject,
-    ]);
-    assert_eq!(report["subject"], subject);
-    for trial in report["trials"].as_array().unwrap() {
+    let flags = "--bed namespaces --modes echo --size 1KiB --subject";
+    let [four, six] = ["", "--ipv6"].map(|family| {
+        let report = lab(&[family.words(), flags.words(), vec![subject.as_str()]].concat());
+        assert_eq!(report["subject"], subject);
+        report["trials"].as_array().unwrap().clone()
+    });
+    for trial in four.iter().chain(&six) {
         let (sent, received) = (number(&trial["sent_bytes"]), number(&trial["received_bytes"]));
         assert!(sent > 0 && sent == received, "{trial}");
         assert_eq!(trial["errors"].as_object().unwrap().len(), 0, "{trial}");

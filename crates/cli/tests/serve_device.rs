@@ -21,7 +21,7 @@ const GUEST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 
 /// Queues of the device, and CPUs of the guest.
-const QUEUES: usize = 4;
+pub const QUEUES: usize = 4;
 
 /// The time limit for the guest: it needs half a minute alone, and more when other programs use all CPUs.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -52,8 +52,8 @@ kill -INT $http $tcp; wait $http; wait $tcp
 for document in verify http tcp; do tr -d '\\n' < /tmp/$document.json; echo; done
 ";
 
-/// The guest and its bed, or `None` after printing what this machine lacks.
-fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
+/// A guest that runs `command` and its bed, or `None` after printing what this machine lacks.
+pub fn parts(command: &str) -> Option<(GuestPlan, GuestParts, Bed)> {
     let parts = common::guest_parts()?;
     let places = ["/usr/sbin/ethtool", "/sbin/ethtool", "/usr/bin/ethtool"].map(Path::new);
     let Some(ethtool) = places.into_iter().find(|path| path.is_file()) else {
@@ -76,20 +76,21 @@ fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
         .map(str::to_owned)
         .to_vec(),
         limit: LIMIT,
-        ..GuestPlan::new(COMMAND)
+        ..GuestPlan::new(command)
     };
     Some((guest, parts, bed))
 }
 
 /// This side of the link to the guest, inside the bed.
-struct Link {
-    guest: JoinHandle<Result<GuestOutput, GuestError>>,
+pub struct Link {
+    /// The guest.
+    pub guest: JoinHandle<Result<GuestOutput, GuestError>>,
 }
 
 impl Link {
     /// Adds the address to the emulator's tap once it exists, and disables packets that the kernel would send on its
     /// own.
-    fn up(guest: JoinHandle<Result<GuestOutput, GuestError>>) -> Link {
+    pub fn up(guest: JoinHandle<Result<GuestOutput, GuestError>>) -> Link {
         let link = Link { guest };
         let ip = |words: &str| Command::new("ip").args(words.split(' ')).output().unwrap();
         let silent = "link set guest0 addrgenmode none up";
@@ -202,7 +203,7 @@ fn round(link: &Link, number: u16, shape: &str, expected: &mut [Vec<u64>; 2]) ->
 
 #[test]
 fn connections_reach_the_bucket_of_their_queue_and_a_table_changed_by_ethtool_is_followed() {
-    let Some((guest, parts, bed)) = parts() else {
+    let Some((guest, parts, bed)) = parts(COMMAND) else {
         return;
     };
     let booting = bed.server.spawn(move || boot(&guest, &parts)).unwrap();

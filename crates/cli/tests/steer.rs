@@ -2,9 +2,9 @@
 //! veth.
 
 use crate::common;
-use crate::common::{corelane, refused, run_json};
+use crate::common::{corelane, refused, run_json, until};
 use corelane_host::bed::Bed;
-use corelane_rss::{Steering, Tuple};
+use corelane_rss::{IndirectionTable, Steerer, Steering, Tuple, balance};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Nginx {
             address,
             _folder: folder,
         };
-        wait_until("nginx serves", || answers() && children(nginx.process.id()) == 2);
+        until("nginx serves", || answers() && children(nginx.process.id()) == 2);
         nginx
     }
 
@@ -102,17 +102,6 @@ fn configuration(folder: &Path, address: SocketAddr, cpus: [u32; 2], reuseport: 
 fn children(process: u32) -> usize {
     let text = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
     text.unwrap_or_default().split_whitespace().count()
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{what}: not within half a minute"
-        );
-        thread::yield_now();
-    }
 }
 
 /// Opens one connection, from `source` if given; returns its source address and the process that answered.
@@ -207,7 +196,7 @@ fn attach_and_undo_under_load(nginx: &Nginx, start: impl Fn(Box<dyn FnOnce() + S
     let more = || {
         let before = answered.load(Ordering::Relaxed);
         let gone = || clients.iter().any(JoinHandle::is_finished);
-        wait_until("connections go on", || {
+        until("connections go on", || {
             gone() || answered.load(Ordering::Relaxed) > before + 50
         });
     };
@@ -333,4 +322,106 @@ fn what_is_no_group_is_refused_by_name() {
     assert!(error.contains("ss -lntup"), "{error}");
     let error = refused("steer --pid 4194304 --port 80", 1);
     assert!(error.contains("no process 4194304"), "{error}");
+}
+
+/// The fullest bucket, of a table whose entries have the loads `weights`, as a multiple of the best assignment's.
+fn over_best(table: &IndirectionTable, weights: &[u64]) -> f64 {
+    let best = balance::rebalance(table, weights, balance::Options::new(2))
+        .unwrap()
+        .bound;
+    let held = balance::bucket_loads(table, weights, 2);
+    *held.iter().max().unwrap() as f64 / best as f64
+}
+
+/// The process that answers on an open connection.
+fn worker_of(held: &mut TcpStream) -> String {
+    held.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut answer, mut piece) = (String::new(), [0; 1024]);
+    while (answer.split_once("\r\n\r\n")).is_none_or(|(_, body)| body.is_empty()) {
+        let length = held.read(&mut piece).expect("the open connection is not reset");
+        assert!(length > 0, "the open connection is not closed");
+        answer += std::str::from_utf8(&piece[..length]).unwrap();
+    }
+    answer.rsplit("\r\n\r\n").next().unwrap().to_owned()
+}
+
+/// A client address at random, whose entry is drawn by these weights.
+fn client(steerer: &Steerer, weights: &[u64], random: &mut fastrand::Rng, server: SocketAddr) -> SocketAddr {
+    let mut at = random.u64(..weights.iter().sum::<u64>());
+    let entry = weights.iter().position(|weight| match at.checked_sub(*weight) {
+        Some(left) => {
+            at = left;
+            false
+        }
+        None => true,
+    });
+    loop {
+        let address = [127, 12, random.u8(1..255), random.u8(..)];
+        let source = SocketAddr::from((address, random.u16(10_000..32_767)));
+        let hash = steerer.hash_of(&Tuple::new(source, server).unwrap());
+        if Some(steerer.table().entry(hash)) == entry {
+            return source;
+        }
+    }
+}
+
+#[test]
+fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_stay() {
+    let cpus = needs!();
+    if let Err(error) = Socket::new(Domain::PACKET, Type::DGRAM, None) {
+        eprintln!("skipped: packets cannot be sampled here: {error}");
+        return;
+    }
+    let nginx = Nginx::start(cpus, "reuseport");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("steering.json");
+    let more = [
+        "--rebalance",
+        "--duration",
+        "60s",
+        "--write-steering",
+        file.to_str().unwrap(),
+        "--json",
+    ];
+    let steering = corelane(&[])
+        .args(nginx.steer(&more))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("steer serves", || file.exists());
+    let read = || serde_json::from_str::<Steering>(&fs::read_to_string(&file).unwrap()).unwrap();
+    let first = read();
+    // By Zipf's law; the entries of bucket 0 come first.
+    let rank = |entry: usize| (entry % 2) * 64 + entry / 2 + 1;
+    let weights: Vec<u64> = (0..128).map(|entry| 100_000 / rank(entry) as u64).collect();
+    assert!(over_best(&first.table, &weights) > 1.4, "the load is skewed");
+    let mut held = TcpStream::connect(nginx.address).unwrap();
+    let worker = worker_of(&mut held);
+    let (steerer, mut random) = (first.steerer(), fastrand::Rng::with_seed(1));
+    let started = Instant::now();
+    while over_best(&read().table, &weights) > 1.05 {
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", read().table);
+        for _ in 0..64 {
+            let source = client(&steerer, &weights, &mut random, nginx.address);
+            ask(Some(source), nginx.address).expect("no connection is refused or reset");
+        }
+        assert_eq!(
+            worker_of(&mut held),
+            worker,
+            "an open connection stays with its worker"
+        );
+    }
+    common::signal(steering.id(), "INT");
+    let output = steering.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        document["rebalanced"]["moved"].as_u64().unwrap() > 0,
+        "{document}"
+    );
+    assert_eq!(
+        misplaced(&nginx, &document, 200),
+        0,
+        "new connections follow the last table"
+    );
 }

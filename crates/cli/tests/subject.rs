@@ -1,6 +1,6 @@
 //! A server under test, managed by the lab: Debian's nginx, and servers that do not start.
 
-use crate::common;
+use crate::common::{self, until};
 use corelane_host::bed::Bed;
 use corelane_host::counters::Family;
 use corelane_host::cpus;
@@ -10,7 +10,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const PORT: u16 = 8080;
 
@@ -74,17 +73,6 @@ fn lives(process: u32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 
-fn eventually(claim: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "not within 10 s: {claim}"
-        );
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn nginx_answers_on_the_cpus_it_was_given_and_ends_with_its_workers_in_front_or_behind() {
     for daemon in ["off", "on"] {
@@ -127,7 +115,7 @@ fn a_keeper_that_is_killed_takes_the_subject_along() {
     let subject = start(&bed, &plan(&bed, &command)).unwrap();
     let members = members(&subject);
     common::signal(subject.pid(), "KILL");
-    eventually("everything that the subject started has ended", || {
+    until("everything that the subject started has ended", || {
         !members.iter().any(|member| lives(*member))
     });
 }

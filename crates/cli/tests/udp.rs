@@ -171,7 +171,8 @@ fn under_skew_each_source_sends_its_share() {
             let skew = ["load", "udp", &server.address, "--skew", "elephant:0.7"];
             let loaded = run_json(&[&skew[..], &flags, pace].concat());
             let total = loaded["total"]["sent"].as_f64().unwrap();
-            assert_eq!(loaded["total"]["returned"], loaded["total"]["sent"]);
+            // What a preempted generator's own sockets drop has a name of its own (`dropped_here`).
+            assert_eq!(loaded["total"]["lost"], 0, "{}", loaded["total"]);
             let mut shares: Vec<f64> = (loaded["sources"].as_array().unwrap().iter())
                 .map(|source| source["sent"].as_f64().unwrap() / total)
                 .collect();
@@ -224,13 +225,17 @@ fn on_sigusr1_the_server_tells_every_flow_by_hash_type_and_bucket() {
 
 #[test]
 fn flows_are_in_the_last_document_and_ways_to_answer_that_cannot_be_are_refused() {
-    let served = run_json("serve udp 127.0.0.1:0 --flows --duration 100ms --json");
-    assert_eq!(served["flows"], serde_json::json!([]));
-    assert_eq!(served["flows_uncounted"], 0);
-    let error = refused("serve udp --answers caller --model farm", 2);
-    assert!(error.contains("--model exact"), "{error}");
-    let error = refused("serve udp 0.0.0.0:0 --flows", 2);
-    assert!(error.contains("listen on one address"), "{error}");
+    for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+        let served = run_json(&format!("serve udp {address} --flows --duration 100ms --json"));
+        assert_eq!(served["flows"], serde_json::json!([]));
+        assert_eq!(served["flows_uncounted"], 0);
+    }
+    for answers in ["received", "caller", "connected"] {
+        let error = refused(&format!("serve udp --answers {answers} --model farm"), 2);
+        assert!(error.contains("--model exact"), "{error}");
+    }
+    let error = refused("serve udp 127.0.0.1:0 --answers received", 2);
+    assert!(error.contains("--watch DEVICE"), "{error}");
 }
 
 #[test]

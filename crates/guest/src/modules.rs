@@ -9,8 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Unpacks the modules.
-const UNPACK: &str =
-    "run tests/prepare.sh, which unpacks the modules of Debian's package linux-image-cloud-amd64";
+const UNPACK: &str = "run tests/prepare.sh, which unpacks the modules of Debian's package linux-image-amd64";
 
 impl GuestParts {
     /// The files of modules of the guest's kernel and of their dependencies, in load order.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const INSTALL: &str = "apt-get install --no-install-recommends qemu-system-x86 busybox-static util-linux";
 
 /// Unpacks the kernel without installing it.
-const UNPACK: &str = "run tests/prepare.sh, which unpacks Debian's package linux-image-cloud-amd64 there";
+const UNPACK: &str = "run tests/prepare.sh, which unpacks Debian's package linux-image-amd64 there";
 
 /// The programs and the kernel of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub struct GuestParts {
 }
 
 impl GuestParts {
-    /// Searches Debian's directories for the programs, and for the newest kernel `vmlinuz-*-cloud-*` the user's cache
-    /// directory (`$XDG_CACHE_HOME`, or `$HOME/.cache`), where `tests/prepare.sh` unpacks it, then Debian's. Debian's
-    /// cloud kernel has consoles, NUMA and most drivers built in.
+    /// Searches Debian's directories for the programs, and for the newest kernel `vmlinuz-*-amd64`, first in the user's
+    /// cache directory (`$XDG_CACHE_HOME`, or `$HOME/.cache`), where `tests/prepare.sh` unpacks it into a directory named after
+    /// its package, then in Debian's. It has consoles and NUMA built in.
     ///
     /// # Errors
     /// [`GuestError::Missing`], which names the package.
@@ -48,7 +48,7 @@ fn kernel_directories() -> Vec<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(home);
-    let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));
+    let unpacked = cache.map(|cache| cache.join("corelane/guest/linux-image-amd64/boot"));
     unpacked.into_iter().chain([PathBuf::from("/boot")]).collect()
 }
 
@@ -60,17 +60,17 @@ fn program(what: &'static str, places: &[&str], fix: &'static str) -> Result<Pat
 
 fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
     let found = directories.iter().find_map(|directory| newest(directory));
-    found.ok_or_else(|| GuestError::missing("a kernel (vmlinuz-*-cloud-amd64)", directories, UNPACK))
+    found.ok_or_else(|| GuestError::missing("a kernel (vmlinuz-*-amd64)", directories, UNPACK))
 }
 
-/// The most recently written cloud kernel: version numbers do not sort as text.
+/// The most recently written kernel: version numbers do not sort as text.
 fn newest(directory: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?.flatten();
     let kernels = entries.filter_map(|entry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let written = entry.metadata().ok()?.modified().ok()?;
-        let is_one = name.starts_with("vmlinuz-") && name.contains("cloud");
+        let is_one = name.starts_with("vmlinuz-") && name.ends_with("-amd64");
         is_one.then(|| (written, entry.path()))
     });
     kernels.max().map(|(_, path)| path)
@@ -85,7 +85,7 @@ mod tests {
         let nowhere = vec![PathBuf::from("/nowhere/boot")];
         let missing = kernel(&nowhere).unwrap_err().to_string();
         assert!(
-            missing.contains("/nowhere/boot") && missing.contains("linux-image-cloud-amd64"),
+            missing.contains("/nowhere/boot") && missing.contains("linux-image-amd64"),
             "{missing}"
         );
         let missing = program("an emulator", &["/nowhere/qemu"], INSTALL).unwrap_err();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Fields of plans that do not change what a step measures: they select steps, whose shapes contain the selected value,
 /// or repeat them, or follow from other fields.
-const OF_SELECTION: [&str; 20] = [
+const OF_SELECTION: [&str; 21] = [
     "active",
     "answers",
     "bed.connections",
@@ -20,6 +20,7 @@ const OF_SELECTION: [&str; 20] = [
     "modes",
     "object_bytes",
     "placements",
+    "quick",
     "rounds",
     "seed",
     "servers",

@@ -4,7 +4,9 @@
 //! every trial, so an interrupt loses nothing.
 
 use crate::document::Document;
+use crate::timeline::{TimelineFile, Watch};
 use crate::tried::{RawTrials, TrialStatus, Tried, Turn};
+use corelane_host::conditions::Heat;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
@@ -60,7 +62,7 @@ pub trait Experiment {
 pub struct Trying<'a> {
     /// Which.
     pub turn: Turn,
-    interrupt: &'a AtomicBool,
+    watch: Watch<'a>,
     stops_early: bool,
     clocked: Option<(CpuTimes, CpuTimes)>,
 }
@@ -68,8 +70,13 @@ pub struct Trying<'a> {
 impl<'a> Trying<'a> {
     /// The interrupt flag, for a measurement that stops early once it is set. Such a trial is then no result.
     pub fn interrupt(&mut self) -> &'a AtomicBool {
+        self.watch().interrupt
+    }
+
+    /// The interrupt flag as for [`Self::interrupt`], and where the lines of the measured generator go.
+    pub fn watch(&mut self) -> Watch<'a> {
         self.stops_early = true;
-        self.interrupt
+        self.watch
     }
 
     /// A trial of this turn that measured for so many seconds.
@@ -94,7 +101,7 @@ impl<'a> Trying<'a> {
 
     /// Whether the trial was cut by an interrupt.
     pub(crate) fn is_cut(&self) -> bool {
-        self.stops_early && self.interrupt.load(Ordering::Relaxed)
+        self.stops_early && self.watch.interrupt.load(Ordering::Relaxed)
     }
 
     /// The status of the trial and the reason, if it is no result although it was measured.
@@ -155,8 +162,8 @@ impl Schedule {
     }
 }
 
-/// Runs all trials of a started experiment until `interrupt` is set. A trial spoilt by another machine is repeated at
-/// the end of its round, at most [`MOST_REPEATS`] times.
+/// Runs all trials of a started experiment until `interrupt` is set; lines of the generators go into `timeline`. A trial
+/// spoilt by another machine is repeated at the end of its round, at most [`MOST_REPEATS`] times.
 ///
 /// # Errors
 /// If the first trial fails. Later failures are recorded in the document.
@@ -164,20 +171,24 @@ pub fn run<E: Experiment>(
     experiment: &mut E,
     mut document: E::Document,
     schedule: Schedule,
-    interrupt: &AtomicBool,
+    (interrupt, timeline): (&AtomicBool, Option<&TimelineFile>),
     mut on_progress: impl FnMut(&Progress<'_, E::Document>),
 ) -> anyhow::Result<E::Document> {
     experiment.conclude(&mut document);
-    let mut done = 0;
+    let (heat, mut done) = (Heat::read(), 0);
     let interrupted = in_order(schedule, experiment.steps(), interrupt, |turn, of| {
+        let title = experiment.title(turn.step, &document);
+        let trial = turn.trial(done, &title);
         let mut trying = Trying {
             turn,
-            interrupt,
+            watch: Watch {
+                interrupt,
+                lines: timeline.map(|file| (file, &trial)),
+            },
             stops_early: false,
             clocked: None,
         };
         let measured = experiment.trial(&mut trying, &mut document);
-        let title = experiment.title(turn.step, &document);
         let raw = experiment.raw(turn.step, &mut document);
         let set_aside = trying.set_aside(&schedule);
         let is_spoilt = match (measured, set_aside) {
@@ -206,6 +217,9 @@ pub fn run<E: Experiment>(
         Ok(is_spoilt)
     })?;
     document.head_mut().interrupted = interrupted;
+    if let Some(conditions) = &mut document.head_mut().conditions {
+        conditions.add(Heat::read().since(&heat));
+    }
     experiment.conclude(&mut document);
     Ok(document)
 }

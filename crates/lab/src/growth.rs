@@ -19,6 +19,7 @@ use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
+use std::collections::BTreeSet;
 
 /// Ticks of a y axis: about as many as stay apart on a phone.
 pub(crate) const Y_STEPS: usize = 4;
@@ -51,12 +52,12 @@ pub trait Shown: Kind {
 impl<K: Shown> Rendered for Report<K> {
     fn page(&self) -> Page {
         let mut page = self.head.page(&format!("{} scaling", self.kind.name()));
-        page.verdict.clone_from(&self.limit.sentence);
+        page.verdict = self.qualified(self.limit.sentence.clone());
         page.lead = self.limit.lead();
         page.evidence.clone_from(&self.limit.evidence);
         let last = self.last_step();
         page.headline = last.map_or("Nothing was measured".to_owned(), |step| {
-            self.limit.headline(K::headline(self, step))
+            self.qualified(self.limit.headline(K::headline(self, step)))
         });
         page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
         let trials = self.trials_section(&mut page);
@@ -153,7 +154,24 @@ const TERMS: [(&str, &str, &str); 6] = [
     ),
 ];
 
+/// What a reader of a quick run must know.
+const INDICATIVE: &str = "one short trial per step, so the numbers are indicative; without --quick they are medians and have \
+                          a spread";
+
 impl<K: Kind> Report<K> {
+    /// Whether this was a quick run.
+    fn is_quick(&self) -> bool {
+        self.plan["quick"] == true
+    }
+
+    /// A sentence about the result; that of a quick run says that it is indicative.
+    fn qualified(&self, sentence: String) -> String {
+        match self.is_quick() {
+            true => format!("Indicative: {sentence}"),
+            false => sentence,
+        }
+    }
+
     /// What the terms of this run mean, before the first table.
     fn terms(&self) -> Section {
         let who: Vec<String> = self.steps.iter().map(|step| step.shape.who()).collect();
@@ -167,6 +185,14 @@ impl<K: Kind> Report<K> {
     /// The trials' status and what was skipped; in text at this place, on a page before the figures.
     fn trials_section(&self, page: &mut Page) -> Section {
         let mut section = set_aside(&self.head, self.trials.iter().map(Trial::tried), page);
+        if self.is_quick() {
+            section = section.text_note("quick    ", INDICATIVE);
+            let about = "quick".to_owned();
+            page.caveats.push(Caveat {
+                about,
+                sentence: format!("{INDICATIVE}."),
+            });
+        }
         for reason in self.kind.left_out() {
             section = section.text_note("left out ", reason);
             let about = "left out".to_owned();
@@ -294,6 +320,47 @@ impl<K: Kind> Report<K> {
         }
         all
     }
+}
+
+/// Adds what was observed in the steps that a reader compares, all buckets active; nothing if nothing was requested.
+/// `sentences` compare steps.
+pub(crate) fn observed_sections<K: Kind>(
+    report: &Report<K>,
+    sentences: impl IntoIterator<Item = String>,
+    page: &mut Page,
+) {
+    let most = report.steps.iter().map(|step| step.shape.active()).max();
+    let mut notes = BTreeSet::new();
+    for step in &report.steps {
+        let is_shown = step.shape.is_observed() && Some(step.shape.active()) == most;
+        let Some(observed) = step.observed.as_ref().filter(|_| is_shown) else {
+            continue;
+        };
+        let (active, round) = (step.shape.active(), observed.round + 1);
+        let title = format!(
+            "where the time went: {}, {active} active (round {round})",
+            step.shape.title()
+        );
+        observed.sections(&title, page);
+        notes.extend(observed.notes());
+    }
+    let mut words = Section::new("");
+    for sentence in sentences {
+        words = words.labelled("locks    ", sentence);
+    }
+    for line in notes {
+        words = words.labelled("observed ", line);
+    }
+    // What was requested and could not be observed, each reason once: `profile: not permitted …`.
+    let all = report.steps.iter().filter_map(|step| step.observed.as_ref());
+    let unknown = all.flat_map(|observed| &observed.unknown);
+    let lines: BTreeSet<String> = unknown
+        .map(|(part, reason)| format!("{part}: {reason}"))
+        .collect();
+    for line in lines {
+        words = words.labelled("not observed  ", line);
+    }
+    page.section(words);
 }
 
 /// The column of the number of active buckets.

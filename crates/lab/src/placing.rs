@@ -45,8 +45,12 @@ impl Placement {
 }
 
 /// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the
-/// doublings and all of them, which keeps the run near a minute and the law's points apart.
-pub(crate) fn active_counts(buckets: usize) -> Vec<usize> {
+/// doublings and all of them, which keeps the run near a minute and the law's points apart. In a quick run one and all,
+/// which linearity needs: the run then takes as long on a large machine as on a small one.
+pub(crate) fn active_counts(buckets: usize, quick: bool) -> Vec<usize> {
+    if quick && buckets > 1 {
+        return vec![1, buckets];
+    }
     if buckets <= MOST_STEPS_OF_ONE {
         return (1..=buckets).collect();
     }
@@ -93,10 +97,21 @@ mod tests {
 
     #[test]
     fn steps_grow_by_one_on_small_machines_and_double_on_large_ones() {
-        assert_eq!(active_counts(3), [1, 2, 3]);
-        assert_eq!(active_counts(8), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(active_counts(24), [1, 2, 4, 8, 16, 24]);
-        assert_eq!(active_counts(64), [1, 2, 4, 8, 16, 32, 64]);
+        for (buckets, counts) in [
+            (3, &[1, 2, 3][..]),
+            (8, &[1, 2, 3, 4, 5, 6, 7, 8]),
+            (24, &[1, 2, 4, 8, 16, 24]),
+            (64, &[1, 2, 4, 8, 16, 32, 64]),
+        ] {
+            assert_eq!(active_counts(buckets, false), counts);
+        }
+    }
+
+    #[test]
+    fn a_quick_run_has_two_steps_however_large_the_machine_is() {
+        for (buckets, counts) in [(1, &[1][..]), (2, &[1, 2]), (64, &[1, 64])] {
+            assert_eq!(active_counts(buckets, true), counts);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::document::{Head, as_json};
 use crate::limit::{Limit, Scaling};
+use crate::observed::Observed;
 use crate::placing::distinct;
 use crate::tried::{CpuShare, SPOILT, Trial, TrialStatus};
 use corelane_host::counters::CpuTimes;
@@ -13,8 +14,8 @@ use corelane_measure::share;
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
 use corelane_rss::Steering;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,6 +65,11 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
     /// Whether the run is judged by it.
     fn is_judged(&self) -> bool {
         self.is_exact()
+    }
+
+    /// Whether text and page have what was observed in it, if all buckets are active.
+    fn is_observed(&self) -> bool {
+        self.is_judged()
     }
 
     /// Whether it is a step of the plain experiment, without variation.
@@ -166,6 +172,9 @@ pub struct Step<K: Kind> {
     /// The fields specific to steps of this kind.
     #[serde(flatten)]
     pub found: K::Found,
+    /// The observations of the last valid trial; `None` if none were requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// Its metrics.
     #[serde(flatten)]
     pub summed: Summed,
@@ -191,6 +200,7 @@ impl<K: Kind> Step<K> {
             cpus,
             cpu_shares: Vec::new(),
             found: K::Found::default(),
+            observed: None,
             summed: Summed::default(),
         }
     }
@@ -421,6 +431,15 @@ fn why_missing(field: &str, ended: &[TrialStatus]) -> Option<String> {
         "linearity" => Some("no round has valid trials both at this number of buckets and at one".to_owned()),
         _ => None,
     }
+}
+
+/// Reads what has a map by numbers, as the pages of each node are. Its keys are strings in JSON, whose own reader turns
+/// them back; that of a flattened struct, which [`Kind::Found`] is, does not.
+pub(crate) fn through_json<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    serde_json::from_value(value).map_err(D::Error::custom)
 }
 
 /// A sample of a number.

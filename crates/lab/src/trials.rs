@@ -2,6 +2,7 @@
 
 use crate::document::Document;
 use crate::experiment::{Experiment, Trying};
+use crate::observed::Observed;
 use crate::steps::{Kind, Report, Shape};
 use crate::tried::{RawTrials, Trial as _};
 use serde_json::Value;
@@ -20,15 +21,14 @@ pub trait Trials {
     /// Why they cannot.
     fn check(&self, shape: &<Self::Kind as Kind>::Shape) -> anyhow::Result<()>;
 
-    /// Measures one step.
+    /// Measures one step; with what was observed meanwhile, if that was requested.
     ///
     /// # Errors
     /// When nothing could be measured.
     fn measure(
         &mut self,
         trying: &mut Trying<'_>,
-        report: &mut Report<Self::Kind>,
-    ) -> anyhow::Result<<Self::Kind as Kind>::Trial>;
+    ) -> anyhow::Result<(<Self::Kind as Kind>::Trial, Option<Observed>)>;
 
     /// Determines the limit of each step and of the report.
     fn judge(&self, report: &mut Report<Self::Kind>);
@@ -67,7 +67,10 @@ where
     }
 
     fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<()> {
-        let trial = self.measure(trying, report)?;
+        let (trial, seen) = self.measure(trying)?;
+        if let Some(seen) = seen.filter(|_| trial.tried().is_valid() && !trying.is_cut()) {
+            report.steps[trying.turn.step].observed = Some(seen);
+        }
         report.trials.push(trial);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
 
+use corelane_measure::seconds::OfTrial;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +13,19 @@ pub struct Turn {
     pub step: usize,
     /// The round, from 0.
     pub round: usize,
+}
+
+impl Turn {
+    /// The name of trial `number` in a timeline; `title` is that of its step.
+    pub(crate) fn trial(self, number: usize, title: &str) -> OfTrial {
+        OfTrial {
+            number,
+            step: self.step,
+            round: self.round,
+            title: title.to_owned(),
+            part: None,
+        }
+    }
 }
 
 /// The status of a trial: only the numbers of a valid trial are used.

@@ -123,6 +123,7 @@ fn nic_reports_the_frames_of_the_model_or_why_it_was_skipped() {
         frames: 20,
         right_hash: 19,
         right_queue: 18,
+        right_program: Some(16),
     };
     let round = RoundReport {
         sent: 21,
@@ -146,6 +147,7 @@ fn nic_reports_the_frames_of_the_model_or_why_it_was_skipped() {
         verdict: corelane_lab::nic::Verdict::default(),
     };
     let results = [0, 1].map(|step| proof.result(step, &report).unwrap());
-    let counted = "20 frames of 21 sent: 19 with the hash, 18 by the queue, 17 on the CPU that was computed";
+    let counted = "20 frames of 21 sent: 19 with the hash, 18 by the queue, 16 by the steering program, 17 on the CPU \
+                   that was computed";
     assert_eq!(results, [counted, "skipped: this QEMU has no device igb"]);
 }

@@ -40,9 +40,15 @@ fn run(request: &Request, trials: usize) -> anyhow::Result<SimulateReport> {
     let document = simulation.begin()?;
     let schedule = Schedule::untimed(request.rounds, request.seed);
     let interrupt = AtomicBool::new(false);
-    experiment::run(&mut simulation, document, schedule, &interrupt, |progress| {
-        interrupt.store(progress.done == trials, Ordering::Relaxed);
-    })
+    experiment::run(
+        &mut simulation,
+        document,
+        schedule,
+        (&interrupt, None),
+        |progress| {
+            interrupt.store(progress.done == trials, Ordering::Relaxed);
+        },
+    )
 }
 
 fn simulated(request: &Request) -> SimulateReport {

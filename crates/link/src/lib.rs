@@ -8,6 +8,8 @@
 //! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is a link of any kind, dispatched once per burst, not per frame;
 //! an [`Opener`] opens it, also again after it was lost.
 //!
+//! [`MarkedQueues`] lets sockets of the host's stack name the transmit queue.
+//!
 //! ```
 //! use corelane_link::{FrameLayout, Link, memory};
 //!
@@ -27,9 +29,11 @@ mod error;
 mod files;
 mod layout;
 mod link;
+mod marked;
 pub mod memory;
 mod opener;
 pub mod packet_socket;
+mod program;
 mod queues;
 mod spec;
 mod system;
@@ -43,6 +47,7 @@ pub use burst::{Burst, FrameTime};
 pub use error::LinkError;
 pub use layout::{FrameLayout, LayoutError};
 pub use link::{Link, Port, Sent};
+pub use marked::MarkedQueues;
 pub use opener::Opener;
 pub use queues::{share_out, wait};
 pub use spec::{LinkKind, LinkSpec, SpecError};

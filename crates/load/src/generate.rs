@@ -1,6 +1,7 @@
 //! Interface shared by all generators: takes a plan, returns a report of what was sent and received.
 
 use crate::Needs;
+use crate::showing::{Seen, Showing};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
 use corelane_worker::engine::{EngineKind, EngineSettings};
@@ -20,6 +21,10 @@ pub trait Generator: Sized {
     type Error: Error + Send + Sync + 'static;
     /// Name of this kind of generator, used between processes.
     const KIND: &'static str;
+    /// What [`Seen::counts`] counts, with units.
+    const COUNTED: &'static [(&'static str, &'static str)];
+    /// The name of [`Seen::times`]; empty if nothing is timed.
+    const TIMED: &'static str;
 
     /// What a run of the plan requires of this machine.
     fn needs(plan: &Self::Plan) -> Needs;
@@ -36,6 +41,12 @@ pub trait Generator: Sized {
 
     /// The last moment reached.
     fn reached(&self) -> Option<Moment>;
+
+    /// Where each worker leaves its live data.
+    fn shows(&self) -> impl Iterator<Item = &Showing>;
+
+    /// The live data of all workers, as of their last snapshots; the final ones once the run has ended.
+    fn seen(&mut self) -> Seen;
 
     /// Ends the run early; pending answers are still awaited.
     fn stop(&self);

@@ -8,11 +8,14 @@ mod account;
 mod failure;
 mod generate;
 pub mod http;
+mod landed;
+mod metrics;
 mod needs;
 pub mod pace;
 pub mod packets;
 pub mod pool;
 mod report;
+mod sampler;
 mod showing;
 pub mod sources;
 mod standstill;
@@ -22,8 +25,11 @@ pub mod udp;
 
 pub use failure::{Failure, Failures};
 pub use generate::{Generator, Moment};
+pub use landed::{BucketsLanded, Landed};
+pub use metrics::Running;
 pub use needs::{Need, Needs};
-pub use showing::Seen;
+pub use sampler::{Sampled, Sampler};
+pub use showing::{Seen, Showing};
 pub use streams::{
     StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProgress, StreamProtocol, TlsLoadError,
 };

@@ -2,10 +2,11 @@
 //!
 //! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
-use crate::failure::Failures;
+use crate::failure::{Failure, Failures};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_worker::Time;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,8 +15,18 @@ use std::sync::{Mutex, PoisonError};
 pub struct Seen {
     /// When the data was collected; [`Time::default`] before the first snapshot.
     pub at: Time,
+    /// What the generator does.
+    pub stage: String,
+    /// Events so far, by the names of [`Generator::COUNTED`](crate::Generator::COUNTED).
+    pub counts: BTreeMap<&'static str, u64>,
+    /// What there is now, such as open connections.
+    pub levels: BTreeMap<&'static str, u64>,
     /// Times so far: answers from their intended start, round trips, or connection setup.
     pub times: Histogram,
+    /// Why there are no times, if so.
+    pub no_times_because: Option<&'static str>,
+    /// Events that are errors beside the failures below, by name.
+    pub errors: BTreeMap<String, u64>,
     /// Failures of requests or connections in progress.
     pub failures: Failures,
     /// Failed attempts to open a connection.
@@ -27,38 +38,69 @@ impl Seen {
     pub(crate) fn sum(workers: impl Iterator<Item = Self>) -> Self {
         workers.fold(Self::default(), |mut sum, seen| {
             sum.at = sum.at.max(seen.at);
+            sum.counts.add(&seen.counts);
+            sum.levels.add(&seen.levels);
+            sum.errors.add(&seen.errors);
             sum.failures.add(&seen.failures);
             sum.not_opened.add(&seen.not_opened);
             sum.times.merge(&seen.times);
             sum
         })
     }
+
+    /// All errors so far by name.
+    #[must_use]
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        let named = |prefix: &'static str, failures: &Failures| {
+            let name = move |(failure, count): (Failure, u64)| (format!("{prefix}{}", failure.name()), count);
+            failures.occurred().map(name).collect::<BTreeMap<_, _>>()
+        };
+        let mut errors = self.errors.clone();
+        errors.add(&named("", &self.failures));
+        errors.add(&named("not_opened_", &self.not_opened));
+        errors
+    }
 }
 
 /// A request flag and the last snapshot, shared between one worker and one observer.
 #[derive(Debug, Default)]
-pub(crate) struct Showing<T> {
+pub struct Showing {
     asked: AtomicBool,
-    answer: Mutex<T>,
+    ended: AtomicBool,
+    last: Mutex<Seen>,
 }
 
-impl<T: Clone> Showing<T> {
-    /// The last snapshot; requests the next one.
-    pub(crate) fn look(&self) -> T {
-        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+impl Showing {
+    /// Requests a snapshot.
+    pub(crate) fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
-        answer.clone()
+    }
+
+    /// Whether a requested snapshot is still to come.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed)
+    }
+
+    /// The last snapshot.
+    pub(crate) fn last(&self) -> Seen {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Makes a snapshot if one was requested. If the last one is being read right now, the next turn does.
-    pub(crate) fn show(&self, answer: impl FnOnce() -> T) {
+    pub(crate) fn show(&self, seen: impl FnOnce() -> Seen) {
         if !self.asked.load(Ordering::Relaxed) {
             return;
         }
-        if let Ok(mut last) = self.answer.try_lock() {
+        if let Ok(mut last) = self.last.try_lock() {
+            *last = seen();
             self.asked.store(false, Ordering::Relaxed);
-            *last = answer();
         }
+    }
+
+    /// Leaves the final state: the worker makes no more snapshots.
+    pub(crate) fn end(&self, seen: Seen) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        self.ended.store(true, Ordering::Relaxed);
     }
 }
 
@@ -67,18 +109,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_made_once_a_question() {
-        let (showing, mut made) = (Showing::<u64>::default(), 0);
+    fn a_snapshot_is_made_once_a_request_and_at_the_end() {
+        let (showing, mut made) = (Showing::default(), 0);
         let mut turn = || {
             showing.show(|| {
                 made += 1;
-                made
+                Seen {
+                    counts: BTreeMap::from([("made", made)]),
+                    ..Seen::default()
+                }
             });
         };
         turn();
-        assert_eq!(showing.look(), 0, "the first look requests the value");
+        assert_eq!(showing.last().counts.len(), 0, "nothing was requested");
+        showing.ask();
+        assert!(showing.is_awaited());
         turn();
         turn();
-        assert_eq!([showing.look(), made], [1, 1]);
+        assert!(!showing.is_awaited());
+        assert_eq!((showing.last().counts["made"], made), (1, 1));
+        showing.ask();
+        showing.end(Seen {
+            counts: BTreeMap::from([("made", 7)]),
+            ..Seen::default()
+        });
+        assert_eq!((showing.is_awaited(), showing.last().counts["made"]), (false, 7));
     }
 }

@@ -3,7 +3,7 @@
 use corelane_load::Generator;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{HttpLoad, PlannedPhase, RunSettings, Timeouts, Until};
-use corelane_load::sources::WorkerRequest;
+use corelane_load::sources::{Steerings, WorkerRequest};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
     })];
     let settings = RunSettings {
         workers: WorkerRequest {
-            steering: None,
+            steering: Steerings::default(),
             buckets: None,
             cpus: vec![corelane_host::cpus::allowed().unwrap().cpus[0]],
             descriptor_limit: 1_024,
@@ -38,6 +38,7 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
         },
         engine: None,
         memory: Default::default(),
+        buffer_memory: None,
         gather: Duration::ZERO,
     };
     let mut load = HttpLoad::start(scenario.plan(&settings).unwrap()).unwrap();

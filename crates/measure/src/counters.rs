@@ -53,6 +53,22 @@ impl<const N: usize> Counters for [u64; N] {
     }
 }
 
+/// Counts by place; a place that one of two does not have counts 0 there.
+impl Counters for Vec<u64> {
+    fn add(&mut self, other: &Self) {
+        self.resize(self.len().max(other.len()), 0);
+        self.iter_mut().zip(other).for_each(|(sum, count)| sum.add(count));
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let before = earlier.iter().chain(std::iter::repeat(&0));
+        self.iter()
+            .zip(before)
+            .map(|(count, before)| count.since(before))
+            .collect()
+    }
+}
+
 /// Seconds.
 impl Counters for f64 {
     fn add(&mut self, other: &Self) {
@@ -160,6 +176,7 @@ mod tests {
         struct Block {
             frames: u64,
             places: [u64; 2],
+            buckets: Vec<u64>,
             causes: BTreeMap<&'static str, u64>,
         }
     }
@@ -169,11 +186,13 @@ mod tests {
         let one = Block {
             frames: 3,
             places: [1, 2],
+            buckets: vec![1],
             causes: BTreeMap::from([("full", 1)]),
         };
         let other = Block {
             frames: 4,
             places: [0, 5],
+            buckets: vec![2, 3],
             causes: BTreeMap::from([("full", 2), ("late", 7)]),
         };
         assert_eq!(one.plus(&other).since(&one), other);

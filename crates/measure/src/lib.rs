@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod metric;
 pub mod quantity;
 pub mod scalability;
+pub mod seconds;
 pub mod share;
 pub mod statistics;
 pub mod timeline;

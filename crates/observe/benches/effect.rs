@@ -84,7 +84,7 @@ fn watched(watch: Watch, cpus: &[u32], shared: bool) -> Result<(f64, Option<f64>
         _ => None,
     };
     let profiler = match watch {
-        Watch::Profile => Some(Profiler::start(cpus, own())?),
+        Watch::Profile => Some(Profiler::start(cpus, &own())?),
         _ => None,
     };
     let begin = cpu_seconds();
@@ -144,7 +144,7 @@ fn echo(server: &UdpSocket) {
 
 fn own() -> Processes {
     Processes {
-        server: std::process::id(),
+        server: vec![std::process::id()],
         generator: std::process::id(),
     }
 }

@@ -60,10 +60,10 @@ fn without_permission_the_errors_name_what_to_allow() {
 /// Prints the errors of a user without permission.
 fn speak_as_nobody() {
     let own = Processes {
-        server: id(),
+        server: vec![id()],
         generator: id(),
     };
-    let profile = Profiler::start(&[0], own).err();
+    let profile = Profiler::start(&[0], &own).err();
     let locks = LockWatch::start(&[0], &[]).err();
     println!("profile: {}", profile.unwrap());
     println!("locks: {}", locks.unwrap());

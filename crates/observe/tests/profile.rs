@@ -20,10 +20,10 @@ fn spin_on_purpose(rounds: u64) -> u64 {
 /// it.
 fn start() -> Option<Profiler> {
     let processes = Processes {
-        server: id(),
+        server: vec![id()],
         generator: id(),
     };
-    match Profiler::start(&cpus(), processes) {
+    match Profiler::start(&cpus(), &processes) {
         Err(error @ ObserveError::Forbidden { .. }) => {
             eprintln!("skipped: {error}");
             None
@@ -121,10 +121,10 @@ fn a_process_that_does_not_exist_is_named() {
     // Beyond the highest id that `/proc/sys/kernel/pid_max` allows, so no process has it.
     let nobody = 1 << 22;
     let processes = Processes {
-        server: id(),
+        server: vec![id()],
         generator: nobody,
     };
-    let error = Profiler::start(&cpus(), processes).err().unwrap();
+    let error = Profiler::start(&cpus(), &processes).err().unwrap();
     assert!(error.to_string().contains("process 4194304"), "{error}");
 }
 

@@ -163,8 +163,8 @@ impl<'frame> Dissection<'frame> {
     /// The rule is Microsoft's ("RSS Hashing Types") in the order that virtio gives it ("Virtual I/O Device", "Hash
     /// calculation for incoming packets"): ports of TCP and UDP if their type is enabled, otherwise addresses. Packets
     /// with extension headers try all types ending in `_EX` first. Packets without them try these types last, with the
-    /// addresses of the IP header. Fragments hash as a 2-tuple, including the first one. So do packets with an
-    /// authentication header, because devices that distinguish it (mlx5's flow types) do not parse beyond it. NDIS has
+    /// addresses of the IP header. Fragments hash as a 2-tuple, including the first one and, over IPv6, one that is a whole
+    /// datagram ([`is_fragment`](Self::is_fragment)). So do packets with an authentication header, because devices that distinguish it (mlx5's flow types) do not parse beyond it. NDIS has
     /// no type with ports for SCTP.
     #[must_use]
     #[inline(always)]
@@ -205,7 +205,7 @@ impl<'frame> Dissection<'frame> {
 
     /// The input of any packet.
     fn any_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
-        self.input_of_type(self.hash_type(enabled, !self.is_part())?)
+        self.input_of_type(self.hash_type(enabled, !self.is_fragment())?)
     }
 
     fn input_of_type(&self, hash_type: HashType) -> Option<RssInput<'frame>> {

@@ -5,7 +5,8 @@
 
 use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, Fragment, Transport, ethernet, tunnel};
-use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+use pcap_file::Endianness;
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -327,7 +328,12 @@ fn folder() -> PathBuf {
 
 /// The bytes of a capture.
 fn written(packets: &[Captured]) -> Vec<u8> {
-    let mut writer = PcapWriter::new(Vec::new()).unwrap();
+    let header = PcapHeader {
+        // The captures kept are the same on every machine.
+        endianness: Endianness::Little,
+        ..PcapHeader::default()
+    };
+    let mut writer = PcapWriter::with_header(Vec::new(), header).unwrap();
     for (number, captured) in (0..).zip(packets) {
         let original = captured.original as u32;
         let packet = PcapPacket::new(Duration::from_millis(number), original, &captured.frame);

@@ -157,7 +157,7 @@ fn ports_show_in_the_first_fragment_and_in_no_later_one() {
 }
 
 #[test]
-fn an_atomic_fragment_is_a_whole_datagram() {
+fn an_atomic_fragment_is_a_whole_datagram_and_hashes_as_a_fragment() {
     let atomic = V6::suite(vec![frames::fragment_header(0, false, 0xabcd_ef01)], 17).frame(&udp());
     let dissection = Dissection::of(&atomic).unwrap();
     assert_eq!(
@@ -168,12 +168,9 @@ fn an_atomic_fragment_is_a_whole_datagram() {
     );
     assert_eq!(
         hashed(&atomic, HashTypes::FOUR_TUPLE),
-        Some((V6_FOUR, HashType::UDP_IPV6))
+        Some((V6_TWO, HashType::IPV6))
     );
-    assert_eq!(
-        hashed(&atomic, HashTypes::ALL),
-        Some((V6_FOUR, HashType::UDP_IPV6_EX))
-    );
+    assert_eq!(hashed(&atomic, HashTypes::ALL), Some((V6_TWO, HashType::IPV6_EX)));
 }
 
 /// A packet between care-of addresses; its extension headers contain the suite's addresses.

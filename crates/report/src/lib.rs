@@ -13,5 +13,6 @@ pub mod html;
 pub mod measurement;
 pub mod page;
 pub mod reading;
+mod seconds;
 pub mod table;
 pub mod text;

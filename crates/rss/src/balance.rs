@@ -19,6 +19,9 @@ mod fewest;
 mod fill;
 mod leaving;
 mod level;
+mod live;
+
+pub use live::{EntryLoads, Policy, Rebalancer};
 
 use crate::InputError;
 use crate::table::{Bucket, IndirectionTable};
@@ -124,6 +127,16 @@ pub fn rebalance(
         bound,
         moves_bound: bound::moves(&present, level),
     })
+}
+
+/// The table after these moves.
+#[must_use]
+pub fn moved(table: &IndirectionTable, moves: &[Move]) -> IndirectionTable {
+    let mut entries = table.entries().to_vec();
+    for entry in moves {
+        entries[entry.entry] = entry.to;
+    }
+    IndirectionTable::from_entries(entries).expect("the new table has the size of the old one")
 }
 
 /// The load of each bucket under `table`: `buckets` of them, or as many as the table names if those are more.

@@ -8,6 +8,7 @@ use crate::table::{Bucket, IndirectionTable};
 use crate::toeplitz::Toeplitz;
 use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// How packets are steered: the hash key, the hashed fields, the bucket of each hash, and the CPU of each bucket.
 ///
@@ -116,6 +117,18 @@ impl Steerer {
     #[must_use]
     pub fn bucket_of(&self, tuple: &Tuple) -> Bucket {
         self.table.bucket(self.hash_of(tuple))
+    }
+
+    /// What two ports contribute to the hash of a tuple of a family: because the hash is linear, that of a tuple is this,
+    /// exclusive or the hash of the same tuple with ports 0. It is 0 if ports are not hashed.
+    #[must_use]
+    pub fn of_ports(&self, source: u16, destination: u16, v4: bool) -> u32 {
+        let any: IpAddr = match v4 {
+            true => Ipv4Addr::UNSPECIFIED.into(),
+            false => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let tuple = Tuple::new(SocketAddr::new(any, source), SocketAddr::new(any, destination));
+        self.hash_of(&tuple.expect("two addresses of one family"))
     }
 
     /// Computes the flow of each packet of a batch, in order.

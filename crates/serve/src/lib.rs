@@ -4,7 +4,10 @@
 #![doc = include_str!("../README.md")]
 
 pub mod bridge;
+pub mod endpoint;
 pub mod http;
+mod loads;
+pub mod metrics;
 pub mod packets;
 mod server;
 mod service;

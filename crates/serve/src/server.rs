@@ -2,16 +2,17 @@
 
 use crate::http::{AccessLogError, TlsError};
 use crate::udp::{Answers, FlowCounts, Model};
+use corelane_link::LinkError;
 use corelane_rss::IndirectionTable;
 use corelane_rss::steer::SteerError;
 use corelane_worker::crew::CrewError;
 use corelane_worker::group::GroupError;
+use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::{ChangeError, SteeredGroup};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
 use thiserror::Error;
 
 /// A running server. Dropping it stops it.
@@ -19,7 +20,7 @@ pub trait Server: Sized {
     /// The plan it runs.
     type Plan: Serialize + DeserializeOwned;
     /// Its counters.
-    type Served: Serialize + DeserializeOwned;
+    type Served: Serialize + DeserializeOwned + 'static;
     /// The error if it cannot start or continue.
     type Error: Error + Send + Sync + 'static;
     /// Name of this kind of server, used between processes.
@@ -36,6 +37,11 @@ pub trait Server: Sized {
     /// The counters so far.
     fn served(&mut self) -> Self::Served;
 
+    /// As [`served`](Self::served), without the location of memory, which the kernel walks all pages to find out.
+    fn counts(&mut self) -> Self::Served {
+        self.served()
+    }
+
     /// Performs periodic work; call it a few times per second.
     ///
     /// # Errors
@@ -51,6 +57,11 @@ pub trait Server: Sized {
 
     /// The group of its sockets, if steered by a table.
     fn group(&mut self) -> Option<&mut SteeredGroup> {
+        None
+    }
+
+    /// What rebalances its table, if the plan asks for it.
+    fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
         None
     }
 
@@ -112,6 +123,9 @@ pub enum ServeError {
         /// The error of the system.
         error: io::Error,
     },
+    /// Nothing to rebalance.
+    #[error("there is no table to rebalance: it takes exact steering, and two buckets or more")]
+    NoTable,
     /// A thread (`bucket 3`, or `reader`) could not start or continue.
     #[error(transparent)]
     Crew(#[from] CrewError),
@@ -131,14 +145,12 @@ pub enum ServeError {
         /// The requested model.
         model: Model,
     },
-    /// On a wildcard address, the destination address of a datagram is unknown.
-    #[error(
-        "the hash of a datagram takes the address that it was sent to: listen on one address, not on {address}"
-    )]
-    NoTuple {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    /// Answers by the received hash require a device.
+    #[error("answers by received take the device that they leave by: name it (--watch DEVICE)")]
+    NoDevice,
+    /// The device's transmit queues cannot be named by sockets.
+    #[error("{0}; or answer by caller, whose queues XPS selects")]
+    Queues(LinkError),
 }
 
 impl ServeError {

@@ -10,7 +10,6 @@ use corelane_worker::engine::{Engine, EngineCounters, EngineKind, EngineSettings
 use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,24 +30,16 @@ pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
     Ok(buckets)
 }
 
-/// A filter for packets to sockets on this address.
-pub(crate) fn families(address: SocketAddr) -> Families {
-    match address {
-        SocketAddr::V4(_) => Families::V4,
-        SocketAddr::V6(_) => Families::V6,
-    }
-}
-
 /// The group formed by these steered sockets; `None` for a single socket.
 pub(crate) fn steered(
     sockets: &[impl AsFd],
-    address: SocketAddr,
+    families: Families,
     steering: &Steering,
 ) -> Result<Option<SteeredGroup>, ServeError> {
     let [member, _, ..] = sockets else {
         return Ok(None);
     };
-    let group = SteeredGroup::new(member, sockets.len(), families(address), steering.clone());
+    let group = SteeredGroup::new(member, sockets.len(), families, steering.clone());
     let failed = ServeError::socket("duplicate a socket of the group");
     group.map(Some).map_err(failed)
 }

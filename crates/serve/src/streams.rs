@@ -1,14 +1,21 @@
 //! Servers of connections: one listener, one pinned worker and one block of counters per bucket. Protocols implement
 //! [`Protocol`].
 
+use crate::loads::{Balance, Measured};
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
 use crate::shared::{lock, named};
-use corelane_rss::{Steering, steer};
-use corelane_worker::crew::Crew;
+use corelane_host::memory::MemoryPolicy;
+use corelane_rss::Steering;
+use corelane_rss::balance::Policy;
+use corelane_rss::steer::{self, Families};
+use corelane_worker::crew::{Crew, Ready, ReadyCell};
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, Ops, StreamCounters};
 use corelane_worker::group::{self, GroupSettings};
+use corelane_worker::memory::PageLocations;
+use corelane_worker::rebalancing::{Rebalanced, Rebalancing};
 use corelane_worker::steered::SteeredGroup;
+use corelane_worker::worker_memory::WorkerMemory;
 use corelane_worker::{CachePadded, WorkerSettings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,8 +33,14 @@ pub struct Listening {
     /// Listens on an address that is not assigned to a device, such as one of a prefix routed to this machine.
     #[serde(default)]
     pub free_bind: bool,
+    /// Leaves IPv4 to other sockets; otherwise the IPv6 wildcard address serves both families.
+    #[serde(default)]
+    pub ipv6_only: bool,
     /// Key, table and CPUs: one worker per bucket.
     pub steering: Steering,
+    /// Moves entries from loaded to idle buckets; `None` leaves the table as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebalance: Option<Policy>,
     /// Leaves the selection of listeners to the kernel's hash: the baseline for exact steering.
     #[serde(default)]
     pub kernel_hash: bool,
@@ -38,6 +51,12 @@ pub struct Listening {
     pub backlog: u16,
     /// Gives each worker its own descriptor table, so that the limit of open files applies to each worker separately.
     pub own_descriptors: bool,
+    /// NUMA node of each worker's memory.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
+    /// That of the buffers that connections receive into and send from, if different.
+    #[serde(default)]
+    pub buffer_memory: Option<MemoryPolicy>,
 }
 
 impl Listening {
@@ -47,24 +66,38 @@ impl Listening {
         Self {
             address,
             free_bind: false,
+            ipv6_only: false,
             steering,
+            rebalance: None,
             kernel_hash: false,
             engine: None,
             backlog: 4_096,
             own_descriptors: true,
+            memory: MemoryPolicy::default(),
+            buffer_memory: None,
         }
+    }
+
+    /// The families that it serves.
+    fn families(&self) -> Families {
+        group::families(self.address, self.ipv6_only)
+    }
+
+    /// Whether the user chose where memory lies.
+    fn places_memory(&self) -> bool {
+        self.memory != MemoryPolicy::default() || self.buffer_memory.is_some()
     }
 
     /// Opens the listeners, in bucket order.
     fn open(&self) -> Result<Vec<TcpListener>, ServeError> {
         let buckets = service::buckets(&self.steering)?;
-        let families = service::families(self.address);
         let program = match self.kernel_hash {
             true => None,
-            false => Some(steer::program(&self.steering, families)?),
+            false => Some(steer::program(&self.steering, self.families())?),
         };
         let settings = GroupSettings {
             free_bind: self.free_bind,
+            ipv6_only: self.ipv6_only,
             ..GroupSettings::default()
         };
         let listeners = group::tcp(self.address, buckets, program.as_ref(), self.backlog, &settings);
@@ -88,8 +121,14 @@ pub struct StreamsServed<B, O> {
     pub engine_reason: Option<String>,
     /// Steering settings, on which both ends must agree.
     pub steering: Steering,
+    /// What rebalancing moved, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebalanced: Option<Rebalanced>,
     /// One entry per bucket, in order.
     pub buckets: Vec<B>,
+    /// NUMA placement of each bucket's memory; empty if no policy was requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<WorkerMemory>,
 }
 
 impl<B, O> StreamsServed<B, O> {
@@ -150,8 +189,8 @@ pub trait Protocol: Sized {
     type Plan: Serialize + DeserializeOwned;
     type Counters: Default + Send + Sync + 'static;
     type Bucket: Service + Send + 'static;
-    type BucketServed: Serialize + DeserializeOwned;
-    type OwnServed: Serialize + DeserializeOwned;
+    type BucketServed: Serialize + DeserializeOwned + 'static;
+    type OwnServed: Serialize + DeserializeOwned + 'static;
 
     fn listening(plan: &Self::Plan) -> &Listening;
 
@@ -181,10 +220,13 @@ pub struct StreamServer<P: Protocol> {
     engine: Chosen,
     /// Of each worker: the protocol's and its engine's.
     counters: Vec<(Arc<CachePadded<P::Counters>>, Published)>,
+    ready: Vec<ReadyCell>,
     crew: Crew<()>,
     pub(crate) protocol: P,
     /// `None` without a steering program.
     group: Option<SteeredGroup>,
+    /// `None` if the table stays as it is.
+    balance: Option<Balance>,
 }
 
 impl<P: Protocol> StreamServer<P> {
@@ -214,38 +256,61 @@ impl<P: Protocol> Server for StreamServer<P> {
         let address = listeners[0].local_addr().unwrap_or(listening.address);
         let group = match listening.kernel_hash {
             true => None,
-            false => service::steered(&listeners, address, &listening.steering)?,
+            false => service::steered(&listeners, listening.families(), &listening.steering)?,
         };
-        let (engine, settings) = P::engine(listening.engine);
+        let balance = Balance::new(listening.rebalance, group.as_ref())?;
+        let (engine, mut settings) = P::engine(listening.engine);
+        settings.memory = listening.buffer_memory;
         let protocol = P::open(&plan, address)?;
         let mut server = Self {
             plan: Arc::new(plan),
             address,
             engine,
             counters: Vec::new(),
+            ready: Vec::new(),
             crew: Crew::new(),
             protocol,
             group,
+            balance,
         };
         let listening = P::listening(&server.plan);
         for (index, listener) in listeners.into_iter().enumerate() {
             let thread = WorkerSettings {
                 own_descriptors: listening.own_descriptors,
+                memory: listening.memory,
                 ..WorkerSettings::new(format!("bucket {index}"), listening.steering.cpus[index])
             };
             let counters = Arc::<CachePadded<P::Counters>>::default();
-            let bucket = server.protocol.bucket(&server.plan, Arc::clone(&counters));
+            let bucket = Measured {
+                service: server.protocol.bucket(&server.plan, Arc::clone(&counters)),
+                meter: server.balance.as_mut().map(Balance::meter),
+                address,
+                entries: Vec::new(),
+            };
             let engine = (server.engine.kind, settings.clone());
-            let (_, published) =
+            let (ready, published) =
                 service::start(&mut server.crew, thread, engine, vec![listener.into()], bucket)?;
             server.counters.push((counters, published));
+            server.ready.push(ready);
         }
         server.crew.begin_when_ready()?;
         Ok(server)
     }
 
     fn served(&mut self) -> Self::Served {
-        let cpus = &P::listening(&self.plan).steering.cpus;
+        let listening = P::listening(&self.plan);
+        let cpus = &listening.steering.cpus;
+        // The kernel walks all pages of the process: read only if somebody asked.
+        let pages = listening.places_memory().then(PageLocations::read);
+        let workers = self.ready.iter().filter_map(|ready| ready.get());
+        let memory = pages.iter().flat_map(|pages| {
+            let of = |ready: &Ready| {
+                ready
+                    .buffers
+                    .report(listening.memory, listening.buffer_memory, pages)
+            };
+            workers.clone().map(of)
+        });
         let buckets = (0u16..).zip(cpus).zip(&self.counters);
         StreamsServed {
             schema: P::SCHEMA.to_owned(),
@@ -254,13 +319,26 @@ impl<P: Protocol> Server for StreamServer<P> {
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
             steering: self.steering().clone(),
+            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
             buckets: buckets
                 .map(|((bucket, cpu), (counters, engine))| {
                     let streams = lock(engine).streams;
                     P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
                 })
                 .collect(),
+            memory: memory.collect(),
         }
+    }
+
+    fn poll(&mut self) -> Result<(), ServeError> {
+        if let (Some(balance), Some(group)) = (&mut self.balance, &mut self.group) {
+            balance.look(group);
+        }
+        Ok(())
+    }
+
+    fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
+        self.balance.as_mut().map(|balance| &mut balance.rebalancing)
     }
 
     fn is_finished(&self) -> bool {

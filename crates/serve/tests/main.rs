@@ -8,5 +8,7 @@ mod http;
 mod http_files;
 mod http_hostile;
 mod http_tls;
+mod rebalancing;
 mod tcp;
 mod udp;
+mod wildcard;

@@ -3,6 +3,7 @@
 //!
 //! The result is the number of datagrams echoed per second of the server's CPU time; the reference is a plain loop of
 //! one `recvfrom` and one `sendto` per datagram. Rounds of all methods are interleaved, and the medians compared.
+//! `any address`: the socket is on the wildcard address, and each answer leaves from the address that was asked.
 //! Merged datagrams cross loopback unsegmented; each datagram in them is counted.
 //!
 //! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: the number of rounds, and a single
@@ -14,7 +15,7 @@ use corelane_worker::engine::{
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::{Time, WorkerSettings, spawn};
 use nix::time::{ClockId, clock_gettime};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -57,6 +58,10 @@ fn ways() -> Vec<Way> {
         gro,
         ..EngineSettings::default()
     };
+    let everywhere = |settings| EngineSettings {
+        destinations: true,
+        ..settings
+    };
     let way = |name, kind, settings, burst| Way {
         name,
         server: Server::Engine(kind, settings),
@@ -72,6 +77,13 @@ fn ways() -> Vec<Way> {
         way("one at a time", epoll, settings(1, false, false), 64),
         way("batched", epoll, settings(64, false, false), 64),
         way("io_uring", uring, settings(64, false, false), 64),
+        way("any address", epoll, everywhere(settings(64, false, false)), 64),
+        way(
+            "io_uring any address",
+            uring,
+            everywhere(settings(64, false, false)),
+            64,
+        ),
         way("coalesced", epoll, settings(64, true, false), 64),
         way("io_uring coalesced", uring, settings(64, true, false), 64),
         way("gro+gso 16", epoll, settings(64, true, true), 16),
@@ -111,19 +123,29 @@ fn main() {
 
 /// Measures one method; returns the number of datagrams echoed per second of the server's CPU time.
 fn measure(way: &Way) -> f64 {
+    let destinations = matches!(&way.server, Server::Engine(_, settings) if settings.destinations);
     let group_settings = GroupSettings {
         receive_buffer: Some(RECEIVE_BUFFER),
+        destinations,
         ..GroupSettings::default()
     };
-    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    let loopback = Ipv4Addr::LOCALHOST;
+    let anywhere = SocketAddr::from((
+        if destinations {
+            Ipv4Addr::UNSPECIFIED
+        } else {
+            loopback
+        },
+        0,
+    ));
     let mut socket = group::udp(anywhere, 1, None, &group_settings).expect("a socket of the server");
     let socket = socket.pop().expect("a group of one");
-    let address = socket.local_addr().expect("a bound socket");
+    let port = socket.local_addr().expect("a bound socket").port();
     let stop = Arc::new(AtomicBool::new(false));
     let cpus = cpus();
     let client_stop = Arc::clone(&stop);
     let client = Client {
-        server: address,
+        server: (loopback, port).into(),
         burst: way.burst,
         stop: client_stop,
     };
@@ -215,7 +237,8 @@ impl EngineBody<f64> for Echo {
                 for datagram in datagrams {
                     let payload = datagram.payload;
                     let fill = |buffer: &mut [u8]| buffer.copy_from_slice(payload);
-                    let queued = ops.send_to(id, Some(datagram.peer), payload.len(), fill);
+                    let (from, to) = (datagram.destination, Some(datagram.peer));
+                    let queued = ops.send_from(id, from, to, payload.len(), fill);
                     queued.expect("the arena holds a turn");
                 }
             }

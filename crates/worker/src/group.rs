@@ -2,9 +2,10 @@
 //! program.
 
 use crate::program::{self, ProgramError};
+use crate::system::address::IPV6_PKTINFO_OF_IPV6;
 use crate::system::option;
 use corelane_measure::words;
-use corelane_rss::steer::Program;
+use corelane_rss::steer::{Families, Program};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{
     Ipv4PacketInfo, Ipv6RecvPacketInfo, RcvBuf, RcvBufForce, ReusePort, UdpGroSegment,
@@ -12,7 +13,7 @@ use nix::sys::socket::sockopt::{
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockFilter, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 
 /// How the sockets of a group are made.
@@ -27,10 +28,24 @@ pub struct GroupSettings {
     /// members must have the same [`gro`](crate::engine::EngineSettings::gro). Datagrams only.
     pub gro: bool,
     /// Reports the destination of each datagram (`IP_PKTINFO`, `IPV6_RECVPKTINFO`), for engines with the same
-    /// [`destinations`](crate::engine::EngineSettings::destinations). Datagrams only.
+    /// [`destinations`](crate::engine::EngineSettings::destinations). On the wildcard address answers may then leave
+    /// from every address that receives, also from one of a prefix that is only routed to this machine. Datagrams only.
     pub destinations: bool,
-    /// Makes an IPv6 group accept IPv4 as mapped addresses. The program must then support both families.
-    pub both_families: bool,
+    /// Leaves IPv4 to other sockets. Otherwise a group on the IPv6 wildcard address accepts both families, and the
+    /// program must support both: see [`families`].
+    pub ipv6_only: bool,
+}
+
+/// The families of the packets that a group on this address receives, for its program. On the IPv6 wildcard address
+/// that is both, unless the group is [`ipv6_only`](GroupSettings::ipv6_only): IPv4 packets are then steered by the hash
+/// of their IPv4 addresses, although the sockets report their senders as mapped IPv6 addresses.
+#[must_use]
+pub fn families(address: SocketAddr, ipv6_only: bool) -> Families {
+    match address.ip().to_canonical() {
+        IpAddr::V4(_) => Families::V4,
+        IpAddr::V6(ip) if ip.is_unspecified() && !ipv6_only => Families::Both,
+        IpAddr::V6(_) => Families::V6,
+    }
 }
 
 /// The transport of a group.
@@ -64,15 +79,22 @@ pub enum GroupError {
     NoBuckets,
     /// The address is in use by a single socket or another group.
     #[error(
-        "{transport} {address} is in use: stop its holder (see ss {option} 'sport = {port}'), or use another port",
+        "{transport} {address} is in use: stop its holder (see ss {option} 'sport = {port}'), or use another \
+         port{or_one_family}",
         option = transport.ss_option(),
-        port = address.port()
+        port = address.port(),
+        or_one_family = match families {
+            Families::Both => ", or IPv6 only (ipv6_only) if the holder serves IPv4",
+            _ => "",
+        }
     )]
     AddressInUse {
         /// Datagrams or connections.
         transport: Transport,
         /// The requested address.
         address: SocketAddr,
+        /// The requested families.
+        families: Families,
     },
     /// No device of this machine has the address.
     #[error("no device has the address {address}: add it to one, or allow foreign addresses (free_bind)")]
@@ -287,10 +309,10 @@ impl<'a> Making<'a> {
             self.check("set the receive buffer", set_receive_buffer(&socket, bytes))?;
         }
         if self.address.is_ipv6() {
-            let only = !self.settings.both_families;
-            self.check("choose the families", socket.set_only_v6(only))?;
+            self.check("choose the families", socket.set_only_v6(self.settings.ipv6_only))?;
         }
-        if self.settings.free_bind {
+        let is_wildcard = self.address.ip().is_unspecified();
+        if self.settings.free_bind || self.settings.destinations && is_wildcard {
             let free = match self.address {
                 SocketAddr::V4(_) => socket.set_freebind_v4(true),
                 SocketAddr::V6(_) => socket.set_freebind_v6(true),
@@ -301,16 +323,33 @@ impl<'a> Making<'a> {
             Transport::Udp => {
                 let merged = setsockopt(&socket, UdpGroSegment, &self.settings.gro);
                 self.check("set UDP_GRO", merged.map_err(io::Error::from))?;
-                let reported = match self.address {
-                    SocketAddr::V4(_) => setsockopt(&socket, Ipv4PacketInfo, &self.settings.destinations),
-                    SocketAddr::V6(_) => setsockopt(&socket, Ipv6RecvPacketInfo, &self.settings.destinations),
-                };
-                self.check("set IP_PKTINFO", reported.map_err(io::Error::from))?;
+                self.report_destinations(&socket)?;
             }
             // Connections of an earlier server in TIME_WAIT do not block the address; a listener still does.
             Transport::Tcp => self.check("reuse the address", socket.set_reuse_address(true))?,
         }
         Ok(socket)
+    }
+
+    /// On a socket of both families each family reports its own destinations: one control message per datagram costs
+    /// less than two, and only `IP_PKTINFO` reports that a datagram was a broadcast.
+    fn report_destinations(&self, socket: &Socket) -> Result<(), GroupError> {
+        let report = self.settings.destinations;
+        let v4 = || Ok(setsockopt(socket, Ipv4PacketInfo, &report)?);
+        let reported = match (self.address, self.settings.ipv6_only) {
+            (SocketAddr::V4(_), _) => v4(),
+            (SocketAddr::V6(_), true) => {
+                setsockopt(socket, Ipv6RecvPacketInfo, &report).map_err(io::Error::from)
+            }
+            (SocketAddr::V6(_), false) => option::set(
+                socket,
+                libc::IPPROTO_IPV6,
+                IPV6_PKTINFO_OF_IPV6,
+                u32::from(report),
+            )
+            .and_then(|()| v4()),
+        };
+        self.check("set IP_PKTINFO", reported)
     }
 
     fn bind(&self, socket: &Socket, address: SocketAddr) -> Result<(), GroupError> {
@@ -356,6 +395,7 @@ impl<'a> Making<'a> {
         GroupError::AddressInUse {
             transport: self.transport,
             address: self.address,
+            families: families(self.address, self.settings.ipv6_only),
         }
     }
 

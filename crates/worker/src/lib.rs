@@ -3,8 +3,9 @@
 //! A [`crew`] is the threads of one server or generator; [`spawn`] starts one thread on one CPU.
 //! [`run_engine`](engine::run_engine) builds the engine that moves its datagrams. [`group::udp`] creates one socket per
 //! bucket on one address, [`adopt`] duplicates those of a running server, [`program`] steers either and [`steered`]
-//! changes their table at run time. [`locality`] observes on which CPU the kernel received, [`received`] reads frames
-//! with the device's hash and queue, [`memory`] reports the node of the buffers. [`tls`] is a TLS session of a client
+//! changes their table at run time, [`rebalancing`] by the loads of its entries. [`locality`] observes on which CPU the
+//! kernel received, [`received`] reads frames with the device's hash and queue, [`outgoing`] connects from ports whose
+//! replies reach the worker's bucket, [`memory`] reports the node of the buffers. [`tls`] is a TLS session of a client
 //! or server. See the README for an example.
 
 #![deny(unsafe_code)]
@@ -16,7 +17,9 @@ pub mod engine;
 pub mod group;
 pub mod locality;
 pub mod memory;
+pub mod outgoing;
 pub mod program;
+pub mod rebalancing;
 pub mod received;
 mod spawn;
 pub mod steered;

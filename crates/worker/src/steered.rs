@@ -8,7 +8,7 @@
 
 use crate::program::{self, ProgramError};
 use corelane_rss::steer::{self, Families, SteerError};
-use corelane_rss::{Bucket, IndirectionTable, Steering};
+use corelane_rss::{Bucket, IndirectionTable, InputError, Steering};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,6 +19,8 @@ pub struct SteeredGroup {
     member: OwnedFd,
     families: Families,
     sockets: usize,
+    /// By bucket, the index of its socket in the group; `None` if they are equal.
+    places: Option<Vec<u16>>,
     steering: Steering,
     callbacks: Vec<Callback>,
 }
@@ -66,6 +68,9 @@ pub enum ChangeError {
         /// Entries of the table in force.
         present: usize,
     },
+    /// The loads do not fit the table.
+    #[error(transparent)]
+    Loads(#[from] InputError),
     /// No program can implement it.
     #[error(transparent)]
     Steer(#[from] SteerError),
@@ -89,9 +94,26 @@ impl SteeredGroup {
             member: member.as_fd().try_clone_to_owned()?,
             families,
             sockets,
+            places: None,
             steering,
             callbacks: Vec::new(),
         })
+    }
+
+    /// The group whose bucket *i* is the socket of index `places[i]`.
+    #[must_use]
+    pub fn placed(self, places: Vec<u16>) -> SteeredGroup {
+        SteeredGroup {
+            sockets: places.len(),
+            places: Some(places),
+            ..self
+        }
+    }
+
+    /// Number of its sockets that are buckets.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        self.sockets
     }
 
     /// The current steering.
@@ -141,7 +163,11 @@ impl SteeredGroup {
             generation: self.steering.generation + 1,
             ..self.steering.clone()
         };
-        program::attach(&self.member, &steer::program(&steering, self.families)?)?;
+        let in_group = self
+            .places
+            .as_deref()
+            .map_or(Ok(steering.clone()), |places| at_places(&steering, places))?;
+        program::attach(&self.member, &steer::program(&in_group, self.families)?)?;
         self.steering = steering;
         let moved = Moved {
             steering: &self.steering,
@@ -150,6 +176,21 @@ impl SteeredGroup {
         self.callbacks.iter_mut().for_each(|callback| callback(&moved));
         Ok(entries.len())
     }
+}
+
+/// The steering with group indices in place of buckets: a program returns group indices.
+///
+/// # Errors
+/// None: the table keeps its size.
+pub fn at_places(steering: &Steering, places: &[u16]) -> Result<Steering, InputError> {
+    let entries = steering.table.entries().iter();
+    let table = entries
+        .map(|bucket| Bucket::new(places[bucket.index()]))
+        .collect();
+    Ok(Steering {
+        table: IndirectionTable::from_entries(table)?,
+        ..steering.clone()
+    })
 }
 
 impl fmt::Debug for SteeredGroup {

@@ -1,7 +1,7 @@
 //! Packet sockets that observe a device: opened without delivery, given a filter program, and read without blocking.
 
 use crate::system::option;
-use corelane_rss::steer::code;
+use corelane_rss::steer::{SteerError, code};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
@@ -24,6 +24,9 @@ pub enum WatchError {
     /// The sampling ratio is 0.
     #[error("one_in is 0: use 1 to observe all datagrams, or more for a sample")]
     NoSample,
+    /// There is no program for a table.
+    #[error(transparent)]
+    Program(#[from] SteerError),
     /// Any other kernel error.
     #[error("cannot {what}: {source}")]
     System {

@@ -31,13 +31,58 @@ fn group_on(address: &str) -> Result<Vec<UdpSocket>, GroupError> {
     group::udp(address.parse().unwrap(), BUCKETS, Some(&program()), &settings)
 }
 
+/// Addresses to listen on and to ask; the IPv6 wildcard address receives both families.
+const LISTEN_AND_ASK: [(&str, &str); 5] = [
+    ("127.0.0.1", "127.0.0.1"),
+    ("::1", "::1"),
+    ("0.0.0.0", "127.7.0.1"),
+    ("::", "::1"),
+    ("::", "127.7.0.1"),
+];
+
+/// A sender's own address, which a socket of both families reports as a mapped one.
+fn unmapped(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
+
+#[test]
+fn the_program_of_a_group_supports_what_its_address_receives() {
+    let cases = [
+        ("127.0.0.1:9", false, Families::V4),
+        ("0.0.0.0:9", false, Families::V4),
+        ("[::ffff:127.0.0.1]:9", false, Families::V4),
+        ("[::1]:9", false, Families::V6),
+        ("[::]:9", false, Families::Both),
+        ("[::]:9", true, Families::V6),
+    ];
+    for (address, ipv6_only, families) in cases {
+        let found = group::families(address.parse().unwrap(), ipv6_only);
+        assert_eq!(found, families, "{address} {ipv6_only}");
+    }
+}
+
+#[test]
+fn a_group_of_one_family_leaves_the_other_to_another_group() {
+    let ipv6_only = GroupSettings {
+        ipv6_only: true,
+        ..GroupSettings::default()
+    };
+    let both = GroupSettings::default();
+    let open = |address: SocketAddr, settings| group::udp(address, BUCKETS, None, settings);
+    let ipv4 = open("0.0.0.0:0".parse().unwrap(), &both).unwrap();
+    let everywhere = SocketAddr::new("::".parse().unwrap(), ipv4[0].local_addr().unwrap().port());
+    let refusal = open(everywhere, &both).unwrap_err().to_string();
+    assert!(refusal.contains("or IPv6 only (ipv6_only)"), "{refusal}");
+    assert_eq!(open(everywhere, &ipv6_only).unwrap().len(), BUCKETS);
+}
+
 #[test]
 fn every_datagram_reaches_the_bucket_that_the_oracle_names() {
-    for ip in ["127.0.0.1", "::1"] {
-        let ip: IpAddr = ip.parse().unwrap();
+    for (listen, ip) in LISTEN_AND_ASK {
+        let [listen, ip]: [IpAddr; 2] = [listen, ip].map(|ip| ip.parse().unwrap());
         let settings = GroupSettings::default();
-        let group = group::udp((ip, 0).into(), BUCKETS, Some(&program()), &settings).unwrap();
-        let server = group[0].local_addr().unwrap();
+        let group = group::udp((listen, 0).into(), BUCKETS, Some(&program()), &settings).unwrap();
+        let server = SocketAddr::new(ip, group[0].local_addr().unwrap().port());
         let steerer = steering().steerer();
         let mut hit = [0; BUCKETS];
         for _ in 0..200 {
@@ -48,7 +93,8 @@ fn every_datagram_reaches_the_bucket_that_the_oracle_names() {
             let socket = &group[bucket.index()];
             socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             let mut buffer = [0; 20];
-            assert_eq!(socket.recv_from(&mut buffer).unwrap(), (12, source));
+            let (length, peer) = socket.recv_from(&mut buffer).unwrap();
+            assert_eq!((length, unmapped(peer)), (12, source));
             hit[bucket.index()] += 1;
         }
         assert!(hit.iter().all(|count| *count > 0), "{hit:?}");
@@ -96,11 +142,11 @@ fn a_group_opened_under_traffic_receives_nothing_before_it_is_steered() {
 
 #[test]
 fn every_connection_reaches_the_bucket_that_the_oracle_names() {
-    for ip in ["127.0.0.1", "::1"] {
-        let ip: IpAddr = ip.parse().unwrap();
+    for (listen, ip) in LISTEN_AND_ASK {
+        let [listen, ip]: [IpAddr; 2] = [listen, ip].map(|ip| ip.parse().unwrap());
         let settings = GroupSettings::default();
-        let group = group::tcp((ip, 0).into(), BUCKETS, Some(&program()), 1_024, &settings).unwrap();
-        let server = group[0].local_addr().unwrap();
+        let group = group::tcp((listen, 0).into(), BUCKETS, Some(&program()), 1_024, &settings).unwrap();
+        let server = SocketAddr::new(ip, group[0].local_addr().unwrap().port());
         let steerer = steering().steerer();
         let mut hit = [0; BUCKETS];
         for _ in 0..200 {
@@ -110,7 +156,7 @@ fn every_connection_reaches_the_bucket_that_the_oracle_names() {
             let listener = &group[bucket.index()];
             listener.set_nonblocking(true).unwrap();
             let (_, peer) = listener.accept().unwrap();
-            assert_eq!(peer, source);
+            assert_eq!(unmapped(peer), source);
             hit[bucket.index()] += 1;
         }
         assert!(hit.iter().all(|count| *count > 0), "{hit:?}");

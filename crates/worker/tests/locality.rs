@@ -3,6 +3,7 @@
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_host::{cpus, pin};
 use corelane_worker::WatchError;
+use corelane_worker::group::Transport;
 use corelane_worker::locality::{Direction, Observer, ObserverSettings, Sighting};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -18,7 +19,8 @@ fn observe_direction(
     one_in: u32,
 ) -> Option<Observer> {
     let settings = ObserverSettings {
-        device: device.to_owned(),
+        device: Some(device.to_owned()),
+        transport: Transport::Udp,
         direction,
         address,
         one_in,

@@ -3,6 +3,7 @@
 mod adopt;
 mod group;
 mod locality;
+mod outgoing;
 mod received;
 mod simulated;
 mod steered;

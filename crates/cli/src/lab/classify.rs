@@ -80,7 +80,9 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let facts = shell::facts(&snapshot);
     let mut experiment = Classification::new(request(arguments, cpus), data_caches(first)?, facts);
     let trial_seconds = arguments.duration.as_secs_f64();
-    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
+    arguments
+        .shell
+        .run(&mut experiment, (&snapshot, trial_seconds), None)
 }
 
 fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {

@@ -1,9 +1,10 @@
 //! `corelane lab engines`: compares hash implementations and datagram I/O methods on this machine.
 
-use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
+use crate::lab::bed::{BedArgument, BedArguments, PORT, snapshot};
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, cannot_run, usage};
 use crate::steering;
+use crate::timeline::TimelineArgument;
 use crate::values::duration;
 use clap::Args;
 use corelane_host::limits;
@@ -31,6 +32,8 @@ pub struct EnginesArguments {
     #[arg(long, value_enum, default_value = "auto")]
     pub bed: BedArgument,
     #[command(flatten)]
+    pub timeline: TimelineArgument,
+    #[command(flatten)]
     pub shell: ShellArguments,
 }
 
@@ -38,10 +41,15 @@ pub struct EnginesArguments {
 pub fn run(arguments: &EnginesArguments) -> Outcome {
     let (server_cpu, client_cpu) = cpus(arguments.cpus.as_deref())?;
     let (toeplitz, udp) = Plan::ways(&arguments.ways).map_err(|refusal| usage(refusal.flags, &refusal))?;
+    // The hashes are of IPv4 packets too.
+    let bed = BedArguments {
+        bed: arguments.bed,
+        ipv6: false,
+    };
     if !udp.is_empty() {
-        bed::enter(arguments.bed);
+        bed.enter();
     }
-    let bed = build_bed(arguments.bed, 1, PAYLOAD_BYTES as u32, None)?;
+    let bed = bed.build(1, PAYLOAD_BYTES as u32, None)?;
     let snapshot = snapshot(&bed);
     let duration_s = arguments.duration.as_secs_f64();
     let mut plan = Plan {
@@ -64,7 +72,11 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         facts: shell::facts(&snapshot),
         descriptor_limit: limits::open_descriptors()?,
     };
-    arguments.shell.run(&mut comparison, &snapshot, duration_s + 0.5)
+    arguments.shell.run(
+        &mut comparison,
+        (&snapshot, duration_s + 0.5),
+        Some(&arguments.timeline),
+    )
 }
 
 /// The CPUs of the server and of the client.

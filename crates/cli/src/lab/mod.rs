@@ -4,6 +4,7 @@ mod bed;
 mod classify;
 mod engines;
 mod nic;
+mod observe;
 mod progress;
 mod rebalance;
 mod scale_http;
@@ -46,8 +47,9 @@ pub enum LabWhat {
 pub enum ScaleWhat {
     /// UDP: 1 to N active buckets, frames counted at five points
     #[command(
-        after_help = "Examples:\n  corelane lab scale udp --duration 200ms --rounds 1 --json scale.json\n  \
-        corelane lab scale udp --models all --placements aligned,crossed --duration 100ms --rounds 1"
+        after_help = "Examples:\n  corelane lab scale udp --quick --json scale.json\n  \
+        corelane lab scale udp --models all --placements aligned,crossed --duration 100ms --rounds 1\n  \
+        corelane lab scale udp --ipv6 --hash 4tuple --duration 100ms --rounds 1"
     )]
     Udp(scale_udp::ScaleUdpArguments),
     /// HTTP: 1 to N active buckets, small and large objects, up to millions of connections, our server or another

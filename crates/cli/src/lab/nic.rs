@@ -42,6 +42,7 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         &arguments.run,
         &mut proof,
         (None, GUEST_SECONDS),
+        None,
     )
     .map_err(|error| match (error.downcast_ref(), error.downcast_ref()) {
         (Some(GuestError::Missing(_)), _) | (_, Some(BedError::Namespace { .. })) => cannot_run(error),

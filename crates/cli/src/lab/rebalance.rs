@@ -1,16 +1,17 @@
 //! `corelane lab rebalance`: a skewed load before, during and after table changes, compared with static RSS.
 
-use crate::lab::bed::{self, BedArgument, build_bed, snapshot};
+use crate::lab::bed::{BedArguments, snapshot};
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, usage};
 use crate::shared::RuleArguments;
 use crate::steering;
+use crate::timeline::TimelineArgument;
 use crate::values::{duration, rate};
 use clap::Args;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, Request};
 use corelane_rss::HashFields;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -39,16 +40,17 @@ pub struct RebalanceArguments {
     /// Table changes per minute, in the phase with table changes
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     changes_per_minute: u32,
-    /// Where the experiment runs
-    #[arg(long, value_enum, default_value = "auto")]
-    bed: BedArgument,
+    #[command(flatten)]
+    bed: BedArguments,
+    #[command(flatten)]
+    timeline: TimelineArgument,
     #[command(flatten)]
     shell: ShellArguments,
 }
 
 /// `corelane lab rebalance`.
 pub fn run(arguments: &RebalanceArguments) -> Outcome {
-    bed::enter(arguments.bed);
+    arguments.bed.enter();
     let (bed, request) = request(arguments)?;
     corelane_host::limits::open_descriptors()?;
     let snapshot = snapshot(&bed);
@@ -60,7 +62,11 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         program: shell::program()?,
         facts: shell::facts(&snapshot),
     };
-    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
+    arguments.shell.run(
+        &mut experiment,
+        (&snapshot, trial_seconds),
+        Some(&arguments.timeline),
+    )
 }
 
 fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
@@ -77,7 +83,7 @@ fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
     }
     let client_cpu = cpus.last().copied().unwrap_or(0);
     let steering = steering::from_rule(&arguments.rule, HashFields::FourTuple, cpus)?;
-    let bed = build_bed(arguments.bed, steering.table.buckets(), PAYLOAD_BYTES, None)?;
+    let bed = (arguments.bed).build(steering.table.buckets(), PAYLOAD_BYTES, None)?;
     let request = Request {
         client: client(&bed),
         client_cpu,
@@ -93,14 +99,13 @@ fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
     Ok((bed, request))
 }
 
-/// The client address: in namespaces, one of the posts' pool; on loopback, which all runs share, one unique to this
-/// process.
-fn client(bed: &Bed) -> Ipv4Addr {
-    match bed.kind() {
-        BedKind::Loopback => {
+/// The client address. On IPv4 loopback, which all runs share, it is unique to this process.
+fn client(bed: &Bed) -> IpAddr {
+    match (bed.kind(), bed.client.address()) {
+        (BedKind::Loopback, IpAddr::V4(_)) => {
             let [.., high, low] = std::process::id().to_be_bytes();
-            Ipv4Addr::new(127, 77, high, low)
+            Ipv4Addr::new(127, 77, high, low).into()
         }
-        BedKind::Namespaces | BedKind::UserNamespace => Ipv4Addr::new(10, 11, 2, 2),
+        (_, address) => address,
     }
 }

@@ -13,7 +13,8 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 500m
     A million: --connections 1M --rate 50k --duration 60s --rounds 1 --models exact --placements aligned\n\
     Another server: --subject 'nginx -c FILE' --path /index.html\n\n\
     The subject receives its listen address and CPUs in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (number) and\n\
-    $CORELANE_CPU_LIST. It is restarted for each trial, and killed with all its child processes.";
+    $CORELANE_CPU_LIST; an IPv6 address is in brackets. It is restarted for each trial, and killed\n\
+    with all its child processes.";
 
 #[derive(Debug, Args)]
 pub struct ScaleHttpArguments {
@@ -24,7 +25,7 @@ pub struct ScaleHttpArguments {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
     /// Duration of one trial, starting when every connection is open
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", default_value_if("quick", "true", "500ms"), value_parser = duration)]
     pub duration: Duration,
     /// Path to request from the subject; {size} is replaced by the object size in bytes
     #[arg(long, value_name = "PATH", default_value = "/", requires = "subject")]

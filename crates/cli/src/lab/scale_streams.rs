@@ -1,10 +1,13 @@
 //! Shared by `corelane lab scale http` and `tcp`: arguments for buckets, connections, controls and subjects, and the
 //! run.
 
-use crate::lab::bed::{self, BedArgument, PORT, bed_for_connections, snapshot};
-use crate::lab::shell::{self, ShellArguments};
+use crate::lab::bed::{BedArguments, PORT, snapshot};
+use crate::lab::observe::ObserveArguments;
+use crate::lab::shell::{self, QuickArguments, ShellArguments};
 use crate::outcome::{Outcome, usage};
+use crate::shared::{MemoryArguments, check_memory};
 use crate::steering;
+use crate::timeline::TimelineArgument;
 use crate::values::{MOST_CONNECTIONS, count_to};
 use clap::Args;
 use corelane_host::limits;
@@ -42,6 +45,9 @@ pub struct StreamsArguments {
     /// The RSS key [default: the verification suite's]
     #[arg(long, value_name = "HEX")]
     pub key: Option<Key>,
+    /// Fields to hash
+    #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
+    pub hash: HashFields,
     /// Entries of the indirection table
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     pub table_size: usize,
@@ -54,13 +60,20 @@ pub struct StreamsArguments {
     /// Allow more buckets than CPUs
     #[arg(long)]
     pub share_cpus: bool,
-    /// Where the experiment runs
-    #[arg(long, value_enum, default_value = "auto")]
-    pub bed: BedArgument,
+    #[command(flatten)]
+    pub length: QuickArguments,
+    #[command(flatten)]
+    pub bed: BedArguments,
     /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
     /// epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub observe: ObserveArguments,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
+    #[command(flatten)]
+    pub timeline: TimelineArgument,
     #[command(flatten)]
     pub shell: ShellArguments,
 }
@@ -73,9 +86,9 @@ pub fn run(
 ) -> Outcome {
     let descriptor_limit = limits::open_descriptors()?;
     let request = complete(request(arguments, protocol, descriptor_limit)?);
-    bed::enter(arguments.bed);
+    arguments.bed.enter();
     let most = arguments.connections.iter().copied().max().unwrap_or(1);
-    let (bed_plan, bed) = bed_for_connections(arguments.bed, most)?;
+    let (bed_plan, bed) = arguments.bed.build_for_connections(most)?;
     let snapshot = snapshot(&bed);
     let plan = StreamsPlan::new(request, bed_plan, &bed, PORT, descriptor_limit);
     if plan.steps.is_empty() && !arguments.shell.run.dry_run {
@@ -90,7 +103,11 @@ pub fn run(
     };
     // Each trial builds its own bed.
     drop(bed);
-    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
+    arguments.shell.run(
+        &mut experiment,
+        (&snapshot, trial_seconds),
+        Some(&arguments.timeline),
+    )
 }
 
 fn request(
@@ -100,6 +117,7 @@ fn request(
 ) -> anyhow::Result<StreamsRequest> {
     let cpus = cpus(arguments, descriptor_limit)?;
     let buckets = cpus.len();
+    check_memory(&arguments.placing)?;
     let active = arguments.active.iter().flatten();
     if let Some(active) = active.copied().find(|active| !(1..=buckets).contains(active)) {
         return Err(usage(
@@ -111,12 +129,7 @@ fn request(
     let client_cpus = client_cpus.map(|list| steering::worker_cpus(Some(list), None));
     Ok(StreamsRequest {
         protocol,
-        steering: steering::round_robin(
-            arguments.key.as_ref(),
-            arguments.table_size,
-            HashFields::FourTuple,
-            cpus,
-        )?,
+        steering: steering::round_robin(arguments.key.as_ref(), arguments.table_size, arguments.hash, cpus)?,
         servers: arguments.models.clone(),
         subject: arguments
             .subject
@@ -127,6 +140,7 @@ fn request(
         object_bytes: Vec::new(),
         write_bytes: Vec::new(),
         connections: arguments.connections.clone(),
+        quick: arguments.length.quick,
         active: arguments.active.clone(),
         client_cpus: client_cpus.transpose()?,
         rate: None,
@@ -135,6 +149,9 @@ fn request(
         engine: arguments.engine,
         seed: arguments.shell.turns.seed,
         max_steal: arguments.shell.max_steal,
+        observe: arguments.observe.requested(),
+        memory: arguments.placing.memory,
+        buffer_memory: arguments.placing.buffer_memory,
     })
 }
 

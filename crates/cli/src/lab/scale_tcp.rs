@@ -13,7 +13,8 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab scale tcp --modes sink --d
     Many connections: --connections 100k --rate 1GB --modes sink --duration 30s --rounds 1 --models exact --placements aligned\n\
     Another server: --modes sink --subject 'socat -u TCP-LISTEN:$CORELANE_PORT,fork,reuseaddr OPEN:/dev/null'\n\n\
     The subject receives its listen address and CPUs in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (number) and\n\
-    $CORELANE_CPU_LIST. It must implement the mode, and close a connection when the client has closed its side.";
+    $CORELANE_CPU_LIST; an IPv6 address is in brackets. It must implement the mode, and close a connection when the\n\
+    client has closed its side.";
 
 #[derive(Debug, Args)]
 pub struct ScaleTcpArguments {
@@ -33,7 +34,7 @@ pub struct ScaleTcpArguments {
     #[arg(long, value_name = "RATE", value_parser = byte_rate)]
     pub rate: Option<u64>,
     /// Duration of one trial, starting when every connection is open; extended until the last byte has arrived
-    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", default_value_if("quick", "true", "200ms"), value_parser = duration)]
     pub duration: Duration,
     #[command(flatten)]
     pub streams: StreamsArguments,

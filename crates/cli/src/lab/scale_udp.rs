@@ -1,14 +1,16 @@
 //! `corelane lab scale udp`: the scaling experiment for UDP datagrams.
 
-use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
-use crate::lab::shell::{self, ShellArguments};
+use crate::lab::bed::{BedArguments, PORT, snapshot};
+use crate::lab::observe::ObserveArguments;
+use crate::lab::shell::{self, QuickArguments, ShellArguments};
 use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory};
 use crate::steering;
+use crate::timeline::TimelineArgument;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::scale::{Observe, Placement, Scale, ScalePlan, ScaleRequest};
+use corelane_lab::scale::{Placement, Scale, ScalePlan, ScaleRequest};
 use corelane_load::udp::Skew;
 use corelane_measure::words::UnknownWord;
 use corelane_proto::probe::Stamp;
@@ -55,9 +57,9 @@ pub struct ScaleUdpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub modes: Option<Vec<Mode>>,
     /// Duration of one trial
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", default_value_if("quick", "true", "500ms"), value_parser = duration)]
     pub duration: Duration,
-    /// Payload of each datagram, 16 to 65507 bytes
+    /// Payload of each datagram, 16 to 65507 bytes; to 65487 with --ipv6
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
     pub size: u64,
     /// Client sockets per bucket, each with its own address
@@ -80,6 +82,9 @@ pub struct ScaleUdpArguments {
     /// The RSS key [default: the verification suite's]
     #[arg(long, value_name = "HEX")]
     pub key: Option<Key>,
+    /// Fields to hash; clients differ in addresses under 2tuple, and in ports too under 4tuple
+    #[arg(long, value_name = "2tuple|4tuple", default_value = "2tuple")]
+    pub hash: HashFields,
     /// Entries of the indirection table
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     pub table_size: usize,
@@ -89,9 +94,10 @@ pub struct ScaleUdpArguments {
     /// Allow more buckets than CPUs
     #[arg(long)]
     pub share_cpus: bool,
-    /// Where the experiment runs
-    #[arg(long, value_enum, default_value = "auto")]
-    pub bed: BedArgument,
+    #[command(flatten)]
+    pub length: QuickArguments,
+    #[command(flatten)]
+    pub bed: BedArguments,
     #[command(flatten)]
     pub moving: MovingArguments,
     #[command(flatten)]
@@ -99,33 +105,21 @@ pub struct ScaleUdpArguments {
     #[command(flatten)]
     pub placing: MemoryArguments,
     #[command(flatten)]
+    pub timeline: TimelineArgument,
+    #[command(flatten)]
     pub shell: ShellArguments,
-}
-
-/// Observations during each trial.
-#[derive(Debug, Args)]
-pub struct ObserveArguments {
-    /// Profile CPU time: functions and callers, of workers and of softirq (needs root or CAP_PERFMON)
-    #[arg(long)]
-    pub profile: bool,
-    /// Report waits for kernel locks, in echo and sink mode (needs root, Linux 5.19)
-    #[arg(long)]
-    pub locks: bool,
-    /// Report receive path statistics of each CPU, with the high-water marks of its backlog
-    #[arg(long)]
-    pub softnet: bool,
 }
 
 /// `corelane lab scale udp`.
 pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     Stamp::new(arguments.size as usize).map_err(|error| usage("--size", error))?;
     let request = request(arguments)?;
-    bed::enter(arguments.bed);
+    arguments.bed.enter();
     let buckets = request.steering.table.buckets();
     // With `--answers`, one transmit queue per bucket, to observe which one answers leave on; otherwise the kernel's
     // default.
     let queues = (!request.answers.is_empty()).then_some(buckets as u32);
-    let bed = build_bed(arguments.bed, buckets, arguments.size as u32, queues)?;
+    let bed = arguments.bed.build(buckets, arguments.size as u32, queues)?;
     let snapshot = snapshot(&bed);
     let mut experiment = Scale {
         plan: ScalePlan::new(request, &bed, PORT),
@@ -135,25 +129,25 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         descriptor_limit: limits::open_descriptors()?,
     };
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
-    arguments.shell.run(&mut experiment, &snapshot, trial_seconds)
+    arguments.shell.run(
+        &mut experiment,
+        (&snapshot, trial_seconds),
+        Some(&arguments.timeline),
+    )
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
     let cpus = steering::bucket_cpus(arguments.cpus.as_deref(), arguments.buckets, arguments.share_cpus)?;
     check_memory(&arguments.placing)?;
     Ok(ScaleRequest {
-        steering: steering::round_robin(
-            arguments.key.as_ref(),
-            arguments.table_size,
-            HashFields::TwoTuple,
-            cpus,
-        )?,
+        steering: steering::round_robin(arguments.key.as_ref(), arguments.table_size, arguments.hash, cpus)?,
         models: arguments.models.0.clone(),
         placements: arguments.placements.clone(),
         modes: arguments.modes.clone(),
         skew: arguments.skew,
         answers: (arguments.answers.as_ref()).map_or_else(Vec::new, |ways| ways.0.clone()),
         metadata: arguments.metadata,
+        quick: arguments.length.quick,
         duration_s: arguments.duration.as_secs_f64(),
         rounds: arguments.shell.turns.rounds,
         payload_bytes: arguments.size as usize,
@@ -167,10 +161,6 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         buffer_memory: arguments.placing.buffer_memory,
         seed: arguments.shell.turns.seed,
         max_steal: arguments.shell.max_steal,
-        observe: Observe {
-            profile: arguments.observe.profile,
-            locks: arguments.observe.locks,
-            softnet: arguments.observe.softnet,
-        },
+        observe: arguments.observe.requested(),
     })
 }

@@ -6,6 +6,7 @@ use crate::lab::progress;
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::print_json;
+use crate::timeline::TimelineArgument;
 use crate::values::share;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -29,11 +30,21 @@ pub struct ShellArguments {
     pub run: RunArguments,
 }
 
+/// The flag of the scaling experiments for a first impression.
+#[derive(Debug, Args)]
+pub struct QuickArguments {
+    /// Get a first result in seconds: one short trial per step, with one and with all buckets active; the report says that
+    /// it is indicative
+    // With it, `--rounds` and `--duration` have other defaults.
+    #[arg(long, conflicts_with_all = ["duration", "rounds"])]
+    pub quick: bool,
+}
+
 /// Flags of every experiment with rounds.
 #[derive(Debug, Args)]
 pub struct TurnArguments {
     /// Trials per step, interleaved
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"), value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Random seed, for the order of trials and all other draws
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -71,13 +82,19 @@ pub fn program() -> anyhow::Result<PathBuf> {
 
 impl ShellArguments {
     /// Runs an experiment whose trials measure time.
-    pub fn run<E: Experiment>(&self, experiment: &mut E, snapshot: &Snapshot, trial_seconds: f64) -> Outcome {
+    pub fn run<E: Experiment>(
+        &self,
+        experiment: &mut E,
+        (snapshot, trial_seconds): (&Snapshot, f64),
+        timeline: Option<&TimelineArgument>,
+    ) -> Outcome {
         let schedule = Schedule {
             rounds: self.turns.rounds as usize,
             seed: self.turns.seed,
             max_steal: self.max_steal,
         };
-        run(schedule, &self.run, experiment, (Some(snapshot), trial_seconds))
+        let timed = (Some(snapshot), trial_seconds);
+        run(schedule, &self.run, experiment, timed, timeline)
     }
 }
 
@@ -88,6 +105,7 @@ pub fn run<E: Experiment>(
     arguments: &RunArguments,
     experiment: &mut E,
     (snapshot, trial_seconds): (Option<&Snapshot>, f64),
+    timeline: Option<&TimelineArgument>,
 ) -> Outcome {
     if arguments.dry_run {
         return print_json(&experiment.plan().map_err(name_flags)?);
@@ -97,28 +115,39 @@ pub fn run<E: Experiment>(
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.forms.gates(&figures)?;
     let interrupt = Interrupt::catch()?;
+    let lines = match timeline {
+        Some(timeline) => timeline.create(&facts(None), &experiment.plan()?, false)?,
+        None => None,
+    };
     let trials = experiment.steps() * schedule.rounds;
     let bed = document.head().bed.as_ref().map(|bed| bed.describe.clone());
     let mut steps = progress::announce(bed.as_deref(), snapshot, trials, trials as f64 * trial_seconds);
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
-    let outcome = experiment::run(experiment, document, schedule, interrupt.flag(), |progress| {
-        progress::show(&mut steps, progress);
-        // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it. An
-        // error is ignored here: the final save reports it.
-        if saved.elapsed() >= saving * 9 {
-            let begun = Instant::now();
-            let _ = progress
-                .document
-                .to_json()
-                .map(|json| arguments.outputs.save(progress.document, &json));
-            (saved, saving) = (Instant::now(), begun.elapsed());
-        }
-    });
+    let outcome = experiment::run(
+        experiment,
+        document,
+        schedule,
+        (interrupt.flag(), lines.as_ref()),
+        |progress| {
+            progress::show(&mut steps, progress);
+            // Saved during the run, so that a killed run leaves its results; at most a tenth of the time is spent on it. An
+            // error is ignored here: the final save reports it.
+            if saved.elapsed() >= saving * 9 {
+                let begun = Instant::now();
+                let _ = progress
+                    .document
+                    .to_json()
+                    .map(|json| arguments.outputs.save(progress.document, &json));
+                (saved, saving) = (Instant::now(), begun.elapsed());
+            }
+        },
+    );
     drop(steps);
     let document = outcome.map_err(name_flags)?;
     arguments
         .outputs
         .finish(&document, &document.to_json()?, &gates)?;
+    timeline.map_or(Ok(()), |timeline| timeline.finish(lines))?;
     match document.head().failed_trials {
         0 => Ok(()),
         _ if arguments.tolerate => Ok(()),

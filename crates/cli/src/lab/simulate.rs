@@ -85,6 +85,7 @@ pub fn run(arguments: &SimulateArguments) -> Outcome {
         &arguments.run,
         &mut simulation,
         (None, trial_seconds),
+        None,
     )
 }
 

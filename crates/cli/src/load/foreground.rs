@@ -3,19 +3,25 @@
 use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
 use crate::lab::facts;
-use crate::outcome::{Outcome, cannot_run};
+use crate::metrics::MetricsArgument;
+use crate::outcome::{Outcome, cannot_run, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::{MemoryArguments, check_memory, print_json};
 use crate::steering;
+use crate::timeline::TimelineArgument;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
+use corelane_host::ethtool::FlowType;
+use corelane_host::inventory::{self, NoSteering};
 use corelane_host::limits;
 use corelane_lab::document::Head;
 use corelane_lab::saved::Recorded;
 use corelane_load::Need;
-use corelane_load::sources::WorkerRequest;
+use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_report::measurement::Measurement;
+use corelane_rss::Protocol;
 use serde::Serialize;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The outputs of a generator, or only its plan.
@@ -24,6 +30,10 @@ pub struct ResultArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    timeline: TimelineArgument,
+    #[command(flatten)]
+    metrics: MetricsArgument,
     #[command(flatten)]
     outputs: OutputArguments,
 }
@@ -38,18 +48,28 @@ impl ResultArguments {
     ) -> Outcome {
         let gates = self.outputs.forms.gates(&G::Loaded::gated())?;
         self.outputs.check()?;
+        let facts = facts(None);
+        let timeline = self.timeline.create(&facts, &plan, true)?;
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
+        let metrics = self.metrics.listen()?;
         let (notes, held) = prepare(&plan)?;
-        let head = Head::new("", &facts(None), None);
+        let head = Head::new("", &facts, None);
         let mut generator = G::start(plan).map_err(G::refused)?;
-        let interrupted = live::attend(&mut generator, &interrupt, !self.outputs.json.on_stdout())?;
+        let lines = !self.outputs.json.on_stdout();
+        let look = |generator: &G, seen: &_| {
+            if let Some(metrics) = &metrics {
+                metrics.look(|| generator.running(seen));
+            }
+        };
+        let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look)?;
         let mut loaded = generator.finish()?;
         drop(held);
         G::note(&mut loaded, notes, interrupted);
         let recorded = Recorded::new(loaded, head);
         let json = serde_json::to_string_pretty(&recorded)? + "\n";
         self.outputs.finish(&recorded, &json, &gates)?;
+        self.timeline.finish(timeline)?;
         match G::failed_because(&recorded.loaded) {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
@@ -69,6 +89,10 @@ pub struct ForegroundArguments {
     /// The server's steering document
     #[arg(long, value_name = "FILE")]
     pub steering: Option<PathBuf>,
+    /// With --align-by reply or both: the device that receives the replies, whose key, fields and table steer them and
+    /// whose queues are its buckets [default: replies are steered as in --steering]
+    #[arg(long, value_name = "DEVICE", requires = "align_by")]
+    pub dev: Option<String>,
     /// Workers, one per CPU; more if the descriptor limit requires it [default: one per CPU allowed for this process]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: Option<u32>,
@@ -86,16 +110,34 @@ pub struct ForegroundArguments {
 }
 
 impl ForegroundArguments {
-    /// The workers that these flags request.
-    pub fn workers(&self) -> anyhow::Result<WorkerRequest> {
+    /// The workers that these flags request, for connections or flows to `target`.
+    pub fn workers(&self, target: Option<IpAddr>, protocol: Protocol) -> anyhow::Result<WorkerRequest> {
         check_memory(&self.placing)?;
         let workers = self.workers.map(|workers| workers as usize);
         Ok(WorkerRequest {
-            steering: self.steering.as_deref().map(steering::from_file).transpose()?,
+            steering: Steerings {
+                forward: self.steering.as_deref().map(steering::from_file).transpose()?,
+                reply: self.reply_steering(target, protocol)?,
+            },
             buckets: None,
             cpus: steering::worker_cpus(self.cpus.as_deref(), workers)?,
             descriptor_limit: limits::open_descriptors()?,
         })
+    }
+
+    /// What steers the packets from `target` on `--dev`.
+    fn reply_steering(
+        &self,
+        target: Option<IpAddr>,
+        protocol: Protocol,
+    ) -> anyhow::Result<Option<ReplySteering>> {
+        let (Some(device), Some(target)) = (self.dev.clone(), target) else {
+            return Ok(None);
+        };
+        let flow_type = FlowType::of(protocol, target.to_canonical());
+        let refuse = |error: NoSteering| usage("--dev", error);
+        let steering = inventory::steering(&inventory::inventory(), &device, flow_type).map_err(refuse)?;
+        Ok(Some(ReplySteering { device, steering }))
     }
 
     /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.

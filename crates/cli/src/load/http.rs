@@ -13,6 +13,7 @@ use corelane_load::http::{
     HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_proto::http::url::{Scheme, Url};
+use corelane_rss::Protocol;
 use corelane_worker::engine::EngineKind;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub struct LoadHttpArguments {
     /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
-        "status", "sources", "align", "insecure", "ca", "resumption"])]
+        "status", "sources", "align", "align_by", "insecure", "ca", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Total number of connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
@@ -141,8 +142,15 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
     if !(1..=MOST_CONNECTIONS).contains(&connections.sum()) {
         return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
     }
+    let target = scenario
+        .server
+        .first()
+        .and_then(|server| match server.addresses.first() {
+            Some(address) => Some(address.ip()),
+            None => server.url().ok()?.address(),
+        });
     let settings = RunSettings {
-        workers: arguments.foreground.workers()?,
+        workers: arguments.foreground.workers(target, Protocol::Tcp)?,
         timeouts: Timeouts {
             connect_s: arguments.connect_timeout.as_secs_f64(),
             continue_s: arguments.continue_timeout.as_secs_f64(),
@@ -152,6 +160,7 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
         },
         engine: arguments.engine,
         memory: arguments.foreground.placing.memory,
+        buffer_memory: arguments.foreground.placing.buffer_memory,
         gather: arguments.gather,
     };
     scenario
@@ -215,7 +224,8 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         write_rate: arguments.write_rate,
         abort: Some(arguments.abort),
         sources: arguments.sources.sources.clone(),
-        align: arguments.sources.align.unwrap_or_default(),
+        align: arguments.sources.align()?.unwrap_or_default(),
+        align_by: arguments.sources.align_by.unwrap_or_default(),
         status: Some(statuses(&arguments.status)?),
         insecure: arguments.insecure.then_some(true),
         ca: arguments.ca.clone(),

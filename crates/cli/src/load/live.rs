@@ -1,25 +1,28 @@
-//! The live view of a running generator, redrawn in place several times per second. It is written to standard error,
+//! The live view of a running generator, redrawn in place with each sample. It is written to standard error,
 //! and only if that is a terminal.
 
 use crate::interrupt::Interrupt;
 use crate::terminal::error_columns;
-use corelane_load::{Failures, Generator, Seen};
+use corelane_lab::timeline::TimelineFile;
+use corelane_load::{Failures, Generator, Sampled, Sampler, Seen};
 use corelane_measure::quantity;
+use corelane_measure::seconds::Second;
+use corelane_report::exposition::Exposed;
 use corelane_report::table::cut;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
-
-/// Time between two redraws: short enough to show changes, long enough to read.
-const RENEWAL: Duration = Duration::from_millis(250);
 
 /// A generator that can run in the foreground.
 pub trait Shown: Generator {
     /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: Self::Error) -> anyhow::Error;
 
-    /// The current live view; `None` if this generator has none.
-    fn view(&mut self) -> Option<View>;
+    /// The live view of this data; `None` if this generator has none.
+    fn view(&self, seen: Seen) -> Option<View>;
+
+    /// The metrics of the run so far; `seen` is of the last view.
+    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send>;
 
     /// Adds notes about the machine to the result, and whether the run was stopped before its end.
     fn note(loaded: &mut Self::Loaded, notes: Vec<String>, interrupted: bool);
@@ -29,10 +32,8 @@ pub trait Shown: Generator {
         None
     }
 
-    /// The name and value of the count printed once per second on standard output; `None` for no lines.
-    fn line(&self) -> Option<(&'static str, u64)> {
-        None
-    }
+    /// The count of [`Seen::counts`] printed once per second on standard output; `None` for no lines.
+    const PRINTED: Option<&'static str> = None;
 }
 
 /// The content of one live view. Empty parts are not printed.
@@ -64,50 +65,86 @@ pub struct Growing {
 /// How often the running generator is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Time between two lines.
-const LINE: Duration = Duration::from_secs(1);
+/// Time between two lines; samples are a quarter of a second apart.
+const LINE: Duration = Duration::from_millis(990);
 
-/// Waits until the generator ends; an interrupt stops it. Returns whether one did. Shows the live view meanwhile, and with `lines` prints its
-/// lines.
-pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) -> io::Result<bool> {
+/// Waits until the generator ends; an interrupt stops it. Returns whether one did. Shows the live view meanwhile, with
+/// `lines` prints its lines, writes its timeline, and calls `look` with what the last sample has seen.
+pub fn attend<G: Shown>(
+    generator: &mut G,
+    interrupt: &Interrupt,
+    lines: bool,
+    timeline: Option<&TimelineFile>,
+    look: impl Fn(&G, &Seen),
+) -> io::Result<bool> {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
-    let (mut last, mut renewed) = (Vec::new(), Instant::now());
-    let (mut last_count, mut line_at) = (0, Instant::now());
+    let (mut last, mut renewed, mut latest) = (Vec::new(), Instant::now(), Seen::default());
+    let mut printed = lines.then_some(G::PRINTED).flatten().map(Printed::new);
+    // Sampled without a terminal, too: the report has latencies over time.
+    let mut sampler = Sampler::new(timeline.is_some());
     let mut interrupted = false;
-    while !generator.wait(LOOK) {
+    while !generator.wait(sampler.pause(LOOK)) {
         if interrupt.asked() {
             generator.stop();
             interrupted = true;
         }
-        if renewed.elapsed() >= RENEWAL {
-            // Read without a terminal, too: the report has latencies over time.
-            if let Some(view) = generator.view().filter(|_| shown) {
-                let columns = error_columns();
-                let text = view.render(&last, renewed.elapsed());
-                let lines: Vec<String> = text.lines().map(|line| cut(line, columns)).collect();
-                bar.set_message(lines.join("\n"));
-                last = view.growing;
-            }
-            renewed = Instant::now();
+        look(generator, &latest);
+        let Some(Sampled { seen, second }) = sampler.look(generator) else {
+            continue;
+        };
+        write_second::<G>(timeline, second);
+        latest = seen.clone();
+        if let Some(printed) = &mut printed {
+            printed.print(&seen)?;
         }
-        if lines
-            && line_at.elapsed() >= LINE
-            && let Some((what, count)) = generator.line()
-        {
-            let rate = quantity::rate((count - last_count) as f64 / line_at.elapsed().as_secs_f64());
-            writeln!(
-                io::stdout(),
-                "{what} {rate:>12}  in all {:>13}",
-                quantity::count(count)
-            )?;
-            (last_count, line_at) = (count, Instant::now());
+        if let Some(view) = shown.then(|| generator.view(seen)).flatten() {
+            let columns = error_columns();
+            let text = view.render(&last, renewed.elapsed());
+            let lines: Vec<String> = text.lines().map(|line| cut(line, columns)).collect();
+            bar.set_message(lines.join("\n"));
+            (last, renewed) = (view.growing, Instant::now());
         }
     }
+    write_second::<G>(timeline, sampler.end(generator));
     // The summary reports the final counts.
     bar.finish_and_clear();
     Ok(interrupted)
+}
+
+fn write_second<G: Shown>(timeline: Option<&TimelineFile>, second: Option<Second>) {
+    if let Some((timeline, second)) = timeline.zip(second) {
+        timeline.write::<G>(&second);
+    }
+}
+
+/// A count that is printed once per second.
+struct Printed {
+    name: &'static str,
+    last: u64,
+    at: Instant,
+}
+
+impl Printed {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            last: 0,
+            at: Instant::now(),
+        }
+    }
+
+    fn print(&mut self, seen: &Seen) -> io::Result<()> {
+        if self.at.elapsed() < LINE {
+            return Ok(());
+        }
+        let count = seen.counts.get(self.name).copied().unwrap_or(0);
+        let rate = quantity::rate(count.saturating_sub(self.last) as f64 / self.at.elapsed().as_secs_f64());
+        let (name, all) = (self.name, quantity::count(count));
+        (self.last, self.at) = (count, Instant::now());
+        writeln!(io::stdout(), "{name} {rate:>12}  in all {all:>13}")
+    }
 }
 
 impl View {
@@ -247,10 +284,7 @@ mod tests {
             growing: vec![Growing::events("sent", 7)],
             ..View::default()
         };
-        assert!(
-            view.render(&[], RENEWAL).contains(" 0/s "),
-            "{}",
-            view.render(&[], RENEWAL)
-        );
+        let text = view.render(&[], Duration::from_millis(250));
+        assert!(text.contains(" 0/s "), "{text}");
     }
 }

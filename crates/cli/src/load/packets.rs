@@ -8,12 +8,14 @@ use crate::shared::print_json;
 use crate::steering;
 use crate::values::{count, duration, port_range, rate};
 use clap::Args;
+use corelane_load::Seen;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
     FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan,
     Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
+use corelane_report::exposition::Exposed;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -115,6 +117,8 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
 }
 
 impl Shown for PacketsLoad {
+    const PRINTED: Option<&'static str> = Some("sent");
+
     /// Converts an error to a usage error that names the argument at fault.
     fn refused(error: PacketsError) -> anyhow::Error {
         let flag = match &error {
@@ -138,12 +142,12 @@ impl Shown for PacketsLoad {
         loaded.failed_because.as_deref()
     }
 
-    fn view(&mut self) -> Option<View> {
-        None
+    fn running(&self, _seen: &Seen) -> Box<dyn Exposed + Send> {
+        Box::new(self.running())
     }
 
-    fn line(&self) -> Option<(&'static str, u64)> {
-        Some(("sent", self.sent()))
+    fn view(&self, _: Seen) -> Option<View> {
+        None
     }
 }
 

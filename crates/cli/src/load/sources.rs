@@ -4,7 +4,7 @@ use crate::outcome::usage;
 use crate::values::{Choices, one_of};
 use clap::Args;
 use corelane_load::pool::Pool;
-use corelane_load::sources::{Align, SourceError, SourceRequest};
+use corelane_load::sources::{Align, AlignBy, SourceError, SourceRequest};
 use std::net::SocketAddr;
 
 /// Source addresses of a generator.
@@ -17,6 +17,9 @@ pub struct SourceArguments {
     /// How to map sources to the server's buckets [default: kernel; load udp with --steering: even]
     #[arg(long, value_parser = one_of(ALIGNMENTS))]
     pub align: Option<Align>,
+    /// Direction of the packets whose hash --align maps [default: forward]; without --align, implies --align bucket
+    #[arg(long, value_parser = one_of(DIRECTIONS))]
+    pub align_by: Option<AlignBy>,
 }
 
 const ALIGNMENTS: &Choices<Align> = &[
@@ -33,15 +36,45 @@ const ALIGNMENTS: &Choices<Align> = &[
     ("kernel", Align::Kernel, "Ignore the hash"),
 ];
 
+const DIRECTIONS: &Choices<AlignBy> = &[
+    (
+        "forward",
+        AlignBy::Forward,
+        "What the server receives, by its --steering: buckets of the server",
+    ),
+    (
+        "reply",
+        AlignBy::Reply,
+        "What the server sends, by --dev or --steering: buckets of this machine",
+    ),
+    (
+        "both",
+        AlignBy::Both,
+        "Each source satisfies both; --steering is that of both ends, except with --dev",
+    ),
+];
+
 impl SourceArguments {
+    /// How sources are aligned, if that is requested: a direction alone requests the buckets of each worker's own CPU.
+    pub fn align(&self) -> anyhow::Result<Option<Align>> {
+        match (self.align, self.align_by) {
+            (Some(Align::Kernel), Some(_)) => Err(usage(
+                "--align-by",
+                "--align kernel ignores the hash: give --align bucket or even",
+            )),
+            (align, by) => Ok(align.or(by.map(|_| Align::Bucket))),
+        }
+    }
+
     /// A request for `sockets` sources to a target.
-    pub fn request(&self, target: SocketAddr, sockets: usize) -> SourceRequest {
-        SourceRequest {
+    pub fn request(&self, target: SocketAddr, sockets: usize) -> anyhow::Result<SourceRequest> {
+        Ok(SourceRequest {
             target,
             pool: self.sources.clone(),
-            align: self.align.unwrap_or_default(),
+            align: self.align()?.unwrap_or_default(),
+            by: self.align_by.unwrap_or_default(),
             sockets,
-        }
+        })
     }
 }
 
@@ -52,7 +85,8 @@ pub fn refuse(error: &SourceError) -> anyhow::Error {
         | SourceError::Ports { .. }
         | SourceError::Unreached { .. }
         | SourceError::Route { .. } => "--sources",
-        SourceError::NoSteering | SourceError::Plan(_) => "--steering",
+        SourceError::NoSteering => "--steering",
+        SourceError::Fields => "--align-by",
         SourceError::NoBucketOnCpu { .. } => "--cpus",
     };
     usage(flag, error)

@@ -3,8 +3,9 @@
 use super::live::{Growing, Shown, View};
 use super::sources;
 use crate::outcome::usage;
-use corelane_load::{StreamLoad, StreamLoadError, StreamLoaded, StreamProtocol, TlsLoadError};
+use corelane_load::{Seen, StreamLoad, StreamLoadError, StreamLoaded, StreamProtocol, TlsLoadError};
 use corelane_measure::quantity;
+use corelane_report::exposition::Exposed;
 
 impl<P: StreamProtocol> Shown for StreamLoad<P> {
     /// Planning errors become usage errors that name the argument at fault.
@@ -31,7 +32,11 @@ impl<P: StreamProtocol> Shown for StreamLoad<P> {
         loaded.failed_because.as_deref()
     }
 
-    fn view(&mut self) -> Option<View> {
+    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
+        Box::new(self.running(seen))
+    }
+
+    fn view(&self, seen: Seen) -> Option<View> {
         let (progress, plan) = (self.progress(), self.plan());
         let [open, connections] = [progress.open, plan.connections() as u64].map(quantity::count);
         let (stage, left) = match self.phase() {
@@ -62,7 +67,7 @@ impl<P: StreamProtocol> Shown for StreamLoad<P> {
             growing,
             facts: vec![format!("{open} of {connections} connections open")],
             measured: "latency",
-            seen: self.seen(),
+            seen,
         })
     }
 }

@@ -7,10 +7,12 @@ use crate::names::{Target, target};
 use crate::outcome::Outcome;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
-use corelane_load::StreamLoadError;
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
+use corelane_load::{Seen, StreamLoadError};
 use corelane_measure::quantity;
+use corelane_report::exposition::Exposed;
+use corelane_rss::Protocol;
 use corelane_worker::engine::EngineKind;
 use std::time::Duration;
 
@@ -100,7 +102,11 @@ impl Shown for TcpLoad {
         loaded.failed_because.as_deref()
     }
 
-    fn view(&mut self) -> Option<View> {
+    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
+        Box::new(self.streams.running(seen))
+    }
+
+    fn view(&self, seen: Seen) -> Option<View> {
         let (progress, left) = (self.streams.progress(), self.left());
         let stage = match (progress.opening, left) {
             (true, _) => "connecting".to_owned(),
@@ -126,7 +132,7 @@ impl Shown for TcpLoad {
                 format!("{stalled} stalled"),
             ],
             measured: "opening",
-            seen: self.streams.seen(),
+            seen,
         })
     }
 }
@@ -141,9 +147,10 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         true => arguments.target.first(),
         false => arguments.target.connectable(),
     };
-    let sources = arguments.sources.request(target, connections as usize);
+    let sources = arguments.sources.request(target, connections as usize)?;
+    let request = arguments.foreground.workers(Some(target.ip()), Protocol::Tcp)?;
     let workers = sources
-        .plan(&arguments.foreground.workers()?, Transport::Tcp)
+        .plan(&request, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
         target,
@@ -158,6 +165,8 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         connect_timeout_s: arguments.connect_timeout.as_secs_f64(),
         engine: arguments.engine,
         memory: arguments.foreground.placing.memory,
+        buffer_memory: arguments.foreground.placing.buffer_memory,
+        steering: request.steering.of_plan(sources.align),
         workers,
     })
 }

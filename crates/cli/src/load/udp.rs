@@ -8,9 +8,12 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::MovingArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
+use corelane_load::Seen;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
+use corelane_report::exposition::Exposed;
+use corelane_rss::Protocol;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -100,7 +103,11 @@ impl<P: DatagramProtocol> Shown for UdpLoad<P> {
         loaded.failed_because.as_deref()
     }
 
-    fn view(&mut self) -> Option<View> {
+    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
+        Box::new(self.running(seen))
+    }
+
+    fn view(&self, seen: Seen) -> Option<View> {
         let progress = self.progress();
         let stage = match self.sending_ended() {
             true => "waiting for the last answers",
@@ -115,13 +122,14 @@ impl<P: DatagramProtocol> Shown for UdpLoad<P> {
             ],
             facts: Vec::new(),
             measured: "round trip",
-            seen: self.seen(),
+            seen,
         })
     }
 }
 
 fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan<P>> {
-    let workers = arguments.foreground.workers()?;
+    let target = Some(arguments.target.ip());
+    let request = arguments.foreground.workers(target, Protocol::Udp)?;
     let pace = match (arguments.rate, arguments.window) {
         (Some(per_second), _) => Pace::Rate { per_second },
         (None, Some(datagrams)) => Pace::Window { datagrams },
@@ -130,7 +138,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
     let ends = arguments
         .duration
         .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
-    let (workers, notes) = sources(arguments, &workers)?;
+    let (workers, notes, align) = sources(arguments, &request)?;
     let plan = UdpPlan {
         pace,
         until: Until {
@@ -142,6 +150,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         settings: arguments.moving.settings(&arguments.foreground.placing),
         memory: arguments.foreground.placing.memory,
         notes,
+        steering: request.steering.of_plan(align),
         ..UdpPlan::new(arguments.target, protocol, workers)
     };
     Ok(plan.skewed(arguments.skew))
@@ -152,14 +161,16 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
 fn sources(
     arguments: &DatagramArguments,
     workers: &WorkerRequest,
-) -> anyhow::Result<(Vec<PlannedWorker>, Vec<String>)> {
-    let given = arguments.spread.or(arguments.sources.align);
-    let buckets = workers.steering.as_ref().map(|steering| steering.table.buckets());
+) -> anyhow::Result<(Vec<PlannedWorker>, Vec<String>, Align)> {
+    let given = arguments.spread.or(arguments.sources.align()?);
+    let request = arguments.sources.request(arguments.target, 0)?;
+    let buckets = workers.steering.buckets(request.by);
     let plan = |align, natural: usize| {
         let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);
         let request = SourceRequest {
             align,
-            ..arguments.sources.request(arguments.target, sockets)
+            sockets,
+            ..request.clone()
         };
         request.plan(workers, Transport::Udp)
     };
@@ -169,10 +180,10 @@ fn sources(
         (Some(align), _) => {
             let natural = buckets.filter(|_| align != Align::Kernel).unwrap_or(cpus);
             let planned = plan(align, natural).map_err(|error| sources::refuse(&error))?;
-            return Ok((planned, Vec::new()));
+            return Ok((planned, Vec::new(), align));
         }
         (None, Some(buckets)) => match plan(Align::Even, buckets * cpus.div_ceil(buckets)) {
-            Ok(planned) => return Ok((planned, Vec::new())),
+            Ok(planned) => return Ok((planned, Vec::new(), Align::Even)),
             Err(error) => Some(format!("not every bucket of the target gets datagrams: {error}")),
         },
         (None, None) if chosen => None,
@@ -181,5 +192,5 @@ fn sources(
         }
     };
     let planned = plan(Align::Kernel, cpus).map_err(|error| sources::refuse(&error))?;
-    Ok((planned, unknown.into_iter().collect()))
+    Ok((planned, unknown.into_iter().collect(), Align::Kernel))
 }

@@ -3,20 +3,23 @@
 
 use super::device::Followed;
 use super::foreground::{self, Foreground, Plan, Refused};
+use super::steered::Steered;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{RuleArguments, ServerOutputArguments};
+use crate::shared::{MemoryArguments, RuleArguments, ServerOutputArguments, check_memory};
 use crate::steering;
-use crate::values::duration;
+use crate::values::{duration, moves};
 use clap::Args;
-use corelane_host::cpus::list;
 use corelane_host::ethtool::FlowType;
 use corelane_measure::quantity;
+use corelane_rss::balance::Policy;
+use corelane_rss::steer::Families;
 use corelane_rss::{HashFields, Protocol, Steering};
 use corelane_serve::http::TlsError;
 use corelane_serve::{Listening, ServeError};
 use corelane_worker::engine::EngineKind;
-use std::net::SocketAddr;
+use corelane_worker::group;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,16 +37,28 @@ pub struct ServingArguments {
     /// Allow more buckets than CPUs: workers then share CPUs
     #[arg(long)]
     pub share_cpus: bool,
-    /// Steering document to use instead of key, table, buckets and CPUs
+    /// Steering document to use instead of key, table, buckets and CPUs; SIGHUP reads it again and applies its table
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub steering: Option<PathBuf>,
     /// Use the steering of this device and follow its table changes: key, fields and table, with one bucket per queue
     /// on the queue's CPU; a --steering document, if also given, must match
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub dev: Option<String>,
+    /// Move entries of the table from loaded to idle buckets while serving, at most N per second [default: 10]; datagrams
+    /// follow at once, connections stay and only new ones follow
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10", value_parser = moves)]
+    #[arg(conflicts_with = "dev")]
+    pub rebalance: Option<Policy>,
+    /// Write the steering document, for clients, to FILE once the server is ready, and again when its table changes;
+    /// replaced atomically, and left at the end
+    #[arg(long, value_name = "FILE")]
+    pub write_steering: Option<PathBuf>,
     /// Allow a listen address that no device has, such as one of a prefix routed to this machine
     #[arg(long)]
     pub free_bind: bool,
+    /// Serve IPv6 only on [::], which otherwise serves IPv4, too
+    #[arg(long)]
+    pub ipv6_only: bool,
     /// Stop after this time [default: on SIGINT]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -54,7 +69,8 @@ pub struct ServingArguments {
 impl ServingArguments {
     /// Runs a server with these flags.
     pub fn serve<F: Foreground>(&self, shown: F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
-        foreground::serve(shown, plan, &self.output, self.duration, followed)
+        let steered = Steered::new(followed, self.steering.as_deref(), self.write_steering.clone())?;
+        foreground::serve(shown, plan, &self.output, self.duration, steered)
     }
 
     /// The device of `--dev`, if given, for flows of `protocol` to `address`.
@@ -63,7 +79,23 @@ impl ServingArguments {
             return Ok(None);
         };
         let given = self.steering.as_deref().map(steering::from_file).transpose()?;
-        Followed::new(device, FlowType::of(protocol, address.ip()), given.as_ref()).map(Some)
+        let mut flow_types = vec![FlowType::of(protocol, address.ip().to_canonical())];
+        if group::families(address, self.ipv6_only) == Families::Both {
+            flow_types.push(FlowType::of(protocol, Ipv4Addr::UNSPECIFIED.into()));
+        }
+        Followed::new(device, flow_types, given.as_ref()).map(Some)
+    }
+
+    /// Whether IPv4 is left to other sockets.
+    ///
+    /// # Errors
+    /// A usage error if the address is no IPv6 address.
+    pub fn ipv6_only(&self, address: SocketAddr) -> anyhow::Result<bool> {
+        if self.ipv6_only && address.ip().to_canonical().is_ipv4() {
+            let reason = format!("{address} is an IPv4 address: leave the flag out, or listen on [::]");
+            return Err(usage("--ipv6-only", reason));
+        }
+        Ok(self.ipv6_only)
     }
 
     /// The steering document named by, or derived from, these flags.
@@ -82,8 +114,8 @@ impl ServingArguments {
 /// Listener of a connection server, and its serving flags.
 #[derive(Debug, Args)]
 pub struct BucketArguments {
-    /// Listen address; 0.0.0.0 and [::] accept on every address of this machine, including those of prefixes routed to
-    /// it
+    /// Listen address; 0.0.0.0, or [::] for both families, accepts on every address of this machine, including those
+    /// of prefixes routed to it
     #[arg(default_value = "127.0.0.1:8080", value_parser = address)]
     pub address: SocketAddr,
     /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
@@ -93,6 +125,8 @@ pub struct BucketArguments {
     /// Accept backlog of each listener, limited by net.core.somaxconn
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub backlog: u16,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
     #[command(flatten)]
     pub serving: ServingArguments,
 }
@@ -105,10 +139,15 @@ impl BucketArguments {
 
     /// The listener settings of these flags.
     pub fn listening(&self, followed: Option<&Followed>) -> anyhow::Result<Listening> {
+        check_memory(&self.placing)?;
         Ok(Listening {
+            memory: self.placing.memory,
+            buffer_memory: self.placing.buffer_memory,
             free_bind: self.serving.free_bind,
+            ipv6_only: self.serving.ipv6_only(self.address)?,
             engine: self.engine,
             backlog: self.backlog,
+            rebalance: self.serving.rebalance,
             ..Listening::new(self.address, self.serving.steering(followed)?)
         })
     }
@@ -117,33 +156,17 @@ impl BucketArguments {
 impl Refused for ServeError {
     fn refused(self) -> anyhow::Error {
         let flag = match &self {
-            Self::Group(_) | Self::NoTuple { .. } => "ADDRESS",
+            Self::Group(_) => "ADDRESS",
             Self::Steer(_) => "--table-size",
             Self::Tls(TlsError::Write { .. }) => "--write-certificate",
             Self::Tls(_) => "--certificate",
             Self::AccessLog(_) => "--access-log",
-            Self::Answers { .. } => "--answers",
+            Self::Answers { .. } | Self::NoDevice | Self::Queues(_) => "--answers",
+            Self::NoTable => "--rebalance",
             _ => return self.into(),
         };
         usage(flag, self)
     }
-}
-
-/// The startup line: address, engine and buckets; a second one if the requested engine is not used. `--dry-run` prints the
-/// steering document.
-pub fn listening(
-    address: SocketAddr,
-    (engine, reason): (&String, Option<&String>),
-    steering: &Steering,
-) -> String {
-    let reason = reason.map_or_else(String::new, |reason| format!("({reason})\n"));
-    let (buckets, cpus) = (steering.table.buckets(), list::format(&steering.cpus));
-    let buckets = match buckets {
-        1 => "1 bucket".to_owned(),
-        buckets => format!("{buckets} buckets"),
-    };
-    let on = if cpus.contains(['-', ',']) { "CPUs" } else { "CPU" };
-    format!("listening on {address}, engine {engine}, {buckets} on {on} {cpus}\n{reason}")
 }
 
 /// One line per cause.

@@ -1,11 +1,11 @@
 //! `--dev DEVICE`: a server that uses the steering of a device and follows its changes.
 //!
-//! Input: a device's name and the flow type served. Output: its steering document, and later a changed table. A changed
+//! Input: a device's name and the flow types served. Output: its steering document, and later a changed table. A changed
 //! table can be followed; a changed key, field or CPU cannot and is reported as an error.
 
 use crate::outcome::usage;
 use corelane_host::ethtool::FlowType;
-use corelane_host::inventory::{inventory, mismatch, steering};
+use corelane_host::inventory::{Inventory, inventory, mismatch, steering};
 use corelane_rss::{IndirectionTable, Steering};
 use std::time::{Duration, Instant};
 
@@ -15,24 +15,25 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// A device whose steering is followed.
 pub struct Followed {
     device: String,
-    flow_type: FlowType,
+    /// One, or one per address family.
+    flow_types: Vec<FlowType>,
     steering: Steering,
     asked: Instant,
 }
 
 impl Followed {
-    /// Reads the steering document of `device` for flows of that type. `given`, if present, must match it.
+    /// Reads the steering document of `device` for flows of these types, which it must be the same for. `given`, if present, must match it.
     ///
     /// # Errors
     /// A usage error that names the missing part or the difference.
-    pub fn new(device: &str, flow_type: FlowType, given: Option<&Steering>) -> anyhow::Result<Self> {
-        let own = steering(&inventory(), device, flow_type).map_err(|error| usage("--dev", error))?;
+    pub fn new(device: &str, flow_types: Vec<FlowType>, given: Option<&Steering>) -> anyhow::Result<Self> {
+        let own = common(&inventory(), device, &flow_types)?;
         if let Some(difference) = given.and_then(|given| mismatch(&own, given)) {
             return Err(usage("--steering and --dev", format!("{device}: {difference}")));
         }
         Ok(Self {
             device: device.to_owned(),
-            flow_type,
+            flow_types,
             steering: own,
             asked: Instant::now(),
         })
@@ -43,12 +44,10 @@ impl Followed {
         &self.steering
     }
 
-    /// Reports on standard error that the device's table changed and was applied.
-    pub fn announce(&self, moved: usize) {
+    /// What to report once the device's table was applied.
+    pub fn applied(&self, moved: usize) -> String {
         let (device, entries) = (&self.device, self.steering.table.size());
-        eprintln!(
-            "corelane: the table of {device} changed and was applied: {moved} of {entries} entries moved"
-        );
+        format!("the table of {device} changed and was applied: {moved} of {entries} entries moved")
     }
 
     /// The new table, if the device's table has changed.
@@ -60,7 +59,7 @@ impl Followed {
             return Ok(None);
         }
         self.asked = Instant::now();
-        let own = steering(&inventory(), &self.device, self.flow_type)?;
+        let own = common(&inventory(), &self.device, &self.flow_types)?;
         let with_table = Steering {
             table: own.table.clone(),
             cpus: own.cpus.clone(),
@@ -83,4 +82,22 @@ impl Followed {
         self.steering.table = own.table.clone();
         Ok(Some(own.table))
     }
+}
+
+/// The steering of a device that is the same for all these flow types.
+fn common(inventory: &Inventory, device: &str, flow_types: &[FlowType]) -> anyhow::Result<Steering> {
+    let of = |flow_type| steering(inventory, device, flow_type).map_err(|error| usage("--dev", error));
+    let own = of(flow_types[0])?;
+    for flow_type in &flow_types[1..] {
+        if let Some(difference) = mismatch(&own, &of(*flow_type)?) {
+            let [first, other] = [flow_types[0], *flow_type].map(FlowType::name);
+            return Err(usage(
+                "--dev",
+                format!(
+                    "{device} steers {first} and {other} differently: serve one family (--ipv6-only); {difference}"
+                ),
+            ));
+        }
+    }
+    Ok(own)
 }

@@ -3,11 +3,12 @@
 //! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second in
 //! which something happened, and the counts at the end.
 
-use super::device::Followed;
+use super::steered::Steered;
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
+use crate::rebalanced;
 use crate::shared::{ServerOutputArguments, print, print_json};
-use corelane_host::sockets::Published;
+use corelane_report::exposition::Exposed;
 use corelane_rss::Steering;
 use corelane_serve::Server;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -30,12 +31,7 @@ pub trait Refused {
 
 /// Output and signal handling of a server in the foreground.
 pub trait Foreground {
-    type Server: Server<Error: Refused>;
-
-    /// Installs signal handlers and listeners before the server starts.
-    fn prepare(&mut self) -> Outcome {
-        Ok(())
-    }
+    type Server: Server<Error: Refused, Served: Exposed + Send>;
 
     /// The text printed when the server is ready.
     fn ready(&self, served: &Served<Self>) -> anyhow::Result<String>;
@@ -82,13 +78,13 @@ pub enum Lines {
 }
 
 /// With `--dry-run`, prints the plan. Otherwise runs the server until the duration elapses, it finishes, it is
-/// interrupted, or the followed device changes in a way that cannot be followed.
+/// interrupted, or a followed device changes in a way that cannot be followed.
 pub fn serve<F: Foreground>(
     mut shown: F,
     plan: Plan<F>,
     output: &ServerOutputArguments,
     duration: Option<Duration>,
-    mut followed: Option<Followed>,
+    mut steered: Steered,
 ) -> Outcome {
     if output.dry_run {
         return print_json(&plan);
@@ -96,11 +92,12 @@ pub fn serve<F: Foreground>(
     // Several descriptors per bucket: with many buckets this exceeds the usual soft limit.
     corelane_host::limits::open_descriptors()?;
     output.json.check()?;
+    steered.check()?;
     let interrupt = Interrupt::catch()?;
-    shown.prepare()?;
+    let metrics = output.metrics.listen()?;
     let mut server = F::Server::start(plan).map_err(Refused::refused)?;
-    let (mut last, lines) = (server.served(), shown.lines(output.json.on_stdout()));
-    let mut published = publish::<F>(&last)?;
+    let (mut last, lines) = (server.counts(), shown.lines(output.json.on_stdout()));
+    steered.begin(F::steering(&last))?;
     if !output.json.on_stdout() {
         announce(&shown.ready(&last)?)?;
     }
@@ -111,21 +108,18 @@ pub fn serve<F: Foreground>(
         thread::sleep(LOOK);
         server.poll()?;
         shown.look(&mut server)?;
-        if let Some(followed) = &mut followed {
-            match followed.changed() {
-                Ok(None) => {}
-                Ok(Some(table)) => {
-                    followed.announce(server.change_table(table)?);
-                    publish_again(&mut published, followed.steering())?;
-                }
-                Err(reason) => {
-                    lost = Some(reason);
-                    break;
-                }
-            }
+        if let Some(metrics) = &metrics {
+            metrics.look(|| Box::new(server.counts()));
+        }
+        if let Err(reason) = steered.look(server.group()) {
+            lost = Some(reason);
+            break;
+        }
+        if let Some(rebalancing) = server.rebalancing() {
+            rebalanced::log(rebalancing);
         }
         if lines != Lines::Hidden && Instant::now() >= line_due {
-            let served = server.served();
+            let served = server.counts();
             let line = shown.line(&served, &last);
             if line != shown.line(&last, &last) {
                 show(lines, &line)?;
@@ -144,19 +138,6 @@ fn announce(ready: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     out.write_all(ready.as_bytes())?;
     Ok(out.flush()?)
-}
-
-/// Publishes the steering for `explain`. An error is ignored: `explain` then reports that it is not known.
-fn publish<F: Foreground>(served: &Served<F>) -> anyhow::Result<Option<Published>> {
-    let document = F::steering(served).map(serde_json::to_string).transpose()?;
-    Ok(document.and_then(|document| Published::new(&document).ok()))
-}
-
-fn publish_again(published: &mut Option<Published>, steering: &Steering) -> Outcome {
-    if let Some(published) = published {
-        published.replace(&serde_json::to_string(steering)?)?;
-    }
-    Ok(())
 }
 
 fn print_result<F: Foreground>(output: &ServerOutputArguments, served: &Served<F>) -> Outcome {

@@ -4,15 +4,19 @@ use super::buckets::{self, BucketArguments};
 use super::foreground::{Foreground, Lines};
 use crate::interrupt::Asked;
 use crate::outcome::{Outcome, usage};
+use crate::ready;
+use crate::rebalanced::rebalanced;
 use crate::terminal::width;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::Steering;
+use corelane_serve::http::metrics::{ERRORS, REQUESTS};
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
+use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
+use corelane_serve::udp::Model;
 use signal_hook::consts::SIGUSR1;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -150,7 +154,12 @@ impl Foreground for Shown {
 
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        Ok(buckets::listening(served.address, engine, &served.steering))
+        Ok(ready::listening(
+            served.address,
+            engine,
+            &served.steering,
+            Model::Exact,
+        ))
     }
 
     fn steering(served: &HttpServed) -> Option<&Steering> {
@@ -172,15 +181,10 @@ impl Foreground for Shown {
         let table = Rows::of(&served.buckets)
             .right("bucket", |bucket| bucket.connections.bucket.to_string())
             .right("cpu", |bucket| bucket.connections.cpu.to_string())
-            .count("accepted", |bucket| bucket.connections.accepted)
-            .count("requests", |bucket| bucket.requests)
-            .right("received", |bucket| {
-                quantity::bytes(bucket.connections.bytes_received)
-            })
-            .right("sent", |bucket| quantity::bytes(bucket.connections.bytes_sent))
-            .count("errors", |bucket| {
-                bucket.all_errors().map(|(_, count)| count).sum()
-            })
+            .metrics(&[&ACCEPTED], |bucket| &bucket.connections)
+            .metrics(&[&REQUESTS], |bucket| bucket)
+            .metrics(&[&RECEIVED, &SENT], |bucket| &bucket.connections)
+            .metrics(&[&ERRORS], |bucket| bucket)
             .table();
         let mut text = table.render(width().tables);
         let full = served.sum(|bucket| bucket.handshakes_full);
@@ -189,14 +193,11 @@ impl Foreground for Shown {
             let [full, resumed] = [full, resumed].map(quantity::count);
             text.push_str(&format!("TLS handshakes: {full} full, {resumed} resumed\n"));
         }
-        let mut answers = BTreeMap::<u16, u64>::new();
-        for (status, count) in served.buckets.iter().flat_map(|bucket| &bucket.answers) {
-            *answers.entry(*status).or_default() += count;
-        }
-        for (status, count) in answers {
+        for (status, count) in served.answers() {
             text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
         }
         text.push_str(&buckets::by_cause("error", &served.errors()));
+        text.push_str(&rebalanced(served.rebalanced.as_ref()));
         if let Some(log) = &served.own.access_log {
             let [lines, dropped, unwritten] = [log.lines, log.dropped, log.unwritten].map(quantity::count);
             text.push_str(&format!(

@@ -5,6 +5,7 @@ mod device;
 pub mod foreground;
 mod http;
 mod packets;
+pub mod steered;
 mod tcp;
 mod udp;
 

@@ -1,6 +1,7 @@
 //! `corelane serve packets`: receives and accounts for the packets that `corelane load packets` sends.
 
 use super::foreground::{self, Foreground, Refused};
+use super::steered::Steered;
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::shared::ServerOutputArguments;
@@ -41,7 +42,13 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
         burst: arguments.burst as usize,
         cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,
     };
-    foreground::serve(Shown, plan, &arguments.output, arguments.duration, None)
+    foreground::serve(
+        Shown,
+        plan,
+        &arguments.output,
+        arguments.duration,
+        Steered::default(),
+    )
 }
 
 struct Shown;

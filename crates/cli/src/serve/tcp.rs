@@ -3,13 +3,18 @@
 use super::buckets::{self, BucketArguments};
 use super::foreground::Foreground;
 use crate::outcome::Outcome;
+use crate::ready;
+use crate::rebalanced::rebalanced;
 use crate::terminal::width;
 use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::Steering;
+use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
+use corelane_serve::tcp::metrics::{OUT_OF_ORDER, RETRANSMITTED, STALLS};
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
+use corelane_serve::udp::Model;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -48,7 +53,12 @@ impl Foreground for Shown {
 
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        Ok(buckets::listening(served.address, engine, &served.steering))
+        Ok(ready::listening(
+            served.address,
+            engine,
+            &served.steering,
+            Model::Exact,
+        ))
     }
 
     fn steering(served: &TcpServed) -> Option<&Steering> {
@@ -73,15 +83,10 @@ impl Foreground for Shown {
         let table = Rows::of(&served.buckets)
             .right("bucket", |bucket| bucket.connections.bucket.to_string())
             .right("cpu", |bucket| bucket.connections.cpu.to_string())
-            .count("accepted", |bucket| bucket.connections.accepted)
-            .right("received", |bucket| {
-                quantity::bytes(bucket.connections.bytes_received)
-            })
-            .right("sent", |bucket| quantity::bytes(bucket.connections.bytes_sent))
-            .count("disorder", |bucket| bucket.out_of_order_segments)
-            .count("sent again", |bucket| bucket.retransmitted_segments)
-            .count("stalls", |bucket| bucket.stalls)
+            .metrics(&[&ACCEPTED, &RECEIVED, &SENT], |bucket| &bucket.connections)
+            .metrics(&[&OUT_OF_ORDER, &RETRANSMITTED, &STALLS], |bucket| bucket)
             .table();
-        table.render(width().tables) + &buckets::by_cause("error", &served.errors())
+        let errors = buckets::by_cause("error", &served.errors());
+        table.render(width().tables) + &errors + &rebalanced(served.rebalanced.as_ref())
     }
 }

@@ -5,6 +5,8 @@ use super::foreground::Foreground;
 use crate::interrupt::Asked;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
+use crate::ready;
+use crate::rebalanced::rebalanced;
 use crate::shared::{MemoryArguments, MovingArguments, check_memory};
 use crate::terminal::width;
 use crate::values::size;
@@ -16,6 +18,7 @@ use corelane_measure::share::Share;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
 use corelane_serve::Server;
+use corelane_serve::udp::metrics::{ANSWERED, DROPPED, LOCALITY, SEEN, STEERING, TX_LOCALITY};
 use corelane_serve::udp::{Answers, BucketServed, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
 use signal_hook::consts::SIGUSR1;
 use std::io::{self, Write};
@@ -23,7 +26,8 @@ use std::net::SocketAddr;
 
 #[derive(Debug, Args)]
 pub struct ServeUdpArguments {
-    /// Listen address; on all addresses (0.0.0.0) only loopback and private networks are answered
+    /// Listen address; 0.0.0.0, or [::] for both families, receives on every address of this machine, and answers from
+    /// the one that was asked, but only to loopback and private networks
     #[arg(default_value = "127.0.0.1:8080", value_parser = address)]
     pub address: SocketAddr,
     /// Receive datagrams without answering
@@ -32,8 +36,9 @@ pub struct ServeUdpArguments {
     /// How a datagram is assigned to a worker: single, shared, farm, reuseport, incoming_cpu or exact
     #[arg(long, value_name = "NAME", default_value = "exact")]
     pub model: Model,
-    /// How answers are sent: per_send (the kernel hashes each answer), received (by the worker that the received hash
-    /// selected), caller (on the socket that the worker's own hash selects) or connected (one socket per flow)
+    /// How answers are sent: per_send (the kernel hashes each answer), received (on the transmit queue of the bucket that
+    /// the received hash selected; needs --watch, Linux 6.6, CAP_BPF and CAP_NET_ADMIN), caller (on the socket that the
+    /// worker's own hash selects) or connected (one socket per flow)
     #[arg(long, value_name = "WAY", default_value = "per_send")]
     pub answers: Answers,
     /// Pass hash, hash type and bucket of each datagram to the application
@@ -81,7 +86,12 @@ impl Foreground for Shown {
 
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        Ok(buckets::listening(served.address, engine, &served.steering))
+        Ok(ready::listening(
+            served.address,
+            engine,
+            &served.steering,
+            served.model,
+        ))
     }
 
     fn steering(served: &UdpServed) -> Option<&Steering> {
@@ -103,15 +113,14 @@ impl Foreground for Shown {
         let table = Rows::of(&served.buckets)
             .right("bucket", |bucket| bucket.bucket.to_string())
             .right("cpu", |bucket| bucket.cpu.to_string())
-            .count("seen", |bucket| bucket.seen)
-            .count("answered", |bucket| bucket.answered)
-            .count("dropped", |bucket| bucket.dropped.values().sum())
-            .right("steering", |bucket| share(bucket.steering()))
-            .right("locality", |bucket| share(bucket.locality()))
-            .right("tx local", |bucket| share(bucket.tx_locality()))
+            .metrics(
+                &[&SEEN, &ANSWERED, &DROPPED, &STEERING, &LOCALITY, &TX_LOCALITY],
+                |bucket| bucket,
+            )
             .table();
         let mut text = table.without_silent_columns().render(width().tables);
         text.push_str(&buckets::by_cause("dropped", &served.dropped()));
+        text.push_str(&rebalanced(served.rebalanced.as_ref()));
         text.push_str(&memory_lines(served));
         if let Some(flows) = &served.flows {
             text.push_str(&flow_table(flows, served.flows_uncounted.unwrap_or(0)));
@@ -141,6 +150,8 @@ fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<Udp
     let queues = |device: &String| transmit_queues(device).map_err(|error| usage("--watch", error));
     Ok(UdpPlan {
         free_bind: arguments.serving.free_bind,
+        ipv6_only: arguments.serving.ipv6_only(arguments.address)?,
+        rebalance: arguments.serving.rebalance,
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: arguments.model,
         engine: arguments.moving.engine,

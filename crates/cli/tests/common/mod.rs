@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Arguments of `corelane`: one line of words without spaces, or a list.
 pub trait Arguments {
@@ -159,6 +160,15 @@ pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
+/// Waits until something holds, a minute at most.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Sends a signal to a process; `name` is without `SIG`.
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill")
@@ -258,6 +268,8 @@ pub struct Server {
     pub address: String,
     /// The steering document of its plan, as JSON; empty for [`of`](Self::of).
     pub steering: String,
+    /// The line that it printed when it was ready.
+    pub ready: String,
 }
 
 impl Server {
@@ -277,11 +289,13 @@ impl Server {
             process,
             address: String::new(),
             steering: String::new(),
+            ready: String::new(),
         };
         let output = server.process.stdout.as_mut().expect("standard output is piped");
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if let Some(rest) = line.strip_prefix("listening on ") {
                 server.address = rest.split(',').next().unwrap_or_default().to_owned();
+                server.ready = line;
                 return server;
             }
         }

@@ -26,7 +26,6 @@ use std::io;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink_packet_route::link::LinkFlags;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -93,7 +92,7 @@ pub struct BedPlan {
 pub fn switch_on(device: &str) -> Result<(), HostError> {
     let mut wire = wire::Wire::open()?;
     let index = wire.link(device)?.index;
-    wire.switch(index, LinkFlags::Up)
+    wire.switch(index, wire::UP)
 }
 
 impl BedPlan {

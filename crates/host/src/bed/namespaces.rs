@@ -12,13 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use netlink_packet_route::link::LinkFlags;
 use nix::sched::{CloneFlags, unshare};
 
 use super::addresses::{GATEWAY_IPV4, GATEWAY_IPV6, merged, without};
 use super::side::{Keeper, Side, write_setting};
 use super::user_namespace::{hint, in_user_namespace};
-use super::wire::{End, Wire};
+use super::wire::{End, NOARP, UP, Wire};
 use super::{Bed, BedError, BedKind, BedPlan};
 use crate::HostError;
 use crate::tree::setting_path;
@@ -34,9 +33,12 @@ const CLIENT: End = End {
     link_address: [0x02, 0x63, 0x6c, 0, 0, 2],
 };
 
-/// How long an end may take to become ready after both are up. The kernel needs well under a millisecond, more only
-/// while all CPUs are busy.
-const READY_WITHIN: Duration = Duration::from_secs(5);
+/// How long an end may take to become ready after both are up. The kernel needs well under a millisecond, but for IPv6 a
+/// work queue has to run, which waits for the kernel's network lock: on a busy machine that removes namespaces, seconds.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest time between two looks. Each takes the same lock.
+const LONGEST_LOOK: Duration = Duration::from_millis(10);
 
 /// The size of the established-connections table that child namespaces get (`Documentation/networking/ip-sysctl.rst`,
 /// since Linux 6.1).
@@ -172,8 +174,8 @@ fn configure(
     let mut wire = Wire::open()?;
     let loopback = wire.link("lo")?.index;
     let device = wire.link(own.device)?.index;
-    wire.switch(loopback, LinkFlags::Up)?;
-    wire.switch(device, LinkFlags::Up | LinkFlags::Noarp)?;
+    wire.switch(loopback, UP)?;
+    wire.switch(device, UP | NOARP)?;
     wire.add_address(device, address)?;
     wire.add_neighbour(device, gateway, other.link_address)?;
     for prefix in local {
@@ -190,7 +192,7 @@ fn configure(
 /// (`addrconf_dad_work` in `net/ipv6/addrconf.c`) and drops frames that arrive earlier.
 fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<(), BedError> {
     let mut wire = Wire::open()?;
-    let start = Instant::now();
+    let (start, mut look) = (Instant::now(), Duration::from_micros(200));
     while !(wire.link(device)?.state == "up" && wire.is_local(own) && wire.comes_from(own, other)) {
         if start.elapsed() > READY_WITHIN {
             return Err(BedError::Failed(format!(
@@ -198,7 +200,8 @@ fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<
                 READY_WITHIN.as_millis()
             )));
         }
-        thread::sleep(Duration::from_micros(200));
+        thread::sleep(look);
+        look = (look * 2).min(LONGEST_LOOK);
     }
     Ok(())
 }

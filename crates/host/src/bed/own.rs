@@ -8,12 +8,11 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use ipnet::IpNet;
-use netlink_packet_route::link::LinkFlags;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::side::write_setting;
-use super::wire::Wire;
+use super::wire::{UP, Wire};
 use crate::HostError;
 use crate::tree::{Tree, setting_path};
 
@@ -109,7 +108,7 @@ impl OwnNamespace {
         let mut wire = Wire::open()?;
         let loopback = wire.link("lo")?;
         if !loopback.up {
-            wire.switch(loopback.index, LinkFlags::Up)?;
+            wire.switch(loopback.index, UP)?;
             self.switched_on = true;
         }
         if prefix.addr().is_ipv6() {
@@ -144,7 +143,7 @@ impl Drop for OwnNamespace {
             };
         }
         if self.switched_on {
-            let _ = wire.switch(loopback, LinkFlags::empty());
+            let _ = wire.switch(loopback, 0);
         }
     }
 }

@@ -13,6 +13,7 @@ mod kernel;
 mod limits;
 mod load;
 mod processor;
+mod sensors;
 mod virtualisation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 pub use interval::during;
+pub use sensors::Heat;
 
 use crate::HostError;
 use crate::cpus::{self, Topology};
@@ -60,7 +62,8 @@ pub struct Condition {
     pub name: String,
     /// The value; `None` if it could not be read.
     pub value: Option<String>,
-    /// The effect on a result. An unknown value explains: it cannot be ruled out.
+    /// The effect on a result. An unknown value explains, because it cannot be ruled out; unknown temperature, fans and
+    /// power do not, because throttling shows their effect.
     pub severity: Severity,
     /// Why it matters.
     #[serde(default)]
@@ -175,6 +178,7 @@ pub(crate) fn snapshot_in(tree: &Tree, devices: &[String]) -> Snapshot {
         conditions: Vec::new(),
     };
     let mut all = processor::conditions(tree);
+    all.extend(sensors::conditions(tree));
     all.extend(load::conditions(tree));
     all.push(kernel::debug_options(tree, snapshot.kernel.as_deref()));
     all.push(virtualisation::condition(snapshot.virtualisation.as_deref()));

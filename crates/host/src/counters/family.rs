@@ -63,12 +63,45 @@ impl Family {
         self.members.keys().map(|process| memory(&tree, *process)).sum()
     }
 
+    /// The family's memory that no file backs, by node, in bytes. `None` if the kernel reports it for none of them:
+    /// processes of another user, a kernel without NUMA. It walks all pages.
+    #[must_use]
+    pub fn memory_by_node(&self) -> Option<BTreeMap<u32, u64>> {
+        let tree = Tree::machine();
+        let maps = self
+            .members
+            .keys()
+            .map(|process| tree.text(&format!("/proc/{process}/numa_maps")));
+        let known: Vec<String> = maps.filter_map(Result::ok).collect();
+        let mut by_node = BTreeMap::new();
+        for line in known.iter().flat_map(|text| text.lines()) {
+            add_by_node(line, &mut by_node);
+        }
+        (!known.is_empty()).then_some(by_node)
+    }
+
     fn add(&mut self, tree: &Tree, process: u32) -> Result<(), HostError> {
         let stat = tree.text(&format!("/proc/{process}/stat"))?;
         self.members.insert(process, total_ns(process)?);
         let times = times(&stat, ticks_a_second()).unwrap_or_default();
         self.ended_cpu_ns += times[2..].iter().sum::<u64>();
         Ok(())
+    }
+}
+
+/// Adds the pages of one mapping (`numa(7)`: `7f10000 default anon=7 N0=5 N1=2 kernelpagesize_kB=4`).
+fn add_by_node(mapping: &str, by_node: &mut BTreeMap<u32, u64>) {
+    let words = || mapping.split(' ').filter_map(|word| word.split_once('='));
+    let page = words().find(|(name, _)| *name == "kernelpagesize_kB");
+    let page_bytes = page.and_then(|(_, kilobytes)| kilobytes.parse::<u64>().ok());
+    let Some(page_bytes) = page_bytes.filter(|_| words().all(|(name, _)| name != "file")) else {
+        return;
+    };
+    for (name, pages) in words() {
+        let node = name.strip_prefix('N').and_then(|node| node.parse().ok());
+        if let (Some(node), Ok(pages)) = (node, pages.parse::<u64>()) {
+            *by_node.entry(node).or_default() += pages * page_bytes * 1024;
+        }
     }
 }
 
@@ -187,5 +220,23 @@ mod tests {
         assert_eq!(below.ended_cpu_ns, family.ended_cpu_ns);
         assert_eq!(family.memory_bytes(), Some(0), "now that it has ended");
         assert!(Family::read(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn memory_by_node_leaves_files_out_and_counts_huge_pages_whole() {
+        let mut by_node = BTreeMap::new();
+        for mapping in [
+            "7f10000 default anon=7 dirty=7 N0=5 N1=2 kernelpagesize_kB=4",
+            "7f20000 bind:1 huge anon=1 dirty=1 N1=1 kernelpagesize_kB=2048",
+            "7f30000 default file=/lib/N9=9 mapped=7 N0=7 kernelpagesize_kB=4",
+            "7f40000 default",
+        ] {
+            add_by_node(mapping, &mut by_node);
+        }
+        let page = 4096;
+        assert_eq!(
+            by_node,
+            BTreeMap::from([(0, 5 * page), (1, 2 * page + (2 << 20))])
+        );
     }
 }

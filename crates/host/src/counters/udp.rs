@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
+use corelane_measure::drops::Cause;
 use serde::{Deserialize, Serialize};
 
 use super::kernel_counters;
@@ -145,6 +146,20 @@ impl UdpStatistics {
     /// IP of both families.
     pub fn ip_total(&self) -> IpCounters {
         self.ip_v4.plus(&self.ip_v6)
+    }
+
+    /// Packets that IP or UDP dropped, by cause.
+    pub fn drops(&self) -> [(Cause, u64); 7] {
+        let (udp, ip) = (self.total(), self.ip_total());
+        [
+            (Cause::Ip, ip.in_header_errors + ip.in_discards),
+            (Cause::BadChecksum, udp.in_csum_errors),
+            (Cause::NoSocket, udp.no_ports),
+            (Cause::Broadcast, udp.ignored_multi),
+            (Cause::FullBuffers, udp.rcvbuf_errors),
+            (Cause::Memory, udp.mem_errors),
+            (Cause::OtherErrors, udp.other_errors()),
+        ]
     }
 }
 

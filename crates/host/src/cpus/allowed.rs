@@ -1,5 +1,9 @@
 //! The CPUs that this process may use, and its CPU quota.
 
+use std::io::ErrorKind;
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::{list, quota};
@@ -20,14 +24,16 @@ pub struct Allowed {
 /// pinning.
 ///
 /// The list is `Cpus_allowed_list` of `/proc/thread-self/status`: the kernel keeps a thread's affinity within its
-/// cpuset (`cpuset(7)`), and unlike `sched_getaffinity` the file has no fixed size.
+/// cpuset (`cpuset(7)`), and unlike `sched_getaffinity` the file has no fixed size. That is asked if `/proc` is not mounted.
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] if `/proc` is not mounted, [`HostError::Missing`] or [`HostError::Failed`] if the list is not as
-/// documented in `proc_pid_status(5)`.
+/// [`HostError::Missing`] or [`HostError::Failed`] if the list is not as documented in `proc_pid_status(5)`.
 pub fn allowed() -> Result<Allowed, HostError> {
-    allowed_in(&Tree::machine())
+    match allowed_in(&Tree::machine()) {
+        Err(HostError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => affinity(),
+        allowed => allowed,
+    }
 }
 
 pub(crate) fn allowed_in(tree: &Tree) -> Result<Allowed, HostError> {
@@ -44,6 +50,20 @@ pub(crate) fn allowed_in(tree: &Tree) -> Result<Allowed, HostError> {
     Ok(Allowed {
         cpus,
         cgroup_quota_cpus: quota::tightest(tree),
+    })
+}
+
+/// What the kernel says without `/proc`.
+fn affinity() -> Result<Allowed, HostError> {
+    let refused = |errno| HostError::Failed(format!("cannot read the CPUs of this thread: {errno}"));
+    let set = sched_getaffinity(Pid::from_raw(0)).map_err(refused)?;
+    let cpus = 0..CpuSet::count();
+    Ok(Allowed {
+        cpus: cpus
+            .filter(|cpu| set.is_set(*cpu) == Ok(true))
+            .map(|cpu| cpu as u32)
+            .collect(),
+        cgroup_quota_cpus: None,
     })
 }
 
@@ -68,6 +88,11 @@ mod tests {
         let machine = Recorded::new([("/proc/thread-self/status", "Name:\tx\n")]);
         let refusal = allowed_in(&machine.tree()).unwrap_err().to_string();
         assert!(refusal.contains("Cpus_allowed_list"), "{refusal}");
+    }
+
+    #[test]
+    fn without_proc_the_scheduler_names_the_same_cpus() {
+        assert_eq!(affinity().unwrap().cpus, allowed().unwrap().cpus);
     }
 
     #[test]

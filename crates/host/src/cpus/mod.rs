@@ -13,6 +13,7 @@ pub mod list;
 pub(crate) use allowed::allowed_in;
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 
 use corelane_measure::words::read_word;
 use serde::{Deserialize, Serialize};
@@ -108,9 +109,30 @@ pub enum CacheKind {
 ///
 /// # Errors
 ///
-/// [`HostError::Read`] if `/sys` is not mounted, [`HostError::Failed`] if a file is not as documented.
+/// [`HostError::Failed`] if a file is not as documented. If `/sys` is not mounted, every allowed CPU counts as a core.
 pub fn topology() -> Result<Topology, HostError> {
-    topology_in(&Tree::machine())
+    match topology_in(&Tree::machine()) {
+        Err(HostError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+            allowed().map(without_sys)
+        }
+        topology => topology,
+    }
+}
+
+/// What is known of these CPUs without `/sys`.
+fn without_sys(allowed: Allowed) -> Topology {
+    let cpu = |id| CpuInfo {
+        id,
+        core: Some(id),
+        package: Some(0),
+        node: Some(0),
+        siblings: vec![id],
+        online: true,
+    };
+    Topology {
+        cpus: allowed.cpus.into_iter().map(cpu).collect(),
+        caches: Vec::new(),
+    }
 }
 
 pub(crate) fn topology_in(tree: &Tree) -> Result<Topology, HostError> {

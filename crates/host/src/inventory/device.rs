@@ -15,6 +15,7 @@ use crate::ethtool::ioctl::{Driver, Ioctl};
 use crate::ethtool::{Channels, Coalescing, ETHTOOL, Ethtool, Field, FlowType, Pause, Rings, Rss, Rules};
 use crate::fact::Fact;
 use crate::netlink::links::Link;
+use crate::tree::{Tree, setting_path};
 
 /// A device of the calling thread's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,18 +129,32 @@ impl Device {
     }
 }
 
+/// The key of drivers that call `netdev_rss_key_fill`: its first 40 bytes, if the hash takes no more.
+const KERNEL_KEY: &str = "net.core.netdev_rss_key";
+
+/// Drivers that set the kernel's key and do not report it (`igb_setup_mrqc`).
+const HAS_KERNEL_KEY: [&str; 1] = ["igb"];
+
 /// Queries all sources about the device.
 pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresses: Vec<IpNet>) -> Device {
     let (receive_queues, transmit_queues) = queues::queues(sources, name, &link);
     let mut ethtool = Ethtool::open();
     let calls = Ioctl::open();
-    let rss = unless_empty(
+    let driver = call(&calls, "ETHTOOL_GDRVINFO", |calls| calls.driver(name));
+    let mut rss = unless_empty(
         call(&calls, "ETHTOOL_GRSSH", |calls| calls.rss(name, 0)),
         |rss| !rss.key.is_empty() || !rss.table.is_empty(),
         "the driver reports neither key nor table",
     );
+    if driver
+        .value
+        .as_ref()
+        .is_some_and(|driver| HAS_KERNEL_KEY.contains(&driver.name.as_str()))
+    {
+        add_kernel_key(&mut rss, sources.tree);
+    }
     Device {
-        driver: call(&calls, "ETHTOOL_GDRVINFO", |calls| calls.driver(name)),
+        driver,
         node: node(sources, name),
         channels: ask(&mut ethtool, |ethtool| ethtool.channels(name)),
         rings: ask(&mut ethtool, |ethtool| ethtool.rings(name)),
@@ -186,6 +201,18 @@ fn call<T>(calls: &io::Result<Ioctl>, command: &str, question: impl Fn(&Ioctl) -
 }
 
 /// The fact, or absence if a driver replied with nothing: virtio without RSS does so.
+/// Adds the key to what a driver of [`HAS_KERNEL_KEY`] reports.
+fn add_kernel_key(rss: &mut Fact<Rss>, tree: &Tree) {
+    let key = tree
+        .text(&setting_path(KERNEL_KEY))
+        .unwrap_or_default()
+        .replace(':', "");
+    if let Some(reported) = rss.value.as_mut().filter(|rss| rss.key.is_empty()) {
+        reported.key = key;
+        rss.source = format!("{}, {KERNEL_KEY}", rss.source);
+    }
+}
+
 fn unless_empty<T>(fact: Fact<T>, has_some: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T> {
     match &fact.value {
         Some(value) if !has_some(value) => Fact::absent(otherwise, fact.source),

@@ -45,16 +45,25 @@ impl Interrupts {
     ) -> Result<BTreeMap<u32, u32>, String> {
         let names = self.names.as_ref().map_err(Clone::clone)?;
         let own = listed(tree, device);
-        let mut found = BTreeMap::new();
+        let (mut found, mut whole) = (BTreeMap::new(), None);
         for (number, name) in names {
             let belongs = match &own {
                 Some(own) => own.contains(number),
                 None => name.split(['-', ':', ' ', '@']).any(|word| word == device),
             };
-            if belongs && let Some(queue) = queue_of(name, device, direction) {
+            if !belongs {
+                continue;
+            }
+            if named(name) == device {
+                whole = Some(*number);
+            } else if let Some(queue) = queue_of(name, device, direction) {
                 // Shared interrupts are listed once, under the first number.
                 found.entry(queue).or_insert(*number);
             }
+        }
+        // The interrupt with the device's name is that of its only queue, or beside those of queues that of its link.
+        if let Some(number) = whole.filter(|_| found.is_empty()) {
+            found.insert(0, number);
         }
         Ok(found)
     }
@@ -98,12 +107,14 @@ fn names(text: &str) -> BTreeMap<u32, String> {
     lines.filter_map(line).collect()
 }
 
+/// The name of an interrupt without the bus address of its device.
+fn named(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
+}
+
 /// The queue number in an interrupt's name, if the name is of the given direction.
 fn queue_of(name: &str, device: &str, direction: Direction) -> Option<u32> {
-    let own = name.split('@').next().unwrap_or(name);
-    if own == device {
-        return Some(0);
-    }
+    let own = named(name);
     let own = own.strip_prefix(device).unwrap_or(own);
     let words = own.split(|character: char| !character.is_ascii_alphabetic());
     let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
@@ -158,7 +169,7 @@ mod tests {
             ("mlx5_comp3@pci:0000:3b:00.0", Some(3), Some(3)),
             ("mlx5_async0@pci:0000:3b:00.0", None, None),
             ("eth0-rxtx-1", Some(1), Some(1)),
-            ("eth0", Some(0), Some(0)),
+            ("eth0", None, None),
             ("virtio2-config", None, None),
             ("eth0-event-9", None, None),
             ("i40e-0000:3b:00.0:misc", None, None),
@@ -187,6 +198,16 @@ mod tests {
         assert_eq!(cpus(&tree, 38).1.value, Some(vec![1]));
         assert_eq!(cpus(&tree, 39).1.value, Some(vec![0, 1]));
         assert!(cpus(&tree, 40).1.unknown_because.is_some());
+    }
+
+    #[test]
+    fn the_interrupt_of_a_link_is_not_that_of_its_first_queue() {
+        let igb =
+            " 24: 1 PCI-MSI 1-edge eth0\n 25: 9 PCI-MSI 2-edge eth0-rx-0\n 26: 9 PCI-MSI 3-edge eth0-rx-1\n";
+        let machine = Recorded::new([(INTERRUPTS, format!("  CPU0\n{igb}"))]);
+        let interrupts = Interrupts::read(&machine.tree());
+        let found = interrupts.of_queues(&machine.tree(), "eth0", Direction::Receive);
+        assert_eq!(found, Ok(BTreeMap::from([(0, 25), (1, 26)])));
     }
 
     #[test]

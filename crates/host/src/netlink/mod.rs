@@ -1,7 +1,7 @@
 //! Blocking netlink requests.
 //!
-//! Input: a message of any protocol of the `netlink-packet` family. Output: the kernel's replies, or its error. The
-//! socket belongs to the network namespace of the thread that opened it.
+//! Input: a message of any protocol. Output: the kernel's replies, or its error. The socket belongs to the network
+//! namespace of the thread that opened it.
 
 pub(crate) mod attributes;
 mod generic;
@@ -9,7 +9,6 @@ pub(crate) mod links;
 
 pub(crate) use generic::Generic;
 
-use std::fmt::Debug;
 use std::io;
 
 use netlink_packet_core::{
@@ -38,10 +37,7 @@ impl Netlink {
     /// Sends `message` and returns the kernel's replies up to its acknowledgement.
     ///
     /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`; with `NLM_F_DUMP` the replies are those before the dump's end.
-    pub(crate) fn request<M>(&mut self, message: M, flags: u16) -> io::Result<Vec<M>>
-    where
-        M: NetlinkSerializable + NetlinkDeserializable + Debug,
-    {
+    pub(crate) fn request(&mut self, message: Raw, flags: u16) -> io::Result<Vec<Raw>> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
@@ -55,7 +51,7 @@ impl Netlink {
     }
 
     /// Collects replies to the latest request up to its acknowledgement.
-    fn answers<M: NetlinkDeserializable + Debug>(&self) -> io::Result<Vec<M>> {
+    fn answers(&self) -> io::Result<Vec<Raw>> {
         let mut answers = Vec::new();
         loop {
             let datagram = match self.socket.recv_from_full() {
@@ -66,7 +62,7 @@ impl Netlink {
             while !rest.is_empty() {
                 // The claimed length, checked against what arrived.
                 let length = NetlinkBuffer::new_checked(rest).map_err(malformed)?.length() as usize;
-                let message = NetlinkMessage::<M>::deserialize(&rest[..length]).map_err(malformed)?;
+                let message = NetlinkMessage::<Raw>::deserialize(&rest[..length]).map_err(malformed)?;
                 // Messages in one datagram are aligned to four bytes (`NLMSG_ALIGNTO`).
                 rest = &rest[length.next_multiple_of(4).min(rest.len())..];
                 if message.header.sequence_number != self.sequence {
@@ -91,11 +87,19 @@ impl Netlink {
     }
 }
 
-/// A request or reply of a protocol without types here, in wire format.
+/// A request or reply, in wire format: a header of the protocol, then attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     pub(crate) kind: u16,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl Raw {
+    /// The header, of this length, and the attributes; `None` if the message is of another kind or cut off.
+    pub(crate) fn parts(&self, kind: u16, header: usize) -> Option<(&[u8], &[u8])> {
+        let parts = self.bytes.split_at_checked(header)?;
+        (self.kind == kind).then_some(parts)
+    }
 }
 
 impl NetlinkSerializable for Raw {

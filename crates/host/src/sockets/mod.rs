@@ -104,7 +104,11 @@ fn number(protocol: Protocol) -> Option<u8> {
 }
 
 /// Runs `work` in the network namespace of a process.
-fn in_namespace_of<T: Send>(
+///
+/// # Errors
+///
+/// [`HostError::Read`] or [`HostError::Failed`] if the namespace cannot be entered, and those of `work`.
+pub fn in_namespace_of<T: Send>(
     process: u32,
     work: impl FnOnce() -> Result<T, HostError> + Send,
 ) -> Result<T, HostError> {

@@ -15,6 +15,7 @@ use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
 use corelane_load::udp::UdpLoad;
 use corelane_load::{Generator, Moment};
+use corelane_measure::seconds::Second;
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::http::HttpServer;
@@ -48,6 +49,9 @@ enum Order {
         kind: String,
         /// As text: parsed values of a plan for a million connections would use ten times the child's memory.
         plan: Box<RawValue>,
+        /// A generator is to send a line each second.
+        #[serde(default)]
+        lines: bool,
     },
     /// Report a server's counts so far.
     Counts,
@@ -68,6 +72,8 @@ enum Answer {
     Report(Value),
     /// A generator reached a point of its run.
     Reached(Moment),
+    /// What a generator did in the last second.
+    Second(Box<Second>),
     /// An error; the child's last reply.
     Failed(String),
 }
@@ -86,6 +92,7 @@ pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<Str
     serde_json::to_string(&Order::Be {
         kind: kind.to_owned(),
         plan: to_raw_value(plan)?,
+        lines: false,
     })
 }
 
@@ -117,7 +124,7 @@ pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> i
         }
     });
     let outcome = match orders.recv() {
-        Ok(Order::Be { kind, plan }) => be(&kind, plan, &orders, &mut output),
+        Ok(Order::Be { kind, plan, lines }) => be(&kind, (plan, lines), &orders, &mut output),
         Ok(_) => Err("the first line is no plan".to_owned()),
         Err(_) => return Ok(()),
     };
@@ -126,17 +133,17 @@ pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> i
 
 fn be(
     kind: &str,
-    plan: Box<RawValue>,
+    (plan, lines): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
     match kind {
         UdpServer::KIND => process::serve::<UdpServer>(plan, orders, output),
-        <UdpLoad>::KIND => process::generate::<UdpLoad>(plan, orders, output),
+        <UdpLoad>::KIND => process::generate::<UdpLoad>((plan, lines), orders, output),
         HttpServer::KIND => process::serve::<HttpServer>(plan, orders, output),
-        HttpLoad::KIND => process::generate::<HttpLoad>(plan, orders, output),
+        HttpLoad::KIND => process::generate::<HttpLoad>((plan, lines), orders, output),
         TcpServer::KIND => process::serve::<TcpServer>(plan, orders, output),
-        TcpLoad::KIND => process::generate::<TcpLoad>(plan, orders, output),
+        TcpLoad::KIND => process::generate::<TcpLoad>((plan, lines), orders, output),
         Subject::KIND => process::serve::<Subject>(plan, orders, output),
         PROBE => {
             let probed = crate::nic::probe(&read_plan(plan)?).map_err(|error| error.to_string())?;

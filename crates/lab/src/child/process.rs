@@ -1,9 +1,10 @@
 //! A server or a generator as a child process: both ends of the pipe.
 
 use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, answer, read_plan, words, write_line};
+use crate::timeline::Watch;
 use anyhow::anyhow;
 use corelane_host::bed::Side;
-use corelane_load::{Generator, Moment};
+use corelane_load::{Generator, Moment, Sampler};
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::udp::FlowCounts;
@@ -67,11 +68,11 @@ impl Child {
         self.process.id()
     }
 
-    /// Sends the child's kind and plan.
-    pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize) -> anyhow::Result<()> {
+    /// Sends the child's kind and plan, and whether it is to send lines.
+    pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize, lines: bool) -> anyhow::Result<()> {
         let plan = to_raw_value(plan).map_err(|error| self.failed(error))?;
         let kind = kind.to_owned();
-        self.give(&Order::Be { kind, plan })
+        self.give(&Order::Be { kind, plan, lines })
     }
 
     /// Sends an order.
@@ -174,21 +175,28 @@ impl<G: Generator> LoadProcess<G> {
         self.child.pid()
     }
 
-    /// Sends as planned and waits for the report; ends it early when `interrupt` is set. `reached` is called at each
-    /// [`Moment`] of the run, in their order.
+    /// Sends as planned and waits for the report; ends it early when the interrupt flag is set. `reached` is called at
+    /// each [`Moment`] of the run, in their order.
     ///
     /// # Errors
     /// If it is gone, or its own error.
-    pub fn run(
+    pub fn run<'a>(
         mut self,
         plan: &G::Plan,
-        interrupt: &AtomicBool,
+        watch: impl Into<Watch<'a>>,
         mut reached: impl FnMut(Moment),
     ) -> anyhow::Result<G::Loaded> {
-        self.child.be(G::KIND, plan)?;
+        let Watch { interrupt, lines } = watch.into();
+        self.child.be(G::KIND, plan, lines.is_some())?;
         loop {
             match self.child.answer(interrupt)? {
                 Answer::Reached(moment) => reached(moment),
+                Answer::Second(mut second) => {
+                    if let Some((file, trial)) = lines {
+                        second.trial = Some(trial.clone());
+                        file.write::<G>(&second);
+                    }
+                }
                 Answer::Report(loaded) => return self.child.read(loaded),
                 Answer::Failed(reason) => return Err(self.child.failed(reason)),
             }
@@ -198,7 +206,7 @@ impl<G: Generator> LoadProcess<G> {
 
 /// The child's side.
 pub(super) fn generate<G: Generator>(
-    plan: Box<RawValue>,
+    (plan, lines): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
@@ -208,9 +216,17 @@ pub(super) fn generate<G: Generator>(
         return Err(lacking.text());
     }
     let mut load = G::start(plan).map_err(words)?;
+    let mut sampler = lines.then(|| Sampler::new(true));
     let mut reported = None;
     loop {
         let done = load.wait(SENDING_LOOK);
+        let line = sampler.as_mut().and_then(|sampler| match done {
+            true => sampler.end(&mut load),
+            false => sampler.look(&mut load)?.second,
+        });
+        if let Some(line) = line {
+            answer(output, &Answer::Second(Box::new(line)))?;
+        }
         let reached = load.reached();
         if let Some(moment) = reached.filter(|_| reached != reported) {
             answer(output, &Answer::Reached(moment))?;
@@ -249,7 +265,7 @@ impl<S: Server> ServerProcess<S> {
     /// If it cannot be started, or its own error if it could not serve.
     pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> anyhow::Result<Self> {
         let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
-        child.be(S::KIND, plan)?;
+        child.be(S::KIND, plan, false)?;
         let ready = child.report()?;
         Ok(Self { child, ready })
     }

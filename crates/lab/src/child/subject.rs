@@ -37,8 +37,8 @@ const MOST_WORDS_BYTES: usize = 4096;
 /// A server under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectPlan {
-    /// The command as a shell takes it. It finds where to listen and how many CPUs it has in `CORELANE_ADDRESS`,
-    /// `CORELANE_PORT`, `CORELANE_CPUS` and `CORELANE_CPU_LIST`.
+    /// The command as a shell takes it. It finds where to listen and how many CPUs it has in `CORELANE_ADDRESS` (an IPv6
+    /// address in brackets), `CORELANE_PORT`, `CORELANE_CPUS` and `CORELANE_CPU_LIST`.
     pub command: String,
     /// Where it is expected to listen.
     pub address: SocketAddr,
@@ -183,10 +183,12 @@ impl Subject {
 /// Starts the server; both its streams come by one pipe.
 fn spawn(plan: &SubjectPlan) -> io::Result<(Child, PipeReader)> {
     let (output, input) = io::pipe()?;
+    let place = plan.address.to_string();
+    let (address, port) = place.rsplit_once(':').expect("a socket address has a port");
     let process = Command::new("sh")
         .args(["-c", &plan.command])
-        .env("CORELANE_ADDRESS", plan.address.ip().to_string())
-        .env("CORELANE_PORT", plan.address.port().to_string())
+        .env("CORELANE_ADDRESS", address)
+        .env("CORELANE_PORT", port)
         .env("CORELANE_CPUS", plan.cpus.len().to_string())
         .env("CORELANE_CPU_LIST", cpus::list::format(&plan.cpus))
         .stdin(Stdio::null())

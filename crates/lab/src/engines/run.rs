@@ -11,7 +11,7 @@ use crate::tried::{RawTrials, Trial as _, TrialStatus, Turn};
 use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest, Transport, WorkerRequest};
+use corelane_load::sources::{Align, AlignBy, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
 use corelane_measure::counters::Counters;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
@@ -134,17 +134,17 @@ const WARM_UP_S: f64 = 0.05;
 const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
 
 fn trial(comparison: &Comparison, way: UdpWay, trying: &mut Trying<'_>) -> anyhow::Result<UdpTrial> {
-    let (bed, program, interrupt) = (&comparison.bed, &comparison.program, trying.interrupt());
+    let (bed, program, watch) = (&comparison.bed, &comparison.program, trying.watch());
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
     let warm_up = UdpLoadPlan {
         until: lasting(WARM_UP_S),
         ..load.clone()
     };
-    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.interrupt, |_| ())?;
     let (answered_before, cpu_before) = reading(&mut server)?;
     let client = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
-    let loaded = trying.clock(|| client.run(&load, interrupt, |_| ()))?;
+    let loaded = trying.clock(|| client.run(&load, watch, |_| ()))?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);
@@ -193,10 +193,11 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         target: target(comparison),
         pool: None,
         align: Align::Kernel,
+        by: AlignBy::Forward,
         sockets: (plan.outstanding / way.window()) as usize,
     };
     let workers = WorkerRequest {
-        steering: None,
+        steering: Steerings::default(),
         buckets: None,
         cpus: vec![plan.client_cpu],
         descriptor_limit: comparison.descriptor_limit,

@@ -135,7 +135,14 @@ fn every_experiment_keeps_its_failed_spoilt_and_interrupted_trials_with_their_st
         rounds: 1,
         ..SCHEDULE
     };
-    let report = run(&mut fake, EnginesReport::default(), schedule, &interrupt, |_| ()).unwrap();
+    let report = run(
+        &mut fake,
+        EnginesReport::default(),
+        schedule,
+        (&interrupt, None),
+        |_| (),
+    )
+    .unwrap();
     let ended: Vec<_> = report.udp_trials.iter().map(|trial| trial.tried.status).collect();
     assert_eq!(
         ended,
@@ -161,7 +168,7 @@ fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
     let turn = Turn { step: 0, round: 0 };
     let mut trying = Trying {
         turn,
-        interrupt: &interrupt,
+        watch: (&interrupt).into(),
         stops_early: false,
         clocked: None,
     };

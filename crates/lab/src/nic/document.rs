@@ -31,6 +31,10 @@ pub struct Verdict {
     pub right_hash: u64,
     /// Frames received on the computed queue.
     pub right_queue: u64,
+    /// Frames whose bucket by the kernel's classic BPF is the computed queue; `None` in documents of versions that did not
+    /// run it.
+    #[serde(default)]
+    pub right_program: Option<u64>,
     /// Frames processed on the CPU that `explain` reports.
     pub right_cpu: u64,
     /// Whether a wrong key and a wrong table were detected in every round.
@@ -74,7 +78,7 @@ pub struct NicProbed {
 /// One setting of the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundReport {
-    /// The key that was set, in hexadecimal.
+    /// The device's key, in hexadecimal: the one that was set, or the kernel's if the driver takes no other.
     pub key: String,
     /// Whether key, table and fields read back as they were set.
     pub reads_back: bool,
@@ -116,6 +120,9 @@ pub struct TypeReport {
     pub right_hash: u64,
     /// Frames on the computed queue.
     pub right_queue: u64,
+    /// Frames for which the program that steers sockets by the type's fields returns the computed queue.
+    #[serde(default)]
+    pub right_program: Option<u64>,
 }
 
 /// Frames of one queue that were processed on one CPU.
@@ -170,6 +177,7 @@ impl Verdict {
             sum(|round| round.right_cpu),
         );
         let (right_hash, right_queue) = (of_types(|of| of.right_hash), of_types(|of| of.right_queue));
+        let right_program = of_types(|of| of.right_program.unwrap_or(0));
         let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
         let none_failed = models
             .iter()
@@ -189,7 +197,12 @@ impl Verdict {
             frames > sent,
             format!("{} frames came that were not sent", frames.saturating_sub(sent)),
         );
-        for (right, what) in [(right_hash, "hash"), (right_queue, "queue"), (right_cpu, "CPU")] {
+        for (right, what) in [
+            (right_hash, "hash"),
+            (right_queue, "queue"),
+            (right_program, "queue by the steering program"),
+            (right_cpu, "CPU"),
+        ] {
             fault(
                 right != frames,
                 format!("{right} of {frames} frames have the computed {what}"),
@@ -203,6 +216,7 @@ impl Verdict {
             frames,
             right_hash,
             right_queue,
+            right_program: Some(right_program),
             right_cpu,
             wrong_rules_caught,
             passed: faults.is_empty(),
@@ -212,9 +226,17 @@ impl Verdict {
 
     /// The counts in words.
     pub(super) fn counts(&self) -> String {
+        let by_program = self
+            .right_program
+            .map(|right| format!("{right} by the steering program, "));
         format!(
-            "{} frames of {} sent: {} with the hash, {} by the queue, {} on the CPU that was computed",
-            self.frames, self.sent, self.right_hash, self.right_queue, self.right_cpu,
+            "{} frames of {} sent: {} with the hash, {} by the queue, {}{} on the CPU that was computed",
+            self.frames,
+            self.sent,
+            self.right_hash,
+            self.right_queue,
+            by_program.unwrap_or_default(),
+            self.right_cpu,
         )
     }
 }
@@ -251,6 +273,7 @@ mod tests {
             frames: 2_000,
             right_hash: 2_000,
             right_queue: 2_000,
+            right_program: Some(2_000),
         };
         RoundReport {
             reads_back: true,
@@ -292,6 +315,7 @@ mod tests {
             frames: 400,
             right_hash: 400,
             right_queue: 400,
+            right_program: Some(400),
         };
         (few.sent, few.frames, few.right_cpu, few.wrong_table.misplaced) = (400, 400, 400, 400);
         few.types = BTreeMap::from([("IPV4".to_owned(), right)]);
@@ -317,7 +341,7 @@ mod tests {
     #[test]
     fn only_a_round_without_any_fault_passes() {
         assert!(passes(vec![model(round())]));
-        let faults: [fn(&mut RoundReport); 9] = [
+        let faults: [fn(&mut RoundReport); 10] = [
             |round| round.disagreement = Some("1 frame by type, 2 by the verifier".to_owned()),
             |round| round.reads_back = false,
             |round| round.sent += 1,
@@ -326,6 +350,7 @@ mod tests {
             |round| round.wrong_table.misplaced -= 1,
             |round| round.wrong_key.misplaced = 0,
             |round| round.types.get_mut("IPV4").unwrap().right_queue -= 1,
+            |round| round.types.get_mut("IPV4").unwrap().right_program = Some(1_999),
             |round| {
                 round.frames_by_queue.remove(&1);
             },

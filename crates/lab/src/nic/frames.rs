@@ -24,6 +24,11 @@ const PAYLOAD_BYTES: usize = 352;
 enum Class {
     Tcp,
     Udp,
+    /// The same behind IPv4 options, or behind IPv6 extension headers.
+    TcpExtended,
+    UdpExtended,
+    /// A UDP datagram in one fragment, which IPv6 marks by a fragment header.
+    Atomic,
     /// ICMP: no ports.
     Icmp,
     /// The first part of a UDP datagram, which has ports that are not hashed.
@@ -32,9 +37,12 @@ enum Class {
     LaterFragment,
 }
 
-const CLASSES: [Class; 5] = [
+const CLASSES: [Class; 8] = [
     Class::Tcp,
     Class::Udp,
+    Class::TcpExtended,
+    Class::UdpExtended,
+    Class::Atomic,
     Class::Icmp,
     Class::FirstFragment,
     Class::LaterFragment,
@@ -50,6 +58,9 @@ pub(super) fn frames(round: &NicRound, flows: usize, seed: u64) -> Vec<Vec<u8>> 
     let mut frames = Vec::new();
     for class in CLASSES {
         for v6 in [false, true] {
+            if v6 && class.is_extended() && round.without_extensions {
+                continue;
+            }
             let mut of_queue: BTreeMap<usize, usize> = BTreeMap::new();
             let (mut taken, mut draws) = (0, 0);
             while taken < flows && draws < MOST_DRAWS + 64 * flows {
@@ -89,20 +100,25 @@ impl Class {
 
     fn protocol(self, v6: bool) -> u8 {
         match (self, v6) {
-            (Self::Tcp, _) => 6,
+            (Self::Tcp | Self::TcpExtended, _) => 6,
             (Self::Icmp, false) => 1,
             (Self::Icmp, true) => 58,
             _ => 17,
         }
     }
 
-    /// Where a fragment lies in its datagram, in units of eight bytes.
-    fn offset(self) -> Option<u16> {
+    /// Where a fragment lies in its datagram, in units of eight bytes, and whether more follow.
+    fn fragment(self) -> Option<(u16, bool)> {
         match self {
-            Self::FirstFragment => Some(0),
-            Self::LaterFragment => Some(64),
+            Self::Atomic => Some((0, false)),
+            Self::FirstFragment => Some((0, true)),
+            Self::LaterFragment => Some((64, true)),
             _ => None,
         }
+    }
+
+    fn is_extended(self) -> bool {
+        matches!(self, Self::TcpExtended | Self::UdpExtended)
     }
 
     /// What stands behind the IP header.
@@ -110,7 +126,7 @@ impl Class {
         let mut ports = || [random.u16(1024..).to_be_bytes(), random.u16(1..).to_be_bytes()].concat();
         let mut bytes = match self {
             // SYN, so that no two are merged.
-            Self::Tcp => [
+            Self::Tcp | Self::TcpExtended => [
                 &ports()[..],
                 &random.u32(..).to_be_bytes(),
                 &[0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0],
@@ -118,24 +134,31 @@ impl Class {
             .concat(),
             Self::Icmp => vec![if v6 { 128 } else { 8 }, 0, 0, 0],
             Self::LaterFragment => Vec::new(),
-            Self::Udp | Self::FirstFragment => {
+            Self::Udp | Self::UdpExtended | Self::Atomic | Self::FirstFragment => {
                 [&ports()[..], &(PAYLOAD_BYTES as u16).to_be_bytes(), &[0, 0]].concat()
             }
         };
-        bytes.resize(PAYLOAD_BYTES, 0x63);
+        // Zeros: the program for 4-tuples runs on every frame, and takes ICMPv6 (58) for an extension header.
+        bytes.resize(PAYLOAD_BYTES, 0);
         bytes
     }
 
     fn ipv4(self, payload: usize, random: &mut fastrand::Rng) -> Vec<u8> {
-        // More fragments follow.
-        let fragment = self.offset().map_or(0, |offset| 0x2000 | offset);
-        let words = [(20 + payload) as u16, random.u16(..), fragment].map(u16::to_be_bytes);
+        let more = |more: bool| if more { 0x2000 } else { 0 };
+        let fragment = self
+            .fragment()
+            .map_or(0, |(offset, follow)| more(follow) | offset);
+        // Two words of no operations.
+        let options: &[u8] = if self.is_extended() { &[1; 8] } else { &[] };
+        let length = 20 + options.len();
+        let words = [(length + payload) as u16, random.u16(..), fragment].map(u16::to_be_bytes);
         let mut header = [
-            &[0x45, 0][..],
+            &[0x40 | (length / 4) as u8, 0][..],
             words.as_flattened(),
             &[64, self.protocol(false), 0, 0],
             &[198, 51, 100, random.u8(1..)],
             &[192, 0, random.u8(..), random.u8(1..)],
+            options,
         ]
         .concat();
         let checksum = internet(&header);
@@ -144,27 +167,40 @@ impl Class {
     }
 
     fn ipv6(self, payload: usize, random: &mut fastrand::Rng) -> Vec<u8> {
-        const FRAGMENT_HEADER: u8 = 44;
-        let protocol = self.protocol(true);
-        let extension = self.offset().map(|offset| {
-            // More fragments follow.
-            let fragment = (offset << 3 | 1).to_be_bytes();
-            [&[protocol, 0][..], &fragment, &random.u32(..).to_be_bytes()].concat()
-        });
-        let next = if extension.is_some() {
-            FRAGMENT_HEADER
-        } else {
-            protocol
-        };
-        let extension = extension.unwrap_or_default();
-        let length = ((extension.len() + payload) as u16).to_be_bytes();
         let mut end = || {
             let (subnet, host) = (random.u64(..).to_be_bytes(), random.u32(..).to_be_bytes());
             [&[0x20, 0x01, 0x0d, 0xb8][..], &subnet, &host].concat()
         };
-        let ends = [end(), end()].concat();
-        [&[0x60, 0, 0, 0][..], &length, &[next, 64], &ends, &extension].concat()
+        let (ends, home, routed) = ([end(), end()].concat(), end(), end());
+        let mut headers: Vec<(u8, Vec<u8>)> = Vec::new();
+        if self.is_extended() {
+            headers = extensions(&home, &routed);
+        }
+        if let Some((offset, more)) = self.fragment() {
+            let place = (offset << 3 | u16::from(more)).to_be_bytes();
+            headers.push((44, [&[0][..], &place, &random.u32(..).to_be_bytes()].concat()));
+        }
+        let (mut next, mut chain) = (self.protocol(true), Vec::new());
+        for (kind, body) in headers.into_iter().rev() {
+            chain.splice(..0, [&[next][..], &body].concat());
+            next = kind;
+        }
+        let length = ((chain.len() + payload) as u16).to_be_bytes();
+        // The flow label is drawn as well: it is not hashed.
+        let first = (0x6000_0000 | random.u32(..1 << 20)).to_be_bytes();
+        [&first[..], &length, &[next, 64], &ends, &chain].concat()
     }
+}
+
+/// Extension headers by type, each without its first byte, the type of the next one (RFC 8200, section 4): hop-by-hop
+/// options, destination options with a home address, and a routing header of type 2 with another (RFC 6275, sections 6.3
+/// and 6.4). Devices hash these addresses only where hash types ending in `_EX` are enabled.
+fn extensions(home: &[u8], routed: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    vec![
+        (0, vec![0, 1, 4, 0, 0, 0, 0]),
+        (60, [&[2, 1, 2, 0, 0, 0xc9, 16][..], home].concat()),
+        (43, [&[2, 2, 1, 0, 0, 0, 0][..], routed].concat()),
+    ]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What was found for people: each model, each setting, and all frames together last.
 
 use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
-use crate::columns::{count, words};
+use crate::columns::{count, number, words};
 use crate::document::set_aside;
 use crate::tried::Trial;
 use corelane_measure::metric::Show;
@@ -51,19 +51,32 @@ impl Rendered for NicReport {
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
         let verdict = &self.verdict;
         let figures = [
-            ("sent", "Frames sent.", verdict.sent),
-            ("frames", "Frames received.", verdict.frames),
-            ("right_hash", "Frames with the computed hash.", verdict.right_hash),
+            ("sent", "Frames sent.", Some(verdict.sent)),
+            ("frames", "Frames received.", Some(verdict.frames)),
+            (
+                "right_hash",
+                "Frames with the computed hash.",
+                Some(verdict.right_hash),
+            ),
             (
                 "right_queue",
                 "Frames on the computed queue.",
-                verdict.right_queue,
+                Some(verdict.right_queue),
             ),
-            ("right_cpu", "Frames on the computed CPU.", verdict.right_cpu),
+            (
+                "right_program",
+                "Frames for which the steering program returns the computed queue.",
+                verdict.right_program,
+            ),
+            (
+                "right_cpu",
+                "Frames on the computed CPU.",
+                Some(verdict.right_cpu),
+            ),
         ];
         let show = Show::Count;
         figures
-            .map(|(name, about, value)| (Figure { name, show, about }, Some(value as f64)))
+            .map(|(name, about, value)| (Figure { name, show, about }, value.map(|value| value as f64)))
             .into()
     }
 
@@ -125,12 +138,16 @@ fn type_rows<'a>((model, number, round): (&'a str, u64, &'a RoundReport)) -> imp
     types.map(move |(name, of_type)| (model, number, name.as_str(), *of_type))
 }
 
-fn type_columns<'a>() -> [Reading<'static, Row<'a>>; 4] {
+fn type_columns<'a>() -> [Reading<'static, Row<'a>>; 5] {
     let name = Column::left("hash type").key("hash_type");
+    let program = Column::right("right program").key("right_program");
     [
         Reading::new(name, |row: &Row<'a>| row.2.to_owned()),
         count("frames", "frames", |row: &Row<'a>| row.3.frames),
         count("right hash", "right_hash", |row: &Row<'a>| row.3.right_hash),
         count("right queue", "right_queue", |row: &Row<'a>| row.3.right_queue),
+        number(program, Show::Count, |row: &Row<'a>| {
+            row.3.right_program.map(|right| right as f64)
+        }),
     ]
 }

@@ -2,7 +2,7 @@
 
 use corelane_packet::HashTypes;
 use corelane_packet::verify::Rule;
-use corelane_rss::{Bucket, HashFields, IndirectionTable, InputError, Key};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, InputError, Key, Steering};
 use serde::{Deserialize, Serialize};
 
 /// Entries of the table that virtio-net has (`rss_max_indirection_table_length` of QEMU's device).
@@ -49,6 +49,9 @@ pub struct NicRound {
     pub table: IndirectionTable,
     /// What is hashed of UDP; of TCP it is always addresses and ports.
     pub udp_fields: HashFields,
+    /// Whether IPv6 packets with extension headers and ports are left out.
+    #[serde(default)]
+    pub without_extensions: bool,
 }
 
 impl NicPlan {
@@ -64,6 +67,7 @@ impl NicPlan {
                 key: Key::random(&mut |bytes| random.fill(bytes)),
                 table: weighted(turned)?,
                 udp_fields,
+                without_extensions: false,
             })
         };
         Ok(Self {
@@ -72,6 +76,14 @@ impl NicPlan {
             flows,
             seed,
         })
+    }
+
+    /// The plan for a device that does not hash IPv6 packets with extension headers as the rule says.
+    pub(super) fn without_extensions(mut self) -> Self {
+        for round in &mut self.rounds {
+            round.without_extensions = true;
+        }
+        self
     }
 
     /// The rehearsal, and the rounds.
@@ -94,6 +106,17 @@ impl NicRound {
                 HashFields::TwoTuple => HashTypes::DRIVER_DEFAULT,
             },
             table: self.table.clone(),
+        }
+    }
+
+    /// A server's steering by the same key and table, with these fields of every packet.
+    pub(super) fn steering(&self, hash_fields: HashFields) -> Steering {
+        Steering {
+            key: self.key.clone(),
+            hash_fields,
+            table: self.table.clone(),
+            cpus: vec![0; self.table.buckets()],
+            generation: 0,
         }
     }
 

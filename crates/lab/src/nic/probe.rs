@@ -7,6 +7,7 @@ use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
 use super::traffic::{self, Signal};
 use anyhow::{Context, bail};
+use corelane_host::HostError;
 use corelane_host::bed::switch_on;
 use corelane_host::ethtool::{Field, FlowType, change};
 use corelane_host::explain::{Ends, Flow, explain};
@@ -15,7 +16,7 @@ use corelane_link::Link;
 use corelane_link::packet_socket::PacketLink;
 use corelane_packet::verify::{self, Observed, Queue, Rule, Verifier};
 use corelane_packet::{Dissection, Transport};
-use corelane_rss::{HashFields, Protocol, Toeplitz};
+use corelane_rss::{Bucket, HashFields, Protocol, Toeplitz};
 use corelane_worker::received::{LEAST_FRAME_BYTES, ReceivedFrame, Receiver};
 use std::collections::BTreeMap;
 use std::thread;
@@ -38,16 +39,21 @@ pub fn probe(plan: &NicPlan) -> anyhow::Result<NicProbed> {
     let device = plan.device.as_str();
     switch_on(device)?;
     let mut signals = traffic::open(device)?;
-    let mut receiver = Receiver::of_heads(device)?;
     let started = Instant::now();
     let mut probed = None;
     let mut rounds = Vec::new();
     for (number, stage) in plan.stages().into_iter().enumerate() {
-        let round = stage.round;
-        set(device, round)?;
+        let refused = set(device, stage.round)?;
         let inventory = inventory();
         let own = inventory.device(device).context("the device has gone")?;
-        let mut heard = Heard::new(round, own, &inventory, &receiver);
+        let mut round = stage.round.clone();
+        if let Some(refused) = refused {
+            // Such a driver sets the kernel's key, which the inventory reads.
+            let rss = own.rss.value.as_ref();
+            round.key = rss.and_then(|rss| rss.key().ok()).ok_or(refused)?;
+        }
+        let mut receiver = Receiver::of_heads(device, &PROGRAMS.map(|fields| round.steering(fields)))?;
+        let mut heard = Heard::new(&round, own, &inventory);
         listen(
             number as u32,
             &mut heard,
@@ -70,13 +76,20 @@ pub fn probe(plan: &NicPlan) -> anyhow::Result<NicProbed> {
     Ok(NicProbed { rounds, ..probed })
 }
 
-/// Sets key, table and fields, and has hashes handed up.
-fn set(device: &str, round: &NicRound) -> anyhow::Result<()> {
-    change::set_rss(device, Some(&round.key), Some(&round.table))?;
+/// The programs that the kernel runs on every frame.
+const PROGRAMS: [HashFields; 2] = [HashFields::TwoTuple, HashFields::FourTuple];
+
+/// Sets key, table and fields, and has hashes handed up. Returns the error of a driver that keeps its own key.
+fn set(device: &str, round: &NicRound) -> anyhow::Result<Option<HostError>> {
+    let refused = change::set_rss(device, Some(&round.key), Some(&round.table)).err();
+    if refused.is_some() {
+        change::set_rss(device, None, Some(&round.table))?;
+    }
     for (flow_type, fields) in fields(round) {
         change::set_fields(device, flow_type, fields)?;
     }
-    Ok(change::set_receive_hashing(device)?)
+    change::set_receive_hashing(device)?;
+    Ok(refused)
 }
 
 /// What is hashed of each type of flow.
@@ -144,15 +157,13 @@ struct Heard<'a> {
     rule: Rule,
     /// Of the rule, of a wrong key, of a wrong table.
     verifiers: [Verifier; 3],
-    /// What the receiver had counted before.
-    before: u64,
     /// Frames by queue, the CPU named and the CPU seen.
     cpus: BTreeMap<(Option<u16>, Option<u32>, u32), u64>,
     report: RoundReport,
 }
 
 impl<'a> Heard<'a> {
-    fn new(round: &NicRound, device: &'a Device, inventory: &'a Inventory, receiver: &Receiver) -> Self {
+    fn new(round: &NicRound, device: &'a Device, inventory: &'a Inventory) -> Self {
         let mut entries_by_queue = vec![0; round.table.buckets()];
         for bucket in round.table.entries() {
             entries_by_queue[bucket.index()] += 1;
@@ -164,7 +175,6 @@ impl<'a> Heard<'a> {
             toeplitz: Toeplitz::new(&round.key),
             verifiers: rules.each_ref().map(Verifier::new),
             rule: round.rule(),
-            before: receiver.incomplete() + receiver.waiting(),
             cpus: BTreeMap::new(),
             report: RoundReport {
                 key: round.key.to_string(),
@@ -211,6 +221,10 @@ impl<'a> Heard<'a> {
             *report.frames_by_queue.entry(queue).or_default() += 1;
             of_type.right_queue += u64::from(Queue(queue).serves(self.rule.table.bucket(hash)));
         }
+        let program = PROGRAMS.iter().position(|of| *of == input.hash_type().fields());
+        let bucket = program.and_then(|program| received.buckets.get(program).copied());
+        let right = bucket.map(Bucket::new) == Some(self.rule.table.bucket(hash));
+        *of_type.right_program.get_or_insert(0) += u64::from(right);
         let named = explained_cpu(self.inventory, self.device, &dissection);
         let seen = received.cpu;
         report.right_cpu += u64::from(named == Some(seen));
@@ -237,7 +251,7 @@ impl<'a> Heard<'a> {
             wrong_key: caught(&wrong_key),
             wrong_table: caught(&wrong_table),
             cpus: cpus.collect(),
-            incomplete: (receiver.incomplete() + receiver.waiting()).saturating_sub(self.before),
+            incomplete: receiver.incomplete() + receiver.waiting(),
             ..self.report
         };
         let counted: u64 = report.types.values().map(|of_type| of_type.right_queue).sum();
@@ -277,7 +291,7 @@ fn explained_cpu(inventory: &Inventory, device: &Device, dissection: &Dissection
     };
     let explanation = explain(inventory, &flow, &Ends::default()).ok()?;
     let direction = explanation.directions.first()?;
-    match dissection.is_part() {
+    match dissection.is_fragment() {
         true => direction.fragments.as_ref()?.cpu,
         false => direction.cpu,
     }

@@ -70,9 +70,13 @@ impl Experiment for NicProof {
             model: model.name.to_owned(),
             ..ModelReport::default()
         };
-        match model.guest(&parts, &self.program, &self.plan)? {
+        let plan = match model.parses_extensions {
+            true => self.plan.clone(),
+            false => self.plan.clone().without_extensions(),
+        };
+        match model.guest(&parts, &self.program, &plan)? {
             Ok(guest) => {
-                let (probed, took) = probe_model(&guest, &parts, &self.plan)?;
+                let (probed, took) = probe_model(&guest, &parts, &plan)?;
                 found.tried.duration_s = took.as_secs_f64();
                 (found.probed, found.took_seconds) = (Some(probed), Some(took.as_secs_f64()));
             }
@@ -156,6 +160,8 @@ pub(super) struct Model {
     modules: &'static [&'static str],
     /// The first emulator that has it.
     since: &'static str,
+    /// Whether it finds the ports behind IPv6 extension headers.
+    parses_extensions: bool,
 }
 
 /// All of them.
@@ -166,6 +172,7 @@ pub(super) const MODELS: [Model; 2] = [
         options: ",mq=on,rss=on,hash=on,vectors=10",
         modules: &["virtio_pci", "virtio_net"],
         since: "5.2",
+        parses_extensions: true,
     },
     Model {
         name: "igb",
@@ -173,6 +180,8 @@ pub(super) const MODELS: [Model; 2] = [
         options: "",
         modules: &["igb"],
         since: "8.0",
+        // Its driver turns that off (`E1000_RFCTL_IPV6_EX_DIS`).
+        parses_extensions: false,
     },
 ];
 

@@ -26,7 +26,7 @@ use document::{CONTROL_TITLE, entry_loads, verdict};
 use phase::Bench;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// What to do.
@@ -35,7 +35,7 @@ pub struct Request {
     /// Key, hashed fields, the initial table, and the CPU of each bucket.
     pub steering: Steering,
     /// Source address of the flows: an address of the bed's clients.
-    pub client: Ipv4Addr,
+    pub client: IpAddr,
     /// The CPU of the generator.
     pub client_cpu: u32,
     /// Zipf exponent s: the load of the entry of rank k is proportional to k^-s.

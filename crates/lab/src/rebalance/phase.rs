@@ -6,12 +6,14 @@ use crate::child::{LoadProcess, ServerProcess};
 use crate::error::Refusal;
 use crate::experiment::Trying;
 use crate::placing::lasting;
+use crate::timeline::Watch;
 use crate::tried::Tried;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan};
 use corelane_measure::statistics::ratio;
-use corelane_rss::{IndirectionTable, Steering, plan};
+use corelane_rss::plan::{self, Landing};
+use corelane_rss::{IndirectionTable, Steering};
 use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
@@ -33,7 +35,7 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
     tried: Tried,
-    interrupt: &'a AtomicBool,
+    watch: Watch<'a>,
     pub(super) server: ServerProcess<UdpServer>,
 }
 
@@ -54,7 +56,7 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             experiment,
             tried: trying.tried(experiment.request.duration_s),
-            interrupt: trying.interrupt(),
+            watch: trying.watch(),
             server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
         })
     }
@@ -64,14 +66,16 @@ impl<'a> Bench<'a> {
         name: PhaseName,
         changes: Option<[IndirectionTable; 2]>,
     ) -> anyhow::Result<Phase> {
-        let (experiment, interrupt) = (self.experiment, self.interrupt);
+        let (experiment, watch) = (self.experiment, self.watch);
+        let part = watch.part(name);
+        let watch = watch.naming(part.as_ref());
         let load = load(&experiment.request, self.server.ready().address, self.tried.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
         let (loaded, entries_moved) = thread::scope(|scope| {
             let loading = scope.spawn(|| {
-                let loaded = generator.run(&load, interrupt, |_| sent.store(true, Ordering::Release));
+                let loaded = generator.run(&load, watch, |_| sent.store(true, Ordering::Release));
                 // Signal the end on failure too.
                 sent.store(true, Ordering::Release);
                 loaded
@@ -153,7 +157,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
         cpus: vec![0; entries],
         ..request.steering.clone()
     };
-    let planned = plan::ports(&by_entry, request.client.into(), server, PORTS, Some(1))?;
+    let planned = plan::ports(&by_entry, request.client, server, PORTS, Some(1))?;
     if let Some(entry) = planned.unreached.first() {
         let (client, entry) = (request.client, entry.index());
         let reason = format!(
@@ -172,9 +176,10 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
         bucket: None,
         own_descriptors: false,
         leases: vec![Lease {
-            address: request.client.into(),
+            address: request.client,
             ports: Ports::Listed(planned.buckets.concat()),
             connections: entries,
+            landing: Landing::default(),
         }],
         weights,
     };

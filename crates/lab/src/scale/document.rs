@@ -10,8 +10,8 @@
 pub use super::metrics::{Trial, TrialBucket, Unexplained, unexplained};
 
 use super::Placement;
+use super::locks::LockComparison;
 use super::metrics::{COST_OF_PLAIN, CPU, METRICS, RATE, RATE_OF_PLAIN};
-use super::observed::{LockComparison, Observed};
 use crate::columns::words;
 use crate::document::document;
 use crate::growth::active;
@@ -22,12 +22,11 @@ use corelane_measure::drops::Gap;
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
+use corelane_observe::locks::compare;
 use corelane_report::reading::Reading;
 use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_worker::worker_memory::WorkerMemory;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The schema that this version writes.
@@ -107,6 +106,7 @@ impl Kind for Datagrams {
     }
 
     fn compare(report: &mut ScaleReport) {
+        report.kind.lock_comparisons = lock_comparisons(&report.steps);
         for (metric, of_plain) in [(&RATE, &RATE_OF_PLAIN), (&CPU, &COST_OF_PLAIN)] {
             let share = |step| {
                 let plain = report.plain(step)?;
@@ -228,6 +228,10 @@ impl steps::Shape for Shape {
         (self.model, self.placement) == (Model::Exact, Placement::Aligned)
     }
 
+    fn is_observed(&self) -> bool {
+        self.model == Model::Exact
+    }
+
     fn is_plain(&self) -> bool {
         *self == self.without_variation()
     }
@@ -246,18 +250,8 @@ pub struct Found {
     /// Frames missing without a cause, by gap, summed over the valid trials.
     pub unexplained: Unexplained,
     /// What each bucket did.
-    #[serde(deserialize_with = "through_json")]
+    #[serde(deserialize_with = "steps::through_json")]
     pub per_bucket: Vec<PerBucket>,
-    /// The observations of the last valid trial; `None` if none were requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed: Option<Observed>,
-}
-
-/// Reads what has a map by numbers, as the pages of each node are. Its keys are strings in JSON, whose own reader turns
-/// them back; that of a flattened struct, which [`Found`] is, does not.
-fn through_json<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    serde_json::from_value(value).map_err(D::Error::custom)
 }
 
 /// What one bucket did in a step.
@@ -301,6 +295,28 @@ fn per_bucket(parts: &[(&Trial, &TrialBucket)]) -> PerBucket {
         steering_ok: pooled(|bucket| bucket.steering),
         memory: buckets().rev().find_map(|bucket| bucket.memory.clone()),
     }
+}
+
+/// Exact steering's echo beside its sink with all buckets active, for each placement.
+fn lock_comparisons(steps: &[Step]) -> Vec<LockComparison> {
+    let watched = |mode: Mode| {
+        let of_mode = move |step: &&Step| {
+            let shape = &step.shape;
+            let all_active = shape.buckets_active == step.buckets_configured;
+            shape.is_plain() && (shape.mode, shape.model) == (mode, Model::Exact) && all_active
+        };
+        let steps = steps.iter().filter(of_mode);
+        steps.filter_map(|step| Some((&step.shape, step.observed.as_ref()?.locks.as_ref()?)))
+    };
+    let compared = |(shape, echo): (&Shape, _)| {
+        let (_, sink) = watched(Mode::Sink).find(|(other, _)| other.placement == shape.placement)?;
+        Some(LockComparison {
+            placement: shape.placement,
+            buckets_active: shape.buckets_active,
+            sentence: compare(echo, sink),
+        })
+    };
+    watched(Mode::Echo).filter_map(compared).collect()
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@
 
 mod account;
 pub mod document;
+pub mod locks;
 pub mod metrics;
-mod observe;
-pub mod observed;
 mod page;
 mod places;
 mod plan;
@@ -18,6 +17,5 @@ mod verdict;
 pub use crate::placing::Placement;
 pub use document::{ScaleReport, Step};
 pub use metrics::METRICS;
-pub use observe::Observe;
 pub use plan::{ScalePlan, ScaleRequest};
 pub use trial::Scale;

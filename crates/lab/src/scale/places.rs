@@ -129,11 +129,6 @@ fn way_drops(
     refused: u64,
     framing: &Framing,
 ) -> Vec<Dropped> {
-    let udp = receiver.udp.total();
-    // Linux charges each of the three to InErrors as well (net/ipv4/udp.c). The counters are read one after the other
-    // while traffic runs, so the sum may be a little ahead of InErrors.
-    let specific = udp.rcvbuf_errors + udp.in_csum_errors + udp.mem_errors;
-    let ip = receiver.udp.ip_total();
     let device = receiver.device.rx_dropped;
     let counts = [
         (
@@ -142,14 +137,7 @@ fn way_drops(
         ),
         (Cause::Device, device - refused),
         (Cause::Backlog, refused),
-        (Cause::Ip, ip.in_header_errors + ip.in_discards),
         (Cause::StillQueued, framing.queued(receiver)),
-        (Cause::BadChecksum, udp.in_csum_errors),
-        (Cause::NoSocket, udp.no_ports),
-        (Cause::Broadcast, udp.ignored_multi),
-        (Cause::FullBuffers, udp.rcvbuf_errors),
-        (Cause::Memory, udp.mem_errors),
-        (Cause::OtherErrors, udp.in_errors.saturating_sub(specific)),
     ];
     let dropped = |(cause, count)| Dropped {
         cause,
@@ -162,7 +150,8 @@ fn way_drops(
             _ => framing.merged_in_sockets,
         },
     };
-    counts.into_iter().map(dropped).collect()
+    let counts = counts.into_iter().chain(receiver.udp.drops());
+    counts.map(dropped).collect()
 }
 
 /// Datagrams that the server's workers read and did not answer, that its mailboxes dropped, and that its sockets

@@ -1,15 +1,16 @@
 //! The plan of the scaling experiment: its steps as data.
 
 use super::document::Shape;
-use super::observe::Observe;
+use crate::observe::Observe;
 use crate::placing::{ONE_CPU, active_counts, lasting, sorted};
 use crate::scale::Placement;
 use crate::steps::Shape as _;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
+use corelane_link::MarkedQueues;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, SourceRequest, Transport, WorkerRequest};
+use corelane_load::sources::{Align, AlignBy, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{Probes, Skew, UdpLoadError, UdpPlan as UdpLoadPlan};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
@@ -43,6 +44,9 @@ pub struct ScaleRequest {
     pub answers: Vec<Answers>,
     /// Also measure the cost of per-datagram flow metadata for the application.
     pub metadata: bool,
+    /// Whether this is a quick run: one and all buckets active instead of every number. Its report says that it is
+    /// indicative.
+    pub quick: bool,
     /// Seconds of one trial.
     pub duration_s: f64,
     /// Trials of each step.
@@ -132,7 +136,7 @@ impl ScalePlan {
         let (mut left_out, mut steps) = (Vec::new(), Vec::new());
         for series in request.series() {
             if series.2.is_possible(&request.steering.cpus) {
-                let counts = active_counts(buckets).into_iter();
+                let counts = active_counts(buckets, request.quick).into_iter();
                 steps.extend(counts.map(|active| Shape::plain(series, active)));
             } else {
                 left_out.push(ONE_CPU.to_owned());
@@ -203,9 +207,13 @@ impl ScalePlan {
         }
         self.transmit_queues = Some(self.request.steering.table.buckets() as u32);
         if let Err(error) = bed.server.give_transmit_queues(&self.queue_cpus(true)) {
-            self.left_out
-                .push(format!("answers by received and caller: {error}"));
+            self.left_out.push(format!("answers by caller: {error}"));
             ways.retain(|answers| !answers.queues_by_cpu());
+        }
+        let device = bed.server.device().to_owned();
+        if let Err(error) = bed.server.run(move || MarkedQueues::attach(&device)) {
+            self.left_out.push(format!("answers by received: {error}"));
+            ways.retain(|answers| *answers != Answers::Received);
         }
         ways
     }
@@ -260,10 +268,11 @@ impl ScalePlan {
             target: self.server,
             pool: Some(self.clients.clone()),
             align: Align::Bucket,
+            by: AlignBy::Forward,
             sockets: request.flows * step.buckets_active,
         };
         let workers = WorkerRequest {
-            steering: Some(request.steering.clone()),
+            steering: Some(request.steering.clone()).into(),
             buckets: Some((0..step.buckets_active as u16).collect()),
             cpus: step.placement.client_cpus(&request.steering.cpus),
             descriptor_limit,

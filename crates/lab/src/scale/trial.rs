@@ -3,8 +3,6 @@
 
 use super::account::{self, Evidence, SideReading, Sides, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
-use super::observe::{self, Observation};
-use super::observed::Observed;
 use super::places;
 use super::plan::ScalePlan;
 use super::verdict;
@@ -12,6 +10,8 @@ use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts};
 use crate::error::Refusal;
 use crate::experiment::Trying;
+use crate::observe::Observation;
+use crate::observed::Observed;
 use crate::trials::Trials;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
@@ -66,13 +66,8 @@ impl Trials for Scale {
         }
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> anyhow::Result<Trial> {
-        let (trial, seen) = run(self, trying)?;
-        if let Some(seen) = seen.filter(|_| trial.tried.is_valid() && !trying.is_cut()) {
-            report.steps[trying.turn.step].found.observed = Some(seen);
-            report.kind.lock_comparisons = observe::compare_locks(&report.steps);
-        }
-        Ok(trial)
+    fn measure(&mut self, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+        run(self, trying)
     }
 
     fn judge(&self, report: &mut ScaleReport) {
@@ -83,30 +78,35 @@ impl Trials for Scale {
 /// Runs one trial.
 fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
-    let (turn, interrupt) = (trying.turn, trying.interrupt());
+    let (turn, watch) = (trying.turn, trying.watch());
     let step = &plan.steps[turn.step];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
     let delivered_before = delivered(bed)?;
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
-    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
+        &plan.warm_up(&load),
+        watch.interrupt,
+        |_| (),
+    )?;
     let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);
     let served_before = settle(&mut server)?;
     let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
+    let (serving, generating) = (server.pid(), generator.pid());
     let processes = Processes {
-        server: server.pid(),
-        generator: generator.pid(),
+        server: vec![serving],
+        generator: generating,
     };
-    let observation = Observation::start(plan.request.observe, plan.cpus(step), processes);
+    let observation = Observation::start(plan.request.observe, plan.cpus(step), &processes);
     let sides_before = Sides::take(bed)?;
-    let spent_before = Spent::take(processes.server, processes.generator)?;
+    let spent_before = Spent::take(serving, generating)?;
     let mut spent = Err(HostError::Missing {
         place: "the generator",
         what: "last datagram".to_owned(),
     });
-    let loaded = generator.run(&load, interrupt, |_| {
-        spent = Spent::take(processes.server, processes.generator);
+    let loaded = generator.run(&load, watch, |_| {
+        spent = Spent::take(serving, generating);
     })?;
     // CPU time spent on lost answers and on settling is excluded from the trial.
     let spent = spent?;

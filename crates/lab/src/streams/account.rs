@@ -105,6 +105,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
         trial.tried.end(TrialStatus::GeneratorLimited, why);
     }
     trial.memory = evidence.memory;
+    trial.worker_memory = evidence.served.memory;
     give_reasons(&mut trial, plan, shape);
     trial
 }

@@ -12,6 +12,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
 use corelane_serve::http::HttpServed;
 use corelane_serve::tcp::TcpServed;
+use corelane_worker::worker_memory::WorkerMemory;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -200,6 +201,8 @@ pub(super) struct ServerCounts {
     pub(super) segments: Option<Segments>,
     /// The last lines of a subject's output.
     pub(super) said: String,
+    /// NUMA placement of its workers, if that was requested.
+    pub(super) memory: Vec<WorkerMemory>,
     /// Its raw report.
     pub(super) raw: Value,
 }
@@ -219,8 +222,9 @@ pub(super) fn served_http(served: &HttpServed) -> ServerCounts {
         accepted: (served.buckets.iter())
             .map(|bucket| bucket.connections.accepted)
             .collect(),
-        // The report has it once for all trials.
-        raw: without(served, &["steering"]),
+        memory: served.memory.clone(),
+        // The report has steering once for all trials, and memory in each.
+        raw: without(served, &["steering", "memory"]),
         ..ServerCounts::default()
     }
 }
@@ -238,7 +242,8 @@ pub(super) fn served_tcp(served: &TcpServed) -> ServerCounts {
             out_of_order: served.sum(|bucket| bucket.out_of_order_segments),
             stalls: served.sum(|bucket| bucket.stalls),
         }),
-        raw: without(served, &["steering"]),
+        memory: served.memory.clone(),
+        raw: without(served, &["steering", "memory"]),
         ..ServerCounts::default()
     }
 }

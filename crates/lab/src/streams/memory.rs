@@ -4,6 +4,7 @@ use corelane_host::bed::Bed;
 use corelane_host::counters::{Family, Slab, SlabCache, TcpStatistics, tcp_buffer_bytes};
 use corelane_host::{HostError, memory};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Caches of the kernel that are named: those that a connection needs, and a few for what else grew.
 const MOST_CACHES: usize = 10;
@@ -58,18 +59,36 @@ pub(super) fn take(
         .server
         .run(|| TcpStatistics::read().map(|read| read.established));
     let of = |family: Result<Family, _>| family.ok().and_then(|family| family.memory_bytes());
+    let (client, server) = (Family::read(generator), server.family());
     let grown = |more: Option<u64>, less: Option<u64>| Some(more?.saturating_sub(less?));
     let slabs = |of: &KernelMemory| of.slab.as_ref().map(|slab| slab.bytes);
     Memory {
         connections: established.unwrap_or(0),
-        client_user_bytes: of(Family::read(generator)),
-        server_user_bytes: of(server.family()),
+        nodes: nodes(client.as_ref().ok(), server.as_ref().ok()),
+        client_user_bytes: of(client),
+        server_user_bytes: of(server),
         server_user_bytes_before,
         kernel_slab_bytes: grown(slabs(&now), slabs(before)),
         socket_buffer_bytes: grown(now.buffer_bytes, before.buffer_bytes),
         unavailable_bytes: grown(before.available_bytes, now.available_bytes),
         caches: caches(&now, before),
     }
+}
+
+/// The memory of both sides by node.
+fn nodes(client: Option<&Family>, server: Option<&Family>) -> Vec<NodeMemory> {
+    let mut nodes: BTreeMap<u32, NodeMemory> = BTreeMap::new();
+    let of = |family: Option<&Family>| family.and_then(Family::memory_by_node).unwrap_or_default();
+    for (node, bytes) in of(client) {
+        nodes.entry(node).or_default().client_user_bytes = bytes;
+    }
+    for (node, bytes) in of(server) {
+        nodes.entry(node).or_default().server_user_bytes = bytes;
+    }
+    let named = nodes
+        .into_iter()
+        .map(|(node, memory)| NodeMemory { node, ..memory });
+    named.collect()
 }
 
 /// The slabs that grew most, the largest first.
@@ -115,6 +134,20 @@ pub struct Memory {
     pub unavailable_bytes: Option<u64>,
     /// The slabs that grew most, the largest first.
     pub caches: Vec<CacheGrowth>,
+    /// The processes' memory by node; empty if the kernel does not report it.
+    #[serde(default)]
+    pub nodes: Vec<NodeMemory>,
+}
+
+/// What is not backed by a file on one node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeMemory {
+    /// The node.
+    pub node: u32,
+    /// Of the client's processes, in bytes.
+    pub client_user_bytes: u64,
+    /// Of the server's processes, in bytes.
+    pub server_user_bytes: u64,
 }
 
 /// How much one of the kernel's caches grew.
@@ -165,6 +198,12 @@ impl Memory {
         });
         // They are part of the slabs.
         rows.splice(5..5, caches);
+        let on_node = |of: fn(&NodeMemory) -> u64| {
+            let row = move |node: &NodeMemory| (format!("  on node {}", node.node), None, Some(of(node)));
+            self.nodes.iter().map(row)
+        };
+        rows.splice(2..2, on_node(|node| node.server_user_bytes));
+        rows.splice(1..1, on_node(|node| node.client_user_bytes));
         rows
     }
 
@@ -188,6 +227,32 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nodes_of_each_side_stand_below_its_sum() {
+        let on = |node, client_user_bytes, server_user_bytes| NodeMemory {
+            node,
+            client_user_bytes,
+            server_user_bytes,
+        };
+        let memory = Memory {
+            client_user_bytes: Some(30),
+            server_user_bytes: Some(70),
+            nodes: vec![on(0, 30, 1), on(1, 0, 69)],
+            ..Memory::default()
+        };
+        let rows = memory.rows();
+        let rows: Vec<_> = rows.iter().map(|row| (row.0.as_str(), row.2)).take(6).collect();
+        let expected = [
+            ("client, user space", Some(30)),
+            ("  on node 0", Some(30)),
+            ("  on node 1", Some(0)),
+            ("server, user space", Some(70)),
+            ("  on node 0", Some(1)),
+            ("  on node 1", Some(69)),
+        ];
+        assert_eq!(rows, expected);
+    }
 
     #[test]
     fn memory_is_shared_out_only_among_many() {

@@ -12,6 +12,7 @@ use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
 use corelane_measure::timeline::Timeline;
+use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -233,6 +234,9 @@ pub struct Trial {
     pub kernel: BTreeMap<String, u64>,
     /// Where memory went while every connection was open.
     pub memory: Option<Memory>,
+    /// NUMA placement of our server's workers, in bucket order; empty if no policy was requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worker_memory: Vec<WorkerMemory>,
     /// Limits that the generator reported.
     pub limited_by: Option<String>,
     /// The reports of server and generator as they wrote them.

@@ -24,6 +24,7 @@ use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Page, Section};
 use corelane_report::reading::{Reading, metric, named, percentiles, relative_range, table, with_range};
 use corelane_report::table::{Cell, Column, Table};
+use corelane_worker::worker_memory;
 use std::collections::BTreeSet;
 
 /// Longer waits for pending answers are reported.
@@ -96,13 +97,14 @@ impl Shown for ByteStreams {
             page.section(latency_section(report, series, true));
         }
         page.section(connections_section(report, &judged, &controls));
-        page.section(memory_section(report));
+        page.section(memory_section(report).notes(workers_memory(report)));
         page.section(controls_section(report));
         for series in &controls {
             page.section(growth_section(report, series, false));
             page.section(latency_section(report, series, false));
         }
         page.section(errors_section(report));
+        growth::observed_sections(report, [], page);
     }
 
     fn closing(report: &StreamsReport, page: &mut Page) {
@@ -392,6 +394,11 @@ fn memory_section(report: &StreamsReport) -> Section {
         "memory at {count} connections; the kernel's is what it grew by, both sides together"
     ))
     .table(table(readings, &memory.rows()))
+}
+
+/// The memory of the server's workers in one sentence.
+fn workers_memory(report: &StreamsReport) -> Option<String> {
+    worker_memory::sentence(report.last_step()?.found.worker_memory.iter())
 }
 
 /// Every series at its largest step, beside exact steering with aligned clients.

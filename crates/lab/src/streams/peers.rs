@@ -4,13 +4,12 @@ use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
 use crate::placing::sorted;
-use corelane_host::memory::MemoryPolicy;
 use corelane_load::StreamLoadError;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
-use corelane_load::sources::{Align, SourceRequest, Transport, WorkerRequest};
+use corelane_load::sources::{Align, AlignBy, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_load::tcp::{Bytes, Direction, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
@@ -105,6 +104,8 @@ impl StreamsPlan {
             backlog: LONGEST_BACKLOG,
             kernel_hash: shape.server == Server::Reuseport,
             own_descriptors: self.needs_tables(shape),
+            memory: self.request.memory,
+            buffer_memory: self.request.buffer_memory,
             ..Listening::new(self.server, self.request.steering.clone())
         }
     }
@@ -116,7 +117,7 @@ impl StreamsPlan {
         steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
         let exact = shape.server == Server::Exact;
         WorkerRequest {
-            steering: exact.then_some(steering),
+            steering: exact.then_some(steering).into(),
             buckets: exact.then(|| (0..shape.buckets_active as u16).collect()),
             cpus,
             descriptor_limit: self.descriptor_limit,
@@ -146,15 +147,21 @@ impl StreamsPlan {
             duration_s: Some(request.duration_s),
             ..Until::default()
         }));
-        scenario.plan(&RunSettings {
+        // The trial compares planned and observed buckets at the server.
+        let plan = scenario.plan(&RunSettings {
             workers: self.client_workers(shape),
             timeouts: Timeouts {
                 drain_s: drain_s(shape),
                 ..TIMEOUTS
             },
             engine: request.engine,
-            memory: MemoryPolicy::default(),
+            memory: request.memory,
+            buffer_memory: request.buffer_memory,
             gather: GATHER,
+        })?;
+        Ok(HttpLoadPlan {
+            steering: Steerings::default(),
+            ..plan
         })
     }
 
@@ -169,6 +176,7 @@ impl StreamsPlan {
             target: self.server,
             pool: Some(self.clients.clone()),
             align: align(shape),
+            by: AlignBy::Forward,
             sockets: shape.connections as usize,
         };
         Ok(TcpLoadPlan {
@@ -183,7 +191,9 @@ impl StreamsPlan {
             duration_s: request.duration_s,
             connect_timeout_s: TIMEOUTS.connect_s,
             engine: request.engine,
-            memory: MemoryPolicy::default(),
+            steering: Steerings::default(),
+            memory: request.memory,
+            buffer_memory: request.buffer_memory,
             workers: sources.plan(&self.client_workers(shape), Transport::Tcp)?,
         })
     }

@@ -1,11 +1,13 @@
 //! The plan: steps as data, and their CPUs. `peers.rs` derives server and clients from a step.
 
 use super::document::{Protocol, Server, Shape, Traffic};
+use crate::observe::Observe;
 use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::Placement;
 use crate::steps::mean_share;
 use crate::tried::CpuShare;
 use corelane_host::bed::{Bed, BedPlan};
+use corelane_host::memory::MemoryPolicy;
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_rss::Steering;
@@ -42,6 +44,9 @@ pub struct StreamsRequest {
     pub write_bytes: Vec<u64>,
     /// Total connections.
     pub connections: Vec<u64>,
+    /// Whether this is a quick run: one and all buckets active instead of every number. Its report says that it is
+    /// indicative.
+    pub quick: bool,
     /// Numbers of active buckets; `None` for 1 to all.
     pub active: Option<Vec<usize>>,
     /// The CPUs of the clients of each bucket; `None` for the worker's own.
@@ -60,6 +65,12 @@ pub struct StreamsRequest {
     /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
     /// spoilt.
     pub max_steal: f64,
+    /// The observations during each trial.
+    pub observe: Observe,
+    /// NUMA policy of all workers' memory, in our server and in clients.
+    pub memory: MemoryPolicy,
+    /// NUMA policy of our server's buffers, if different.
+    pub buffer_memory: Option<MemoryPolicy>,
 }
 
 /// CPUs of both sides.
@@ -172,7 +183,7 @@ impl StreamsPlan {
 
     fn add_steps(&mut self) {
         let active = self.request.active.clone();
-        let active = active.unwrap_or_else(|| active_counts(self.buckets()));
+        let active = active.unwrap_or_else(|| active_counts(self.buckets(), self.request.quick));
         for (server, placement) in self.request.series() {
             if !placement.is_possible(&self.request.steering.cpus) {
                 self.leave_out(ONE_CPU.to_owned());
@@ -322,6 +333,7 @@ mod tests {
             object_bytes: vec![128],
             write_bytes: Vec::new(),
             connections,
+            quick: false,
             active: None,
             client_cpus: None,
             rate: None,
@@ -330,6 +342,9 @@ mod tests {
             engine: None,
             seed: 1,
             max_steal: 0.1,
+            observe: Observe::default(),
+            memory: MemoryPolicy::default(),
+            buffer_memory: None,
         };
         let bed_plan = BedPlan {
             loopback: true,

@@ -11,12 +11,15 @@ use super::verdict;
 use crate::child::{LoadProcess, ServerProcess, Subject};
 use crate::document::{self, Head, RunFacts};
 use crate::experiment::Trying;
+use crate::observe::Observation;
+use crate::observed::Observed;
 use crate::trials::Trials;
 use anyhow::bail;
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
 use corelane_load::{Generator, Moment};
+use corelane_observe::profile::Processes;
 use corelane_serve::Server;
 use corelane_serve::http::HttpServer;
 use corelane_serve::tcp::TcpServer;
@@ -71,7 +74,7 @@ impl Trials for Streams {
         Ok(())
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>, _report: &mut StreamsReport) -> anyhow::Result<Trial> {
+    fn measure(&mut self, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
         run(self, trying)
     }
 
@@ -84,7 +87,7 @@ impl Trials for Streams {
 }
 
 /// Runs one trial with the server and the clients of its step.
-fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<Trial> {
+fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
     let plan = &experiment.plan;
     let shape = &plan.steps[trying.turn.step];
     let subject = plan
@@ -122,9 +125,9 @@ fn measure<S: Server, G: Generator>(
     trying: &mut Trying<'_>,
     (serve, served): (S::Plan, Counted<S>),
     (load, loaded): (G::Plan, impl FnOnce(&G::Loaded) -> ClientCounts),
-) -> anyhow::Result<Trial> {
+) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, program) = (&experiment.plan, &experiment.program);
-    let shape = &plan.steps[trying.turn.step];
+    let (shape, round) = (&plan.steps[trying.turn.step], trying.turn.round);
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
@@ -133,32 +136,32 @@ fn measure<S: Server, G: Generator>(
     let begun = Readings::take(&bed, processes, None)?;
     let generator = LoadProcess::<G>::start(program, &bed.client)?;
     let pid = generator.pid();
-    let (mut opened, mut sent) = (None, None);
+    let (mut opened, mut sent, mut observation, mut seen) = (None, None, None, None);
     let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
     let (report, memory, ended) = thread::scope(|scope| {
         let (ended, has_ended) = mpsc::channel::<()>();
         let (mut has_ended, mut reading) = (Some(has_ended), None);
-        let (bed, kernel_before) = (&bed, &kernel_before);
-        let report = generator.run(&load, trying.interrupt(), |moment| match moment {
+        let take = || memory::take(&bed, processes, pid, server_memory_before, &kernel_before);
+        let report = generator.run(&load, trying.watch(), |moment| match moment {
             Moment::Opened => {
-                opened = Some(Readings::take(bed, processes, Some(pid)));
+                observation = processes.observe(plan, shape, pid);
+                opened = Some(Readings::take(&bed, processes, Some(pid)));
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
                 let many = shape.connections >= FEWEST_TO_SHARE;
                 if let Some(has_ended) = has_ended.take().filter(|_| many) {
-                    reading = Some(scope.spawn(move || {
-                        let over = has_ended.recv_timeout(middle);
-                        let runs = over == Err(mpsc::RecvTimeoutError::Timeout);
-                        runs.then(|| memory::take(bed, processes, pid, server_memory_before, kernel_before))
-                    }));
+                    reading = Some(scope.spawn(move || in_the_middle(&has_ended, middle, take)));
                 }
             }
-            Moment::Sent => sent = Some(Readings::take(bed, processes, Some(pid))),
+            Moment::Sent => {
+                sent = Some(Readings::take(&bed, processes, Some(pid)));
+                seen = observation
+                    .take()
+                    .and_then(|begun| Observation::finish(begun, round));
+            }
         });
         let ended_at = Instant::now();
         drop(ended);
-        let joined = reading.map(|reading: thread::ScopedJoinHandle<'_, _>| reading.join());
-        let memory = joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        (report, memory.flatten(), ended_at)
+        (report, reading.and_then(joined), ended_at)
     });
     let last = settled(&mut server, served)?;
     let (served, loaded) = (served(&last), loaded(&report?));
@@ -175,7 +178,18 @@ fn measure<S: Server, G: Generator>(
         ended,
     };
     trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
-    Ok(account::trial(plan, trying.turn, evidence))
+    Ok((account::trial(plan, trying.turn, evidence), seen))
+}
+
+/// Takes a reading in the middle of a run, unless the run has ended by then.
+fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, middle: Duration, take: impl FnOnce() -> T) -> Option<T> {
+    let over = has_ended.recv_timeout(middle);
+    (over == Err(mpsc::RecvTimeoutError::Timeout)).then(take)
+}
+
+/// The result of a thread.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    (thread.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl ServerProcesses {
@@ -184,6 +198,16 @@ impl ServerProcesses {
             first: server.pid(),
             keeps: S::STARTS_PROCESSES,
         }
+    }
+
+    /// Starts to observe these processes and the generator; `None` if they cannot be read, because they have ended.
+    fn observe(self, plan: &StreamsPlan, shape: &Shape, generator: u32) -> Option<Observation> {
+        let processes = Processes {
+            server: self.family().ok()?.members.into_keys().collect(),
+            generator,
+        };
+        let observe = plan.request.observe;
+        Some(Observation::start(observe, plan.cpus(shape), &processes))
     }
 }
 

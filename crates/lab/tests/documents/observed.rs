@@ -1,7 +1,8 @@
 //! Observations in the document, the text and the HTML page.
 
 use corelane_lab::document::Document;
-use corelane_lab::scale::observed::{LockComparison, Observed};
+use corelane_lab::observed::Observed;
+use corelane_lab::scale::locks::LockComparison;
 use corelane_lab::scale::{Placement, ScaleReport};
 use corelane_observe::locks::{LockReport, LockSite};
 use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile, SampledEvent};
@@ -65,7 +66,7 @@ fn observed_report() -> ScaleReport {
         ..Observed::default()
     };
     for step in &mut report.steps {
-        step.found.observed = Some(observed.clone());
+        step.observed = Some(observed.clone());
     }
     report.kind.lock_comparisons.push(LockComparison {
         placement: Placement::Crossed,
@@ -126,13 +127,13 @@ fn what_could_not_be_had_is_told_once_though_every_step_lacks_it() {
         observed
             .unknown
             .insert("locks".to_owned(), "grant CAP_PERFMON".to_owned());
-        step.found.observed = Some(observed);
+        step.observed = Some(observed);
     }
     assert!(
         report
             .steps
             .iter()
-            .any(|step| step.shape.model == Model::Reuseport && step.found.observed.is_some())
+            .any(|step| step.shape.model == Model::Reuseport && step.observed.is_some())
     );
     let line = "locks: grant CAP_PERFMON";
     assert_eq!(report.page().to_text().matches(line).count(), 1);

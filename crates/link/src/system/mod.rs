@@ -1,5 +1,6 @@
 //! The system calls and instructions of all links, each behind a safe function or a type that upholds its rules.
 
+pub(crate) mod bpf;
 pub(crate) mod device;
 pub(crate) mod mapping;
 pub(crate) mod ring;

@@ -1,7 +1,7 @@
 //! AF_XDP: frames that the device's driver hands to the process before the host's stack sees them, through rings in memory
 //! that both share (Documentation/networking/af_xdp.rst).
 //!
-//! Each queue of the device has a socket with its own frame memory (`socket`). A program of six instructions (`program`)
+//! Each queue of the device has a socket with its own frame memory (`socket`). A program of six instructions (`crate::program`)
 //! hands the frames of each queue to its socket. It is attached by a BPF link (`attach`): when the last copy of that
 //! descriptor is closed, the kernel detaches the program, also when the process is killed.
 //!
@@ -9,7 +9,6 @@
 //! of two is registered as aligned chunks, any other as unaligned chunks one stride apart.
 
 mod attach;
-mod program;
 mod release;
 mod socket;
 

@@ -2,7 +2,7 @@
 
 use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
-use crate::sources::{WorkerRequest, shares};
+use crate::sources::{Align, WorkerRequest, shares};
 use crate::streams::{
     self, Behaviour, Model, PlannedPhase, PlannedPool, PlannedTls, StreamLoadError, StreamPlan, Timeouts,
     Until, tls,
@@ -28,6 +28,8 @@ pub struct RunSettings {
     pub engine: Option<EngineKind>,
     /// NUMA node of each worker's memory.
     pub memory: MemoryPolicy,
+    /// NUMA node of each worker's receive and send buffers; `None`: that of its other memory.
+    pub buffer_memory: Option<MemoryPolicy>,
     /// Longest time that responses of a closed loop are batched, see [`GATHER`](streams::GATHER).
     pub gather: Duration,
 }
@@ -43,10 +45,12 @@ impl Scenario {
         for client in &self.client {
             for pool in self.pools(client)? {
                 pools.push(pool);
-                sources.push((&client.sources, client.align));
+                sources.push((&client.sources, client.align, client.align_by));
             }
         }
         let workers = streams::lease(&pools, &sources, &settings.workers)?;
+        let aligned = sources.iter().find(|(_, align, _)| *align != Align::Kernel);
+        let align = aligned.map_or(Align::Kernel, |(_, align, _)| *align);
         let mut phases = self.phase.clone();
         if phases.is_empty() {
             phases.push(PlannedPhase::hold(Until::default()));
@@ -65,7 +69,9 @@ impl Scenario {
             },
             engine: settings.engine,
             memory: settings.memory,
+            buffer_memory: settings.buffer_memory,
             gather_us: u32::try_from(settings.gather.as_micros()).unwrap_or(u32::MAX),
+            steering: settings.workers.steering.of_plan(align),
             workers,
         })
     }
@@ -330,12 +336,12 @@ impl Promise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::OTHER_DESCRIPTORS;
+    use crate::sources::{OTHER_DESCRIPTORS, Steerings};
 
     fn settings() -> RunSettings {
         RunSettings {
             workers: WorkerRequest {
-                steering: None,
+                steering: Steerings::default(),
                 buckets: None,
                 cpus: vec![0, 1],
                 descriptor_limit: 20_000,
@@ -349,6 +355,7 @@ mod tests {
             },
             engine: None,
             memory: MemoryPolicy::FirstTouch,
+            buffer_memory: None,
             gather: Duration::ZERO,
         }
     }

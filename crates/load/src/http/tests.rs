@@ -5,7 +5,7 @@ use super::plan::Http;
 use super::resolve::RunSettings;
 use super::scenario::{ClientPool, Scenario, UrlEntry};
 use crate::failure::Failure;
-use crate::sources::WorkerRequest;
+use crate::sources::{Steerings, WorkerRequest};
 use crate::streams::tls::{certificate, server_configuration};
 use crate::streams::{
     Common, Counts, Generator, LiveCounters, Outcome, PhaseTimes, RequestCounts, Slot, StreamPlan, Terms,
@@ -134,7 +134,7 @@ fn scenario(url: &str) -> Scenario {
 fn plan(scenario: &Scenario) -> StreamPlan<Http> {
     let settings = RunSettings {
         workers: WorkerRequest {
-            steering: None,
+            steering: Steerings::default(),
             buckets: None,
             cpus: vec![0],
             descriptor_limit: 1_000,
@@ -148,6 +148,7 @@ fn plan(scenario: &Scenario) -> StreamPlan<Http> {
         },
         engine: None,
         memory: MemoryPolicy::FirstTouch,
+        buffer_memory: None,
         gather: Duration::ZERO,
     };
     scenario.plan(&settings).unwrap()
@@ -192,6 +193,7 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
     };
     let plan = plan(scenario);
     let common = Arc::new(Common {
+        observer: None,
         terms: Terms::of_plan(&plan).unwrap(),
         stop: Arc::default(),
         phases: PhaseTimes::new(plan.phases.len()),

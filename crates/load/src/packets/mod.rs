@@ -7,6 +7,7 @@ mod flows;
 mod frame;
 mod generator;
 mod loaded;
+mod metrics;
 mod plan;
 mod replay;
 mod report;

@@ -4,15 +4,17 @@ use super::flows::{Flows, Space};
 use super::frame::{Writer, shortest};
 use super::generator::{Sender, Sent, Source, Stream};
 use super::loaded::{PacketsLoaded, StreamLoaded};
+use super::metrics;
 use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::account::merge;
 use crate::pace::{Pace, Schedule};
-use crate::{Generator, Moment, Needs};
+use crate::showing::{Seen, Showing};
+use crate::{Generator, Moment, Needs, Running};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
 use corelane_worker::crew::{Crew, CrewEvent};
-use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 /// Longer waits sleep; timers are accurate to about 50 µs (`timer_slack_ns`, proc(5)).
 const SLEEP_OVER: Duration = Duration::from_micros(200);
+/// Longest sleep, so that live data is there when it is requested.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// Interval between link checks while sending.
 const CHECK: Duration = Duration::from_millis(100);
 /// Time limit at the end for frames that the kernel has not sent yet.
@@ -34,7 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
-    sent: Vec<Arc<CachePadded<Counter>>>,
+    /// Live data of each worker.
+    shown: Vec<Arc<CachePadded<Showing>>>,
     crew: Crew<Vec<Outcome>>,
 }
 
@@ -52,6 +57,8 @@ impl Generator for PacketsLoad {
     type Loaded = PacketsLoaded;
     type Error = PacketsError;
     const KIND: &'static str = "packets_generator";
+    const COUNTED: &'static [(&'static str, &'static str)] = &[("sent", "frames"), ("sent_bytes", "bytes")];
+    const TIMED: &'static str = "";
 
     fn needs(_plan: &PacketsPlan) -> Needs {
         Needs::default()
@@ -82,7 +89,7 @@ impl Generator for PacketsLoad {
         }
         let workers = plan.cpus.len().clamp(1, used);
         let mut load = PacketsLoad {
-            sent: (0..workers).map(|_| Arc::default()).collect(),
+            shown: (0..workers).map(|_| Arc::default()).collect(),
             crew: Crew::new(),
             link,
             plan,
@@ -92,9 +99,9 @@ impl Generator for PacketsLoad {
             .duration_s
             .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
         for (number, share) in share_out(sources, workers).into_iter().enumerate() {
-            let (stop, sent) = (load.crew.stop_flag(), Arc::clone(&load.sent[number]));
+            let (stop, shown) = (load.crew.stop_flag(), Arc::clone(&load.shown[number]));
             let settings = WorkerSettings::new(format!("packets {number}"), load.cpu(number));
-            let body = move || Ok(run(share, end, delay, &stop, &sent));
+            let body = move || Ok(run(share, end, delay, &stop, &shown));
             load.crew.spawn(settings, body)?;
         }
         Ok(load)
@@ -106,6 +113,18 @@ impl Generator for PacketsLoad {
 
     fn reached(&self) -> Option<Moment> {
         self.crew.is_finished().then_some(Moment::Sent)
+    }
+
+    fn shows(&self) -> impl Iterator<Item = &Showing> {
+        self.shown.iter().map(|shown| &***shown)
+    }
+
+    fn seen(&mut self) -> Seen {
+        Seen {
+            stage: "sending".to_owned(),
+            no_times_because: Some("frames are not answered"),
+            ..Seen::sum(self.shows().map(Showing::last))
+        }
     }
 
     fn stop(&self) {
@@ -129,10 +148,22 @@ impl PacketsLoad {
         self.plan.cpus.get(number).copied().unwrap_or(0)
     }
 
-    /// Frames sent so far.
+    /// The metrics of the run as of the last snapshot of each worker.
     #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.sent.iter().map(|sent| sent.get()).sum()
+    pub fn running(&self) -> Running<u64> {
+        let sent = self
+            .shows()
+            .map(|shown| shown.last().counts.get("sent").copied().unwrap_or(0));
+        Running {
+            kind: "packets",
+            metrics: &metrics::WORKER,
+            workers: sent
+                .enumerate()
+                .map(|(number, sent)| (self.cpu(number), sent))
+                .collect(),
+            times: None,
+            failures: None,
+        }
     }
 }
 
@@ -208,9 +239,9 @@ fn run(
     end: Time,
     delay: Duration,
     stop: &AtomicBool,
-    sent: &Counter,
+    shown: &Showing,
 ) -> Vec<Outcome> {
-    let mut failure = send(&mut share, end, stop, sent).err();
+    let mut failure = send(&mut share, end, stop, shown).err();
     let over = Time::now().min(end);
     let mut outcomes = Vec::with_capacity(share.len());
     for (mut link, mut sender) in share {
@@ -229,7 +260,26 @@ fn run(
     if let Some(first) = outcomes.first_mut() {
         first.failure = failure;
     }
+    shown.end(seen(
+        outcomes.iter().map(|outcome| (&outcome.sender, outcome.refused)),
+    ));
     outcomes
+}
+
+/// The live data of a worker's queues, each with the frames that its device refused.
+fn seen<'a>(queues: impl Iterator<Item = (&'a Sender, u64)>) -> Seen {
+    let (mut sent, mut sent_bytes, mut refused) = (0, 0, 0);
+    for (sender, refused_here) in queues {
+        sent += sender.sent.frames;
+        sent_bytes += sender.sent.bytes;
+        refused += refused_here;
+    }
+    Seen {
+        at: Time::now(),
+        counts: BTreeMap::from([("sent", sent), ("sent_bytes", sent_bytes)]),
+        errors: BTreeMap::from([("refused".to_owned(), refused)]),
+        ..Seen::default()
+    }
 }
 
 /// Serves the queues in turn until all frames are sent or time is up.
@@ -237,7 +287,7 @@ fn send(
     share: &mut [(AnyLink, Sender)],
     end: Time,
     stop: &AtomicBool,
-    sent: &Counter,
+    shown: &Showing,
 ) -> Result<(), LinkError> {
     let mut checked = Time::now();
     while !stop.load(Ordering::Relaxed) {
@@ -249,7 +299,13 @@ fn send(
         for (link, sender) in &mut *share {
             frames += sender.turn(link)?;
         }
-        sent.add(frames as u64);
+        shown.show(|| {
+            seen(
+                share
+                    .iter()
+                    .map(|(link, sender)| (sender, link.tally().send_failed)),
+            )
+        });
         if frames == 0 || now.since(checked) > CHECK {
             for (link, _) in &mut *share {
                 link.check()?;
@@ -262,6 +318,7 @@ fn send(
             // Frames held back by a fault leave when they are due, not with the next generated frame.
             let holds = share.iter().any(|(link, _)| held(link) > 0);
             let due = if holds { due.min(now + LOOK_AT_HELD) } else { due };
+            let due = due.min(now + LONGEST_SLEEP);
             if due.since(Time::now()) > SLEEP_OVER {
                 thread::sleep(due.since(Time::now()) - SLEEP_OVER / 2);
             } else {

@@ -1,24 +1,17 @@
-//! Sources chosen by the target's hash, so that every bucket gets its share, or so that each worker's sockets land on
-//! the buckets of that worker.
+//! Sources chosen by the hash of their packets, of the replies to them, or of both, so that every bucket gets its share,
+//! or so that each worker's sockets land on the buckets of that worker.
 //!
-//! If the target hashes ports, matching ports are computed, not searched for (`corelane_rss::plan`). If it hashes
-//! addresses only, matching addresses are chosen, each with all of its ports.
+//! If ports are hashed, the ports of an address are taken in order, each by a worker that wants more sockets on its
+//! landing. If only addresses are hashed, matching addresses are chosen, each with all of its ports.
 
 use super::{
-    FIRST_PORT, LAST_PORT, Lease, Ports, SOCKETS_AN_ADDRESS, Shared, SourceError, SourceRequest, Transport,
-    Workers, shares,
+    Direction, FIRST_PORT, LAST_PORT, Lease, Ports, SOCKETS_AN_ADDRESS, Shared, SourceError, SourceRequest,
+    Transport, Workers, shares,
 };
-use corelane_rss::{Steering, plan};
-use std::net::IpAddr;
-
-/// The leases found, and the number of sockets without a source.
-struct Found {
-    /// The leases of each worker.
-    leases: Vec<Vec<Lease>>,
-    missing: usize,
-    /// Buckets that no source reaches.
-    unreached: Vec<u16>,
-}
+use corelane_rss::plan::{Landing, Landings};
+use corelane_rss::{Bucket, Tuple};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::{IpAddr, SocketAddr};
 
 /// Leases for every worker.
 pub(super) fn plan(
@@ -27,272 +20,346 @@ pub(super) fn plan(
     transport: Transport,
     addresses: &[IpAddr],
 ) -> Result<Vec<Vec<Lease>>, SourceError> {
-    let steering = workers.steering()?;
-    let aims = workers.aims(request.align)?;
-    // Sockets required per bucket: each worker's share, spread over its target buckets.
-    let mut wanted: Vec<Vec<usize>> = vec![vec![0; aims.len()]; steering.table.buckets()];
-    // The buckets that get one more follow those of the worker before, so that the remainders are spread evenly.
-    let mut first = 0;
-    for (worker, (aims, sockets)) in aims.iter().zip(shares(request.sockets, aims.len())).enumerate() {
-        for (place, part) in shares(sockets, aims.len()).enumerate() {
-            wanted[usize::from(aims[(place + first) % aims.len()])][worker] += part;
-        }
-        first += sockets;
+    let (mut steerings, mut aims) = ([None; 2], [None, None]);
+    for direction in request.by.directions() {
+        steerings[*direction as usize] = Some(workers.steering(*direction)?);
+        aims[*direction as usize] = Some(workers.aims(request.align, request.by, *direction)?);
     }
-    let found = if workers.hash_addresses_alone() {
-        by_address(request, steering, transport, addresses, &wanted)
-    } else {
-        by_port(request, steering, transport, addresses, wanted)?
+    let planner = Planner {
+        request,
+        addresses,
+        landings: Landings::new(steerings[0], steerings[1]),
+        workers: workers.count(),
+        aims,
     };
-    if !found.unreached.is_empty() {
-        return Err(SourceError::Unreached {
-            pool: request.pool_text(),
-            buckets: found.unreached,
+    match workers.hash_addresses_alone(request.by)? {
+        true => planner.by_address(transport),
+        false => planner.by_port(transport),
+    }
+}
+
+struct Planner<'a> {
+    request: &'a SourceRequest,
+    addresses: &'a [IpAddr],
+    landings: Landings,
+    workers: usize,
+    /// By direction, the buckets of each worker; `None` if the direction is not aligned.
+    aims: [Option<Vec<Vec<u16>>>; 2],
+}
+
+/// Sockets that there is room for, by direction and bucket.
+#[derive(Clone, Default)]
+struct Room([Vec<usize>; 2]);
+
+impl Room {
+    fn of(&mut self, direction: Direction, bucket: u16) -> &mut usize {
+        let (rooms, bucket) = (&mut self.0[direction as usize], usize::from(bucket));
+        rooms.resize(rooms.len().max(bucket + 1), 0);
+        &mut rooms[bucket]
+    }
+
+    /// Whether there is room in every direction that the landing names.
+    fn has(&self, landing: Landing) -> bool {
+        let [forward, reply] = &self.0;
+        let has = |rooms: &[usize], bucket: Bucket| rooms.get(bucket.index()).is_some_and(|room| *room > 0);
+        landing.forward.is_none_or(|bucket| has(forward, bucket))
+            && landing.reply.is_none_or(|bucket| has(reply, bucket))
+    }
+
+    fn take(&mut self, landing: Landing) {
+        let places = self.0.iter_mut().zip([landing.forward, landing.reply]);
+        for (rooms, bucket) in places.filter_map(|(rooms, bucket)| Some((rooms, bucket?.index()))) {
+            rooms[bucket] -= 1;
+        }
+    }
+
+    /// The buckets of a direction that have room; `None` alone if it has no buckets.
+    fn open(&self, direction: Direction) -> Vec<Option<Bucket>> {
+        let rooms = &self.0[direction as usize];
+        if rooms.is_empty() {
+            return vec![None];
+        }
+        let open = (0..).zip(rooms).filter(|(_, room)| **room > 0);
+        open.map(|(bucket, _)| Some(Bucket::new(bucket))).collect()
+    }
+}
+
+/// The ports of one address for one worker on one landing, and the number of its connections.
+type Found = BTreeMap<(Landing, usize), (Vec<u16>, usize)>;
+
+/// What is left to be planned.
+struct Rest {
+    /// By worker.
+    wanted: Vec<Room>,
+    sockets: usize,
+}
+
+/// Addresses whose ports are tried to name the landings that none reaches.
+const ADDRESSES_TRIED: usize = 64;
+
+impl Planner<'_> {
+    /// The landings of a worker: every bucket of one direction with every bucket of the other; the first ones name each
+    /// bucket once.
+    fn landings_of(&self, worker: usize) -> Vec<Landing> {
+        let [forward, reply] = self.aims.each_ref().map(|aims| match aims {
+            Some(aims) => aims[worker].iter().copied().map(Bucket::new).map(Some).collect(),
+            None => vec![None],
         });
-    }
-    if found.missing > 0 {
-        let had = (request.sockets - found.missing).max(1);
-        let needed = (addresses.len() * request.sockets).div_ceil(had);
-        return Err(request.too_many(needed.max(addresses.len() + 1), addresses.len()));
-    }
-    Ok(found.leases)
-}
-
-/// Leases of ports that land on each bucket.
-fn by_port(
-    request: &SourceRequest,
-    steering: &Steering,
-    transport: Transport,
-    addresses: &[IpAddr],
-    mut missing: Vec<Vec<usize>>,
-) -> Result<Found, SourceError> {
-    // A reopened connection needs a port that is not in TIME_WAIT.
-    let ports_a_socket = match transport {
-        Transport::Udp => 1,
-        Transport::Tcp => 2,
-    };
-    let mut leases = vec![Vec::new(); missing[0].len()];
-    let unsatisfied = |wanted: &[usize]| wanted.iter().any(|wanted| *wanted > 0);
-    let mut unreached: Vec<u16> = (0..missing.len() as u16).collect();
-    unreached.retain(|bucket| unsatisfied(&missing[usize::from(*bucket)]));
-    // Every address contributes its share.
-    let share = request.sockets.div_ceil(addresses.len());
-    let share = share.div_ceil(unreached.len().max(1)).max(1);
-    for address in addresses {
-        if !missing.iter().any(|wanted| unsatisfied(wanted)) {
-            break;
-        }
-        let (range, most) = (FIRST_PORT..=LAST_PORT, share * ports_a_socket);
-        let planned = plan::ports(steering, *address, request.target, range, Some(most))?;
-        unreached.retain(|bucket| planned.buckets[usize::from(*bucket)].is_empty());
-        for (missing, ports) in missing.iter_mut().zip(&planned.buckets) {
-            let (mut ports, mut room) = (&ports[..], share);
-            for (worker, missing) in missing.iter_mut().enumerate() {
-                let connections = (*missing).min(room).min(ports.len());
-                if connections == 0 {
-                    continue;
+        let turn = |turn: usize| {
+            let forward = forward.iter().enumerate();
+            forward.map({
+                let reply = &reply;
+                move |(place, forward)| Landing {
+                    forward: *forward,
+                    reply: reply[(place + turn) % reply.len()],
                 }
-                let (mine, rest) = ports.split_at((connections * ports_a_socket).min(ports.len()));
-                ports = rest;
-                room -= connections;
-                *missing -= connections;
-                leases[worker].push(Lease {
-                    address: *address,
-                    ports: Ports::Listed(mine.to_vec()),
-                    connections,
-                });
+            })
+        };
+        (0..reply.len()).flat_map(turn).collect()
+    }
+
+    /// Each worker's share of the sockets, spread over its buckets.
+    fn wanted(&self) -> Vec<Room> {
+        let mut wanted = vec![Room::default(); self.workers];
+        // The buckets that get one more follow those of the worker before, so that the remainders are spread evenly.
+        let mut first = 0;
+        for (worker, sockets) in shares(self.request.sockets, self.workers).enumerate() {
+            for direction in self.request.by.directions() {
+                let aims = self.aims[*direction as usize].as_ref().map(|aims| &aims[worker]);
+                let aims = aims.into_iter().flatten().collect::<Vec<_>>();
+                for (place, part) in shares(sockets, aims.len()).enumerate() {
+                    *wanted[worker].of(*direction, *aims[(place + first) % aims.len()]) += part;
+                }
+            }
+            first += sockets;
+        }
+        wanted
+    }
+
+    /// Room for this many sockets on each bucket that any worker aims at.
+    fn room(&self, sockets: impl Fn(usize) -> usize) -> Room {
+        let mut room = Room::default();
+        for direction in self.request.by.directions() {
+            let aims = self.aims[*direction as usize].iter().flatten().flatten();
+            let aims: BTreeSet<u16> = aims.copied().collect();
+            for bucket in &aims {
+                *room.of(*direction, *bucket) = sockets(aims.len());
+            }
+        }
+        room
+    }
+
+    /// Leases of ports. Every address contributes its share, and then what others cannot contribute.
+    fn by_port(&self, transport: Transport) -> Result<Vec<Vec<Lease>>, SourceError> {
+        // A reopened connection needs a port that is not in TIME_WAIT.
+        let ports_a_socket = match transport {
+            Transport::Udp => 1,
+            Transport::Tcp => 2,
+        };
+        let mut rest = Rest {
+            wanted: self.wanted(),
+            sockets: self.request.sockets,
+        };
+        let share = self.request.sockets.div_ceil(self.addresses.len());
+        let fair = self.room(|buckets| share.div_ceil(buckets).max(1));
+        let mut leases: Vec<Vec<Lease>> = vec![Vec::new(); self.workers];
+        for (most, room) in [(share, fair), (usize::MAX, self.room(|_| usize::MAX))] {
+            for address in self.addresses {
+                if rest.sockets == 0 {
+                    return Ok(leases);
+                }
+                let others = leases.iter().flatten().filter(|lease| lease.address == *address);
+                let used: HashSet<u16> = others.cloned().flat_map(Lease::into_ports).collect();
+                let tried = (*address, &used, most, room.clone());
+                for ((landing, worker), (ports, connections)) in
+                    self.of_address(tried, ports_a_socket, &mut rest)
+                {
+                    leases[worker].push(Lease {
+                        address: *address,
+                        ports: Ports::Listed(ports),
+                        connections,
+                        landing,
+                    });
+                }
+            }
+        }
+        rest.use_spares(&mut leases);
+        match rest.sockets {
+            0 => Ok(leases),
+            missing => {
+                let tried = self.addresses.iter().take(ADDRESSES_TRIED);
+                let tried = tried.flat_map(|address| self.ports(*address));
+                let seen = tried.map(|(_, landing)| landing).collect();
+                Err(self.too_few(missing, rest.unreached(&seen)))
             }
         }
     }
-    Ok(Found {
-        leases,
-        missing: missing.iter().flatten().sum(),
-        unreached,
-    })
+
+    /// The ports of an address, with their landings.
+    fn ports(&self, address: IpAddr) -> impl Iterator<Item = (u16, Landing)> {
+        let target = self.request.target;
+        // Both ends of a connection from the target's own address and port would be the same.
+        let own = address.to_canonical() == target.ip().to_canonical();
+        let ports = (FIRST_PORT..=LAST_PORT).filter(move |port| !own || *port != target.port());
+        ports.filter_map(move |port| {
+            let tuple = Tuple::new(SocketAddr::new(address, port), target).ok()?;
+            Some((port, self.landings.of(&tuple)))
+        })
+    }
+
+    /// The ports of an address that were not `used`, for at most `most` sockets, as far as it has room.
+    fn of_address(
+        &self,
+        (address, used, most, mut room): (IpAddr, &HashSet<u16>, usize, Room),
+        ports_a_socket: usize,
+        rest: &mut Rest,
+    ) -> Found {
+        let (mut found, mut left) = (Found::new(), Vec::new());
+        let mut ports = self.ports(address).filter(|(port, _)| !used.contains(port));
+        let mut sockets = 0;
+        while sockets < most
+            && rest.sockets > 0
+            && let Some((port, landing)) = ports.next()
+        {
+            let mut wanting = rest.wanted.iter_mut().enumerate();
+            let has_room = room.has(landing);
+            let wanting = wanting.find(|(_, wanted)| has_room && wanted.has(landing));
+            let Some((worker, wanted)) = wanting else {
+                left.push((port, landing));
+                continue;
+            };
+            wanted.take(landing);
+            room.take(landing);
+            let (ports, connections) = found.entry((landing, worker)).or_default();
+            ports.push(port);
+            *connections += 1;
+            (sockets, rest.sockets) = (sockets + 1, rest.sockets - 1);
+        }
+        let mut spare = sockets * (ports_a_socket - 1);
+        for (port, landing) in left.into_iter().chain(ports) {
+            if spare == 0 {
+                break;
+            }
+            let of_landing = found.range_mut((landing, 0)..=(landing, usize::MAX));
+            let mut needing =
+                of_landing.filter(|(_, (ports, connections))| ports.len() < *connections * ports_a_socket);
+            if let Some((_, (ports, _))) = needing.next() {
+                ports.push(port);
+                spare -= 1;
+            }
+        }
+        found
+    }
+
+    /// Leases of addresses that land on each bucket regardless of port. Connections have ports of their own, so the plan
+    /// records the landing of each.
+    fn by_address(&self, transport: Transport) -> Result<Vec<Vec<Lease>>, SourceError> {
+        let aimed: BTreeSet<Landing> = (0..self.workers)
+            .flat_map(|worker| self.landings_of(worker))
+            .collect();
+        let reached = self.reached(&aimed);
+        let (mut wanted, mut unreached) = (BTreeMap::new(), BTreeSet::new());
+        let mut first = 0;
+        for (worker, sockets) in shares(self.request.sockets, self.workers).enumerate() {
+            let (landings, others): (Vec<_>, Vec<_>) =
+                (self.landings_of(worker).into_iter()).partition(|landing| reached.contains_key(landing));
+            for (place, part) in shares(sockets, landings.len()).enumerate() {
+                let of_landing = wanted.entry(landings[(place + first) % landings.len()]);
+                of_landing.or_insert_with(|| vec![0; self.workers])[worker] += part;
+            }
+            // A bucket is reached if any landing with it is.
+            let missed = |landing: &Landing| {
+                let forward = landings.iter().all(|reached| reached.forward != landing.forward);
+                forward || landings.iter().all(|reached| reached.reply != landing.reply)
+            };
+            unreached.extend(others.into_iter().filter(missed));
+            first += sockets;
+        }
+        let (mut leases, mut missing) = (vec![Vec::new(); self.workers], 0);
+        for (landing, wanted) in wanted {
+            let (addresses, total) = (&reached[&landing], wanted.iter().sum::<usize>());
+            let room = addresses.len() * SOCKETS_AN_ADDRESS;
+            missing += total.saturating_sub(room);
+            if total > 0 && total <= room {
+                let mut shared = Shared::new(addresses, total, transport == Transport::Udp, landing);
+                for (leases, wanted) in leases.iter_mut().zip(wanted) {
+                    leases.extend(shared.take(wanted));
+                }
+            }
+        }
+        match missing == 0 && unreached.is_empty() {
+            true => Ok(leases),
+            false => Err(self.too_few(missing, unreached.into_iter().collect())),
+        }
+    }
+
+    /// Addresses by landing, until those aimed at have as many as they may need.
+    fn reached(&self, aimed: &BTreeSet<Landing>) -> BTreeMap<Landing, Vec<IpAddr>> {
+        let (target, most) = (self.request.target, self.request.sockets.div_ceil(aimed.len()));
+        let (mut reached, mut wanting) = (BTreeMap::<_, Vec<IpAddr>>::new(), aimed.len());
+        for address in self.addresses {
+            let Ok(tuple) = Tuple::new(SocketAddr::new(*address, 0), target) else {
+                continue;
+            };
+            let landing = self.landings.of(&tuple);
+            let own = address.to_canonical() == target.ip().to_canonical();
+            if own || !aimed.contains(&landing) {
+                continue;
+            }
+            let found = reached.entry(landing).or_default();
+            if found.len() < most {
+                found.push(*address);
+                wanting -= usize::from(found.len() == most);
+            }
+            if wanting == 0 {
+                break;
+            }
+        }
+        reached
+    }
+
+    fn too_few(&self, missing: usize, landings: Vec<Landing>) -> SourceError {
+        if !landings.is_empty() {
+            let pool = self.request.pool_text();
+            return SourceError::Unreached { pool, landings };
+        }
+        let (sockets, addresses) = (self.request.sockets, self.addresses.len());
+        let needed = (addresses * sockets).div_ceil((sockets - missing).max(1));
+        self.request.too_many(needed.max(addresses + 1), addresses)
+    }
 }
 
-/// Leases of addresses that land on each bucket regardless of port. Connections have ports of their own, so the plan
-/// records the bucket of each.
-fn by_address(
-    request: &SourceRequest,
-    steering: &Steering,
-    transport: Transport,
-    addresses: &[IpAddr],
-    wanted: &[Vec<usize>],
-) -> Found {
-    let totals: Vec<usize> = wanted.iter().map(|wanted| wanted.iter().sum()).collect();
-    let most = totals.iter().max().copied();
-    let addresses = addresses.iter().copied();
-    let planned = plan::addresses(&steering.steerer(), request.target, addresses, 0, most);
-    let mut found = Found {
-        leases: vec![Vec::new(); wanted[0].len()],
-        missing: 0,
-        unreached: Vec::new(),
-    };
-    for (bucket, (reached, total)) in planned.buckets.iter().zip(totals).enumerate() {
-        let room = reached.len() * SOCKETS_AN_ADDRESS;
-        if total > 0 && room == 0 {
-            found.unreached.push(bucket as u16);
-        } else if total > room {
-            found.missing += total - room;
-        } else if total > 0 {
-            let mut shared = Shared::new(reached, total, transport == Transport::Udp);
-            for (leases, wanted) in found.leases.iter_mut().zip(&wanted[bucket]) {
-                leases.extend(shared.take(*wanted));
+impl Rest {
+    /// Opens connections from ports that were meant for reopening others.
+    fn use_spares(&mut self, leases: &mut [Vec<Lease>]) {
+        for (wanted, leases) in self.wanted.iter_mut().zip(leases) {
+            for lease in leases {
+                while self.sockets > 0 && lease.has_spare_ports() && wanted.has(lease.landing) {
+                    wanted.take(lease.landing);
+                    (lease.connections, self.sockets) = (lease.connections + 1, self.sockets - 1);
+                }
             }
         }
     }
-    found
+
+    /// Landings that are wanted and that no port reaches.
+    fn unreached(&self, seen: &HashSet<Landing>) -> Vec<Landing> {
+        let mut unreached = BTreeSet::new();
+        for wanted in &self.wanted {
+            for forward in wanted.open(Direction::Forward) {
+                let replies = wanted.open(Direction::Reply);
+                let landings = replies.into_iter().map(|reply| Landing { forward, reply });
+                let landings: Vec<Landing> = landings.collect();
+                // In two directions a port of any of these would do; in one there is a landing for each bucket.
+                let unseen = |landing: &Landing| !seen.contains(landing);
+                if forward.is_none() || landings.iter().all(unseen) {
+                    unreached.extend(landings.into_iter().filter(unseen));
+                }
+            }
+        }
+        unreached.into_iter().collect()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sources::{Align, PlannedWorker, WorkerRequest};
-    use corelane_rss::{HashFields, IndirectionTable, Key, Tuple};
-    use std::collections::BTreeMap;
-    use std::net::SocketAddr;
-
-    fn steering(hash_fields: HashFields) -> Steering {
-        Steering {
-            key: Key::VERIFICATION,
-            hash_fields,
-            table: IndirectionTable::round_robin(128, 4).unwrap(),
-            cpus: vec![0, 1, 0, 1],
-            generation: 0,
-        }
-    }
-
-    fn request(pool: Option<&str>, sockets: usize, align: Align) -> SourceRequest {
-        SourceRequest {
-            target: "10.9.0.1:8080".parse().unwrap(),
-            pool: pool.map(|pool| pool.parse().unwrap()),
-            align,
-            sockets,
-        }
-    }
-
-    fn workers(steering: Option<&Steering>, buckets: Option<&[u16]>, cpus: &[u32]) -> WorkerRequest {
-        WorkerRequest {
-            steering: steering.cloned(),
-            buckets: buckets.map(<[u16]>::to_vec),
-            cpus: cpus.to_vec(),
-            descriptor_limit: usize::MAX,
-        }
-    }
-
-    /// Connections of each (worker's CPU, bucket), computed by the steering itself from the leased sources.
-    fn landed(
-        workers: &[PlannedWorker],
-        steering: &Steering,
-        target: SocketAddr,
-    ) -> BTreeMap<(u32, u16), usize> {
-        let (steerer, mut landed) = (steering.steerer(), BTreeMap::new());
-        for worker in workers {
-            for lease in &worker.leases {
-                let ports: Vec<u16> = match &lease.ports {
-                    Ports::Listed(ports) => ports.clone(),
-                    Ports::Range { first, last } => (*first..=*last).collect(),
-                    Ports::Kernel => panic!("aligned ports are explicit"),
-                };
-                assert!(ports.len() >= lease.connections);
-                let buckets: Vec<u16> = (ports.iter())
-                    .map(|port| Tuple::new(SocketAddr::new(lease.address, *port), target).unwrap())
-                    .map(|tuple| steerer.bucket_of(&tuple).index() as u16)
-                    .collect();
-                assert!(
-                    buckets.iter().all(|bucket| *bucket == buckets[0]),
-                    "one lease, one bucket"
-                );
-                *landed.entry((worker.cpu, buckets[0])).or_default() += lease.connections;
-            }
-        }
-        landed
-    }
-
-    #[test]
-    fn aligned_connections_land_on_the_buckets_of_their_workers_cpu() {
-        for fields in [HashFields::FourTuple, HashFields::TwoTuple] {
-            let steering = steering(fields);
-            for (align, expected) in [
-                (
-                    Align::Bucket,
-                    vec![((0, 0), 200), ((0, 2), 200), ((1, 1), 200), ((1, 3), 200)],
-                ),
-                (
-                    Align::Even,
-                    (0..2)
-                        .flat_map(|cpu| (0..4).map(move |bucket| ((cpu, bucket), 100)))
-                        .collect(),
-                ),
-            ] {
-                let request = request(Some("10.0.0.0/24"), 800, align);
-                let workers = workers(Some(&steering), None, &[0, 1]);
-                let planned = request.plan(&workers, Transport::Tcp).unwrap();
-                let landed = landed(&planned, &steering, request.target);
-                assert_eq!(
-                    landed.into_iter().collect::<Vec<_>>(),
-                    expected,
-                    "{fields:?} {align:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn connections_land_on_the_buckets_that_were_asked_for_alone() {
-        for fields in [HashFields::FourTuple, HashFields::TwoTuple] {
-            let steering = steering(fields);
-            for (align, expected) in [
-                (Align::Bucket, vec![((0, 0), 400), ((1, 1), 400)]),
-                (
-                    Align::Even,
-                    vec![((0, 0), 200), ((0, 1), 200), ((1, 0), 200), ((1, 1), 200)],
-                ),
-            ] {
-                let request = request(Some("10.0.0.0/24"), 800, align);
-                let workers = workers(Some(&steering), Some(&[0, 1]), &[0, 1]);
-                let planned = request.plan(&workers, Transport::Tcp).unwrap();
-                let landed = landed(&planned, &steering, request.target);
-                assert_eq!(
-                    landed.into_iter().collect::<Vec<_>>(),
-                    expected,
-                    "{fields:?} {align:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_worker_whose_cpu_has_no_bucket_is_refused() {
-        let steering = steering(HashFields::FourTuple);
-        let request = request(Some("10.0.0.0/24"), 8, Align::Bucket);
-        let error = request
-            .plan(&workers(Some(&steering), None, &[0, 7]), Transport::Tcp)
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("CPU 7"), "{error}");
-        let without = request.plan(&workers(None, None, &[0, 7]), Transport::Tcp);
-        assert!(matches!(without, Err(SourceError::NoSteering)));
-    }
-
-    #[test]
-    fn more_connections_than_a_bucket_has_ports_need_more_addresses() {
-        let steering = steering(HashFields::FourTuple);
-        let request = request(Some("10.0.0.1"), 100_000, Align::Even);
-        let error = request
-            .plan(&workers(Some(&steering), None, &[0, 1]), Transport::Tcp)
-            .unwrap_err();
-        assert!(
-            matches!(
-                error,
-                SourceError::Ports {
-                    needed: 2..,
-                    addresses: 1,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-    }
-}
+mod tests;

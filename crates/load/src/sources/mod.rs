@@ -5,27 +5,20 @@
 //! 1,024 to 65,535). Larger plans need more addresses; the error says how many.
 
 mod aligned;
-mod ports;
 mod workers;
 
-pub use ports::{PortPool, Release, Source};
+pub use corelane_worker::outgoing::{FIRST_PORT, LAST_PORT, Lease, Ports};
 #[cfg(test)]
 pub(crate) use workers::OTHER_DESCRIPTORS;
 pub(crate) use workers::Workers;
-pub use workers::{PlannedWorker, WorkerRequest};
+pub use workers::{PlannedWorker, ReplySteering, Steerings, WorkerRequest};
 
 use crate::pool::Pool;
-use corelane_rss::InputError;
+use corelane_rss::plan::Landing;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use thiserror::Error;
-
-/// The first leased port: lower ports are reserved for privileged servers.
-pub const FIRST_PORT: u16 = 1_024;
-
-/// The last port.
-pub const LAST_PORT: u16 = u16::MAX;
 
 /// Sockets per address planned with explicit ports. The remaining ports serve reopened connections, and replace ports
 /// that other sockets hold.
@@ -54,6 +47,37 @@ pub enum Align {
     Bucket,
 }
 
+/// The direction whose packets are aligned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlignBy {
+    /// What the server receives lands on the chosen buckets of the server.
+    #[default]
+    Forward,
+    /// What the server answers lands on the chosen buckets of this machine.
+    Reply,
+    /// Both, from the same source.
+    Both,
+}
+
+impl AlignBy {
+    /// The aligned directions; the first one decides which workers there are.
+    pub(crate) fn directions(self) -> &'static [Direction] {
+        match self {
+            Self::Forward => &[Direction::Forward],
+            Self::Reply => &[Direction::Reply],
+            Self::Both => &[Direction::Forward, Direction::Reply],
+        }
+    }
+}
+
+/// The direction of packets, as the client sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Reply,
+}
+
 /// What the sources are used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -62,55 +86,6 @@ pub enum Transport {
     /// Connections that are reopened, whose ports may be in TIME_WAIT. With [`Align::Bucket`] a worker connects to all
     /// buckets on its CPU.
     Tcp,
-}
-
-/// One source address of one worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// The address; unspecified: chosen by the routing table.
-    pub address: IpAddr,
-    /// Its ports.
-    pub ports: Ports,
-    /// Simultaneously open connections or sockets.
-    pub connections: usize,
-}
-
-/// The source ports of a lease: at least one per connection, the rest for reopening.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ports {
-    /// Chosen by the kernel.
-    Kernel,
-    /// A range.
-    Range {
-        /// The first.
-        first: u16,
-        /// The last.
-        last: u16,
-    },
-    /// A list.
-    Listed(Vec<u16>),
-}
-
-impl Lease {
-    /// The ports in order; without end 0 if the kernel chooses them.
-    pub(crate) fn into_ports(self) -> Box<dyn Iterator<Item = u16> + Send> {
-        match self.ports {
-            Ports::Kernel => Box::new(std::iter::repeat(0)),
-            Ports::Range { first, last } => Box::new(first..=last),
-            Ports::Listed(ports) => Box::new(ports.into_iter()),
-        }
-    }
-
-    /// Whether there are spare ports to replace those that other sockets hold.
-    pub(crate) fn has_spare_ports(&self) -> bool {
-        let ports = match &self.ports {
-            Ports::Kernel => return false,
-            Ports::Range { first, last } => (*first..=*last).len(),
-            Ports::Listed(ports) => ports.len(),
-        };
-        ports > self.connections
-    }
 }
 
 /// Requirements on the sources of one target.
@@ -122,6 +97,8 @@ pub struct SourceRequest {
     pub pool: Option<Pool>,
     /// How sources are aligned.
     pub align: Align,
+    /// In which direction.
+    pub by: AlignBy,
     /// Sockets, or simultaneously open connections, over all workers.
     pub sockets: usize,
 }
@@ -151,19 +128,28 @@ pub enum SourceError {
         addresses: usize,
     },
     /// Alignment without the target's steering document.
-    #[error("--align needs the server's steering document: give its file with --steering")]
+    #[error(
+        "--align needs the steering document of the server, and for replies of this machine: give its file with --steering, \
+         or the receiving device with --dev"
+    )]
     NoSteering,
+    /// One end hashes ports, the other does not.
+    #[error(
+        "one end hashes a 4tuple, the other a 2tuple, and no plan satisfies both: align by one direction, or let both hash \
+         the same fields"
+    )]
+    Fields,
     /// Buckets that no source reaches.
     #[error(
         "no address of {pool} lands on bucket {} with this steering document: widen --sources, or let ports vary with --hash \
          4tuple",
-        list(.buckets)
+        list(.landings)
     )]
     Unreached {
         /// The pool as written.
         pool: String,
-        /// Buckets without a source.
-        buckets: Vec<u16>,
+        /// Landings without a source.
+        landings: Vec<Landing>,
     },
     /// A worker whose CPU serves no bucket.
     #[error("no bucket of the server is on CPU {cpu}: give the CPUs of its steering document with --cpus")]
@@ -179,9 +165,6 @@ pub enum SourceError {
         /// The error of the kernel.
         error: io::Error,
     },
-    /// Port planning failed.
-    #[error(transparent)]
-    Plan(#[from] InputError),
 }
 
 fn other_than(target: IpAddr) -> String {
@@ -192,8 +175,16 @@ fn other_than(target: IpAddr) -> String {
     }
 }
 
-fn list(buckets: &[u16]) -> String {
-    buckets.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+/// Landings named in an error.
+const LANDINGS_NAMED: usize = 16;
+
+fn list(landings: &[Landing]) -> String {
+    let mut named: Vec<String> = landings.iter().map(Landing::to_string).collect();
+    if named.len() > LANDINGS_NAMED {
+        named.truncate(LANDINGS_NAMED);
+        named.push(format!("and {} more", landings.len() - LANDINGS_NAMED));
+    }
+    named.join(", ")
 }
 
 impl SourceRequest {
@@ -207,9 +198,9 @@ impl SourceRequest {
         transport: Transport,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
-        let workers = request.place(self.sockets, per_bucket)?;
+        let workers = request.place(self.sockets, per_bucket, self.by)?;
         let leases = self.leases(&workers, transport)?;
-        let planned = workers.planned(self.align)?.into_iter().zip(leases);
+        let planned = workers.planned(self.align, self.by)?.into_iter().zip(leases);
         let planned = planned.map(|(worker, leases)| PlannedWorker { leases, ..worker });
         Ok(planned.filter(|worker| worker.sockets() > 0).collect())
     }
@@ -225,7 +216,7 @@ impl SourceRequest {
         if kernel && self.pool.is_none() && self.sockets <= MOST_KERNEL_PORTS {
             return self.spread(&[unspecified(self.target.ip())], workers.count());
         }
-        let by_address = !kernel && workers.hash_addresses_alone();
+        let by_address = !kernel && workers.hash_addresses_alone(self.by)?;
         let most = if by_address { MOST_ADDRESSES } else { self.sockets };
         let addresses = self.addresses(most.clamp(1, MOST_ADDRESSES), by_address)?;
         if kernel {
@@ -269,7 +260,7 @@ impl SourceRequest {
         if needed > addresses.len() {
             return Err(self.too_many(needed, addresses.len()));
         }
-        let mut shared = Shared::new(addresses, self.sockets, true);
+        let mut shared = Shared::new(addresses, self.sockets, true, Landing::default());
         let shares = shares(self.sockets, workers);
         Ok(shares.map(|sockets| shared.take(sockets)).collect())
     }
@@ -294,6 +285,7 @@ struct Shared {
     current: usize,
     /// Whether the kernel chooses the ports.
     kernel: bool,
+    landing: Landing,
 }
 
 struct SharedAddress {
@@ -304,7 +296,7 @@ struct SharedAddress {
 
 impl Shared {
     /// Addresses for this many sockets; the kernel chooses their ports if allowed and efficient.
-    fn new(addresses: &[IpAddr], sockets: usize, kernel: bool) -> Self {
+    fn new(addresses: &[IpAddr], sockets: usize, kernel: bool, landing: Landing) -> Self {
         let shared = addresses.iter().zip(shares(sockets, addresses.len()));
         let shared = shared.map(|(address, sockets)| SharedAddress {
             address: *address,
@@ -315,6 +307,7 @@ impl Shared {
             kernel: kernel && sockets.div_ceil(addresses.len()) <= MOST_KERNEL_PORTS,
             addresses: shared.collect(),
             current: 0,
+            landing,
         }
     }
 
@@ -336,6 +329,7 @@ impl Shared {
                     from.range(connections)
                 },
                 connections,
+                landing: self.landing,
             });
             from.taken += connections;
             sockets -= connections;
@@ -390,10 +384,11 @@ mod tests {
             target: "127.0.0.1:8080".parse().unwrap(),
             pool: pool.map(|pool| pool.parse().unwrap()),
             align: Align::Kernel,
+            by: AlignBy::Forward,
             sockets,
         };
         let workers = WorkerRequest {
-            steering: None,
+            steering: Steerings::default(),
             buckets: None,
             cpus: cpus.to_vec(),
             descriptor_limit: usize::MAX,

@@ -1,6 +1,6 @@
 //! The workers of a generator: their CPUs, and the buckets of the target that each serves.
 
-use super::{Align, Lease, SourceError};
+use super::{Align, AlignBy, Direction, Lease, SourceError};
 use corelane_rss::{HashFields, Steering};
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ pub(crate) const OTHER_DESCRIPTORS: usize = 64;
 /// Requirements on the workers of a generator.
 #[derive(Debug, Clone)]
 pub struct WorkerRequest {
-    /// The target's steering document.
-    pub steering: Option<Steering>,
+    /// The steering documents.
+    pub steering: Steerings,
     /// The target buckets; `None` for all. Requires aligned sources.
     pub buckets: Option<Vec<u16>>,
     /// One worker per CPU of this list, or, with one worker per bucket, bucket *i* on the *i*-th CPU. If descriptors
@@ -19,6 +19,72 @@ pub struct WorkerRequest {
     pub cpus: Vec<u32>,
     /// Maximum number of descriptors per table.
     pub descriptor_limit: usize,
+}
+
+/// The steering of replies on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplySteering {
+    /// The device that receives them.
+    pub device: String,
+    /// Its key and table; the buckets are its queues.
+    pub steering: Steering,
+}
+
+/// The steerings of both ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steerings {
+    /// That of the target, if given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Steering>,
+    /// That of a device of this machine, which receives the replies, if given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<ReplySteering>,
+}
+
+impl Steerings {
+    /// The steering of packets to the target, and of replies.
+    pub(crate) fn of(&self, direction: Direction) -> Option<&Steering> {
+        let reply = self.reply.as_ref().map(|reply| &reply.steering);
+        match direction {
+            Direction::Forward => self.forward.as_ref(),
+            Direction::Reply => reply.or(self.forward.as_ref()),
+        }
+    }
+
+    /// Whether replies are steered by a document of their own.
+    fn has_own(&self, direction: Direction) -> bool {
+        direction == Direction::Reply && self.reply.is_some()
+    }
+
+    /// The number of buckets of the direction that decides which workers there are, if known.
+    #[must_use]
+    pub fn buckets(&self, by: AlignBy) -> Option<usize> {
+        let steering = self.of(by.directions()[0])?;
+        Some(steering.table.buckets())
+    }
+
+    /// The same for sources that are aligned, none for others.
+    #[must_use]
+    pub fn of_plan(&self, align: Align) -> Self {
+        match align {
+            Align::Kernel => Self::default(),
+            Align::Even | Align::Bucket => self.clone(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.forward.is_none() && self.reply.is_none()
+    }
+}
+
+impl From<Option<Steering>> for Steerings {
+    /// The target's steering; replies are steered alike.
+    fn from(forward: Option<Steering>) -> Self {
+        let reply = None;
+        Self { forward, reply }
+    }
 }
 
 /// One worker and the sources leased to it.
@@ -49,13 +115,17 @@ impl PlannedWorker {
 impl WorkerRequest {
     /// The places of the workers for this many sockets: as many as requested, or as many as there must be descriptor
     /// tables, in which case each worker has its own.
-    pub(crate) fn place(&self, sockets: usize, per_bucket: bool) -> Result<Workers<'_>, SourceError> {
+    pub(crate) fn place(
+        &self,
+        sockets: usize,
+        per_bucket: bool,
+        by: AlignBy,
+    ) -> Result<Workers<'_>, SourceError> {
         let places: Vec<(u32, Option<u16>)> = if per_bucket {
-            let cpu = |bucket: u16| self.cpus[usize::from(bucket) % self.cpus.len()];
-            let buckets = self.wanted()?;
+            let buckets = self.wanted(by.directions()[0])?;
             buckets
                 .into_iter()
-                .map(|bucket| (cpu(bucket), Some(bucket)))
+                .map(|bucket| (self.cpu(bucket, by), Some(bucket)))
                 .collect()
         } else {
             self.cpus.iter().map(|cpu| (*cpu, None)).collect()
@@ -71,13 +141,28 @@ impl WorkerRequest {
         })
     }
 
-    fn steering(&self) -> Result<&Steering, SourceError> {
-        self.steering.as_ref().ok_or(SourceError::NoSteering)
+    /// The CPU of the one worker of a bucket. Replies are received on the CPU of their bucket, so if they are aligned
+    /// their worker runs there.
+    fn cpu(&self, bucket: u16, by: AlignBy) -> u32 {
+        let bucket = usize::from(bucket);
+        let replies = self
+            .steering
+            .of(Direction::Reply)
+            .filter(|_| by != AlignBy::Forward);
+        let of_replies = replies.and_then(|steering| steering.cpus.get(bucket));
+        let of_replies = of_replies.filter(|cpu| self.cpus.contains(cpu));
+        of_replies.copied().unwrap_or(self.cpus[bucket % self.cpus.len()])
     }
 
-    fn wanted(&self) -> Result<Vec<u16>, SourceError> {
-        let all = self.steering()?.table.buckets() as u16;
-        Ok(self.buckets.clone().unwrap_or_else(|| (0..all).collect()))
+    fn steering(&self, direction: Direction) -> Result<&Steering, SourceError> {
+        self.steering.of(direction).ok_or(SourceError::NoSteering)
+    }
+
+    /// The buckets to which packets of a direction are to be steered.
+    fn wanted(&self, direction: Direction) -> Result<Vec<u16>, SourceError> {
+        let all = self.steering(direction)?.table.buckets() as u16;
+        let named = self.buckets.clone().filter(|_| !self.steering.has_own(direction));
+        Ok(named.unwrap_or_else(|| (0..all).collect()))
     }
 }
 
@@ -94,23 +179,38 @@ impl Workers<'_> {
         self.places.len()
     }
 
-    pub(super) fn steering(&self) -> Result<&Steering, SourceError> {
-        self.request.steering()
+    pub(super) fn steering(&self, direction: Direction) -> Result<&Steering, SourceError> {
+        self.request.steering(direction)
     }
 
-    pub(super) fn hash_addresses_alone(&self) -> bool {
-        let steering = self.request.steering.as_ref();
-        steering.is_some_and(|steering| steering.hash_fields == HashFields::TwoTuple)
+    /// Whether only addresses are hashed, in every aligned direction.
+    pub(super) fn hash_addresses_alone(&self, by: AlignBy) -> Result<bool, SourceError> {
+        let mut alone = by.directions().iter().map(|direction| {
+            let steering = self.request.steering.of(*direction);
+            steering.is_some_and(|steering| steering.hash_fields == HashFields::TwoTuple)
+        });
+        let first = alone.next().unwrap_or(false);
+        match alone.all(|other| other == first) {
+            true => Ok(first),
+            false => Err(SourceError::Fields),
+        }
     }
 
-    /// The target buckets of each worker.
-    pub(super) fn aims(&self, align: Align) -> Result<Vec<Vec<u16>>, SourceError> {
-        let (steering, wanted) = (self.steering()?, self.request.wanted()?);
+    /// The buckets of each worker in a direction.
+    pub(super) fn aims(
+        &self,
+        align: Align,
+        by: AlignBy,
+        direction: Direction,
+    ) -> Result<Vec<Vec<u16>>, SourceError> {
+        let (steering, wanted) = (self.steering(direction)?, self.request.wanted(direction)?);
+        // A worker's own bucket is one of the direction that decides which workers there are.
+        let is_own = by.directions()[0] == direction || !self.request.steering.has_own(direction);
         let aims = |(cpu, own): &(u32, Option<u16>)| {
             let on_cpu = |bucket: &u16| steering.cpus.get(usize::from(*bucket)) == Some(cpu);
             let aims: Vec<u16> = match (align, own) {
-                (Align::Bucket, Some(own)) => vec![*own],
-                (Align::Bucket, None) => wanted.iter().copied().filter(on_cpu).collect(),
+                (Align::Bucket, Some(own)) if is_own => vec![*own],
+                (Align::Bucket, _) => wanted.iter().copied().filter(on_cpu).collect(),
                 (Align::Even | Align::Kernel, _) => wanted.clone(),
             };
             if aims.is_empty() {
@@ -121,10 +221,10 @@ impl Workers<'_> {
         self.places.iter().map(aims).collect()
     }
 
-    /// The workers, without sources. A worker with exactly one target bucket is assigned to it.
-    pub(crate) fn planned(&self, align: Align) -> Result<Vec<PlannedWorker>, SourceError> {
+    /// The workers, without sources. A worker with exactly one bucket is assigned to it.
+    pub(crate) fn planned(&self, align: Align, by: AlignBy) -> Result<Vec<PlannedWorker>, SourceError> {
         let aims = match align {
-            Align::Bucket => self.aims(align)?,
+            Align::Bucket => self.aims(align, by, by.directions()[0])?,
             Align::Even | Align::Kernel => vec![Vec::new(); self.count()],
         };
         let planned = self

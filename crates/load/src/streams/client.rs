@@ -8,9 +8,9 @@ use super::protocol::{Ask, Context, StreamProtocol, Terms};
 use super::tls::Session;
 use super::transport::Transport;
 use crate::failure::Failure;
-use crate::sources::{Release, Source};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Plain};
+use corelane_worker::outgoing::{Release, Source};
 use corelane_worker::timers::{Timer, Wheel};
 use corelane_worker::tls::{Buffers, Encrypted};
 use std::time::Duration;
@@ -313,7 +313,7 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// Opens the connection, for the request that was due at `owed` if any; fails if no source is left.
     pub(crate) fn connect(&mut self, owed: Option<Time>) {
         let ports = &mut self.group.ports;
-        let Some(source) = ports.take(self.now) else {
+        let Some(source) = ports.take(self.group.terms.pool.target, self.now) else {
             let free = ports.next_free().unwrap_or_default();
             self.not_opened(Failure::NoPorts, owed.is_some());
             return self.retry(free.max(self.now + TRY_AGAIN));
@@ -341,6 +341,7 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// The TCP connection is open. Without TLS it is ready.
     fn connected(&mut self) {
+        self.group.observe(self.ops, self.slot.id, self.slot.source);
         let Some(encryption) = &mut self.group.encryption else {
             return self.opened();
         };

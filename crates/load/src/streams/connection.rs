@@ -9,9 +9,9 @@
 use super::protocol::{Ask, Context, Step, StreamProtocol};
 use super::transport::Transport;
 use crate::failure::Failure;
-use crate::sources::Release;
 use corelane_worker::Time;
 use corelane_worker::engine::Cause;
+use corelane_worker::outgoing::Release;
 use std::time::Duration;
 
 /// Time limit for the server to close a connection first, which frees the client's port at once and leaves TIME_WAIT on

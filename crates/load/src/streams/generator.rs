@@ -7,9 +7,11 @@
 use super::client::{Client, Shared, Slot, Stage};
 use super::connection::Input;
 use super::group::Group;
+use super::loaded::Counts;
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
+use crate::landed::Observer;
 use crate::showing::{Seen, Showing};
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
@@ -18,6 +20,7 @@ use corelane_measure::counters::Counters;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +61,7 @@ pub(crate) struct LiveCounters {
     pub(crate) stalled: Counter,
     /// 1 once no more requests are made, or the last bytes of all transfers have arrived.
     pub(crate) draining: Counter,
-    pub(crate) shown: Showing<Seen>,
+    pub(crate) shown: Showing,
 }
 
 /// State shared by all workers.
@@ -66,6 +69,8 @@ pub(crate) struct Common<P: StreamProtocol> {
     pub(crate) plan: StreamPlan<P>,
     /// By pool.
     pub(crate) terms: Vec<Arc<Terms<P>>>,
+    /// Observes where connections land, if their sources were aligned.
+    pub(crate) observer: Option<Arc<Observer>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) phases: PhaseTimes,
 }
@@ -112,7 +117,8 @@ impl<P: StreamProtocol> Generator<P> {
         let plan = &common.plan;
         let (mut groups, mut slots) = (Vec::new(), Vec::new());
         for (pool, terms) in common.terms.iter().enumerate() {
-            let group = Group::new(plan, terms, pool, place, slots.len());
+            let mut group = Group::new(plan, terms, pool, place, slots.len());
+            group.observer.clone_from(&common.observer);
             slots.resize_with(group.members.end, || Slot::new(pool as u16));
             groups.push(group);
         }
@@ -345,16 +351,37 @@ impl<P: StreamProtocol> Generator<P> {
     fn shown(&self) -> Seen {
         let mut shown = Seen {
             at: Time::now(),
+            levels: BTreeMap::from([("open", self.shared.open)]),
             ..Seen::default()
         };
-        for Group { tally, .. } in &self.groups {
+        for Group { tally, shared, .. } in &self.groups {
+            let Counts {
+                connections,
+                requests,
+                bytes,
+                ..
+            } = &tally.counts;
+            let moved = [("sent_bytes", bytes.sent), ("received_bytes", bytes.received)];
+            let counted = [
+                ("sent", requests.sent),
+                ("ok", requests.ok),
+                ("failed", requests.failed),
+            ];
+            let counted = counted.into_iter().filter(|_| !P::IS_TRANSFER);
+            let all = counted.chain(moved).chain([("opened", connections.opened)]);
+            shown.counts.add(&all.collect());
+            if P::IS_TRANSFER {
+                shown
+                    .levels
+                    .add(&BTreeMap::from([("stalled", P::stalled(shared))]));
+            }
             shown.times.merge(if P::IS_TRANSFER {
                 &tally.histograms.connect
             } else {
                 &tally.histograms.latency
             });
-            shown.failures.add(&tally.counts.requests.by_cause);
-            shown.not_opened.add(&tally.counts.connections.failed);
+            shown.failures.add(&requests.by_cause);
+            shown.not_opened.add(&connections.failed);
         }
         shown
     }
@@ -419,6 +446,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
         self.drain(engine)?;
         let now = engine.now();
         self.close_accounts(engine.ops(), now);
+        self.live().shown.end(self.shown());
         Ok(Outcome {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),

@@ -4,9 +4,12 @@ use super::loaded::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
 use super::protocol::{StreamProtocol, Terms};
 use super::tls::Encryption;
+use crate::landed::Observer;
 use crate::pace::{Ramp, Schedule};
-use crate::sources::PortPool;
+use corelane_rss::plan::Landing;
 use corelane_worker::Time;
+use corelane_worker::engine::{Id, Ops};
+use corelane_worker::outgoing::{PortPool, Source};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +30,12 @@ pub(crate) struct Group<P: StreamProtocol> {
     pub(crate) starving: bool,
     pub(crate) idle: IdleQueue,
     pub(crate) ports: PortPool,
+    /// The planned landing of each lease.
+    planned: Vec<Landing>,
+    /// The CPU of the worker.
+    cpu: u32,
+    /// Observes where its connections land, if that is compared.
+    pub(crate) observer: Option<Arc<Observer>>,
     /// Requests that may still be begun.
     pub(crate) budget: u64,
     /// `counts.requests.unfinished` are those in progress.
@@ -84,9 +93,20 @@ impl<P: StreamProtocol> Group<P> {
             starving: false,
             idle: IdleQueue::default(),
             ports: PortPool::new(&share.leases),
+            planned: share.leases.iter().map(|lease| lease.landing).collect(),
+            cpu: plan.workers[place].cpu,
+            observer: None,
             budget: budget(plan, pool, place),
             tally,
             shared: P::Shared::default(),
+        }
+    }
+
+    /// Compares where a connection lands with the plan.
+    pub(crate) fn observe(&mut self, ops: &Ops, id: Option<Id>, source: Option<Source>) {
+        if let (Some(observer), Some(id), Some(source)) = (&self.observer, id, source) {
+            let (landed, ends) = (&mut self.tally.counts.landed, (self.cpu, self.terms.pool.target));
+            observer.count(landed, self.planned[source.lease()], (ops, id), ends);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::plan::StreamPlan;
 use super::tls::TlsLoaded;
 use crate::failure::Failures;
+use crate::landed::Landed;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -113,6 +114,9 @@ pub struct Counts {
     pub tls: Option<TlsLoaded>,
     /// How late requests were sent behind their schedule, for any reason; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
+    /// Where connections landed; absent if sources were not aligned.
+    #[serde(default, skip_serializing_if = "Landed::is_empty")]
+    pub landed: Landed,
 }
 
 /// Complete histograms, as HdrHistogram V2; `null` if empty.
@@ -341,6 +345,7 @@ impl Tally {
             counts.connections.add(&other.connections);
             counts.requests.add(&other.requests);
             counts.bytes.add(&other.bytes);
+            counts.landed.add(&other.landed);
             match (&mut counts.tls, &other.tls) {
                 (Some(sum), Some(other)) => sum.add(other),
                 (Some(_), None) => {}

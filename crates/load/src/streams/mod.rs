@@ -10,6 +10,7 @@ mod error;
 mod generator;
 mod group;
 mod loaded;
+mod metrics;
 mod phases;
 mod plan;
 mod protocol;
@@ -24,11 +25,12 @@ pub use loaded::{
     ClientCost, ConnectionCounts, Counts, Histograms, PhaseLoaded, PoolLoaded, RequestCounts, StreamBytes,
     StreamLoaded, StreamsMerged, Tally, WorkerLoaded,
 };
+pub use metrics::StreamProgress;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
 pub use protocol::{Ask, Context, Step, StreamProtocol};
-pub use run::{StreamLoad, StreamProgress};
+pub use run::StreamLoad;
 pub use tls::{PlannedTls, TlsLoadError, TlsLoaded};
 pub use transport::Transport;
 

@@ -4,7 +4,7 @@
 use super::error::StreamLoadError;
 use super::tls::PlannedTls;
 use crate::pool::Pool;
-use crate::sources::{Align, Lease, SourceRequest, Transport, WorkerRequest};
+use crate::sources::{Align, AlignBy, Lease, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{
     Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, choose, choose_batching,
@@ -29,10 +29,16 @@ pub struct StreamPlan<P> {
     /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
+    /// NUMA node of each worker's receive and send buffers; `None`: that of its other memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_memory: Option<MemoryPolicy>,
     /// The longest time that answers of a closed loop are batched before processing, in microseconds; 0 for no
     /// batching. See [`GATHER`].
     #[serde(default)]
     pub gather_us: u32,
+    /// The steerings by which sources were aligned, to compare where connections land; empty for no comparison.
+    #[serde(default, skip_serializing_if = "Steerings::is_empty")]
+    pub steering: Steerings,
     /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }
@@ -203,6 +209,7 @@ impl<P> StreamPlan<P> {
         let most = usual.stream_buffer_bytes;
         EngineSettings {
             stream_buffer_bytes: piece.map_or(most, |piece| piece.clamp(SMALLEST_PIECE, most)),
+            memory: self.buffer_memory,
             ..usual
         }
     }
@@ -236,16 +243,24 @@ impl<P> StreamPlan<P> {
 /// without connections are omitted.
 pub(crate) fn lease<P>(
     pools: &[PlannedPool<P>],
-    sources: &[(&Option<Pool>, Align)],
+    sources: &[(&Option<Pool>, Align, AlignBy)],
     workers: &WorkerRequest,
 ) -> Result<Vec<PlannedWorker>, StreamLoadError> {
     let connections: usize = pools.iter().map(|pool| pool.connections).sum();
     if connections == 0 {
         return Err(StreamLoadError::NoConnections);
     }
-    let places = workers.place(connections, false)?;
-    let all_aligned = sources.iter().all(|(_, align)| *align == Align::Bucket);
-    let planned = places.planned(if all_aligned { Align::Bucket } else { Align::Kernel })?;
+    let [(_, first_align, first_by), ..] = sources else {
+        return Err(StreamLoadError::NoConnections);
+    };
+    let places = workers.place(connections, false, *first_by)?;
+    let alike = |(_, align, by): &(_, Align, AlignBy)| (align, by) == (first_align, first_by);
+    let align = if sources.iter().all(alike) {
+        *first_align
+    } else {
+        Align::Kernel
+    };
+    let planned = places.planned(align, *first_by)?;
     let unleased = planned.iter().map(|worker| PlannedWorker {
         cpu: worker.cpu,
         bucket: worker.bucket,
@@ -253,11 +268,12 @@ pub(crate) fn lease<P>(
         shares: Vec::new(),
     });
     let mut workers: Vec<PlannedWorker> = unleased.collect();
-    for (pool, (addresses, align)) in pools.iter().zip(sources) {
+    for (pool, (addresses, align, by)) in pools.iter().zip(sources) {
         let sources = SourceRequest {
             target: pool.target,
             pool: (*addresses).clone(),
             align: *align,
+            by: *by,
             sockets: pool.connections,
         };
         let leases = sources.leases(&places, Transport::Tcp)?;

@@ -59,6 +59,9 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
         Metric::less("unsent", "unsent", Show::Prefixed)
             .about("requests on the schedule that were not sent")
             .read(|run| number(run.counts.requests.unsent)),
+        Metric::more("landed", "landed", Show::Share)
+            .about("share of connections observed on their planned bucket")
+            .read(|run| run.counts.landed.share()),
         Metric::explaining("open", "open", Show::Prefixed)
             .about("connections open at the end")
             .read(|run| number(run.counts.connections.open_at_end)),
@@ -82,6 +85,8 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
             .notes(self.opening(&target))
             .table(self.requests())
             .notes(connections(&self.counts.connections))
+            .notes(self.counts.landed.notes())
+            .table(self.counts.landed.table())
             .notes(self.counts.tls.iter().flat_map(tls))
             .notes(times("latency", self.counts.latency))
             .notes(times("connect", self.counts.connect))

@@ -4,13 +4,15 @@
 use super::error::StreamLoadError;
 use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
 use super::loaded::{PhaseLoaded, StreamLoaded};
+use super::metrics::{self, StreamProgress};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
 use crate::generate::start_workers;
+use crate::landed::Observer;
 use crate::needs::Sockets;
-use crate::showing::Seen;
-use crate::{Generator, Moment, Needs};
+use crate::showing::{Seen, Showing};
+use crate::{Generator, Moment, Needs, Running};
 use corelane_host::usage;
 use corelane_measure::timeline::Recorder;
 use corelane_worker::crew::{Crew, CrewEvent};
@@ -38,35 +40,30 @@ pub struct StreamLoad<P: StreamProtocol> {
     pub(super) over_time: Recorder,
 }
 
-/// Progress of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamProgress {
-    /// Whether connections are still being opened.
-    pub opening: bool,
-    /// Whether no more requests are made: last answers are awaited, and connections closed. For transfers: whether
-    /// their last bytes have arrived.
-    pub draining: bool,
-    /// Connections that are open.
-    pub open: u64,
-    /// Requests sent.
-    pub sent: u64,
-    /// Requests answered as expected.
-    pub ok: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Stalled transfers.
-    pub stalled: u64,
-}
-
 impl<P: StreamProtocol> Generator for StreamLoad<P> {
     type Plan = StreamPlan<P>;
     type Loaded = StreamLoaded<P>;
     type Error = StreamLoadError;
     const KIND: &'static str = P::NAME;
+    const COUNTED: &'static [(&'static str, &'static str)] = match P::IS_TRANSFER {
+        true => &[
+            ("sent_bytes", "bytes"),
+            ("received_bytes", "bytes"),
+            ("opened", "connections"),
+        ],
+        false => &[
+            ("sent", "requests"),
+            ("ok", "requests"),
+            ("failed", "requests"),
+            ("sent_bytes", "bytes"),
+            ("received_bytes", "bytes"),
+            ("opened", "connections"),
+        ],
+    };
+    const TIMED: &'static str = match P::IS_TRANSFER {
+        true => "time to open a connection",
+        false => "latency",
+    };
 
     fn needs(plan: &Self::Plan) -> Needs {
         let encrypted = plan.pools.iter().filter(|pool| pool.tls.is_some());
@@ -88,6 +85,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
             engine: plan.choose_engine(),
             common: Arc::new(Common {
                 terms: Terms::of_plan(&plan)?,
+                observer: Observer::of(&plan.steering).map(Arc::new),
                 phases: PhaseTimes::new(plan.phases.len()),
                 stop: crew.stop_flag(),
                 plan,
@@ -143,6 +141,28 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
         }
     }
 
+    fn shows(&self) -> impl Iterator<Item = &Showing> {
+        self.lives.iter().map(|live| &live.shown)
+    }
+
+    /// Times are latencies, or for transfers the times to open connections.
+    fn seen(&mut self) -> Seen {
+        let mut seen = Seen::sum(self.shows().map(Showing::last));
+        let start = self.common.phases.began(0);
+        if seen.at > start && !P::IS_TRANSFER {
+            self.over_time
+                .times(seen.at.since(start).as_secs_f64(), &seen.times);
+        }
+        let progress = self.progress();
+        seen.stage = match self.phase() {
+            _ if progress.draining => "draining".to_owned(),
+            Some((place, _)) => self.plan().phases[place].name.clone(),
+            None if progress.opening => "opening".to_owned(),
+            None => "ending".to_owned(),
+        };
+        seen
+    }
+
     fn stop(&self) {
         self.crew.stop();
     }
@@ -174,29 +194,47 @@ impl<P: StreamProtocol> StreamLoad<P> {
             draining: self.lives.iter().all(|live| live.draining.get() > 0),
             ..StreamProgress::default()
         };
-        for live in &*self.lives {
-            sum.open += live.open.get();
-            sum.sent += live.sent.get();
-            sum.ok += live.ok.get();
-            sum.failed += live.failed.get();
-            sum.sent_bytes += live.sent_bytes.get();
-            sum.received_bytes += live.received_bytes.get();
-            sum.stalled += live.stalled.get();
+        for worker in self.live_counts() {
+            sum.open += worker.open;
+            sum.sent += worker.sent;
+            sum.ok += worker.ok;
+            sum.failed += worker.failed;
+            sum.sent_bytes += worker.sent_bytes;
+            sum.received_bytes += worker.received_bytes;
+            sum.stalled += worker.stalled;
         }
         sum
     }
 
-    /// Live data of the workers, as of the previous call. Times are latencies, or for transfers the times to open
-    /// connections.
+    /// Counts of each worker.
+    fn live_counts(&self) -> impl Iterator<Item = StreamProgress> {
+        self.lives.iter().map(|live| StreamProgress {
+            open: live.open.get(),
+            sent: live.sent.get(),
+            ok: live.ok.get(),
+            failed: live.failed.get(),
+            sent_bytes: live.sent_bytes.get(),
+            received_bytes: live.received_bytes.get(),
+            stalled: live.stalled.get(),
+            ..StreamProgress::default()
+        })
+    }
+
+    /// The metrics of the run so far, with live data that was [`seen`](Generator::seen).
     #[must_use]
-    pub fn seen(&mut self) -> Seen {
-        let seen = Seen::sum(self.lives.iter().map(|live| live.shown.look()));
-        let start = self.common.phases.began(0);
-        if seen.at > start && !P::IS_TRANSFER {
-            self.over_time
-                .times(seen.at.since(start).as_secs_f64(), &seen.times);
+    pub fn running(&self, seen: &Seen) -> Running<StreamProgress> {
+        let cpus = self.common.plan.workers.iter().map(|worker| worker.cpu);
+        let (metrics, times) = match P::IS_TRANSFER {
+            true => (&metrics::OF_TRANSFERS[..], &metrics::CONNECT),
+            false => (&metrics::OF_REQUESTS[..], &metrics::LATENCY),
+        };
+        Running {
+            kind: P::NAME,
+            metrics,
+            workers: cpus.zip(self.live_counts()).collect(),
+            times: Some((times, seen.times.clone())),
+            failures: Some([seen.failures, seen.not_opened]),
         }
-        seen
     }
 
     /// Records the rate, while requests are made.

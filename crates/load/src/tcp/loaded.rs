@@ -3,6 +3,7 @@
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall};
 use crate::failure::Failures;
+use crate::landed::Landed;
 use crate::streams::StreamProtocol;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -47,6 +48,9 @@ pub struct TcpLoaded {
     pub schedule_lag_histogram: Option<Histogram>,
     /// Bytes per second of the connections that were open until the end, both directions summed.
     pub rates: Option<Rates>,
+    /// Where connections landed; absent if sources were not aligned.
+    #[serde(default, skip_serializing_if = "Landed::is_empty")]
+    pub landed: Landed,
     /// Stalled connections, longest stalls first; `total.stalls` counts all.
     pub stalled: Vec<Stall>,
     /// What limited the generator, if anything did.

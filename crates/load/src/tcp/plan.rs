@@ -1,7 +1,7 @@
 //! The plan of a TCP generator.
 
 use super::transfer::Bytes;
-use crate::sources::PlannedWorker;
+use crate::sources::{PlannedWorker, Steerings};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,12 @@ pub struct TcpPlan {
     /// NUMA node of each worker's memory.
     #[serde(default)]
     pub memory: MemoryPolicy,
+    /// NUMA node of each worker's receive and send buffers; `None`: that of its other memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_memory: Option<MemoryPolicy>,
+    /// The steerings by which sources were aligned, to compare where connections land; empty for no comparison.
+    #[serde(default, skip_serializing_if = "Steerings::is_empty")]
+    pub steering: Steerings,
     /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }

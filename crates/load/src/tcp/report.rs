@@ -38,6 +38,9 @@ impl Measurement for TcpLoaded {
         Metric::more("opened", "opened", Show::Count)
             .about("connections opened")
             .read(|run| number(run.total.opened)),
+        Metric::more("landed", "landed", Show::Share)
+            .about("share of connections observed on their planned bucket")
+            .read(|run| run.landed.share()),
         Metric::more("open", "open", Show::Count)
             .about("connections open at the end")
             .read(|run| number(run.total.open_at_end)),
@@ -80,6 +83,8 @@ impl Measurement for TcpLoaded {
         let section = Section::new("")
             .notes(self.moved())
             .notes(self.troubles())
+            .notes(self.landed.notes())
+            .table(self.landed.table())
             .table(self.stalls());
         let charted = Charted {
             over_time: &self.over_time,

@@ -4,6 +4,7 @@ use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
+use crate::showing::{Seen, Showing};
 use crate::streams::{
     self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamLoadError,
     StreamPlan, Timeouts, Until,
@@ -29,6 +30,8 @@ impl Generator for TcpLoad {
     type Loaded = TcpLoaded;
     type Error = StreamLoadError;
     const KIND: &'static str = StreamLoad::<Bytes>::KIND;
+    const COUNTED: &'static [(&'static str, &'static str)] = StreamLoad::<Bytes>::COUNTED;
+    const TIMED: &'static str = StreamLoad::<Bytes>::TIMED;
 
     fn needs(plan: &TcpPlan) -> Needs {
         Needs::of_workers(&plan.workers, plan.target)
@@ -47,6 +50,14 @@ impl Generator for TcpLoad {
 
     fn reached(&self) -> Option<Moment> {
         self.streams.reached()
+    }
+
+    fn shows(&self) -> impl Iterator<Item = &Showing> {
+        self.streams.shows()
+    }
+
+    fn seen(&mut self) -> Seen {
+        self.streams.seen()
     }
 
     fn stop(&self) {
@@ -112,6 +123,7 @@ impl TcpLoad {
             gbit_per_cpu_second: (cpu_s > 0.0).then(|| gbit_moved / cpu_s),
             cpu_s,
             connect: streams.counts.connect,
+            landed: streams.counts.landed,
             over_time: streams.over_time,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
@@ -165,7 +177,9 @@ impl TcpPlan {
             },
             engine: self.engine,
             memory: self.memory,
+            buffer_memory: self.buffer_memory,
             gather_us: 0,
+            steering: self.steering.clone(),
             workers: workers.collect(),
         }
     }

@@ -3,25 +3,29 @@
 //! In: a lease of sources, a start time, events of its engine. Out: protocol requests through the engine; at the end an
 //! [`Outcome`].
 
+pub(super) mod live;
 mod mix;
+mod open;
+
+pub(super) use live::Lives;
 
 use super::flow::Flow;
 use super::loaded::Counts;
-use super::plan::{UdpLoadError, UdpPlan};
+use super::plan::UdpPlan;
 use super::protocol::DatagramProtocol;
+use crate::landed::{Landed, Observer};
 use crate::pace::{Pace, Schedule};
-use crate::showing::{Seen, Showing};
-use crate::sources::Lease;
 use crate::standstill::Standstill;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
 use corelane_worker::crew::Job;
-use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Counter, Time, group};
+use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
+use corelane_worker::{Time, group};
+use live::by_cause;
 use mix::Mix;
-use std::collections::BTreeMap;
+use open::open_sockets;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,18 +46,15 @@ const QUEUE_LOOK: Duration = Duration::from_millis(1);
 /// Longest wait of a turn while sending.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
-/// Live counters of a worker, readable by any thread.
-#[derive(Debug, Default)]
-pub(super) struct LiveCounters {
-    pub(super) sent: Counter,
-    pub(super) returned: Counter,
-    /// 1 once sending has ended.
-    pub(super) sending_ended: Counter,
-    pub(super) shown: Showing<Seen>,
+/// What the workers of a run share.
+#[derive(Clone)]
+pub(super) struct Shared<P> {
+    pub(super) plan: Arc<UdpPlan<P>>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) lives: Lives,
+    /// Observes where sockets land, if their sources were aligned.
+    pub(super) observer: Option<Arc<Observer>>,
 }
-
-/// Live counters of all workers, by place.
-pub(super) type Lives = Arc<[CachePadded<LiveCounters>]>;
 
 /// One worker's generator.
 pub(super) struct Generator<P: DatagramProtocol> {
@@ -78,6 +79,7 @@ pub(super) struct Generator<P: DatagramProtocol> {
     /// Flows whose window could not be filled because the arena was full.
     starved: Vec<u32>,
     standstill: Standstill,
+    observer: Option<Arc<Observer>>,
 }
 
 /// Counts and times of one worker, reported at its end.
@@ -86,6 +88,7 @@ pub(super) struct Tally {
     pub(super) counts: Counts,
     /// By lease: datagrams sent, and answers returned.
     pub(super) leases: Vec<(u64, u64)>,
+    pub(super) landed: Landed,
     pub(super) round_trip: Histogram,
     pub(super) schedule_lag: Histogram,
     pub(super) sending: Duration,
@@ -95,7 +98,13 @@ pub(super) struct Tally {
 
 impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
-    pub(super) fn new(place: usize, (plan, stop, lives): (Arc<UdpPlan<P>>, Arc<AtomicBool>, Lives)) -> Self {
+    pub(super) fn new(place: usize, shared: Shared<P>) -> Self {
+        let Shared {
+            plan,
+            stop,
+            lives,
+            observer,
+        } = shared;
         Self {
             protocol: plan.protocol.clone(),
             stop,
@@ -109,6 +118,7 @@ impl<P: DatagramProtocol> Generator<P> {
             cursor: 0,
             starved: Vec::new(),
             standstill: Standstill::new(),
+            observer,
             plan,
         }
     }
@@ -162,6 +172,8 @@ impl<P: DatagramProtocol> Generator<P> {
             self.drain(engine)?;
         }
         self.take_stock(engine.ops());
+        self.show(engine.ops());
+        self.lives[self.place].shown.end(self.seen(engine.ops()));
         Ok(())
     }
 
@@ -297,7 +309,8 @@ impl<P: DatagramProtocol> Generator<P> {
         while self.tally.counts.returned < sent {
             // After the deadline, poll once more, in case the thread was off its CPU until then.
             let is_last = engine.now() >= give_up;
-            engine.turn(give_up, self)?;
+            engine.turn(give_up.min(engine.now() + LONGEST_TURN), self)?;
+            self.show(engine.ops());
             if self.tally.counts.returned > returned {
                 returned = self.tally.counts.returned;
                 give_up = engine.now() + self.plan.loss_timeout();
@@ -305,7 +318,6 @@ impl<P: DatagramProtocol> Generator<P> {
                 break;
             }
         }
-        self.show(engine.ops());
         Ok(())
     }
 
@@ -344,17 +356,6 @@ impl<P: DatagramProtocol> Generator<P> {
         self.budget -= 1;
         self.outstanding += 1;
         true
-    }
-
-    pub(super) fn show(&self, ops: &Ops) {
-        let live = &self.lives[self.place];
-        live.sent.set(ops.counters().sent);
-        live.returned.set(self.tally.counts.returned);
-        live.shown.show(|| Seen {
-            at: Time::now(),
-            times: self.tally.round_trip.clone(),
-            ..Seen::default()
-        });
     }
 
     fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {
@@ -403,13 +404,15 @@ impl<P: DatagramProtocol> Generator<P> {
         }
         counts.refused = by_cause(&counters.send_failed);
         counts.network_errors = by_cause(&counters.errors);
+        if let Some(observer) = &self.observer {
+            let worker = &self.plan.workers[self.place];
+            for flow in &self.flows {
+                let planned = worker.leases[flow.lease as usize].landing;
+                let ends = (worker.cpu, self.plan.target);
+                observer.count(&mut self.tally.landed, planned, (ops, flow.id), ends);
+            }
+        }
     }
-}
-
-/// The non-zero causes, with their counts.
-fn by_cause(failures: &FailureCounts) -> BTreeMap<String, u64> {
-    let occurred = failures.by_cause().into_iter().filter(|(_, count)| *count > 0);
-    occurred.map(|(cause, count)| (cause.to_owned(), count)).collect()
 }
 
 impl<P: DatagramProtocol> Job for Generator<P> {
@@ -455,38 +458,4 @@ impl<P: DatagramProtocol> Handler for Generator<P> {
             }
         }
     }
-}
-
-/// Opens the sockets of a lease, connected to the target.
-fn open_sockets(
-    lease: &Lease,
-    target: SocketAddr,
-    mut take: impl FnMut(UdpSocket) -> io::Result<()>,
-) -> Result<(), UdpLoadError> {
-    let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
-    for port in lease.clone().into_ports() {
-        if missing == 0 {
-            break;
-        }
-        if has_spare_ports && port == target.port() {
-            continue;
-        }
-        let from = SocketAddr::new(lease.address, port);
-        let opened = UdpSocket::bind(from).and_then(|socket| {
-            socket.connect(target)?;
-            take(socket)
-        });
-        match opened {
-            Ok(()) => missing -= 1,
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && has_spare_ports => {}
-            Err(error) => return Err(UdpLoadError::Source { from, error }),
-        }
-    }
-    if missing == 0 {
-        return Ok(());
-    }
-    Err(UdpLoadError::Source {
-        from: SocketAddr::new(lease.address, 0),
-        error: io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short")),
-    })
 }

@@ -1,5 +1,6 @@
 //! Results of a UDP generator: the final document of `load udp`.
 
+use crate::landed::Landed;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::timeline::Timeline;
@@ -34,6 +35,9 @@ pub struct UdpLoaded {
     pub over_time: Timeline,
     /// Schedule lag of datagrams; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
+    /// Where sockets landed; absent if sources were not aligned.
+    #[serde(default, skip_serializing_if = "Landed::is_empty")]
+    pub landed: Landed,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
     /// Why the run failed as a whole: nothing was sent, or nothing was answered.
@@ -122,4 +126,16 @@ pub struct SourceLoaded {
     pub sent: u64,
     /// Answers, duplicates excluded.
     pub returned: u64,
+}
+
+impl SourceLoaded {
+    pub(super) fn new(address: IpAddr, bucket: Option<u16>) -> Self {
+        Self {
+            address,
+            bucket,
+            sockets: 0,
+            sent: 0,
+            returned: 0,
+        }
+    }
 }

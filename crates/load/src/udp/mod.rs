@@ -5,6 +5,7 @@
 mod flow;
 mod generator;
 mod loaded;
+mod metrics;
 mod plan;
 mod protocol;
 mod report;
@@ -15,7 +16,8 @@ mod skew;
 mod weights;
 
 pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
+pub use metrics::Progress;
 pub use plan::{UdpLoadError, UdpPlan, Until};
 pub use protocol::{Answer, DatagramProtocol, Probes};
-pub use run::{Progress, UdpLoad};
+pub use run::UdpLoad;
 pub use skew::{Skew, UnknownSkew};

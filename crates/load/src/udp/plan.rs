@@ -2,7 +2,7 @@
 //! coordination.
 
 use crate::pace::Pace;
-use crate::sources::{PlannedWorker, SourceError};
+use crate::sources::{PlannedWorker, SourceError, Steerings};
 use crate::udp::{Probes, Skew, weights};
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
@@ -44,6 +44,9 @@ pub struct UdpPlan<P = Probes> {
     /// Notes on the plan, for the report.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The steerings by which sources were aligned, to compare where flows land; empty for no comparison.
+    #[serde(default, skip_serializing_if = "Steerings::is_empty")]
+    pub steering: Steerings,
     /// Workers and their sources.
     pub workers: Vec<PlannedWorker>,
 }
@@ -77,6 +80,7 @@ impl<P> UdpPlan<P> {
             memory: MemoryPolicy::default(),
             skew: Skew::None,
             notes: Vec::new(),
+            steering: Steerings::default(),
             workers,
         }
     }

@@ -119,6 +119,9 @@ impl Measurement for UdpLoaded {
         Metric::less("refused", "refused", Show::Count)
             .about("datagrams refused by the kernel")
             .read(|run| number(run.total.refused.values().sum())),
+        Metric::more("landed", "landed", Show::Share)
+            .about("share of sockets observed on their planned bucket")
+            .read(|run| run.landed.share()),
         Metric::explaining("sockets", "sockets", Show::Count)
             .about("sockets")
             .read(|run| number(run.sockets as u64)),
@@ -140,6 +143,8 @@ impl Measurement for UdpLoaded {
             .table(self.datagrams())
             .notes(times("round trip", self.round_trip))
             .notes(times("schedule lag", self.schedule_lag))
+            .notes(self.landed.notes())
+            .table(self.landed.table())
             .table(self.by_source())
             .notes(hidden);
         let rate = quantity::rate_of(self.per_second(self.total.sent), "datagrams");

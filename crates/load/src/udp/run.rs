@@ -1,14 +1,16 @@
 //! The running UDP generator: starts its workers together, reports progress, and sums the results.
 
-use super::generator::{Generator as WorkerGenerator, Lives, Tally};
+use super::generator::{Generator as WorkerGenerator, Lives, Shared, Tally};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
+use super::metrics::{self, Progress};
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::generate::start_workers;
-use crate::showing::Seen;
+use crate::landed::{Landed, Observer};
+use crate::showing::{Seen, Showing};
 use crate::standstill;
-use crate::{Generator, Moment, Needs};
+use crate::{Generator, Moment, Needs, Running};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::quantity;
@@ -40,20 +42,14 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     over_time: Recorder,
 }
 
-/// Progress in datagrams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Accepted by the kernel.
-    pub sent: u64,
-    /// Returned intact, duplicates excluded.
-    pub returned: u64,
-}
-
 impl<P: DatagramProtocol> Generator for UdpLoad<P> {
     type Plan = UdpPlan<P>;
     type Loaded = UdpLoaded;
     type Error = UdpLoadError;
     const KIND: &'static str = "udp_generator";
+    const COUNTED: &'static [(&'static str, &'static str)] =
+        &[("sent", "datagrams"), ("returned", "datagrams")];
+    const TIMED: &'static str = "round trip";
 
     fn needs(plan: &UdpPlan<P>) -> Needs {
         Needs::of_workers(&plan.workers, plan.target)
@@ -77,7 +73,12 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
             .workers
             .iter()
             .map(|worker| (worker.cpu, worker.own_descriptors));
-        let shared = (Arc::clone(plan), load.crew.stop_flag(), Arc::clone(&load.lives));
+        let shared = Shared {
+            observer: Observer::of(&plan.steering).map(Arc::new),
+            plan: Arc::clone(plan),
+            stop: load.crew.stop_flag(),
+            lives: Arc::clone(&load.lives),
+        };
         let job = move |place, _| WorkerGenerator::new(place, shared.clone());
         load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         load.start = load.crew.begin_when_ready()?;
@@ -94,6 +95,23 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
         self.sending_ended().then_some(Moment::Sent)
     }
 
+    fn shows(&self) -> impl Iterator<Item = &Showing> {
+        self.lives.iter().map(|live| &live.shown)
+    }
+
+    fn seen(&mut self) -> Seen {
+        let mut seen = Seen::sum(self.shows().map(Showing::last));
+        if seen.at > self.start {
+            self.over_time
+                .times(seen.at.since(self.start).as_secs_f64(), &seen.times);
+        }
+        let draining = self.sending_ended();
+        seen.stage = if draining { "draining" } else { "sending" }.to_owned();
+        let answers = self.plan.answers;
+        seen.no_times_because = (!answers).then_some("no answers are awaited (--no-answers)");
+        seen
+    }
+
     fn stop(&self) {
         self.crew.stop();
     }
@@ -105,24 +123,35 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
 }
 
 impl<P: DatagramProtocol> UdpLoad<P> {
-    /// Progress over all workers.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        self.lives.iter().fold(Progress::default(), |sum, live| Progress {
-            sent: sum.sent + live.sent.get(),
-            returned: sum.returned + live.returned.get(),
+    /// Progress of each worker.
+    fn live_counts(&self) -> impl Iterator<Item = Progress> {
+        self.lives.iter().map(|live| Progress {
+            sent: live.sent.get(),
+            returned: live.returned.get(),
         })
     }
 
-    /// Live data of the workers, as of the previous call.
+    /// Progress over all workers.
     #[must_use]
-    pub fn seen(&mut self) -> Seen {
-        let seen = Seen::sum(self.lives.iter().map(|live| live.shown.look()));
-        if seen.at > self.start {
-            self.over_time
-                .times(seen.at.since(self.start).as_secs_f64(), &seen.times);
+    pub fn progress(&self) -> Progress {
+        self.live_counts()
+            .fold(Progress::default(), |sum, worker| Progress {
+                sent: sum.sent + worker.sent,
+                returned: sum.returned + worker.returned,
+            })
+    }
+
+    /// The metrics of the run so far, with live data that was [`seen`](Generator::seen).
+    #[must_use]
+    pub fn running(&self, seen: &Seen) -> Running<Progress> {
+        let cpus = self.plan.workers.iter().map(|worker| worker.cpu);
+        Running {
+            kind: "udp",
+            metrics: &metrics::WORKER,
+            workers: cpus.zip(self.live_counts()).collect(),
+            times: Some((&metrics::ROUND_TRIP, seen.times.clone())),
+            failures: None,
         }
-        seen
     }
 
     /// Records the rate, until the last datagram is sent.
@@ -159,7 +188,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoaded {
-        let mut total = Counts::default();
+        let (mut total, mut landed) = (Counts::default(), Landed::default());
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
@@ -171,16 +200,12 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         let (mut workers, pages) = (Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
+            landed.add(&outcome.landed);
             sending = sending.max(outcome.sending);
             for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
-                let entry = sources.entry(key).or_insert_with(|| SourceLoaded {
-                    address: lease.address,
-                    bucket: planned.bucket,
-                    sockets: 0,
-                    sent: 0,
-                    returned: 0,
-                });
+                let entry = sources.entry(key);
+                let entry = entry.or_insert_with(|| SourceLoaded::new(lease.address, planned.bucket));
                 entry.sockets += lease.connections;
                 entry.sent += sent;
                 entry.returned += returned;
@@ -213,6 +238,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             ),
             round_trip_histogram,
             schedule_lag: lag,
+            landed,
             workers,
             sources: sources.into_values().collect(),
         }

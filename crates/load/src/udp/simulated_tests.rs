@@ -1,10 +1,11 @@
 //! The generator against an echo server in a simulated network: the outcome of every datagram is counted correctly
 //! under loss, duplication and reordering, and a schedule is kept to the nanosecond.
 
-use super::generator::{Generator, LiveCounters, Tally};
+use super::generator::live::LiveCounters;
+use super::generator::{Generator, Shared, Tally};
 use super::plan::{UdpPlan, Until};
 use crate::pace::Pace;
-use crate::sources::PlannedWorker;
+use crate::sources::{PlannedWorker, Steerings};
 use crate::udp::{Probes, Skew};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::crew::Job;
@@ -100,13 +101,20 @@ fn generator(
             Skew::Zipf { exponent: 1.0 }
         },
         notes: Vec::new(),
+        steering: Steerings::default(),
         workers: vec![PlannedWorker {
             weights: weights.to_vec(),
             ..PlannedWorker::default()
         }],
     };
     let lives = vec![CachePadded::<LiveCounters>::default()].into();
-    let mut generator = Generator::new(0, (Arc::new(plan), Arc::default(), lives));
+    let shared = Shared {
+        plan: Arc::new(plan),
+        stop: Arc::default(),
+        lives,
+        observer: None,
+    };
+    let mut generator = Generator::new(0, shared);
     for (lease, source) in sources.into_iter().enumerate() {
         generator.add(engine.ops().datagrams(source).unwrap(), lease);
     }

@@ -76,6 +76,7 @@ impl Turns {
 mod tests {
     use super::*;
     use crate::sources::{Lease, Ports};
+    use corelane_rss::plan::Landing;
 
     fn workers(sockets: &[usize]) -> Vec<PlannedWorker> {
         let worker = |sockets: &usize| PlannedWorker {
@@ -83,6 +84,7 @@ mod tests {
                 address: "10.0.0.1".parse().unwrap(),
                 ports: Ports::Kernel,
                 connections: *sockets,
+                landing: Landing::default(),
             }],
             ..PlannedWorker::default()
         };

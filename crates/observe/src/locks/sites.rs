@@ -16,7 +16,9 @@ const NATIVE_QUEUE: &str = "native_queued_spin_lock_slowpath";
 const PARAVIRTUAL_QUEUE: &str = "__pv_queued_spin_lock_slowpath";
 
 /// Functions that take the lock of a UDP socket's receive queue, or of the queue its reader takes from
-/// (`net/ipv4/udp.c`): the first is the receive path's, the others the reader's.
+/// (`net/ipv4/udp.c`): the first is the receive path's, the next five the reader's. Then those that take the lock of a TCP
+/// socket: two of the receive path (`net/ipv4/tcp_ipv4.c`, `net/ipv6/tcp_ipv6.c`), and those of system calls
+/// (`net/core/sock.c`).
 const RECEIVE_LOCK_FUNCTIONS: &[&str] = &[
     "__udp_enqueue_schedule_skb",
     "__skb_recv_udp",
@@ -24,6 +26,11 @@ const RECEIVE_LOCK_FUNCTIONS: &[&str] = &[
     "udp_skb_destructor",
     "first_packet_length",
     "__first_packet_length",
+    "tcp_v4_rcv",
+    "tcp_v6_rcv",
+    "lock_sock_nested",
+    "__lock_sock",
+    "release_sock",
 ];
 
 /// Sums the waits by the functions that requested the locks. `watched` has the CPUs, the duration and the lost records.

@@ -45,8 +45,9 @@ impl Sink for Folder {
 }
 
 impl Folder {
-    /// Names the functions and sums them up. `processes` are the server's and the generator's.
-    pub(super) fn resolve(self, kernel: &KernelSymbols, processes: &mut [ProcessSymbols; 2]) -> Profile {
+    /// Names the functions and sums them up. `processes` are the server's, and last the
+    /// generator's.
+    pub(super) fn resolve(self, kernel: &KernelSymbols, processes: &mut [ProcessSymbols]) -> Profile {
         let mut softirq = FunctionCounts::default();
         let mut tasks: [FunctionCounts; 2] = Default::default();
         let (mut idle_samples, mut elsewhere_samples) = (0, 0);
@@ -55,7 +56,7 @@ impl Folder {
             let table = if passes_softirq(&chain.addresses, kernel) {
                 &mut softirq
             } else if let Some(position) = position {
-                &mut tasks[position]
+                &mut tasks[usize::from(position + 1 == processes.len())]
             } else if chain.process == 0 {
                 idle_samples += count;
                 continue;
@@ -113,8 +114,9 @@ mod tests {
     /// `PERF_CONTEXT_KERNEL`, as the kernel writes it before its addresses.
     const KERNEL: u64 = (-128_i64).cast_unsigned();
 
-    fn processes(server: u32, generator: u32) -> [ProcessSymbols; 2] {
-        [server, generator].map(ProcessSymbols::unread)
+    /// Those of a server of two processes.
+    fn processes(server: u32, generator: u32) -> [ProcessSymbols; 3] {
+        [server - 1, server, generator].map(ProcessSymbols::unread)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which functions the CPUs ran: the table that the posts took from `pmcstat -T`, for the worker processes and for softirq.
 //!
-//! Input: CPUs, and the two processes of an experiment, from [`Profiler::start`] to [`Profiler::finish`]. Output: a
+//! Input: CPUs, and the processes of an experiment, from [`Profiler::start`] to [`Profiler::finish`]. Output: a
 //! [`Profile`].
 //!
 //! The CPUs are sampled at a fixed rate by the best available clock: cycles counted by hardware, otherwise the kernel's
@@ -31,11 +31,11 @@ const FREQUENCY_HZ: u32 = 997;
 /// of the deepest call chains.
 const RING_BYTES: usize = 256 << 10;
 
-/// The processes whose functions are named. Both must exist when an observation starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The processes whose functions are named. All must exist when an observation starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processes {
-    /// The server's.
-    pub server: u32,
+    /// The server's; a server may have several.
+    pub server: Vec<u32>,
     /// The generator's.
     pub generator: u32,
 }
@@ -43,7 +43,8 @@ pub struct Processes {
 /// Running sampling. If dropped, it stops shortly afterwards and its data is lost.
 pub struct Profiler {
     recorder: Recorder<Folder>,
-    processes: [ProcessSymbols; 2],
+    /// The server's, and last the generator's.
+    processes: Vec<ProcessSymbols>,
     event: SampledEvent,
 }
 
@@ -111,15 +112,16 @@ impl Profiler {
     ///
     /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::Refused`] without a CPU, without
     /// memory for samples, or for a process that ended.
-    pub fn start(cpus: &[u32], processes: Processes) -> Result<Self, ObserveError> {
-        let read = |process| {
-            ProcessSymbols::read(process).map_err(|cause| {
+    pub fn start(cpus: &[u32], processes: &Processes) -> Result<Self, ObserveError> {
+        let read = |process: &u32| {
+            ProcessSymbols::read(*process).map_err(|cause| {
                 ObserveError::Refused(format!(
                     "process {process} cannot be observed: {cause}; it must run for as long as it is observed"
                 ))
             })
         };
-        let processes = [read(processes.server)?, read(processes.generator)?];
+        let all = processes.server.iter().chain([&processes.generator]);
+        let processes = all.map(read).collect::<Result<_, _>>()?;
         if cpus.is_empty() {
             return Err(ObserveError::no_cpu());
         }

@@ -231,7 +231,7 @@ impl Verifier {
     /// later fragment has none.
     #[inline(always)]
     fn whole_hash(&self, dissection: &Dissection, hash: u32) -> u32 {
-        if !dissection.is_part() {
+        if !dissection.is_fragment() {
             return hash;
         }
         let whole = dissection.rss_input_if_whole(self.hash_types);

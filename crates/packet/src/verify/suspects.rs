@@ -3,7 +3,7 @@
 
 use super::{Cause, Dialect, Observed, Queue};
 use crate::bytes::number32;
-use crate::dissection::{Dissection, Fragment};
+use crate::dissection::Dissection;
 use crate::rss_input::{HashTypes, RssInput};
 use crate::tunnel;
 use corelane_rss::{IndirectionTable, Key, Toeplitz};
@@ -84,7 +84,7 @@ impl Examiner {
         let not_hashed = observed
             .hash
             .map_or(observed.queue == Some(Queue(0)), |hash| hash == 0);
-        let part = matches!(dissection.fragment(), Fragment::Part(_));
+        let part = dissection.is_fragment();
         let as_whole = part && any_fits(&with_whatever_stands_for_ports(dissection));
         let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner));
         let others = other_fields(dissection, input);

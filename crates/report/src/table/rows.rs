@@ -1,6 +1,7 @@
 //! Tables of rows that are there already, column by column.
 
 use super::{Cell, Column, Table};
+use corelane_measure::metric::Metric;
 
 /// A table that gets its rows first and then its columns, each with how a row gives its cell.
 ///
@@ -59,6 +60,17 @@ impl<'r, Row> Rows<'r, Row> {
     #[must_use]
     pub fn count(self, header: &str, read: impl Fn(&'r Row) -> u64) -> Self {
         self.column(Column::right(header), |row| Cell::count(read(row)))
+    }
+
+    /// Adds the columns of metrics of each row, or of a part of it; each cell has its unit.
+    #[must_use]
+    pub fn metrics<T>(self, metrics: &[&Metric<T>], of: impl Fn(&'r Row) -> &'r T) -> Self {
+        metrics.iter().fold(self, |rows, metric| {
+            rows.column(Column::right(metric.header), |row| {
+                let value = metric.numbers([of(row)]).first().copied();
+                Cell::shown(value, |value| metric.words_with_unit(value))
+            })
+        })
     }
 
     /// The table.

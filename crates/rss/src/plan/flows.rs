@@ -11,7 +11,7 @@ use crate::steering::{Steerer, Steering};
 use crate::table::Bucket;
 use crate::tuple::Tuple;
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -315,8 +315,7 @@ impl<'a> ByPort<'a> {
     }
 }
 
-/// Sorts ports by their contribution to the entry of any pair of a family, until every entry has enough of them. The
-/// contribution is the same as for an all-zero tuple.
+/// Sorts ports by their contribution to the entry of any pair of a family, until every entry has enough of them.
 fn ports_by_entry(
     steerer: &Steerer,
     range: RangeInclusive<u16>,
@@ -324,18 +323,13 @@ fn ports_by_entry(
     v4: bool,
     enough: usize,
 ) -> PortsByEntry {
-    let any: IpAddr = match v4 {
-        true => Ipv4Addr::UNSPECIFIED.into(),
-        false => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let mut ports = vec![Vec::new(); mask as usize + 1];
     let mut wanting = ports.len();
     for port in range.filter(|port| *port != 0) {
         if wanting == 0 {
             break;
         }
-        let tuple = Tuple::new(SocketAddr::new(any, port), SocketAddr::new(any, 0));
-        let added = steerer.hash_of(&tuple.expect("two addresses of one family")) & mask;
+        let added = steerer.of_ports(port, 0, v4) & mask;
         let of_entry: &mut Vec<u16> = &mut ports[added as usize];
         of_entry.push(port);
         wanting -= usize::from(of_entry.len() == enough);

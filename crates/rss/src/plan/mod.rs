@@ -5,10 +5,12 @@
 
 mod addresses;
 mod flows;
+mod landing;
 mod ports;
 mod shape;
 
 pub use addresses::{AddressPlan, addresses};
 pub use flows::{Ends, FlowPlan, FlowsError, PlannedFlow, flows};
+pub use landing::{Landing, Landings};
 pub use ports::{PortPlan, ports};
 pub use shape::Shape;

@@ -5,8 +5,8 @@
 //! change, without interrupting traffic. A lost device is counted, and reopened when it is back.
 //!
 //! `forward` moves bursts between links, `classify` selects the frames that pass, `worker` is the loop of a thread,
-//! `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` serves them to
-//! Prometheus.
+//! `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
+//! of them Prometheus reads.
 
 mod classify;
 mod counts;
@@ -24,6 +24,5 @@ pub use counts::WorkerCounts;
 pub use document::{Bridged, LinkBridged, TableBridged};
 pub use forward::{Classify, Failure, Forwarder, Queues};
 pub use lists::ListFileError;
-pub use metrics::{Metrics, MetricsAddress, exposition};
 pub use plan::{BURST, BridgePlan, OnMatch, Sides, TablePlan, Verdict};
 pub use server::{Bridge, BridgeError};

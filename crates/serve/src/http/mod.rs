@@ -9,6 +9,7 @@ mod connection;
 mod context;
 mod exchange;
 mod files;
+pub mod metrics;
 mod object;
 mod output;
 mod plan;

@@ -4,6 +4,7 @@
 //! [`corelane_proto::mark`].
 
 mod account;
+mod metrics;
 mod plan;
 mod received;
 mod receiver;

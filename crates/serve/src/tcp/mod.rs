@@ -4,6 +4,7 @@
 //! segments out of order, stalled connections.
 
 mod bucket;
+pub mod metrics;
 mod plan;
 mod protocol;
 

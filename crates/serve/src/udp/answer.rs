@@ -1,5 +1,5 @@
-//! The socket on which an answer is sent: takes the receiving socket and the sender's address, returns a socket and, if
-//! required, a peer.
+//! The socket on which an answer is sent: takes the receiving socket and a datagram, returns a socket and, if required, a
+//! peer.
 //!
 //! The four ways to answer differ in this choice, and in how the transmit queue is selected (see [`Answers`]).
 
@@ -7,11 +7,11 @@ use super::counters::BucketCounters;
 use super::plan::Common;
 use crate::udp::Answers;
 use corelane_worker::CachePadded;
-use corelane_worker::engine::{Id, Ops};
-use corelane_worker::group;
+use corelane_worker::engine::{Datagram, Id, Ops};
+use corelane_worker::group::{self, GroupSettings};
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
 
 /// Maximum number of flows per worker with their own socket; each uses two descriptors, of an assumed limit of 20,000
@@ -20,6 +20,9 @@ const MOST_CONNECTED: usize = 1_024;
 
 /// A socket opened by a worker for one flow, and the worker's index.
 pub(super) type Connected = (usize, UdpSocket);
+
+/// A peer and the address that it asks.
+pub(super) type Flow = (SocketAddr, SocketAddr);
 
 /// How a worker answers.
 pub(super) struct Answering {
@@ -33,48 +36,64 @@ pub(super) struct Answering {
     /// One socket per bucket, in order, if the worker selects by its own hash.
     pub(super) by_bucket: Vec<Id>,
     /// Flows with their own socket.
-    pub(super) by_peer: HashMap<SocketAddr, Id>,
+    pub(super) by_flow: HashMap<Flow, Id>,
 }
 
 impl Answering {
-    /// The socket for an answer to `peer`, whose datagram arrived on `socket`; with the peer unless it is connected.
-    pub(super) fn way(&mut self, ops: &mut Ops, socket: Id, peer: SocketAddr) -> (Id, Option<SocketAddr>) {
+    /// The socket for an answer to a datagram that arrived on `socket`; with the peer unless it is connected.
+    pub(super) fn way(
+        &mut self,
+        ops: &mut Ops,
+        socket: Id,
+        datagram: &Datagram<'_>,
+    ) -> (Id, Option<SocketAddr>) {
+        let peer = Some(datagram.peer);
         match self.common.plan.answers {
-            Answers::PerSend | Answers::Received => (socket, Some(peer)),
-            Answers::Caller => (self.of_bucket(peer).unwrap_or(socket), Some(peer)),
+            Answers::PerSend | Answers::Received => (socket, peer),
+            Answers::Caller => (self.of_bucket(datagram).unwrap_or(socket), peer),
             Answers::Connected if self.own != Some(socket) => (socket, None),
-            Answers::Connected => match self.of_flow(ops, peer) {
+            Answers::Connected => match self.of_flow(ops, datagram) {
                 Some(socket) => (socket, None),
                 None => {
                     self.counters.answered_unconnected.add(1);
-                    (socket, Some(peer))
+                    (socket, peer)
                 }
             },
         }
     }
 
     /// The socket of the bucket selected by the flow's hash.
-    fn of_bucket(&self, peer: SocketAddr) -> Option<Id> {
-        let bucket = self.common.bucket_of(peer)?;
+    fn of_bucket(&self, datagram: &Datagram<'_>) -> Option<Id> {
+        let bucket = self.common.bucket_of(&self.common.tuple(datagram)?);
         self.by_bucket.get(bucket.index()).copied()
     }
 
     /// The flow's own socket.
-    fn of_flow(&mut self, ops: &mut Ops, peer: SocketAddr) -> Option<Id> {
-        if let Some(id) = self.by_peer.get(&peer) {
+    fn of_flow(&mut self, ops: &mut Ops, datagram: &Datagram<'_>) -> Option<Id> {
+        let flow = (datagram.peer, self.common.destination(datagram)?);
+        if let Some(id) = self.by_flow.get(&flow) {
             return Some(*id);
         }
-        if self.by_peer.len() >= MOST_CONNECTED {
+        if self.by_flow.len() >= MOST_CONNECTED {
             return None;
         }
-        let id = self.open(ops, peer).ok()?;
-        self.by_peer.insert(peer, id);
+        let id = self.open(ops, flow).ok()?;
+        self.by_flow.insert(flow, id);
         Some(id)
     }
 
-    fn open(&self, ops: &mut Ops, peer: SocketAddr) -> io::Result<Id> {
-        let settings = self.common.plan.socket_settings();
-        let socket = group::connected(self.common.address, peer, &settings).map_err(io::Error::other)?;
+    fn open(&self, ops: &mut Ops, (peer, asked): Flow) -> io::Result<Id> {
+        let settings = GroupSettings {
+            // What is asked may be an address of a prefix that is routed to this machine.
+            free_bind: true,
+            ..self.common.plan.socket_settings()
+        };
+        // The IPv4 peers of a server of both families have mapped addresses.
+        let peer = match peer.ip().to_canonical() {
+            ip @ IpAddr::V4(_) => SocketAddr::new(ip, peer.port()),
+            IpAddr::V6(_) => peer,
+        };
+        let socket = group::connected(asked, peer, &settings).map_err(io::Error::other)?;
         let counted = socket.try_clone()?;
         let id = ops.datagrams(socket)?;
         // Fails when the server is being stopped, and counts no longer matter.
@@ -84,6 +103,6 @@ impl Answering {
 
     /// Removes a closed socket.
     pub(super) fn closed(&mut self, socket: Id) {
-        self.by_peer.retain(|_, id| *id != socket);
+        self.by_flow.retain(|_, id| *id != socket);
     }
 }

@@ -8,11 +8,11 @@ use super::counters::BucketCounters;
 use super::describe::Describing;
 use super::loops::Repeats;
 use super::plan::Common;
+use crate::loads::Sampler;
 use crate::udp::Mode;
-use corelane_rss::Bucket;
+use corelane_rss::{Bucket, Tuple};
 use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Time};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Datagrams per sample. A prime, so that flows in rotation are all sampled.
@@ -31,8 +31,10 @@ pub(super) struct BucketHandler {
     pub(super) bucket: Option<Bucket>,
     pub(super) common: Arc<Common>,
     pub(super) counters: Arc<CachePadded<BucketCounters>>,
-    pub(super) sampled_flows: rtrb::Producer<SocketAddr>,
+    pub(super) sampled_flows: rtrb::Producer<Tuple>,
     pub(super) answering: Answering,
+    /// `None` unless the table is rebalanced.
+    pub(super) sampler: Option<Sampler>,
     /// `None` unless flow metadata was requested.
     pub(super) describing: Option<Describing>,
     pub(super) repeats: Repeats,
@@ -45,7 +47,7 @@ impl BucketHandler {
     /// Handles a datagram from a mailbox; answers it on the socket of `id` if the server answers.
     pub(super) fn take(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         if let Some(describing) = &mut self.describing {
-            describing.describe(std::iter::once(datagram.peer));
+            describing.describe(std::iter::once(*datagram));
         }
         self.serve(ops, id, datagram);
     }
@@ -53,7 +55,7 @@ impl BucketHandler {
     fn serve(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         self.counters.seen.add(1);
         self.counters.seen_bytes.add(datagram.payload.len() as u64);
-        let sampled = self.sample(datagram.peer);
+        let sampled = self.sample(datagram);
         if self.common.plan.mode == Mode::Echo {
             self.answer(ops, id, datagram, sampled);
         }
@@ -69,6 +71,8 @@ impl BucketHandler {
             self.counters.refused_broadcast.add(1);
         } else if datagram.truncated {
             self.counters.truncated.add(1);
+        } else if common.destination(datagram).is_none() {
+            self.counters.no_destination.add(1);
         } else if !common.plan.may_answer(datagram.peer.ip()) {
             self.counters.refused_peer.add(1);
         } else if common.echoes.includes(datagram.peer) {
@@ -76,9 +80,9 @@ impl BucketHandler {
         } else if sampled && self.repeats.record(datagram.peer, datagram.payload) {
             self.counters.refused_loop.add(1);
         } else {
-            let (socket, peer) = self.answering.way(ops, id, datagram.peer);
-            let length = datagram.payload.len();
-            let queued = ops.send_to(socket, peer, length, |out| {
+            let (socket, peer) = self.answering.way(ops, id, datagram);
+            let (source, length) = (peer.and(datagram.destination), datagram.payload.len());
+            let queued = ops.send_from(socket, source, peer, length, |out| {
                 out.copy_from_slice(datagram.payload);
             });
             self.counters.queue_full.add(u64::from(queued.is_err()));
@@ -86,52 +90,134 @@ impl BucketHandler {
     }
 
     /// Samples: periodically computes the bucket of a datagram by its hash. Returns whether this datagram was sampled.
-    fn sample(&mut self, peer: SocketAddr) -> bool {
+    fn sample(&mut self, datagram: &Datagram<'_>) -> bool {
         self.until_sample -= 1;
         let sampled = self.until_sample == 0;
         if sampled {
-            self.take_sample(peer);
+            self.take_sample(datagram);
         }
         sampled
     }
 
-    fn take_sample(&mut self, peer: SocketAddr) {
+    fn take_sample(&mut self, datagram: &Datagram<'_>) {
         self.samples = self.samples.saturating_add(1);
         self.until_sample = if self.samples < SAMPLED_AT_START {
             1
         } else {
             SAMPLE_INTERVAL
         };
-        // On a wildcard socket the destination address is unknown, and therefore the hash.
-        if self.common.address.ip().is_unspecified() {
+        // Every bucket receives a copy of a broadcast.
+        if datagram.broadcast {
             return;
         }
-        let Some(selected) = self.common.bucket_of(peer) else {
+        let Some(tuple) = self.common.tuple(datagram) else {
             return;
         };
         if let Some(bucket) = self.bucket {
+            let right = self.common.bucket_of(&tuple) == bucket;
             self.counters.steering_samples.add(1);
-            self.counters.steering_right.add(u64::from(selected == bucket));
+            self.counters.steering_right.add(u64::from(right));
         }
         // If the ring is full, only a sample is lost.
-        let _ = self.sampled_flows.push(peer);
+        let _ = self.sampled_flows.push(tuple);
     }
 }
 
 impl Handler for BucketHandler {
-    fn event(&mut self, ops: &mut Ops, _now: Time, id: Id, event: Event<'_>) {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         match event {
             Event::Datagrams(datagrams) => {
                 if let Some(describing) = &mut self.describing {
-                    describing.describe(datagrams.clone().map(|datagram| datagram.peer));
+                    describing.describe(datagrams.clone());
                 }
                 for datagram in datagrams {
+                    if let Some(sampler) = &mut self.sampler
+                        && let Some(own) = self.common.destination(&datagram)
+                    {
+                        sampler.count(now, datagram.peer, own);
+                    }
                     self.serve(ops, id, &datagram);
                 }
             }
             Event::Closed(_) => self.answering.closed(id),
             // Failures are counted by the engine.
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::UdpPlan;
+    use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+    use corelane_worker::engine::simulated::{Network, NetworkSettings};
+    use corelane_worker::engine::{Engine, EngineSettings};
+    use std::collections::HashMap;
+    use std::net::SocketAddr;
+    use std::sync::mpsc;
+
+    /// The handler of the first of two buckets of a server on a wildcard address.
+    fn handler(address: SocketAddr) -> BucketHandler {
+        let steering = Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            table: IndirectionTable::round_robin(128, 2).unwrap(),
+            cpus: vec![0, 0],
+            generation: 0,
+        };
+        let common = Common::new(UdpPlan::new(address, steering), address);
+        let counters = Arc::<CachePadded<BucketCounters>>::default();
+        BucketHandler {
+            bucket: Some(Bucket::new(0)),
+            common: Arc::clone(&common),
+            counters: Arc::clone(&counters),
+            sampler: None,
+            sampled_flows: rtrb::RingBuffer::new(1).0,
+            answering: Answering {
+                common,
+                counters,
+                worker: 0,
+                opened: mpsc::channel().0,
+                own: None,
+                by_bucket: Vec::new(),
+                by_flow: HashMap::new(),
+            },
+            describing: None,
+            repeats: Repeats::new(),
+            until_sample: 1,
+            samples: 0,
+        }
+    }
+
+    #[test]
+    fn a_datagram_of_unknown_destination_is_counted_neither_answered_nor_a_sample() {
+        for reported in [false, true] {
+            let network = Network::new(NetworkSettings::default());
+            let settings = EngineSettings {
+                destinations: reported,
+                ..EngineSettings::default()
+            };
+            let mut engine = network.engine(&settings).unwrap();
+            let [server, client, asked] =
+                ["0.0.0.0:9000", "10.0.0.1:4000", "10.0.0.9:9000"].map(|text| text.parse().unwrap());
+            engine.ops().datagrams(network.socket(server).unwrap()).unwrap();
+            let from = engine.ops().datagrams(network.socket(client).unwrap()).unwrap();
+            engine.ops().receive(from, false);
+            engine
+                .ops()
+                .send_to(from, Some(asked), 9, |out| out.fill(7))
+                .unwrap();
+            let mut handler = handler(server);
+            while handler.counters.seen.get() == 0 {
+                engine.turn(Time::NEVER, &mut handler).unwrap();
+            }
+            let now = engine.now();
+            engine.turn(now, &mut handler).unwrap();
+            let counters = &handler.counters;
+            let counted = [&counters.no_destination, &counters.steering_samples].map(|counter| counter.get());
+            assert_eq!(counted, [u64::from(!reported), u64::from(reported)]);
+            assert_eq!(engine.ops().counters().sent, 1 + u64::from(reported));
         }
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct BucketCounters {
     pub(super) refused_echo: Counter,
     pub(super) refused_loop: Counter,
     pub(super) truncated: Counter,
+    /// Not answered, because the kernel did not report the destination.
+    pub(super) no_destination: Counter,
     pub(super) steering_samples: Counter,
     pub(super) steering_right: Counter,
 }

@@ -5,9 +5,9 @@ use super::plan::Common;
 use super::served::{FlowCount, FlowCounts};
 use crate::shared::lock;
 use corelane_rss::{FlowMetadata, Protocol, Tuple};
+use corelane_worker::engine::Datagram;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 /// Maximum number of distinct hashes counted per worker; the datagrams of further hashes are counted together.
@@ -42,13 +42,13 @@ impl Describing {
         }
     }
 
-    /// Computes the metadata of a batch of datagrams from their senders, all of the server's own address family, and
-    /// counts them: this is the application's part.
-    pub(super) fn describe(&mut self, peers: impl Iterator<Item = SocketAddr>) {
-        let address = self.common.address;
+    /// Computes the metadata of a batch of datagrams, except those of unknown destination, and counts them: this is the
+    /// application's part.
+    pub(super) fn describe<'a>(&mut self, datagrams: impl Iterator<Item = Datagram<'a>>) {
+        let common = &self.common;
         self.tuples.clear();
         self.tuples
-            .extend(peers.filter_map(|peer| Tuple::new(peer, address).ok()));
+            .extend(datagrams.filter_map(|datagram| common.tuple(&datagram)));
         let steerer = self.common.steerer.load();
         steerer.describe(&self.tuples, Protocol::Udp, &mut self.described);
         let Some(counted) = &self.counted else {
@@ -114,7 +114,14 @@ mod tests {
         let common = Common::new(UdpPlan::new(server, steering), server);
         let mut describing = Describing::new(common, Some(Arc::clone(&counted[1])));
         assert_eq!(FlowCounts::of(&counted), FlowCounts::default());
-        describing.describe([often, once, often].map(|peer| peer.parse().unwrap()).into_iter());
+        let datagram = |peer: &str| Datagram {
+            peer: peer.parse().unwrap(),
+            payload: &[],
+            truncated: false,
+            destination: None,
+            broadcast: false,
+        };
+        describing.describe([often, once, often].map(datagram).into_iter());
         let counts = FlowCounts::of(&counted);
         let expected = FlowCount {
             hash: "0x51ccc178".to_owned(),
@@ -125,7 +132,7 @@ mod tests {
         };
         assert_eq!((counts.flows.len(), &counts.flows[0]), (2, &expected));
         assert_eq!(counts.flows[1].count, 1);
-        describing.describe([often.parse().unwrap()].into_iter());
+        describing.describe([datagram(often)].into_iter());
         assert_eq!(FlowCounts::of(&counted).flows[0].count, 3);
     }
 }

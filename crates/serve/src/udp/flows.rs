@@ -1,14 +1,14 @@
 //! Locality of flows: the worker that received a flow, the CPU of its receive path, and the CPU and queue on which its
-//! answers left; samples of the same traffic, joined by the flow's source address.
+//! answers left; samples of the same traffic, joined by the flow's addresses.
 //!
-//! In: sources sampled by workers, and sightings of the device taps. Out: per worker, the number of tapped datagrams,
+//! In: flows sampled by workers, and sightings of the device taps. Out: per worker, the number of tapped datagrams,
 //! and of those received or answered on the correct CPU. If several workers share a flow, its tapped datagrams are
 //! distributed in proportion to the workers' samples: the kernel does not select the worker by the receiving CPU in
 //! that case, so the two are independent within a flow.
 
+use corelane_rss::Tuple;
 use corelane_worker::locality::{Observer, Sighting};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 /// Maximum number of flows remembered; further flows are ignored.
 const MOST_FLOWS: usize = 65_536;
@@ -17,13 +17,13 @@ const MOST_FLOWS: usize = 65_536;
 struct Tally<K>(Vec<(K, u64)>);
 
 /// Tallies by flow.
-type ByFlow<K> = HashMap<SocketAddr, Tally<K>>;
+type ByFlow<K> = HashMap<Tuple, Tally<K>>;
 
-fn note<K: PartialEq>(flows: &mut ByFlow<K>, source: SocketAddr, value: K) {
-    if flows.len() >= MOST_FLOWS && !flows.contains_key(&source) {
+fn note<K: PartialEq>(flows: &mut ByFlow<K>, flow: Tuple, value: K) {
+    if flows.len() >= MOST_FLOWS && !flows.contains_key(&flow) {
         return;
     }
-    let Tally(counts) = flows.entry(source).or_insert(Tally(Vec::new()));
+    let Tally(counts) = flows.entry(flow).or_insert(Tally(Vec::new()));
     match counts.iter_mut().find(|(known, _)| *known == value) {
         Some((_, count)) => *count += 1,
         None => counts.push((value, 1)),
@@ -40,20 +40,22 @@ struct Departure {
 /// Of one worker's answers: seen leaving, and left on its CPU, on its bucket's queue, and on both.
 pub(super) type Departed = [u64; 4];
 
+/// The taps of one direction, one per address family.
+pub(super) type Taps = Vec<Observer>;
+
 /// The samples.
 pub(super) struct Flows {
-    /// The tap of received packets.
-    received: Option<Observer>,
-    sent: Option<Observer>,
-    pub(super) seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>,
+    received: Taps,
+    sent: Taps,
+    pub(super) seen_by_workers: Vec<rtrb::Consumer<Tuple>>,
     workers: ByFlow<usize>,
     receiving_cpus: ByFlow<u32>,
-    /// By the answered peer.
+    /// By the flow that was answered.
     departures: ByFlow<Departure>,
 }
 
 impl Flows {
-    pub(super) fn new(received: Option<Observer>, sent: Option<Observer>) -> Self {
+    pub(super) fn new(received: Taps, sent: Taps) -> Self {
         Self {
             received,
             sent,
@@ -67,20 +69,20 @@ impl Flows {
     /// Processes the samples since the last call.
     pub(super) fn collect(&mut self) {
         for (worker, flows) in self.seen_by_workers.iter_mut().enumerate() {
-            while let Ok(source) = flows.pop() {
-                note(&mut self.workers, source, worker);
+            while let Ok(flow) = flows.pop() {
+                note(&mut self.workers, flow, worker);
             }
         }
         let receiving_cpus = &mut self.receiving_cpus;
-        watch(&mut self.received, |sighting| {
-            note(receiving_cpus, sighting.source, sighting.cpu);
+        watch(&mut self.received, |flow, sighting| {
+            note(receiving_cpus, flow, sighting.cpu);
         });
         let departures = &mut self.departures;
-        watch(&mut self.sent, |sighting| {
+        watch(&mut self.sent, |answer, sighting| {
             // A frame too short to identify its queue is not sampled.
             if let Some(queue) = sighting.queue {
                 let cpu = sighting.cpu;
-                note(departures, sighting.destination, Departure { cpu, queue });
+                note(departures, answer.reversed(), Departure { cpu, queue });
             }
         });
     }
@@ -109,8 +111,8 @@ impl Flows {
         tests: impl Fn(usize, &K) -> [bool; TESTS],
     ) -> Vec<[u64; TESTS]> {
         let mut sums = vec![[0.0; TESTS]; workers];
-        for (source, Tally(tapped)) in tapped {
-            let Some(Tally(seen)) = self.workers.get(source) else {
+        for (flow, Tally(tapped)) in tapped {
+            let Some(Tally(seen)) = self.workers.get(flow) else {
                 continue;
             };
             let all: u64 = seen.iter().map(|(_, count)| count).sum();
@@ -129,25 +131,31 @@ impl Flows {
     }
 }
 
-/// Processes a tap's sightings since the last call.
-fn watch(observer: &mut Option<Observer>, each: impl FnMut(Sighting)) {
+/// Processes the sightings of taps since the last call, with the addresses of each.
+fn watch(taps: &mut Taps, mut each: impl FnMut(Tuple, Sighting)) {
     // A lost device yields no more sightings; earlier ones still count.
-    if observer
-        .as_mut()
-        .is_some_and(|tap| tap.drain(MOST_FLOWS, each).is_err())
-    {
-        *observer = None;
-    }
+    taps.retain_mut(|tap| {
+        let drained = tap.drain(MOST_FLOWS, |sighting| {
+            if let Ok(tuple) = Tuple::new(sighting.source, sighting.destination) {
+                each(tuple, sighting);
+            }
+        });
+        drained.is_ok()
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn flow(source: &str) -> Tuple {
+        Tuple::new(source.parse().unwrap(), "10.0.0.9:9".parse().unwrap()).unwrap()
+    }
+
     #[test]
     fn a_flow_that_two_workers_share_is_local_as_often_as_its_cpus_worker_saw_it() {
-        let mut flows = Flows::new(None, None);
-        let (shared, own) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap());
+        let mut flows = Flows::new(Vec::new(), Vec::new());
+        let (shared, own) = (flow("10.0.0.1:1"), flow("10.0.0.2:1"));
         for worker in [0, 0, 0, 1] {
             note(&mut flows.workers, shared, worker);
         }
@@ -157,14 +165,14 @@ mod tests {
             note(&mut flows.receiving_cpus, own, 4);
         }
         // Not sampled by a worker, so assigned to none.
-        note(&mut flows.receiving_cpus, "10.0.0.3:1".parse().unwrap(), 4);
+        note(&mut flows.receiving_cpus, flow("10.0.0.3:1"), 4);
         assert_eq!(flows.locality(&[4, 5]), [[75, 75], [125, 0]]);
     }
 
     #[test]
     fn an_answer_is_right_on_its_buckets_cpu_and_queue_together() {
-        let mut flows = Flows::new(None, None);
-        let peer = "10.0.0.1:1".parse().unwrap();
+        let mut flows = Flows::new(Vec::new(), Vec::new());
+        let peer = flow("10.0.0.1:1");
         note(&mut flows.workers, peer, 1);
         for (cpu, queue) in [(5, 1), (5, 1), (5, 0), (4, 1), (4, 0)] {
             note(&mut flows.departures, peer, Departure { cpu, queue });

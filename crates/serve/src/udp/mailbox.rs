@@ -19,6 +19,7 @@ struct Header {
     peer: SocketAddr,
     length: usize,
     truncated: bool,
+    destination: Option<SocketAddr>,
     broadcast: bool,
 }
 
@@ -66,6 +67,7 @@ impl Outbox {
             peer: datagram.peer,
             length: datagram.payload.len(),
             truncated: datagram.truncated,
+            destination: datagram.destination,
             broadcast: datagram.broadcast,
         };
         self.headers.push(header).map_err(|_| Full)
@@ -84,6 +86,7 @@ impl Inbox {
             peer: header.peer,
             payload: &self.payload,
             truncated: header.truncated,
+            destination: header.destination,
             broadcast: header.broadcast,
         })
     }
@@ -116,6 +119,7 @@ mod tests {
                 peer: PEERS[posted % PEERS.len()].parse().unwrap(),
                 payload: &payload,
                 truncated: posted % 5 == 0,
+                destination: (posted % 3 != 0).then(|| PEERS[posted % 2].parse().unwrap()),
                 broadcast: posted % 7 == 0,
             };
             if outbox.post(&datagram) == Ok(()) {
@@ -124,6 +128,8 @@ mod tests {
             }
             let datagram = inbox.take().unwrap();
             assert_eq!(datagram.peer, PEERS[taken % PEERS.len()].parse().unwrap());
+            let destination = (taken % 3 != 0).then(|| PEERS[taken % 2].parse().unwrap());
+            assert_eq!(datagram.destination, destination);
             assert_eq!(datagram.payload.len(), size(taken));
             assert!(
                 datagram
@@ -145,6 +151,7 @@ mod tests {
             peer: PEERS[0].parse().unwrap(),
             payload: &[7; 510],
             truncated: false,
+            destination: None,
             broadcast: false,
         };
         let held = (0..).take_while(|_| outbox.post(&datagram).is_ok()).count();
@@ -164,6 +171,7 @@ mod tests {
             peer: PEERS[1].parse().unwrap(),
             payload: &[],
             truncated: false,
+            destination: None,
             broadcast: false,
         };
         let held = (0..).take_while(|_| outbox.post(&datagram).is_ok()).count();

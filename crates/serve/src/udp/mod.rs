@@ -10,6 +10,7 @@ mod describe;
 mod flows;
 mod loops;
 mod mailbox;
+pub mod metrics;
 mod model;
 mod plan;
 mod served;

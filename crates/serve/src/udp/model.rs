@@ -79,17 +79,17 @@ impl Mode {
 
 /// How a server answers: by which hash the transmit queue of an answer is selected. The four ways of "Application
 /// awareness of receive side scaling (RSS) on FreeBSD", as far as stock Linux supports them: Linux accepts no hash from
-/// an application, so knowledge of a flow is expressed by the thread that sends and the socket that it uses.
+/// an application, so knowledge of a flow is expressed by the thread that sends, the socket that it uses, and its mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answers {
     /// The kernel hashes each answer and selects the queue by that.
     #[default]
     PerSend,
-    /// The received hash is reused: it selected the worker, and the worker's CPU has the bucket's queue (XPS).
+    /// The received hash is reused: it selected the bucket's socket, whose mark names the bucket's queue.
     Received,
-    /// The worker hashes the flow itself and answers on the socket of the bucket that the hash selects; queues as for
-    /// `received`.
+    /// The worker hashes the flow itself and answers on the socket of the bucket that the hash selects; the worker's CPU
+    /// has the bucket's queue (XPS).
     Caller,
     /// A connected socket per flow: the kernel caches route and hash in it.
     Connected,
@@ -102,7 +102,7 @@ impl Answers {
     /// Whether each transmit queue is assigned to the CPU of its bucket.
     #[must_use]
     pub const fn queues_by_cpu(self) -> bool {
-        matches!(self, Self::Received | Self::Caller)
+        matches!(self, Self::Caller)
     }
 }
 

@@ -7,9 +7,11 @@ use crate::service;
 use crate::udp::{Answers, Mode, Model};
 use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
+use corelane_rss::balance::Policy;
+use corelane_rss::steer::Families;
 use corelane_rss::{Bucket, Steerer, Steering, Tuple};
-use corelane_worker::engine::{EngineKind, EngineSettings};
-use corelane_worker::group::GroupSettings;
+use corelane_worker::engine::{Datagram, EngineKind, EngineSettings};
+use corelane_worker::group::{self, GroupSettings};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,12 +24,18 @@ pub struct UdpPlan {
     /// Listens on an address that is not assigned to a device, such as one of a prefix routed to this machine.
     #[serde(default)]
     pub free_bind: bool,
+    /// Leaves IPv4 to other sockets; otherwise the IPv6 wildcard address serves both families.
+    #[serde(default)]
+    pub ipv6_only: bool,
     /// Whether datagrams are answered or discarded.
     pub mode: Mode,
     /// How a datagram reaches its worker.
     pub model: Model,
     /// Key, table and CPUs: one worker per bucket, or a single one (`single`).
     pub steering: Steering,
+    /// Moves entries from loaded to idle buckets; `None` leaves the table as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebalance: Option<Policy>,
     /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
     /// How the engine moves datagrams.
@@ -40,7 +48,7 @@ pub struct UdpPlan {
     pub receive_buffer_bytes: Option<usize>,
     /// Device to monitor for the CPU of the receive path; `None` leaves locality unknown.
     pub device: Option<String>,
-    /// How it answers.
+    /// How it answers; `received` requires the device.
     #[serde(default)]
     pub answers: Answers,
     /// Number of transmit queues, if the device is to be monitored for the CPU and queue on which answers leave: bucket
@@ -62,9 +70,11 @@ impl UdpPlan {
         Self {
             address,
             free_bind: false,
+            ipv6_only: false,
             mode: Mode::Echo,
             model: Model::Exact,
             steering,
+            rebalance: None,
             engine: None,
             settings: EngineSettings::default(),
             memory: MemoryPolicy::default(),
@@ -81,15 +91,8 @@ impl UdpPlan {
     pub(super) fn check(&self) -> Result<(), ServeError> {
         service::buckets(&self.steering)?;
         let (answers, model) = (self.answers, self.model);
-        let by_bucket = matches!(answers, Answers::Caller | Answers::Connected);
-        if by_bucket && model != Model::Exact {
+        if answers != Answers::PerSend && model != Model::Exact {
             return Err(ServeError::Answers { answers, model });
-        }
-        let hashes = self.metadata || self.flows || answers == Answers::Caller;
-        if hashes && self.address.ip().is_unspecified() {
-            return Err(ServeError::NoTuple {
-                address: self.address,
-            });
         }
         Ok(())
     }
@@ -101,8 +104,13 @@ impl UdpPlan {
             gro: self.settings.gro,
             destinations: self.settings.destinations,
             free_bind: self.free_bind,
-            ..GroupSettings::default()
+            ipv6_only: self.ipv6_only,
         }
+    }
+
+    /// The families that it serves.
+    pub(super) fn families(&self) -> Families {
+        group::families(self.address, self.ipv6_only)
     }
 
     /// Number of workers, excluding the reader of a farm.
@@ -149,10 +157,23 @@ impl Common {
         }
     }
 
-    /// The bucket that the hash of `peer`'s datagrams selects; `None` for a peer of the other address family.
-    pub(super) fn bucket_of(&self, peer: SocketAddr) -> Option<Bucket> {
-        let tuple = Tuple::new(peer, self.address).ok()?;
-        Some(self.steerer.load().bucket_of(&tuple))
+    /// The address and port that a datagram was sent to; `None` if this is a wildcard address and the kernel did not
+    /// report it.
+    pub(super) fn destination(&self, datagram: &Datagram<'_>) -> Option<SocketAddr> {
+        let named = Some(self.address).filter(|address| !address.ip().is_unspecified());
+        datagram.destination.or(named)
+    }
+
+    /// A datagram's addresses on the wire, which its hash takes: without scopes, which no packet carries. `None` if the
+    /// destination is not known.
+    pub(super) fn tuple(&self, datagram: &Datagram<'_>) -> Option<Tuple> {
+        let unscoped = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
+        Tuple::new(unscoped(datagram.peer), unscoped(self.destination(datagram)?)).ok()
+    }
+
+    /// The bucket that the hash selects.
+    pub(super) fn bucket_of(&self, tuple: &Tuple) -> Bucket {
+        self.steerer.load().bucket_of(tuple)
     }
 }
 

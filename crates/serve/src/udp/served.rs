@@ -4,6 +4,7 @@ use crate::shared::summed;
 use crate::udp::{Answers, Model};
 use corelane_measure::share::Share;
 use corelane_rss::Steering;
+use corelane_worker::rebalancing::Rebalanced;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ pub struct UdpServed {
     pub answers: Answers,
     /// Steering settings, on which both ends must agree.
     pub steering: Steering,
+    /// What rebalancing moved, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebalanced: Option<Rebalanced>,
     /// One entry per worker, in order: for its bucket, or (`single`) for all.
     pub buckets: Vec<BucketServed>,
     /// Datagrams lost at a socket shared by all workers (`shared`, `farm`), by cause.
@@ -90,7 +94,8 @@ pub struct BucketServed {
     /// Datagrams lost, by cause. Before they were received: `full_buffers` (of the worker's own socket), `mailbox_full`
     /// (between a reader and the worker). Received but not answered: `queue_full`, `refused_port`, `refused_peer`,
     /// `refused_broadcast` (sent to a broadcast or multicast address), `refused_echo` (sent by another echo of this
-    /// machine), `refused_loop` (came back unchanged thousands of times), `truncated`, and the causes of failed sends.
+    /// machine), `refused_loop` (came back unchanged thousands of times), `truncated`, `no_destination` (on a wildcard
+    /// address, the kernel did not report the address that it was sent to), and the causes of failed sends.
     pub dropped: BTreeMap<String, u64>,
     /// Datagrams sampled: their hash was recomputed in software.
     pub steering_samples: u64,

@@ -4,22 +4,26 @@ use super::answer::{Answering, Connected};
 use super::bucket::BucketHandler;
 use super::counters::BucketCounters;
 use super::describe::{Describing, SharedCounts};
-use super::flows::{Departed, Flows};
+use super::flows::{Departed, Flows, Taps};
 use super::loops::Repeats;
 use super::mailbox;
 use super::plan::{Common, UdpPlan};
 use super::served::{BucketServed, FlowCounts, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
+use crate::loads::{Balance, Sampler};
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
 use crate::shared::{lock, named};
 use crate::udp::{Mode, Model};
+use corelane_link::MarkedQueues;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
+use corelane_worker::group::Transport;
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use corelane_worker::memory::PageLocations;
+use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{CachePadded, Counter, WorkerSettings};
 use std::collections::HashMap;
@@ -55,6 +59,10 @@ pub struct UdpServer {
     crew: Crew<()>,
     /// `None` without a steering program.
     group: Option<SteeredGroup>,
+    /// `None` if the table stays as it is.
+    balance: Option<Balance>,
+    /// Lets the sockets name their transmit queues; never read.
+    _marked: Option<MarkedQueues>,
 }
 
 impl UdpServer {
@@ -123,8 +131,9 @@ impl UdpServer {
                 opened: self.connected.0.clone(),
                 own: None,
                 by_bucket: Vec::new(),
-                by_peer: HashMap::new(),
+                by_flow: HashMap::new(),
             },
+            sampler: (self.balance.as_mut()).map(|balance| Sampler::new(balance.meter())),
             describing: describes.then(|| Describing::new(common(), self.counted.get(index).cloned())),
             repeats: Repeats::new(),
             until_sample: 1,
@@ -178,7 +187,7 @@ impl UdpServer {
         index: usize,
         [locality_samples, locality_right]: [u64; 2],
         [tx_samples, tx_on_cpu, tx_on_queue, tx_right]: Departed,
-        pages: &PageLocations,
+        pages: Option<&PageLocations>,
     ) -> BucketServed {
         let (counters, (ready, engine)) = (&self.counters[index], &self.threads[index]);
         let engine = *lock(engine);
@@ -193,6 +202,7 @@ impl UdpServer {
             ("refused_echo", counters.refused_echo.get()),
             ("refused_loop", counters.refused_loop.get()),
             ("truncated", counters.truncated.get()),
+            ("no_destination", counters.no_destination.get()),
         ];
         BucketServed {
             bucket: index as u16,
@@ -210,10 +220,39 @@ impl UdpServer {
             tx_on_queue,
             tx_right,
             answered_unconnected: counters.answered_unconnected.get(),
-            memory: ready.get().map(|ready| {
+            memory: ready.get().zip(pages).map(|(ready, pages)| {
                 let plan = &self.common.plan;
                 ready.buffers.report(plan.memory, plan.settings.memory, pages)
             }),
+        }
+    }
+
+    /// The counters so far, with the location of memory if `pages` are known.
+    fn document(&mut self, pages: Option<&PageLocations>) -> UdpServed {
+        self.collect_samples();
+        let workers = self.counters.len();
+        let cpus = &self.common.plan.steering.cpus[..workers];
+        let locality = self.flows.locality(cpus);
+        let departed = self
+            .flows
+            .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
+        UdpServed {
+            schema: UdpServed::SCHEMA.to_owned(),
+            address: self.common.address,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            model: self.common.plan.model,
+            steering: self.steering().clone(),
+            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
+            answers: self.common.plan.answers,
+            buckets: (locality.into_iter().zip(departed).enumerate())
+                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed, pages))
+                .collect(),
+            shared_dropped: named([("full_buffers", self.drops.of(None))]),
+            locality_unknown: self.locality_unknown.clone(),
+            tx_locality_unknown: self.tx_locality_unknown.clone(),
+            flows: None,
+            flows_uncounted: None,
         }
     }
 }
@@ -226,20 +265,22 @@ impl Server for UdpServer {
 
     fn start(mut plan: UdpPlan) -> Result<Self, ServeError> {
         plan.check()?;
-        // A socket with an address of its own receives no broadcast and no multicast.
+        // A socket with an address of its own receives nothing else, no broadcast and no multicast.
         plan.settings.destinations = plan.address.ip().is_unspecified();
         let opened = Opened::of(&plan)?;
+        let marked = opened.mark(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
         let common = Common::new(plan, address);
         let plan = &common.plan;
         let mut group = match plan.model {
-            Model::Exact => service::steered(&opened.workers, address, &plan.steering)?,
+            Model::Exact => service::steered(&opened.workers, plan.families(), &plan.steering)?,
             _ => None,
         };
         if let Some(group) = &mut group {
             let common = Arc::clone(&common);
             group.on_move(move |moved| common.steerer.store(Arc::new(moved.steering.steerer())));
         }
+        let balance = Balance::new(plan.rebalance, group.as_ref())?;
         let received = observe(plan, address);
         let sent = observe_answers(plan, address);
         let mut server = Self {
@@ -253,44 +294,34 @@ impl Server for UdpServer {
             counted: Vec::new(),
             locality_unknown: received.as_ref().err().cloned(),
             tx_locality_unknown: sent.as_ref().err().cloned(),
-            flows: Flows::new(received.ok(), sent.ok()),
+            flows: Flows::new(received.unwrap_or_default(), sent.unwrap_or_default()),
             crew: Crew::new(),
             group,
+            balance,
+            _marked: marked,
         };
         server.start_threads(opened)?;
         Ok(server)
     }
 
     fn served(&mut self) -> UdpServed {
-        self.collect_samples();
-        let (workers, pages) = (self.counters.len(), PageLocations::read());
-        let cpus = &self.common.plan.steering.cpus[..workers];
-        let locality = self.flows.locality(cpus);
-        let departed = self
-            .flows
-            .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
-        UdpServed {
-            schema: UdpServed::SCHEMA.to_owned(),
-            address: self.common.address,
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            model: self.common.plan.model,
-            steering: self.steering().clone(),
-            answers: self.common.plan.answers,
-            buckets: (locality.into_iter().zip(departed).enumerate())
-                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed, &pages))
-                .collect(),
-            shared_dropped: named([("full_buffers", self.drops.of(None))]),
-            locality_unknown: self.locality_unknown.clone(),
-            tx_locality_unknown: self.tx_locality_unknown.clone(),
-            flows: None,
-            flows_uncounted: None,
-        }
+        self.document(Some(&PageLocations::read()))
+    }
+
+    fn counts(&mut self) -> UdpServed {
+        self.document(None)
     }
 
     fn poll(&mut self) -> Result<(), ServeError> {
         self.collect_samples();
+        if let (Some(balance), Some(group)) = (&mut self.balance, &mut self.group) {
+            balance.look(group);
+        }
         Ok(())
+    }
+
+    fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
+        self.balance.as_mut().map(|balance| &mut balance.rebalancing)
     }
 
     fn is_finished(&self) -> bool {
@@ -320,29 +351,30 @@ impl Server for UdpServer {
     }
 }
 
-/// The tap of received packets, or why there is none.
-fn observe(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
+/// The taps of received packets, or why there are none.
+fn observe(plan: &UdpPlan, address: SocketAddr) -> Result<Taps, String> {
     let Some(device) = &plan.device else {
         return Err("no device was named to watch (--watch DEVICE)".to_owned());
     };
-    tap(device, Direction::Received, address)
+    taps(plan, device, Direction::Received, address)
 }
 
-/// The tap of sent packets, or why there is none.
-fn observe_answers(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
+/// The taps of sent packets, or why there are none.
+fn observe_answers(plan: &UdpPlan, address: SocketAddr) -> Result<Taps, String> {
     match (&plan.device, plan.transmit_queues, plan.mode) {
         (_, _, Mode::Sink) => Err("a sink does not answer".to_owned()),
-        (Some(device), Some(_), Mode::Echo) => tap(device, Direction::Sent, address),
+        (Some(device), Some(_), Mode::Echo) => taps(plan, device, Direction::Sent, address),
         _ => Err("not measured; add --answers".to_owned()),
     }
 }
 
-fn tap(device: &str, direction: Direction, address: SocketAddr) -> Result<Observer, String> {
+fn taps(plan: &UdpPlan, device: &str, direction: Direction, address: SocketAddr) -> Result<Taps, String> {
     let settings = ObserverSettings {
-        device: device.to_owned(),
+        device: Some(device.to_owned()),
+        transport: Transport::Udp,
         direction,
         address,
         one_in: TAP_INTERVAL,
     };
-    Observer::new(&settings).map_err(|error| error.to_string())
+    Observer::of_group(&settings, plan.families()).map_err(|error| error.to_string())
 }

@@ -3,8 +3,8 @@
 
 use super::plan::UdpPlan;
 use crate::server::ServeError;
-use crate::service;
-use crate::udp::{Answers, Model};
+use crate::udp::{Answers, Mode, Model};
+use corelane_link::MarkedQueues;
 use corelane_rss::steer;
 use corelane_worker::group;
 use socket2::SockRef;
@@ -25,7 +25,7 @@ impl Opened {
         let (workers, settings) = (plan.workers(), plan.socket_settings());
         let group = |sockets, program: Option<&_>| group::udp(plan.address, sockets, program, &settings);
         let program = match plan.model {
-            Model::Exact => Some(steer::program(&plan.steering, service::families(plan.address))?),
+            Model::Exact => Some(steer::program(&plan.steering, plan.families())?),
             _ => None,
         };
         if !matches!(plan.model, Model::Shared | Model::Farm) {
@@ -57,6 +57,23 @@ impl Opened {
             Answers::Caller => self.workers.iter().map(duplicate).collect(),
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// Makes each bucket's socket name the bucket's transmit queue, if its answers require it; they do as long as the
+    /// result exists.
+    pub(super) fn mark(&self, plan: &UdpPlan) -> Result<Option<MarkedQueues>, ServeError> {
+        if (plan.answers, plan.mode) != (Answers::Received, Mode::Echo) {
+            return Ok(None);
+        }
+        let device = plan.device.as_ref().ok_or(ServeError::NoDevice)?;
+        let queues = MarkedQueues::attach(device).map_err(ServeError::Queues)?;
+        for (bucket, socket) in self.workers.iter().enumerate() {
+            let mark = MarkedQueues::mark(bucket as u16);
+            SockRef::from(socket)
+                .set_mark(mark)
+                .map_err(ServeError::socket("set SO_MARK"))?;
+        }
+        Ok(Some(queues))
     }
 
     /// Starts counting kernel drops at these sockets.

@@ -106,7 +106,8 @@ pub(super) struct Farming {
 impl Farming {
     fn farm_out(&mut self, datagrams: Datagrams<'_>) {
         for datagram in datagrams {
-            let bucket = self.common.bucket_of(datagram.peer).unwrap_or(Bucket::new(0));
+            let tuple = self.common.tuple(&datagram);
+            let bucket = tuple.map_or(Bucket::new(0), |tuple| self.common.bucket_of(&tuple));
             let post = &mut self.posts[bucket.index()];
             match post.outbox.post(&datagram) {
                 Ok(()) => post.posted = true,

@@ -3,8 +3,9 @@
 use super::frames::{datagram, number_of};
 use corelane_host::bed::{Bed, BedError, BedPlan, Side};
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener};
+use corelane_report::exposition::{Exposition, Format};
 use corelane_serve::Server;
-use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan, exposition};
+use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -342,7 +343,7 @@ fn faults_and_capture_of_a_link_go_on_when_it_returns() {
         "{bridged:?}"
     );
     assert_eq!(bridged.links[0].tally.received, 400, "{bridged:?}");
-    let metrics = exposition(&bridged);
+    let metrics = Exposition::of(&bridged, Format::Text);
     let sample =
         format!("corelane_bridge_frames_faulted_total{{link=\"{link}\",fault=\"duplicated\"}} 200\n");
     assert!(

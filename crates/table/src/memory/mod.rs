@@ -9,8 +9,8 @@ mod prefetch;
 mod region;
 mod scalar;
 
-pub use lanes::Lanes;
 pub(crate) use lanes::{Baseline, Kernel, with_widest_vectors};
+pub use lanes::{Lanes, vectors};
 pub use line::{Line, WORDS_PER_LINE, Word};
 pub use prefetch::prefetch;
 pub(crate) use region::{Cell, Region, bytes_of};

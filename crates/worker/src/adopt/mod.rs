@@ -6,17 +6,20 @@
 //! from the kernel's list, to whose front (TCP over IPv6: end) every socket is added. If both agree, the order is
 //! certain.
 
+mod load;
 mod owner;
 
+pub use load::SampledLoads;
 pub use owner::Owner;
 
-use crate::group::Transport;
+use crate::group::{Transport, families};
 use crate::program::{self, ProgramError};
+use crate::steered::SteeredGroup;
 use crate::system::foreign;
 use corelane_host::counters;
 use corelane_host::sockets::{self, Holder};
-use corelane_rss::Protocol;
 use corelane_rss::steer::{Families, Program};
+use corelane_rss::{Protocol, Steering};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{Ipv6V6Only, ReusePort};
 use std::collections::BTreeMap;
@@ -110,16 +113,11 @@ impl Adopted {
                 socket,
             });
         }
-        let only_v6 = || matches!(getsockopt(&members[0].socket, Ipv6V6Only), Ok(true));
-        let families = match address {
-            SocketAddr::V4(_) => Families::V4,
-            SocketAddr::V6(to) if !to.ip().is_unspecified() || only_v6() => Families::V6,
-            SocketAddr::V6(_) => Families::Both,
-        };
+        let ipv6_only = matches!(getsockopt(&members[0].socket, Ipv6V6Only), Ok(true));
         Ok(Adopted {
             transport,
             address,
-            families,
+            families: families(address, ipv6_only),
             order_is_certain: sockets.iter().map(|socket| socket.inode).eq(by_list),
             members,
         })
@@ -132,6 +130,16 @@ impl Adopted {
     /// See [`ProgramError`].
     pub fn attach(&self, program: &Program) -> Result<(), ProgramError> {
         program::attach(&self.members[0].socket, program)
+    }
+
+    /// The group as one whose table can be changed, once the program of `steering` is attached: bucket *i* is the member
+    /// `places[i]`.
+    ///
+    /// # Errors
+    /// If a descriptor cannot be duplicated.
+    pub fn steered(&self, steering: Steering, places: Vec<u16>) -> io::Result<SteeredGroup> {
+        let (member, members) = (&self.members[0].socket, self.members.len());
+        Ok(SteeredGroup::new(member, members, self.families, steering)?.placed(places))
     }
 
     /// Detaches the program: the kernel's default hash steers the group again.

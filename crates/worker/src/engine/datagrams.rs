@@ -12,8 +12,11 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Whether the payload was truncated.
     pub truncated: bool,
-    /// Whether it was sent to a broadcast or multicast address; false unless the engine and its sockets report
-    /// [`destinations`](super::EngineSettings::destinations).
+    /// The address that it was sent to, and the socket's port; `None` unless the engine and its sockets report
+    /// [`destinations`](super::EngineSettings::destinations). Of an IPv4 datagram this is the IPv4 address, also if a
+    /// socket of both families reports `peer` as a mapped one. [`Ops::send_from`](super::Ops::send_from) takes it.
+    pub destination: Option<SocketAddr>,
+    /// Whether that is a broadcast or multicast address.
     pub broadcast: bool,
 }
 
@@ -25,6 +28,8 @@ pub struct Datagrams<'a> {
     memory: &'a Pages,
     messages: std::slice::Iter<'a, Message>,
     rest: Option<Message>,
+    /// The socket's port.
+    port: u16,
 }
 
 /// One message of the kernel: a datagram, or several contiguous ones of one peer and size (the last may be shorter).
@@ -37,6 +42,8 @@ pub(crate) struct Message {
     pub(crate) length: u32,
     /// Bytes of each merged datagram; 0 for a single one.
     pub(crate) segment: u32,
+    /// Its port is 0.
+    pub(crate) destination: Option<SocketAddr>,
     pub(crate) broadcast: bool,
     pub(crate) truncated: bool,
 }
@@ -52,11 +59,12 @@ impl Message {
 }
 
 impl<'a> Datagrams<'a> {
-    pub(crate) fn new(memory: &'a Pages, messages: &'a [Message]) -> Self {
+    pub(crate) fn new(memory: &'a Pages, messages: &'a [Message], port: u16) -> Self {
         Self {
             memory,
             messages: messages.iter(),
             rest: None,
+            port,
         }
     }
 }
@@ -87,6 +95,10 @@ impl<'a> Iterator for Datagrams<'a> {
                 .memory
                 .bytes(message.offset..message.offset + length as usize),
             truncated: message.truncated && !more,
+            destination: message.destination.map(|mut destination| {
+                destination.set_port(self.port);
+                destination
+            }),
             broadcast: message.broadcast,
         })
     }
@@ -104,6 +116,7 @@ mod tests {
             offset,
             length,
             segment,
+            destination: None,
             broadcast: false,
             truncated,
         }
@@ -117,7 +130,7 @@ mod tests {
             message(64, 25, 10, true),
             message(128, 0, 0, false),
         ];
-        let seen: Vec<_> = Datagrams::new(&memory, &messages)
+        let seen: Vec<_> = Datagrams::new(&memory, &messages, 0)
             .map(|datagram| (datagram.payload.len(), datagram.truncated))
             .collect();
         assert_eq!(
@@ -134,7 +147,7 @@ mod tests {
                 *byte = index as u8;
             }
             let messages = [message(0, length, segment, false)];
-            let parts: Vec<_> = Datagrams::new(&memory, &messages).collect();
+            let parts: Vec<_> = Datagrams::new(&memory, &messages, 0).collect();
             let whole: Vec<u8> = parts.iter().flat_map(|part| part.payload).copied().collect();
             prop_assert_eq!(whole, memory.bytes(0..length as usize));
             prop_assert_eq!(parts.len() as u64, messages[0].datagrams());

@@ -121,7 +121,7 @@ impl Readiness {
         let now = Time::now();
         let lent = ops.count_received(&self.messages);
         let id = ops.sockets.id(slot);
-        let datagrams = Datagrams::new(self.received.memory(), &self.messages);
+        let datagrams = Datagrams::new(self.received.memory(), &self.messages, ops.sockets.at(slot).port);
         on.event(ops, now, id, Event::Datagrams(datagrams));
         (lent, now)
     }

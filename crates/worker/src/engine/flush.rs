@@ -1,4 +1,4 @@
-//! Sends a socket's queue by `sendmmsg`, or by one `sendto` per datagram. Both engines over the kernel use it.
+//! Sends a socket's queue by `sendmmsg`, or by one `sendto` per datagram (one with a source takes control messages, and therefore `sendmmsg`). Both engines over the kernel use it.
 //!
 //! Sends through the ring are slower. Measured on loopback with 510 bytes, in datagrams per second of the server's CPU
 //! time relative to a loop of `recvfrom` and `sendto`: linked sends, which keep order, 0.81 (with deferred completions
@@ -56,16 +56,17 @@ impl Flusher {
         let mut runs = ops.sends.iter(&entry.queue).peekable();
         if let Some(run) = runs.peek()
             && run.segment().is_none()
+            && run.ends.source.is_none()
             && (self.one_at_a_time || entry.queue.runs == 1)
         {
-            return send_one(socket, run.peer, memory.bytes(run.range())).map(|()| 1);
+            return send_one(socket, run.ends.peer, memory.bytes(run.range())).map(|()| 1);
         }
         self.batch.clear();
         for run in runs {
             if self.batch.is_full() {
                 break;
             }
-            self.batch.push(run.peer, memory, run.range(), run.segment());
+            self.batch.push(run, memory);
         }
         self.batch.send(socket)
     }

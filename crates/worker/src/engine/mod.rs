@@ -15,7 +15,8 @@ mod flush;
 mod id;
 mod ops;
 mod output;
-mod sends;
+mod received;
+pub(crate) mod sends;
 mod settings;
 #[cfg(feature = "simulated")]
 pub mod simulated;
@@ -31,6 +32,7 @@ pub use datagrams::{Datagram, Datagrams};
 pub use id::Id;
 pub use ops::Ops;
 pub use output::{Output, Plain};
+pub use received::LastReceived;
 pub use sends::Full;
 pub use settings::EngineSettings;
 pub use sockets::{Listener, Socket, Source};

@@ -6,7 +6,8 @@
 use super::cause::{Cause, EngineCounters};
 use super::datagrams::Message;
 use super::id::Id;
-use super::sends::{Full, Sends};
+use super::received::LastReceived;
+use super::sends::{Ends, Full, Sends};
 use super::settings::EngineSettings;
 use super::slab::Slab;
 use super::sockets::{Entry, Socket};
@@ -18,6 +19,7 @@ use crate::time::Time;
 use crate::timers::Wheel;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The queue of an engine's operations, the sockets it serves and the counts of what it did.
@@ -37,6 +39,7 @@ pub struct Ops {
     /// How long the next wait lets arrivals gather.
     pub(crate) gathering: Duration,
     merge_received: bool,
+    destinations: bool,
 }
 
 /// What an engine expects of a socket it is given.
@@ -74,6 +77,7 @@ impl Ops {
             backend,
             gathering: Duration::ZERO,
             merge_received: settings.gro,
+            destinations: settings.destinations,
         })
     }
 
@@ -94,7 +98,12 @@ impl Ops {
             #[cfg(feature = "simulated")]
             Socket::Simulated(_) => {}
         }
-        let id = self.sockets.insert(Entry::new(socket), true);
+        let mut entry = Entry::new(socket);
+        if self.destinations {
+            let local = entry.socket.as_ref().and_then(Socket::local_address);
+            entry.port = local.map_or(0, |address| address.port());
+        }
+        let id = self.sockets.insert(entry, true);
         self.sockets.note_change(id.slot() as u32);
         Ok(id)
     }
@@ -115,6 +124,23 @@ impl Ops {
         length: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
+        self.send_from(id, None, peer, length, fill)
+    }
+
+    /// Like [`send_to`](Self::send_to), from an address of this machine, whose port is ignored. On a wildcard address,
+    /// answers need the [`destination`](super::Datagram::destination) of the datagram as their `source`: without one
+    /// the routing table selects an address, and a peer that asked another one does not recognise the answer.
+    ///
+    /// # Errors
+    /// As `send_to`. An address that this machine does not have is a failed send.
+    pub fn send_from(
+        &mut self,
+        id: Id,
+        source: Option<SocketAddr>,
+        peer: Option<SocketAddr>,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
         let Some(entry) = self.sockets.open_mut(id) else {
             self.counters.send_failed.add(Cause::Asked, 1);
             return Ok(());
@@ -125,7 +151,9 @@ impl Ops {
             return Ok(());
         };
         let limit = entry.segment_limit;
-        let queued = self.sends.push(&mut entry.queue, limit, peer, length, fill);
+        let queued = self
+            .sends
+            .push(&mut entry.queue, limit, Ends { peer, source }, length, fill);
         match queued {
             Ok(()) => self.sockets.note_waiting(id.slot() as u32),
             Err(Full) => self.counters.full += 1,
@@ -173,6 +201,22 @@ impl Ops {
             true => self.streams.open(id)?.handle.as_ref()?.local_address(),
             false => self.sockets.open(id)?.socket.as_ref()?.local_address(),
         }
+    }
+
+    /// Where the kernel received the last packet of an open connection or connected socket. Costs two system calls.
+    #[must_use]
+    pub fn last_received(&self, id: Id) -> LastReceived {
+        match id.is_stream() {
+            true => {
+                let stream = self.streams.open(id).and_then(|stream| stream.descriptor());
+                stream.map(LastReceived::of)
+            }
+            false => match self.sockets.open(id).and_then(|entry| entry.socket.as_ref()) {
+                Some(Socket::Kernel(socket)) => Some(LastReceived::of(socket.as_fd())),
+                _ => None,
+            },
+        }
+        .unwrap_or_default()
     }
 
     /// Datagrams that the kernel dropped at an open socket, see [`group::dropped`]; 0 in the simulated network. Costs a

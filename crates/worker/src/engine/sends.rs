@@ -18,11 +18,20 @@ pub(crate) const MOST_SEGMENTS: u32 = 64;
 /// Maximum bytes per send: 65,535 minus the headers of IPv4 (20 bytes) and UDP (8). IPv6 would allow 65,527.
 pub(crate) const MOST_BYTES: u32 = 65_507;
 
-/// One datagram, or several of one size to one peer, contiguous in the arena; the last may be shorter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+/// Where a datagram goes and where it comes from, as far as the socket does not determine it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ends {
     /// The peer; none on a connected socket.
     pub(crate) peer: Option<SocketAddr>,
+    /// The local address, whose port is ignored; none for that of the socket, or on a wildcard address the one that
+    /// the routing table selects.
+    pub(crate) source: Option<SocketAddr>,
+}
+
+/// One datagram, or several of one size with the same ends, contiguous in the arena; the last may be shorter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) ends: Ends,
     start: u32,
     length: u32,
     /// Bytes of each datagram except the last.
@@ -80,27 +89,21 @@ impl Sends {
         &mut self,
         queue: &mut Queue,
         segment_limit: u16,
-        peer: Option<SocketAddr>,
+        ends: Ends,
         length: u16,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
-        let start = match self.lengthen(queue, segment_limit, peer, length) {
+        let start = match self.lengthen(queue, segment_limit, ends, length) {
             Some(start) => start,
-            None => self.append(queue, peer, length)?,
+            None => self.append(queue, ends, length)?,
         };
         fill(self.arena.bytes_mut(start, usize::from(length)));
         Ok(())
     }
 
-    /// Appends a datagram to the last run, if that has the same peer and the rules of `UDP_SEGMENT` allow it; returns
+    /// Appends a datagram to the last run, if that has the same ends and the rules of `UDP_SEGMENT` allow it; returns
     /// the offset of its bytes.
-    fn lengthen(
-        &mut self,
-        queue: &Queue,
-        segment_limit: u16,
-        peer: Option<SocketAddr>,
-        length: u16,
-    ) -> Option<usize> {
+    fn lengthen(&mut self, queue: &Queue, segment_limit: u16, ends: Ends, length: u16) -> Option<usize> {
         if !self.coalesce || length == 0 {
             return None;
         }
@@ -110,7 +113,7 @@ impl Sends {
         let joins = whole
             && length <= run.segment
             && run.segment <= segment_limit
-            && run.peer == peer
+            && run.ends == ends
             && u32::from(run.datagrams) < MOST_SEGMENTS
             && run.length + u32::from(length) <= MOST_BYTES
             && self.arena.extend(end, usize::from(length));
@@ -122,10 +125,10 @@ impl Sends {
         Some(end)
     }
 
-    fn append(&mut self, queue: &mut Queue, peer: Option<SocketAddr>, length: u16) -> Result<usize, Full> {
+    fn append(&mut self, queue: &mut Queue, ends: Ends, length: u16) -> Result<usize, Full> {
         let start = self.arena.reserve(usize::from(length)).ok_or(Full)?;
         let run = Run {
-            peer,
+            ends,
             start: start as u32,
             length: u32::from(length),
             segment: length,
@@ -178,7 +181,10 @@ impl Sends {
 mod tests {
     use super::*;
 
-    const PEER: Option<SocketAddr> = None;
+    const ENDS: Ends = Ends {
+        peer: None,
+        source: None,
+    };
 
     fn queued(sends: &Sends, queue: &Queue) -> Vec<(usize, u16)> {
         sends
@@ -189,7 +195,7 @@ mod tests {
 
     fn push(sends: &mut Sends, queue: &mut Queue, length: u16) {
         sends
-            .push(queue, u16::MAX, PEER, length, |bytes| bytes.fill(length as u8))
+            .push(queue, u16::MAX, ENDS, length, |bytes| bytes.fill(length as u8))
             .unwrap();
     }
 
@@ -215,14 +221,24 @@ mod tests {
     }
 
     #[test]
-    fn another_peer_begins_a_new_run() {
+    fn another_peer_and_another_source_begin_new_runs() {
         let mut sends = Sends::new(1 << 20, true).unwrap();
         let mut queue = Queue::EMPTY;
         push(&mut sends, &mut queue, 10);
-        let other = Some(SocketAddr::from(([127, 0, 0, 1], 9)));
-        sends.push(&mut queue, u16::MAX, other, 10, |_| {}).unwrap();
+        let address = Some(SocketAddr::from(([127, 0, 0, 1], 9)));
+        let peer = Ends {
+            peer: address,
+            ..ENDS
+        };
+        let source = Ends {
+            source: address,
+            ..ENDS
+        };
+        for ends in [peer, source, source] {
+            sends.push(&mut queue, u16::MAX, ends, 10, |_| {}).unwrap();
+        }
         push(&mut sends, &mut queue, 10);
-        assert_eq!(queued(&sends, &queue), [(10, 1), (10, 1), (10, 1)]);
+        assert_eq!(queued(&sends, &queue), [(10, 1), (10, 1), (20, 2), (10, 1)]);
     }
 
     #[test]
@@ -232,7 +248,7 @@ mod tests {
         for length in [100, 100, 7] {
             push(&mut sends, &mut queue, length);
         }
-        sends.push(&mut queue, 99, PEER, 100, |_| {}).unwrap();
+        sends.push(&mut queue, 99, ENDS, 100, |_| {}).unwrap();
         sends.split_first(&mut queue);
         assert_eq!(queued(&sends, &queue), [(100, 1), (100, 1), (7, 1), (100, 1)]);
         assert_eq!(queue.runs, 4);

@@ -32,7 +32,7 @@ pub struct EngineSettings {
     /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) splits them again. Off by
     /// default. In a socket group, set it for all members or for none.
     pub gro: bool,
-    /// Reports which datagrams were sent to a broadcast or multicast address, of sockets that were opened with
+    /// Reports the [`destination`](super::Datagram::destination) of each datagram, of sockets that were opened with
     /// [`destinations`](crate::group::GroupSettings::destinations). Off by default.
     #[serde(skip)]
     pub destinations: bool,

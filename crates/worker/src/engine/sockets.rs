@@ -78,6 +78,8 @@ pub(crate) struct Entry {
     pub(crate) queue: Queue,
     /// Datagrams over this size are sent one by one, because the path rejected them as `UDP_SEGMENT`.
     pub(crate) segment_limit: u16,
+    /// The local port, if the engine reports destinations.
+    pub(crate) port: u16,
     /// The send buffer is full; the engine is notified when there is room.
     pub(crate) blocked: bool,
 }
@@ -88,6 +90,7 @@ impl Entry {
             socket: Some(socket),
             queue: Queue::EMPTY,
             segment_limit: u16::MAX,
+            port: 0,
             blocked: false,
         }
     }

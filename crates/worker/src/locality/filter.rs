@@ -1,6 +1,7 @@
 //! The filters of an observer's sockets. Input: settings. Output: a classic BPF program. Offset 0 is the IP header.
 
 use super::{Direction, ObserverSettings};
+use crate::group::Transport;
 use crate::watch::{OUTGOING, load, only};
 use corelane_rss::steer::code;
 use socket2::SockFilter;
@@ -62,7 +63,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
-/// Passes unfragmented UDP datagrams with `port` at `port_offset` of their UDP header, one in `one_in` at random; `end`
+/// Passes unfragmented packets of the transport with `port` at `port_offset` of its header, one in `one_in` at random; `end`
 /// returns the number of bytes to capture.
 fn datagrams<const N: usize>(
     settings: &ObserverSettings,
@@ -70,12 +71,15 @@ fn datagrams<const N: usize>(
     port: u32,
     end: [SockFilter; N],
 ) -> Vec<SockFilter> {
-    let udp = libc::IPPROTO_UDP as u32;
+    let transport = match settings.transport {
+        Transport::Udp => libc::IPPROTO_UDP as u32,
+        Transport::Tcp => libc::IPPROTO_TCP as u32,
+    };
     let instruction = SockFilter::new;
     let mut program = match settings.address.ip() {
         IpAddr::V4(_) => vec![
             instruction(code::LOAD_BYTE, 0, 0, 9),
-            instruction(code::JUMP_IF_EQUAL, 0, 8, udp),
+            instruction(code::JUMP_IF_EQUAL, 0, 8, transport),
             // Offset and More Fragments.
             instruction(code::LOAD_HALF, 0, 0, 6),
             instruction(code::JUMP_IF_ANY, 6, 0, 0x3fff),
@@ -83,7 +87,7 @@ fn datagrams<const N: usize>(
         ],
         IpAddr::V6(_) => vec![
             instruction(code::LOAD_BYTE, 0, 0, 6),
-            instruction(code::JUMP_IF_EQUAL, 0, 6, udp),
+            instruction(code::JUMP_IF_EQUAL, 0, 6, transport),
             instruction(code::LOAD_CONSTANT_TO_X, 0, 0, 40),
         ],
     };

@@ -6,8 +6,10 @@
 
 mod filter;
 
+use crate::group::Transport;
 use crate::system::option;
 use crate::watch::{WatchError, attach, check, index_of, open, read};
+use corelane_rss::steer::Families;
 use filter::filter;
 use nix::unistd::{SysconfVar, sysconf};
 use socket2::{Socket, Type};
@@ -36,8 +38,10 @@ pub enum Direction {
 /// What to observe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObserverSettings {
-    /// The device, in the caller's network namespace.
-    pub device: String,
+    /// The device, in the caller's network namespace; `None` observes all of them.
+    pub device: Option<String>,
+    /// Datagrams, or the segments of connections.
+    pub transport: Transport,
     /// The direction.
     pub direction: Direction,
     /// The local endpoint of the datagrams: a port, and an address, which may be unspecified (any of its family).
@@ -81,7 +85,8 @@ impl Observer {
         if settings.one_in == 0 {
             return Err(WatchError::NoSample);
         }
-        let device = index_of(&settings.device)?;
+        // Index 0 is every device.
+        let device = settings.device.as_deref().map_or(Ok(0), index_of)?;
         // A socket bound to one protocol sees only received frames; one bound to all also sees sent frames.
         let protocol = match (settings.direction, settings.address) {
             (Direction::Sent, _) => libc::ETH_P_ALL,
@@ -110,6 +115,19 @@ impl Observer {
             direction: settings.direction,
             address: settings.address,
         })
+    }
+
+    /// Starts observing a group on the address of `settings`: with both families, an observer for each.
+    ///
+    /// # Errors
+    /// See [`WatchError`].
+    pub fn of_group(settings: &ObserverSettings, families: Families) -> Result<Vec<Self>, WatchError> {
+        let ipv4 = ObserverSettings {
+            address: (Ipv4Addr::UNSPECIFIED, settings.address.port()).into(),
+            ..settings.clone()
+        };
+        let ipv4 = (families == Families::Both).then_some(&ipv4);
+        std::iter::once(settings).chain(ipv4).map(Self::new).collect()
     }
 
     /// Passes the datagrams observed since the last call, at most `most`, to `each`, without waiting. Returns their
@@ -160,7 +178,7 @@ fn cpus() -> Result<u32, WatchError> {
         .unwrap_or(1))
 }
 
-/// Source and destination of a UDP datagram that begins with its IP header.
+/// Source and destination of a UDP datagram or TCP segment that begins with its IP header.
 fn endpoints(packet: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
     let (source, destination, ports): (IpAddr, IpAddr, usize) = match packet.first()? >> 4 {
         4 => (
@@ -208,7 +226,8 @@ mod tests {
     #[test]
     fn a_sample_of_none_and_an_absent_device_are_refused_by_name() {
         let settings = ObserverSettings {
-            device: "none0".to_owned(),
+            device: Some("none0".to_owned()),
+            transport: Transport::Udp,
             direction: Direction::Received,
             address: "127.0.0.1:9".parse().unwrap(),
             one_in: 0,

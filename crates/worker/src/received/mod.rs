@@ -6,13 +6,15 @@
 //! can only return a length to truncate the frame to. So the values are encoded in lengths: one socket gets whole
 //! frames, and each of the others gets them truncated to one byte plus the value of five bits of the hash or of the
 //! queue. Captures with the same timestamp in nanoseconds belong to the same frame (`SO_TIMESTAMPNS`: one timestamp for
-//! all sockets); frames with equal timestamps stay incomplete. An experiment whose frames are long and have distinct
+//! all sockets); frames with equal timestamps stay incomplete. Steering programs return a length too: the kernel runs them
+//! on the same frames. An experiment whose frames are long and have distinct
 //! heads misses none: all of its captures include the head, and those with the same head belong to the same frame.
 
 mod filter;
 mod pieces;
 
 use crate::watch::{WatchError, attach, check, index_of, open};
+use corelane_rss::Steering;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
@@ -47,12 +49,14 @@ pub struct ReceivedFrame {
     pub queue: Option<u16>,
     /// The CPU that the kernel received it on.
     pub cpu: u32,
+    /// The bucket that the program of each given steering returns for it; of a frame that is no IP packet, 0.
+    pub buckets: Vec<u16>,
 }
 
 /// Reads the frames that a device receives.
 #[derive(Debug)]
 pub struct Receiver {
-    /// One for frames, the others for pieces, in the order of [`Piece::all`].
+    /// One for each piece, in the order of [`Piece::all`].
     sockets: Vec<(Piece, Socket)>,
     pieces: Pieces,
     buffer: Vec<u8>,
@@ -66,22 +70,22 @@ impl Receiver {
     /// # Errors
     /// See [`WatchError`].
     pub fn new(device: &str) -> Result<Receiver, WatchError> {
-        Self::start(device, 1)
+        Self::start(device, 1, &[])
     }
 
-    /// Like [`new`](Self::new), for frames with distinct heads of 96 bytes. Frames of fewer than [`LEAST_FRAME_BYTES`]
-    /// get wrong values.
+    /// Like [`new`](Self::new), for frames with distinct heads of 96 bytes, and with the bucket of each by these steerings
+    /// of at most 32 buckets. Frames of fewer than [`LEAST_FRAME_BYTES`] get wrong values.
     ///
     /// # Errors
     /// See [`WatchError`].
-    pub fn of_heads(device: &str) -> Result<Receiver, WatchError> {
-        Self::start(device, HEAD_BYTES)
+    pub fn of_heads(device: &str, steerings: &[Steering]) -> Result<Receiver, WatchError> {
+        Self::start(device, HEAD_BYTES, steerings)
     }
 
-    fn start(device: &str, least: usize) -> Result<Receiver, WatchError> {
+    fn start(device: &str, least: usize, steerings: &[Steering]) -> Result<Receiver, WatchError> {
         let index = index_of(device)?;
         let mut sockets = Vec::new();
-        for piece in Piece::all() {
+        for piece in Piece::all(steerings.len()) {
             let socket = open(index, libc::ETH_P_ALL, Type::RAW, BUFFER_BYTES)?;
             let stamped = setsockopt(&socket, ReceiveTimestampns, &true);
             check("enable timestamps", stamped.map_err(io::Error::from))?;
@@ -89,11 +93,11 @@ impl Receiver {
         }
         // In quick succession: frames that lack a piece are counted and skipped.
         for (piece, socket) in &sockets {
-            attach(socket, &program(*piece, least as u32))?;
+            attach(socket, &program(*piece, least as u32, steerings)?)?;
         }
         Ok(Receiver {
             sockets,
-            pieces: Pieces::default(),
+            pieces: Pieces::new(steerings.len()),
             buffer: vec![0; SNAP_BYTES],
             least,
         })
@@ -142,13 +146,14 @@ fn mark(head: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn program(piece: Piece, least: u32) -> Vec<SockFilter> {
-    match piece {
+fn program(piece: Piece, least: u32, steerings: &[Steering]) -> Result<Vec<SockFilter>, WatchError> {
+    Ok(match piece {
         Piece::Frame => filter::whole(SNAP_BYTES as u32),
         Piece::Hash(shift) => filter::field_as_length(libc::SKF_AD_RXHASH, shift, Piece::MASK, least),
         Piece::Queue(shift) => filter::field_as_length(libc::SKF_AD_QUEUE, shift, Piece::MASK, least),
         Piece::Cpu(shift) => filter::field_as_length(libc::SKF_AD_CPU, shift, Piece::MASK, least),
-    }
+        Piece::Bucket(program) => filter::bucket_as_length(&steerings[program], least)?,
+    })
 }
 
 /// The next frame of a socket, without waiting: its timestamp in nanoseconds, and the number of bytes captured.

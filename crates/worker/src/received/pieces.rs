@@ -14,6 +14,8 @@ pub(super) enum Piece {
     Queue(u32),
     /// Five bits of the number of the CPU that the kernel received it on, starting with this one.
     Cpu(u32),
+    /// The bucket that this steering program returns for it, below 32.
+    Bucket(usize),
 }
 
 impl Piece {
@@ -25,12 +27,14 @@ impl Piece {
     /// Bits of the numbers of queues and CPUs that are read.
     const NUMBER_BITS: u32 = 10;
 
-    pub(super) fn all() -> impl Iterator<Item = Piece> {
+    /// With this many steering programs.
+    pub(super) fn all(programs: usize) -> impl Iterator<Item = Piece> {
         let parts = |bits: u32| (0..bits).step_by(Piece::BITS as usize);
         let hash = parts(u32::BITS).map(Piece::Hash);
         let queue = parts(Piece::NUMBER_BITS).map(Piece::Queue);
         let cpu = parts(Piece::NUMBER_BITS).map(Piece::Cpu);
-        [Piece::Frame].into_iter().chain(hash).chain(queue).chain(cpu)
+        let device = [Piece::Frame].into_iter().chain(hash).chain(queue).chain(cpu);
+        device.chain((0..programs).map(Piece::Bucket))
     }
 }
 
@@ -43,6 +47,8 @@ type Mark = u64;
 /// Incomplete frames.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
+    /// Number of steering programs.
+    programs: usize,
     pub(super) waiting: HashMap<Mark, Waiting>,
     /// In the order in which their first pieces arrived.
     order: VecDeque<Mark>,
@@ -55,6 +61,7 @@ pub(super) struct Waiting {
     hash: u32,
     queue: u32,
     cpu: u32,
+    buckets: Vec<u16>,
     /// One bit per piece that arrived, in the order of [`Piece::all`].
     came: u32,
     /// A piece arrived twice: two frames have the same mark.
@@ -62,6 +69,13 @@ pub(super) struct Waiting {
 }
 
 impl Pieces {
+    pub(super) fn new(programs: usize) -> Pieces {
+        Pieces {
+            programs,
+            ..Pieces::default()
+        }
+    }
+
     /// Adds a piece of the frame with this mark, with its value and its bytes; returns the frame once it is complete.
     pub(super) fn add(
         &mut self,
@@ -75,7 +89,9 @@ impl Pieces {
             self.order.push_back(mark);
         }
         let waiting = self.waiting.entry(mark).or_default();
-        let place = Piece::all().position(|other| other == piece).unwrap_or(0);
+        waiting.buckets.resize(self.programs, 0);
+        let mut all = Piece::all(self.programs);
+        let place = all.position(|other| other == piece).unwrap_or(0);
         waiting.twice |= waiting.came >> place & 1 == 1;
         waiting.came |= 1 << place;
         let value = value & Piece::MASK;
@@ -84,8 +100,9 @@ impl Pieces {
             Piece::Hash(shift) => waiting.hash |= value << shift,
             Piece::Queue(shift) => waiting.queue |= value << shift,
             Piece::Cpu(shift) => waiting.cpu |= value << shift,
+            Piece::Bucket(program) => waiting.buckets[program] = value as u16,
         }
-        if waiting.twice || waiting.came.count_ones() < Piece::all().count() as u32 {
+        if waiting.twice || waiting.came.count_ones() < Piece::all(self.programs).count() as u32 {
             return None;
         }
         let whole = self.waiting.remove(&mark)?;
@@ -95,6 +112,7 @@ impl Pieces {
             hash: whole.hash,
             queue: queue.and_then(|queue| u16::try_from(queue).ok()),
             cpu: whole.cpu,
+            buckets: whole.buckets,
         });
         self.incomplete += u64::from(frame.is_none());
         frame
@@ -115,15 +133,16 @@ impl Pieces {
 mod tests {
     use super::*;
 
-    /// The pieces of a frame with this hash and queue, as the sockets deliver them.
+    /// The pieces of a frame with these values, as the sockets deliver them. Two programs return buckets 3 and 31.
     fn values(hash: u32, queue: u32, cpu: u32) -> Vec<(Piece, u32)> {
         let value = |piece| match piece {
             Piece::Frame => 0,
             Piece::Hash(shift) => hash >> shift & Piece::MASK,
             Piece::Queue(shift) => queue >> shift & Piece::MASK,
             Piece::Cpu(shift) => cpu >> shift & Piece::MASK,
+            Piece::Bucket(program) => [3, 31][program],
         };
-        Piece::all().map(|piece| (piece, value(piece))).collect()
+        Piece::all(2).map(|piece| (piece, value(piece))).collect()
     }
 
     #[test]
@@ -135,7 +154,7 @@ mod tests {
             (0x51cc_c178, 1023, 1),
             (1 << 31, 33, 32),
         ] {
-            let mut pieces = Pieces::default();
+            let mut pieces = Pieces::new(2);
             let mut parts = values(hash, queue, cpu);
             parts.rotate_left(3);
             let (last, others) = parts.split_last().unwrap();
@@ -147,14 +166,14 @@ mod tests {
                 (whole.hash, whole.queue, whole.cpu),
                 (hash, queue.checked_sub(1).map(|queue| queue as u16), cpu)
             );
-            assert_eq!(whole.bytes, frame);
+            assert_eq!((whole.bytes.as_slice(), whole.buckets), (&frame[..], vec![3, 31]));
             assert!(pieces.waiting.is_empty());
         }
     }
 
     #[test]
     fn two_frames_of_one_mark_are_not_mixed() {
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::new(2);
         for _ in 0..2 {
             for (piece, value) in values(3, 1, 0).into_iter().take(5) {
                 assert_eq!(pieces.add(piece, 5, value, &[0; 60]), None);

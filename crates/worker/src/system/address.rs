@@ -1,6 +1,6 @@
 //! Socket addresses and control messages in the kernel's byte representation, written without casts.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Size of the largest address used here, `sockaddr_in6`.
 pub(crate) const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_in6>();
@@ -14,6 +14,10 @@ pub(crate) const SEGMENT_BYTES: usize = (CONTROL_HEADER_BYTES + 4).next_multiple
 /// Room for a `struct in6_pktinfo`, the larger of the two destinations.
 pub(crate) const DESTINATION_BYTES: usize =
     (CONTROL_HEADER_BYTES + size_of::<libc::in6_pktinfo>()).next_multiple_of(size_of::<usize>());
+
+/// `IPV6_2292PKTINFO` of `linux/in6.h`: an option and a message like `IPV6_PKTINFO`, for IPv6 datagrams alone. A socket of
+/// both families that sets it beside `IP_PKTINFO` has one message per datagram.
+pub(crate) const IPV6_PKTINFO_OF_IPV6: i32 = 2;
 
 /// Room for all control messages of a datagram.
 const CONTROL_BYTES: usize = SEGMENT_BYTES + DESTINATION_BYTES;
@@ -79,16 +83,52 @@ pub(crate) struct RawControl([u8; CONTROL_BYTES]);
 impl RawControl {
     pub(crate) const EMPTY: Self = Self([0; CONTROL_BYTES]);
 
-    /// Writes `UDP_SEGMENT`: the kernel splits the payload into datagrams of `segment` bytes; the last may be shorter.
-    /// Returns the number of bytes used.
-    pub(crate) fn write_segment(&mut self, segment: u16) -> usize {
-        let used = CONTROL_HEADER_BYTES + size_of::<u16>();
-        let level_at = size_of::<usize>();
-        self.0[..level_at].copy_from_slice(&used.to_ne_bytes());
-        self.0[level_at..level_at + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-        self.0[level_at + 4..level_at + 8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-        self.0[CONTROL_HEADER_BYTES..used].copy_from_slice(&segment.to_ne_bytes());
-        used.next_multiple_of(size_of::<usize>())
+    /// Writes what a send needs beside address and payload; returns the number of bytes used, without the padding of
+    /// the last message: up to 36 bytes, one source of either family, the kernel copies without allocating memory
+    /// (`____sys_sendmsg` in `net/socket.c`).
+    ///
+    /// `segment`: the kernel splits the payload into datagrams of that many bytes; the last may be shorter. `source`:
+    /// the address that they leave from, which must be one of this machine; its port is ignored. A socket of both
+    /// families sends to IPv4 from an IPv4 address.
+    pub(crate) fn write(&mut self, segment: Option<u16>, source: Option<SocketAddr>) -> usize {
+        let mut used = 0;
+        if let Some(segment) = segment {
+            used = self.append(used, libc::SOL_UDP, libc::UDP_SEGMENT, segment.to_ne_bytes());
+        }
+        let Some(source) = source else { return used };
+        match (source.ip().to_canonical(), source) {
+            // `struct in_pktinfo`: any interface, the source, and a destination that only receiving uses.
+            (IpAddr::V4(ip), _) => {
+                let mut value = [0; 12];
+                value[4..8].copy_from_slice(&ip.octets());
+                self.append(used, libc::IPPROTO_IP, libc::IP_PKTINFO, value)
+            }
+            (IpAddr::V6(ip), SocketAddr::V6(source)) => {
+                let mut value = [0; 20];
+                value[..16].copy_from_slice(&ip.octets());
+                value[16..].copy_from_slice(&source.scope_id().to_ne_bytes());
+                self.append(used, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, value)
+            }
+            (IpAddr::V6(_), SocketAddr::V4(_)) => used,
+        }
+    }
+
+    /// Writes a message after those that end at `used`; returns its end.
+    fn append<const LENGTH: usize>(
+        &mut self,
+        used: usize,
+        level: i32,
+        kind: i32,
+        value: [u8; LENGTH],
+    ) -> usize {
+        let start = used.next_multiple_of(size_of::<usize>());
+        let (level_at, length) = (size_of::<usize>(), CONTROL_HEADER_BYTES + LENGTH);
+        let message = &mut self.0[start..start + length];
+        message[..level_at].copy_from_slice(&length.to_ne_bytes());
+        message[level_at..level_at + 4].copy_from_slice(&level.to_ne_bytes());
+        message[level_at + 4..level_at + 8].copy_from_slice(&kind.to_ne_bytes());
+        message[CONTROL_HEADER_BYTES..].copy_from_slice(&value);
+        start + length
     }
 
     pub(crate) fn read(&self, used: usize) -> Control {
@@ -101,7 +141,10 @@ impl RawControl {
 pub(crate) struct Control {
     /// The segment size of a payload of several merged datagrams (`UDP_GRO`); 0 for a single one.
     pub(crate) segment: u32,
-    /// The destination was a broadcast or multicast address (`IP_PKTINFO`, `IPV6_PKTINFO`).
+    /// The destination, with port 0 (`IP_PKTINFO`, `IPV6_PKTINFO`); of an IPv4 datagram always the IPv4 address. Only
+    /// link-local addresses have a scope.
+    pub(crate) destination: Option<SocketAddr>,
+    /// The destination was a broadcast or multicast address.
     pub(crate) broadcast: bool,
 }
 
@@ -125,8 +168,23 @@ impl Control {
             (libc::SOL_UDP, libc::UDP_GRO) => self.segment = u32::from_ne_bytes(array(value, 0)?),
             // `struct in_pktinfo`: interface, the local address for answers, destination. The two addresses differ
             // exactly if the destination is not a local address.
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) => self.broadcast = value.get(4..8)? != value.get(8..12)?,
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => self.broadcast = value.first() == Some(&0xff),
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                let destination = array::<4>(value, 8)?;
+                self.broadcast |= array(value, 4)? != destination;
+                self.destination = Some((destination, 0).into());
+            }
+            // `IPV6_PKTINFO` of a socket of both families reports IPv4, too, but not whether it was a broadcast.
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO | IPV6_PKTINFO_OF_IPV6) => {
+                let destination = Ipv6Addr::from(array::<16>(value, 0)?);
+                let interface = u32::from_ne_bytes(array(value, 16)?);
+                self.broadcast |= destination.to_canonical().is_multicast();
+                self.destination.get_or_insert(match destination.to_canonical() {
+                    IpAddr::V6(ip) if ip.is_unicast_link_local() => {
+                        SocketAddrV6::new(ip, 0, 0, interface).into()
+                    }
+                    ip => SocketAddr::new(ip, 0),
+                });
+            }
             _ => {}
         }
         Some(length.next_multiple_of(size_of::<usize>()))
@@ -181,34 +239,74 @@ mod tests {
     fn segment_and_destination_are_read_in_any_order_and_number() {
         let merged = message(libc::SOL_UDP, libc::UDP_GRO, &1_400_i32.to_ne_bytes());
         let v4 = |local: [u8; 4], to: [u8; 4]| {
-            message(
-                libc::IPPROTO_IP,
-                libc::IP_PKTINFO,
-                &[&[1, 0, 0, 0], &local[..], &to].concat(),
-            )
+            let value = [&[1, 0, 0, 0], &local[..], &to].concat();
+            message(libc::IPPROTO_IP, libc::IP_PKTINFO, &value)
         };
-        let v6 = |first| {
+        let v6 = |to: &str| {
+            let to: Ipv6Addr = to.parse().unwrap();
+            let value = [&to.octets()[..], &7_u32.to_ne_bytes()].concat();
+            message(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &value)
+        };
+        let broadcast = v4([10, 0, 0, 1], [10, 0, 0, 255]);
+        let both = [v6("::ffff:10.0.0.255"), broadcast.clone()].concat();
+        let cases = [
+            (merged.clone(), 1_400, None, false),
+            (
+                [merged.clone(), broadcast].concat(),
+                1_400,
+                Some("10.0.0.255:0"),
+                true,
+            ),
+            (
+                [v4([10, 0, 0, 1], [10, 0, 0, 1]), merged].concat(),
+                1_400,
+                Some("10.0.0.1:0"),
+                false,
+            ),
+            (both, 0, Some("10.0.0.255:0"), true),
+            (v6("ff02::1"), 0, Some("[ff02::1]:0"), true),
+            (v6("fd00::1"), 0, Some("[fd00::1]:0"), false),
+            (v6("fe80::1"), 0, Some("[fe80::1%7]:0"), false),
+            (v6("::ffff:10.0.0.1"), 0, Some("10.0.0.1:0"), false),
+        ];
+        for (bytes, segment, destination, broadcast) in cases {
+            let expected = Control {
+                segment,
+                destination: destination.map(|address| address.parse().unwrap()),
+                broadcast,
+            };
+            assert_eq!(Control::read(&bytes), expected, "{bytes:?}");
+        }
+        assert_eq!(Control::read(&[0xff; 40]), Control::default());
+    }
+
+    #[test]
+    fn a_source_fits_what_the_kernel_copies_without_allocating() {
+        for (source, length) in [
+            ("10.0.0.1:9", 28),
+            ("[fe80::1%7]:9", 36),
+            ("[::ffff:10.0.0.1]:9", 28),
+        ] {
+            let mut control = RawControl::EMPTY;
+            let used = control.write(None, Some(source.parse().unwrap()));
+            assert_eq!(used, length, "{source}");
+        }
+        let mut control = RawControl::EMPTY;
+        assert_eq!(control.write(None, None), 0);
+        let used = control.write(Some(1_400), Some("[fe80::1%7]:9".parse().unwrap()));
+        let expected = [
+            message(libc::SOL_UDP, libc::UDP_SEGMENT, &1_400_u16.to_ne_bytes()),
             message(
                 libc::IPPROTO_IPV6,
                 libc::IPV6_PKTINFO,
-                &[&[first; 16][..], &[1, 0, 0, 0]].concat(),
-            )
-        };
-        let cases = [
-            (merged.clone(), 1_400, false),
-            (
-                [merged.clone(), v4([10, 0, 0, 1], [10, 0, 0, 255])].concat(),
-                1_400,
-                true,
+                &[
+                    &"fe80::1".parse::<Ipv6Addr>().unwrap().octets()[..],
+                    &7_u32.to_ne_bytes(),
+                ]
+                .concat(),
             ),
-            ([v4([10, 0, 0, 1], [10, 0, 0, 1]), merged].concat(), 1_400, false),
-            (v6(0xff), 0, true),
-            (v6(0xfd), 0, false),
         ];
-        for (bytes, segment, broadcast) in cases {
-            assert_eq!(Control::read(&bytes), Control { segment, broadcast }, "{bytes:?}");
-        }
-        assert_eq!(Control::read(&[0xff; 40]), Control::default());
+        assert_eq!(control.0[..used], expected.concat()[..used]);
     }
 
     #[test]

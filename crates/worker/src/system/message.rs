@@ -3,11 +3,11 @@
 use super::address::{ADDRESS_BYTES, Control, RawAddress, RawControl};
 use super::memory::Pages;
 use crate::engine::datagrams::Message;
+use crate::engine::sends::{Ends, Run};
 use nix::sys::socket::{self, MsgFlags, SockaddrIn, SockaddrIn6};
 use std::cell::UnsafeCell;
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes of a cache line.
@@ -178,6 +178,7 @@ impl ReceiveBatch {
             offset: 0,
             length: received.min(self.buffer_bytes) as u32,
             segment: 0,
+            destination: None,
             broadcast: false,
             truncated: received > self.buffer_bytes,
         }));
@@ -198,6 +199,7 @@ impl ReceiveBatch {
             offset: index * self.stride,
             length,
             segment: control.segment,
+            destination: control.destination,
             broadcast: control.broadcast,
             truncated: flags & libc::MSG_TRUNC != 0,
         })
@@ -235,25 +237,22 @@ impl SendBatch {
         self.used == self.parts.headers.len()
     }
 
-    /// Adds the bytes of a range as one datagram, or as several of `segment` bytes each.
-    pub(crate) fn push(
-        &mut self,
-        peer: Option<SocketAddr>,
-        memory: &Pages,
-        range: Range<usize>,
-        segment: Option<u16>,
-    ) {
-        let (parts, index) = (&self.parts, self.used);
+    /// Adds a run, whose bytes are in `memory`.
+    pub(crate) fn push(&mut self, run: &Run, memory: &Pages) {
+        let (parts, index, range) = (&self.parts, self.used, run.range());
         touch(&parts.vectors[index], |vector| {
             vector.iov_base = memory.pointer(range.start).cast();
-            vector.iov_len = range.end - range.start;
+            vector.iov_len = range.len();
         });
+        let Ends { peer, source } = run.ends;
         let address_bytes = peer.map_or(0, |peer| {
             touch(&parts.addresses[index], |address| address.write(peer))
         });
-        let control_bytes = segment.map_or(0, |segment| {
-            touch(&parts.controls[index], |control| control.write_segment(segment))
-        });
+        let segment = run.segment();
+        let control_bytes = match (segment, source) {
+            (None, None) => 0,
+            _ => touch(&parts.controls[index], |control| control.write(segment, source)),
+        };
         touch(&parts.headers[index], |header| {
             header.msg_hdr.msg_namelen = address_bytes as libc::socklen_t;
             header.msg_hdr.msg_controllen = control_bytes as _;

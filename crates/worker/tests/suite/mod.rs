@@ -1,10 +1,11 @@
 //! One suite for all engines: the contract that workers rely on, tested on epoll, io_uring and the simulator.
 
+mod addresses;
 mod cases;
 mod real;
 mod real_streams;
-mod streams;
-mod world;
+pub mod streams;
+pub mod world;
 
 use corelane_worker::engine::EngineSettings;
 
@@ -62,6 +63,14 @@ fn merging() -> EngineSettings {
     }
 }
 
+/// Reported destinations.
+fn addressed() -> EngineSettings {
+    EngineSettings {
+        destinations: true,
+        ..usual()
+    }
+}
+
 /// Runs each case on each engine: `name: settings => case`.
 macro_rules! suite {
     ($($name:ident: $settings:expr => $case:path;)*) => {
@@ -97,6 +106,11 @@ suite! {
     datagrams_come_back_one_at_a_time: one_at_a_time() => cases::echo;
     datagrams_come_back_from_a_coalescing_echo: coalescing() => cases::echo;
     datagrams_come_back_merged_and_split: merging() => cases::echo;
+    answers_leave_from_the_address_that_was_asked: addressed() => addresses::every_address;
+    answers_leave_from_the_address_that_was_asked_one_at_a_time:
+        EngineSettings { datagram_batch: 1, ..addressed() } => addresses::every_address;
+    answers_leave_from_the_address_that_was_asked_merged:
+        EngineSettings { destinations: true, ..merging() } => addresses::every_address;
     order_is_kept_in_every_flow: usual() => cases::order;
     order_is_kept_in_every_flow_one_at_a_time: one_at_a_time() => cases::order;
     order_is_kept_in_every_flow_merged: merging() => cases::order;

@@ -6,6 +6,7 @@ use corelane_worker::engine::{
     Cause, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Listener, Ops, Socket, choose,
     run_engine,
 };
+use corelane_worker::group::{self, GroupSettings};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub trait World {
     /// A socket bound to that address.
     fn bind(&self, address: SocketAddr) -> Socket;
+
+    /// A socket on a free port of every IPv4 address that reports destinations.
+    fn everywhere(&self) -> Socket;
 
     /// A socket bound to a free port, connected to a peer.
     fn connect(&self, peer: SocketAddr) -> Socket;
@@ -36,6 +40,15 @@ impl World for Loopback {
         UdpSocket::bind(address).unwrap().into()
     }
 
+    fn everywhere(&self) -> Socket {
+        let settings = GroupSettings {
+            destinations: true,
+            ..GroupSettings::default()
+        };
+        let mut group = group::udp(wildcard(), 1, None, &settings).unwrap();
+        group.remove(0).into()
+    }
+
     fn connect(&self, peer: SocketAddr) -> Socket {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(peer).unwrap();
@@ -50,6 +63,10 @@ impl World for Loopback {
 impl World for Network {
     fn bind(&self, address: SocketAddr) -> Socket {
         self.socket(address).unwrap().into()
+    }
+
+    fn everywhere(&self) -> Socket {
+        self.bind(wildcard())
     }
 
     fn connect(&self, peer: SocketAddr) -> Socket {
@@ -94,6 +111,11 @@ pub fn anywhere() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
+/// Any free port of every IPv4 address.
+fn wildcard() -> SocketAddr {
+    "0.0.0.0:0".parse().unwrap()
+}
+
 /// All events of an engine, in order.
 #[derive(Default)]
 pub struct Notes {
@@ -111,6 +133,7 @@ pub struct Note {
     pub peer: SocketAddr,
     pub payload: Vec<u8>,
     pub truncated: bool,
+    pub destination: Option<SocketAddr>,
 }
 
 impl Notes {
@@ -139,16 +162,16 @@ impl Handler for Notes {
                 for datagram in datagrams {
                     let payload = datagram.payload;
                     if self.echo == Some(id) {
-                        ops.send_to(id, Some(datagram.peer), payload.len(), |buffer| {
-                            buffer.copy_from_slice(payload);
-                        })
-                        .unwrap();
+                        let (from, to) = (datagram.destination, Some(datagram.peer));
+                        let fill = |buffer: &mut [u8]| buffer.copy_from_slice(payload);
+                        ops.send_from(id, from, to, payload.len(), fill).unwrap();
                     }
                     self.datagrams.push(Note {
                         id,
                         peer: datagram.peer,
                         payload: payload.to_vec(),
                         truncated: datagram.truncated,
+                        destination: datagram.destination,
                     });
                 }
             }

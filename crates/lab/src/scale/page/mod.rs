@@ -4,6 +4,7 @@ mod figures;
 mod published;
 
 use super::document::{Datagrams, PerBucket, ScaleReport, Series, Step};
+use super::locks::LockComparison;
 use super::metrics::{
     ANSWERED, CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, CPU, GENERATED, IMBALANCE, LINEARITY, LOCALITY,
     PAYLOAD, RATE, RATE_OF_PLAIN, RECEIVED, REORDERED, RETURNED, ROUND_TRIP, SEEN, STEERING, TX_LOCALITY,
@@ -20,7 +21,6 @@ use corelane_report::reading::{Reading, metric, named, percentiles, relative_ran
 use corelane_report::table::{Cell, Column};
 use corelane_serve::udp::{Mode, Model};
 use corelane_worker::worker_memory;
-use std::collections::BTreeSet;
 
 /// Rows of the table of buckets that a page shows unfolded.
 const MOST_BUCKETS_UNFOLDED: usize = 16;
@@ -97,7 +97,8 @@ impl Shown for Datagrams {
         page.section(controls_section(report));
         page.section(variations_section(report));
         page.section(drops_section(report));
-        observed_sections(report, page);
+        let sentences = report.kind.lock_comparisons.iter().map(LockComparison::words);
+        growth::observed_sections(report, sentences, page);
     }
 
     fn closing(report: &ScaleReport, page: &mut Page) {
@@ -303,46 +304,4 @@ fn unexplained_frames(report: &ScaleReport) -> u64 {
         .flat_map(|step| step.found.unexplained.values());
     gaps.flatten()
         .fold(0, |sum: u64, frames| sum.saturating_add(frames.unsigned_abs()))
-}
-
-/// Adds what was observed in the steps that a reader compares; nothing if nothing was requested.
-fn observed_sections(report: &ScaleReport, page: &mut Page) {
-    // Steps that a reader compares: exact steering, as many buckets active as there are.
-    let is_shown = |step: &&Step| {
-        step.shape.model == Model::Exact && step.shape.buckets_active == step.buckets_configured
-    };
-    let mut notes = BTreeSet::new();
-    for step in report.steps.iter().filter(is_shown) {
-        let Some(observed) = &step.found.observed else {
-            continue;
-        };
-        let (shape, round) = (&step.shape, observed.round + 1);
-        let active = shape.buckets_active;
-        let title = format!(
-            "where the time went: {}, {active} active (round {round})",
-            shape.title()
-        );
-        observed.sections(&title, page);
-        notes.extend(observed.notes());
-    }
-    let mut words = Section::new("");
-    for comparison in &report.kind.lock_comparisons {
-        words = words.labelled("locks    ", comparison.words());
-    }
-    for line in notes {
-        words = words.labelled("observed ", line);
-    }
-    // What was requested and could not be observed, each reason once: `profile: not permitted …`.
-    let all = report
-        .steps
-        .iter()
-        .filter_map(|step| step.found.observed.as_ref());
-    let unknown = all.flat_map(|observed| &observed.unknown);
-    let lines: BTreeSet<String> = unknown
-        .map(|(part, reason)| format!("{part}: {reason}"))
-        .collect();
-    for line in lines {
-        words = words.labelled("not observed  ", line);
-    }
-    page.section(words);
 }

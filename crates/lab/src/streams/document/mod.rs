@@ -27,6 +27,7 @@ use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::statistics;
 use corelane_report::reading::Reading;
 use corelane_report::table::Column;
+use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -108,6 +109,9 @@ impl Kind for ByteStreams {
             kernel_bytes: median(|each| each.kernel_bytes),
         };
         found.memory = memories().next_back().cloned();
+        found.worker_memory = valid
+            .last()
+            .map_or_else(Vec::new, |trial| trial.worker_memory.clone());
     }
 
     fn missing(step: &Step) -> Vec<&'static str> {
@@ -166,6 +170,12 @@ pub struct Found {
     pub memory_per_connection: MemoryPerConnection,
     /// Memory use in the last valid trial.
     pub memory: Option<Memory>,
+    /// NUMA placement of our server's workers in the last valid trial; empty if no policy was requested.
+    #[serde(
+        deserialize_with = "steps::through_json",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub worker_memory: Vec<WorkerMemory>,
     /// The limit of this step.
     pub limit: Option<Limit>,
 }

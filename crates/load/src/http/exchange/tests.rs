@@ -3,12 +3,12 @@
 use super::*;
 use crate::http::HttpPlan;
 use crate::http::plan::{PlannedBody, PlannedRequest, Promise, StatusRange};
-use crate::sources::Release;
 use crate::streams::{
     Behaviour, Connection, ConnectionOutcome as Outcome, Counts, Ended, Input, Model, Next, PlannedPool,
     Settled, Slot, Terms, Timeouts,
 };
 use corelane_worker::engine::{Cause, Output};
+use corelane_worker::outgoing::Release;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -117,7 +117,9 @@ fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
         },
         engine: None,
         memory: corelane_host::memory::MemoryPolicy::FirstTouch,
+        buffer_memory: None,
         gather_us: 0,
+        steering: Default::default(),
         workers: Vec::new(),
     };
     change(&mut plan);

@@ -10,7 +10,7 @@ mod values;
 
 use super::plan::StatusRange;
 use crate::pool::Pool;
-use crate::sources::Align;
+use crate::sources::{Align, AlignBy};
 use crate::streams::{PlannedPhase, StreamLoadError};
 use corelane_proto::http::url::{Scheme, Url};
 use serde::Deserialize;
@@ -78,6 +78,9 @@ pub struct ClientPool {
     /// How sources are aligned with the server's steering.
     #[serde(default)]
     pub align: Align,
+    /// In which direction.
+    #[serde(default)]
+    pub align_by: AlignBy,
     /// Status codes that count as success; 200-399 by default.
     #[serde(default, deserialize_with = "values::statuses")]
     pub status: Option<Vec<StatusRange>>,

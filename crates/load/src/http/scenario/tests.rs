@@ -19,6 +19,7 @@ requests_a_connection = 100
 abort = "1%"
 sources = "127.1.0.0/16"
 align = "even"
+align_by = "both"
 ca = "authorities.pem"
 resumption = false
 status = "200,204,300-399"

@@ -47,6 +47,8 @@ fn load(line: &Line) -> Avx2 {
 
 // SAFETY: it is vectors of integers.
 unsafe impl Lanes for Avx2 {
+    const NAME: &'static str = "avx2";
+
     #[inline(always)]
     fn of_line(line: &Line) -> Avx2 {
         // SAFETY: only `run` gives out this type, and its caller vouches for AVX2.

@@ -50,6 +50,8 @@ fn load(line: &Line) -> Avx512 {
 
 // SAFETY: it is vectors of integers.
 unsafe impl Lanes for Avx512 {
+    const NAME: &'static str = "avx512";
+
     #[inline(always)]
     fn of_line(line: &Line) -> Avx512 {
         // SAFETY: only `run` gives out this type, and its caller vouches for AVX-512.

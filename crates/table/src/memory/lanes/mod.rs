@@ -16,6 +16,9 @@ use std::mem;
 /// # Safety
 /// It has the bytes of the words in their order, and any bits are a valid value.
 pub unsafe trait Lanes: Copy {
+    /// The name of these vectors.
+    const NAME: &'static str;
+
     /// These words.
     #[inline(always)]
     fn of_words(words: [u64; WORDS_PER_LINE]) -> Self {
@@ -86,6 +89,21 @@ pub(crate) fn with_widest_vectors(kernel: impl Kernel) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     kernel.run::<Baseline>();
+}
+
+/// The name of the vectors that lookups in batches use on this CPU: `avx512`, `avx2`, `sse2`, or `words` if none.
+#[must_use]
+pub fn vectors() -> &'static str {
+    struct Name<'a>(&'a mut &'static str);
+    impl Kernel for Name<'_> {
+        #[inline(always)]
+        fn run<V: Lanes>(self) {
+            *self.0 = V::NAME;
+        }
+    }
+    let mut name = "";
+    with_widest_vectors(Name(&mut name));
+    name
 }
 
 /// The lanes that every CPU of this architecture has.

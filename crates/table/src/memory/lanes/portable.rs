@@ -12,6 +12,8 @@ pub struct Portable([u64; WORDS_PER_LINE]);
 
 // SAFETY: it is integers.
 unsafe impl Lanes for Portable {
+    const NAME: &'static str = "words";
+
     #[inline(always)]
     fn of_line(line: &Line) -> Portable {
         Portable(array::from_fn(|word| line.0[word].get()))

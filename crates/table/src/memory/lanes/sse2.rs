@@ -15,6 +15,8 @@ pub struct Sse2([__m128i; 4]);
 
 // SAFETY: it is vectors of integers.
 unsafe impl Lanes for Sse2 {
+    const NAME: &'static str = "sse2";
+
     #[inline(always)]
     fn of_line(line: &Line) -> Sse2 {
         let (a, b, c, d);

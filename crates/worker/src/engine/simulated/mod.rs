@@ -30,7 +30,7 @@ use crate::system::memory::Pages;
 use crate::system::message::stride;
 use crate::system::stream::Binding;
 use crate::time::Time;
-use state::EndEvent;
+use state::{EndEvent, InTransit};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
@@ -58,7 +58,6 @@ impl Seat {
         let whole = EngineSettings {
             coalesce: false,
             gro: false,
-            destinations: false,
             memory: None,
             ..settings.clone()
         };
@@ -136,7 +135,7 @@ impl Driver for Simulated {
                 return Flushed::All;
             };
             let payload = ops.sends.arena.memory().bytes(run.range());
-            let sent = self.seat.state().send(number, run.peer, payload);
+            let sent = self.seat.state().send(number, run.ends, payload);
             ops.counters.calls.send += 1;
             match sent {
                 Ok(()) => ops.sent_first(slot),
@@ -166,7 +165,7 @@ impl Driver for Simulated {
         ops.counters.calls.receive += 1;
         self.messages.clear();
         for event in arrived {
-            let EndEvent::Datagram(peer, payload) = event else {
+            let EndEvent::Datagram(InTransit { from, to, payload }) = event else {
                 ops.report_error(id.slot() as u32, Cause::Refused);
                 continue;
             };
@@ -175,17 +174,22 @@ impl Driver for Simulated {
             let buffer = self.datagrams.bytes_mut(offset..offset + length);
             buffer.copy_from_slice(&payload[..length]);
             self.messages.push(Message {
-                peer,
+                peer: from,
                 offset,
                 length: length as u32,
                 segment: 0,
+                destination: self.settings.destinations.then_some(to),
                 broadcast: false,
                 truncated: payload.len() > length,
             });
         }
         let lent = ops.count_received(&self.messages);
         if lent > 0 {
-            let datagrams = Datagrams::new(&self.datagrams, &self.messages);
+            let datagrams = Datagrams::new(
+                &self.datagrams,
+                &self.messages,
+                ops.sockets.at(id.slot() as u32).port,
+            );
             on.event(ops, now, id, Event::Datagrams(datagrams));
         }
         Some((lent, now))

@@ -3,16 +3,19 @@
 //! Datagrams may be lost, duplicated and reordered. Connections are reliable and ordered. Their bytes arrive in
 //! segments of random length (from the seed); unread bytes limit what the other end may send, like a receive window.
 
+mod ends;
 mod seats;
 
 use super::settings::{NetworkCounters, NetworkSettings};
 use crate::engine::id::Id;
-use crate::engine::sends::MOST_BYTES;
+use crate::engine::sends::{Ends, MOST_BYTES};
 use crate::time::Time;
+use ends::Payload;
+pub(super) use ends::{End, EndEvent, InTransit, Kind};
 use seats::Seat;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,19 +34,8 @@ const LONGEST_SEGMENT: usize = 1_448;
 /// Replaces a member that has left a group. The others keep their indices; on Linux the last member moves instead.
 const GONE: usize = usize::MAX;
 
-/// The bytes of one datagram or segment.
-type Payload = Arc<[u8]>;
-
 /// Maps source and destination to the index of the group member that gets the datagram or connection.
 pub(super) type Steer = Box<dyn Fn(SocketAddr, SocketAddr) -> usize + Send>;
-
-/// The kind of an [`End`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Kind {
-    Datagrams,
-    Listener,
-    Connection,
-}
 
 /// The state of one network, behind one lock.
 pub(super) struct State {
@@ -63,57 +55,9 @@ pub(super) struct State {
     last: usize,
 }
 
-/// A datagram socket, a listener, or a connection end.
-pub(super) struct End {
-    kind: Kind,
-    pub(super) local: SocketAddr,
-    pub(super) peer: Option<SocketAddr>,
-    /// The number of the connection's other end, once known.
-    other: Option<usize>,
-    /// Not delivered yet.
-    events: VecDeque<EndEvent>,
-    /// Bytes sent that the other end has not read.
-    outstanding: usize,
-    /// The last send found the window full.
-    blocked: bool,
-    /// It has ended its side, or was reset: nothing more can be sent.
-    ended: bool,
-    gone: bool,
-    /// The seat to notify, and the engine's id for this end.
-    watcher: Option<(usize, Id)>,
-    receiving: bool,
-    /// Whether it is in the ready list of its watcher's seat.
-    listed: bool,
-}
-
-/// An event at an end.
-#[derive(Debug)]
-pub(super) enum EndEvent {
-    /// A datagram arrived: its source and payload.
-    Datagram(SocketAddr, Payload),
-    /// No socket was bound at the destination of an earlier datagram.
-    PortClosed,
-    /// The connection is open.
-    Opened,
-    /// No listener at the destination.
-    Refused,
-    /// A connection arrived at a listener: its local end and its source.
-    Accepted(usize, SocketAddr),
-    Bytes(Payload),
-    /// The other end has ended its side.
-    Ended,
-    Reset,
-    /// The window has room again.
-    Writable,
-}
-
 /// A message in transit.
 enum Travel {
-    Datagram {
-        from: SocketAddr,
-        to: SocketAddr,
-        payload: Payload,
-    },
+    Datagram(InTransit),
     /// A connection attempt by `opener`.
     Open {
         opener: usize,
@@ -121,7 +65,10 @@ enum Travel {
         to: SocketAddr,
     },
     /// The reply to it: `by` is the new end at the listener.
-    Opened { opener: usize, by: usize },
+    Opened {
+        opener: usize,
+        by: usize,
+    },
     /// An event for an end.
     Event(usize, EndEvent),
     /// The other end has read that many bytes.
@@ -210,17 +157,25 @@ impl State {
 
     /// The group member that `steer` selects.
     fn member(&self, kind: Kind, from: SocketAddr, to: SocketAddr) -> Option<usize> {
-        let group = self.bound.get(&(kind, to))?;
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let any = SocketAddr::new(any, to.port());
+        let group = [to, any]
+            .into_iter()
+            .find_map(|local| self.bound.get(&(kind, local)))?;
         let member = *group.members.get((group.steer)(from, to))?;
         (member != GONE).then_some(member)
     }
 
     /// Sends a datagram; the error is an errno value.
-    pub(super) fn send(&mut self, number: usize, to: Option<SocketAddr>, payload: &[u8]) -> Result<(), i32> {
-        let End {
-            local: from, peer, ..
-        } = self.ends[number];
-        let to = to.or(peer).ok_or(libc::EDESTADDRREQ)?;
+    pub(super) fn send(&mut self, number: usize, ends: Ends, payload: &[u8]) -> Result<(), i32> {
+        let End { local, peer, .. } = self.ends[number];
+        let to = ends.peer.or(peer).ok_or(libc::EDESTADDRREQ)?;
+        // Without a source, a wildcard socket sends from the peer's own address.
+        let own = if local.ip().is_unspecified() { to } else { local };
+        let from = SocketAddr::new(ends.source.unwrap_or(own).ip(), local.port());
         if payload.len() > MOST_BYTES as usize {
             return Err(libc::EMSGSIZE);
         }
@@ -239,7 +194,7 @@ impl State {
                 delay += self.settings.jitter.mul_f64(self.random.f64());
             }
             let payload = Arc::clone(&payload);
-            self.depart_after(delay, Travel::Datagram { from, to, payload });
+            self.depart_after(delay, Travel::Datagram(InTransit { from, to, payload }));
         }
         Ok(())
     }
@@ -349,7 +304,7 @@ impl State {
             && next.key().0 <= self.now
         {
             match next.remove() {
-                Travel::Datagram { from, to, payload } => self.arrive(from, to, payload),
+                Travel::Datagram(datagram) => self.arrive(datagram),
                 Travel::Open { opener, from, to } => self.open(opener, from, to),
                 Travel::Opened { opener, by } if self.ends[opener].gone => {
                     self.depart(Travel::Event(by, EndEvent::Reset));
@@ -373,7 +328,8 @@ impl State {
         }
     }
 
-    fn arrive(&mut self, from: SocketAddr, to: SocketAddr, payload: Payload) {
+    fn arrive(&mut self, datagram: InTransit) {
+        let InTransit { from, to, .. } = datagram;
         let member = self.member(Kind::Datagrams, from, to);
         let admits = |member: &usize| self.ends[*member].peer.is_none_or(|peer| peer == from);
         let Some(member) = member.filter(admits) else {
@@ -392,7 +348,7 @@ impl State {
             return;
         }
         self.counters.delivered += 1;
-        self.add_event(member, EndEvent::Datagram(from, payload));
+        self.add_event(member, EndEvent::Datagram(datagram));
     }
 
     /// A connection attempt arrives at an address.
@@ -469,32 +425,5 @@ impl State {
             }
         }
         None
-    }
-}
-
-impl End {
-    /// The index of the next event that may be delivered.
-    fn next_event(&self) -> Option<usize> {
-        let held = |event: &EndEvent| {
-            !self.receiving
-                && matches!(
-                    event,
-                    EndEvent::Datagram(..) | EndEvent::Bytes(_) | EndEvent::Ended
-                )
-        };
-        self.events.iter().position(|event| !held(event))
-    }
-
-    /// Takes the next event; of bytes at most `most_bytes`.
-    fn take_event(&mut self, most_bytes: usize) -> Option<EndEvent> {
-        let event = self.events.remove(self.next_event()?)?;
-        Some(match event {
-            EndEvent::Bytes(bytes) if bytes.len() > most_bytes => {
-                let (first, rest) = bytes.split_at(most_bytes);
-                self.events.push_front(EndEvent::Bytes(rest.into()));
-                EndEvent::Bytes(first.into())
-            }
-            event => event,
-        })
     }
 }

@@ -226,7 +226,8 @@ impl Driver for Completions {
         let mut lent = 0;
         if ops.sockets.is_open(id) {
             lent = ops.count_received(&self.messages);
-            let datagrams = Datagrams::new(self.buffers.memory(), &self.messages);
+            let port = ops.sockets.at(id.slot() as u32).port;
+            let datagrams = Datagrams::new(self.buffers.memory(), &self.messages, port);
             on.event(ops, now, id, Event::Datagrams(datagrams));
         }
         for arrival in self.arrived.drain(..count) {
@@ -272,6 +273,7 @@ fn decode(filled: &[u8], offset: usize, control_bytes: usize) -> Option<Message>
         offset: offset + payload,
         length: filled.len().checked_sub(payload)? as u32,
         segment: control.segment,
+        destination: control.destination,
         broadcast: control.broadcast,
         truncated: flags & libc::MSG_TRUNC as u32 != 0,
     })

@@ -1,17 +1,14 @@
 //! What `--profile`, `--locks` and `--softnet` watch while a trial is measured.
 //!
 //! In: the requested observations, the CPUs of the step, and the processes of its server and generator. Out: an
-//! [`Observed`] for the document. An unavailable
-//! observation is omitted with its reason, which names the missing permission; it never fails a trial.
+//! [`Observed`] for the document. An unavailable observation is omitted with its reason, which names the missing
+//! permission; it never fails a trial.
 
-use super::document::{Shape, Step};
-use super::observed::{LockComparison, Observed};
-use crate::steps::Shape as _;
+use crate::observed::Observed;
 use corelane_observe::ObserveError;
-use corelane_observe::locks::{LockSite, LockWatch, compare};
+use corelane_observe::locks::{LockSite, LockWatch};
 use corelane_observe::profile::{Processes, Profiler};
 use corelane_observe::softnet::SoftnetWatch;
-use corelane_serve::udp::{Mode, Model};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +32,7 @@ pub struct Observe {
 }
 
 /// An observation under way.
-pub(super) struct Observation {
+pub(crate) struct Observation {
     cpus: Vec<u32>,
     profile: Option<Result<Profiler, ObserveError>>,
     locks: Option<Result<LockWatch, ObserveError>>,
@@ -45,10 +42,10 @@ pub(super) struct Observation {
 impl Observation {
     /// Starts what is asked, the profile last: it looks up what the processes have mapped, and a fresh process has that
     /// only after a moment.
-    pub(super) fn start(asked: Observe, cpus: Vec<u32>, processes: Processes) -> Self {
-        let both = vec![processes.server, processes.generator];
+    pub(crate) fn start(asked: Observe, cpus: Vec<u32>, processes: &Processes) -> Self {
+        let all = [&processes.server[..], &[processes.generator]].concat();
         let softnet = asked.softnet.then(|| SoftnetWatch::start(SOFTNET_INTERVAL));
-        let locks = asked.locks.then(|| LockWatch::start(&cpus, &both));
+        let locks = asked.locks.then(|| LockWatch::start(&cpus, &all));
         let profile = asked.profile.then(|| Profiler::start(&cpus, processes));
         Self {
             cpus,
@@ -59,7 +56,7 @@ impl Observation {
     }
 
     /// Stops, and returns what was seen; `None` when nothing was asked.
-    pub(super) fn finish(self, round: usize) -> Option<Observed> {
+    pub(crate) fn finish(self, round: usize) -> Option<Observed> {
         if self.profile.is_none() && self.locks.is_none() && self.softnet.is_none() {
             return None;
         }
@@ -99,28 +96,6 @@ fn finished<Watch, Seen>(
     let seen = watch?.and_then(finish);
     seen.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
         .ok()
-}
-
-/// Exact steering's echo beside its sink with all buckets active, for each placement.
-pub(super) fn compare_locks(steps: &[Step]) -> Vec<LockComparison> {
-    let watched = |mode: Mode| {
-        let of_mode = move |step: &&Step| {
-            let shape = &step.shape;
-            let all_active = shape.buckets_active == step.buckets_configured;
-            shape.is_plain() && (shape.mode, shape.model) == (mode, Model::Exact) && all_active
-        };
-        let steps = steps.iter().filter(of_mode);
-        steps.filter_map(|step| Some((&step.shape, step.found.observed.as_ref()?.locks.as_ref()?)))
-    };
-    let compared = |(shape, echo): (&Shape, _)| {
-        let (_, sink) = watched(Mode::Sink).find(|(other, _)| other.placement == shape.placement)?;
-        Some(LockComparison {
-            placement: shape.placement,
-            buckets_active: shape.buckets_active,
-            sentence: compare(echo, sink),
-        })
-    };
-    watched(Mode::Echo).filter_map(compared).collect()
 }
 
 #[cfg(test)]

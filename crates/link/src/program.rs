@@ -1,9 +1,9 @@
-//! The program that hands each frame to the socket of its queue, as the instructions that `bpf/redirect.bpf.c` compiles to.
+//! Our eBPF programs, as the instructions that the files of `bpf/` compile to.
 
 /// `struct bpf_insn` of linux/bpf.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub(crate) struct Instruction {
     operation: u8,
     /// Destination and source as bit fields: on little-endian machines the destination is in the lower half.
     registers: u8,
@@ -11,9 +11,9 @@ pub(super) struct Instruction {
     constant: i32,
 }
 
-/// The program for a map that this descriptor names: `return redirect_map(map, frame->rx_queue_index, XDP_PASS)`. The
+/// `bpf/redirect.bpf.c`, which hands each frame to the socket of its queue, for a map that this descriptor names: `return redirect_map(map, frame->rx_queue_index, XDP_PASS)`. The
 /// address of the map takes two instructions.
-pub(super) fn redirect(map: i32) -> [Instruction; 6] {
+pub(crate) fn redirect(map: i32) -> [Instruction; 6] {
     const OF_MAP: u8 = 1;
     [
         // `BPF_LDX | BPF_MEM | BPF_W`: r2 = the word at r1 + 16, which is `rx_queue_index` of `struct xdp_md`.
@@ -26,6 +26,31 @@ pub(super) fn redirect(map: i32) -> [Instruction; 6] {
         // `BPF_JMP | BPF_CALL`: `BPF_FUNC_redirect_map`.
         instruction(0x85, 0, 0, 0, 51),
         // `BPF_JMP | BPF_EXIT`.
+        instruction(0x95, 0, 0, 0, 0),
+    ]
+}
+
+/// The upper half of our sockets' marks; the lower half is the transmit queue, counted from 1.
+pub(crate) const OUR_MARK: u32 = 0x636c_0000;
+
+/// `bpf/queue.bpf.c`, which records the queue that a mark of ours names: `packet->queue_mapping = packet->mark ^ OUR_MARK`
+/// where that is not above 0xffff.
+pub(crate) fn queue() -> [Instruction; 9] {
+    [
+        // `BPF_LDX | BPF_MEM | BPF_W`: r2 = the word at r1 + 8, which is `mark` of `struct __sk_buff`.
+        instruction(0x61, 2, 1, 8, 0),
+        // `BPF_ALU64 | BPF_XOR | BPF_K`.
+        instruction(0xa7, 2, 0, 0, OUR_MARK as i32),
+        // `BPF_ALU64 | BPF_MOV | BPF_X`, then `BPF_LSH` and `BPF_RSH`: r3 = the lower 32 bits of r2.
+        instruction(0xbf, 3, 2, 0, 0),
+        instruction(0x67, 3, 0, 0, 32),
+        instruction(0x77, 3, 0, 0, 32),
+        // `BPF_JMP | BPF_JGT | BPF_K`: skip the next one.
+        instruction(0x25, 3, 0, 1, 0xffff),
+        // `BPF_STX | BPF_MEM | BPF_W`: the word at r1 + 12, which is `queue_mapping`.
+        instruction(0x63, 1, 2, 12, 0),
+        // `BPF_ALU64 | BPF_MOV | BPF_K`: r0 = `TCX_NEXT`.
+        instruction(0xb7, 0, 0, 0, -1),
         instruction(0x95, 0, 0, 0, 0),
     ]
 }
@@ -71,41 +96,47 @@ mod tests {
         content(found.unwrap_or_else(|| panic!("no section {wanted}")))
     }
 
-    #[test]
-    fn the_c_source_compiles_to_these_instructions() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/redirect.bpf.c");
+    /// What clang makes of a section of `bpf/NAME.bpf.c`; `None` without clang.
+    fn compiled(name: &str, wanted: &str) -> Option<Vec<Instruction>> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../bpf/{name}.bpf.c"));
         let folder = tempfile::tempdir().unwrap();
-        let object = folder.path().join("redirect.o");
+        let object = folder.path().join("object.o");
         let clang = Command::new("clang")
             .args(["-O2", "-Wall", "-Werror", "-target", "bpfel", "-mcpu=v2", "-c"])
             .arg(&source)
             .arg("-o")
             .arg(&object)
             .output();
-        let output = match clang {
-            Err(error) => {
-                eprintln!("skipped: clang: {error}");
-                return;
-            }
-            Ok(output) => output,
-        };
+        let output = clang
+            .inspect_err(|error| eprintln!("skipped: clang: {error}"))
+            .ok()?;
         assert!(
             output.status.success(),
             "{}",
             String::from_utf8_lossy(&output.stderr)
         );
         let elf = std::fs::read(object).unwrap();
-        let compiled = section(&elf, "xdp").chunks_exact(8).map(|bytes| Instruction {
+        let compiled = section(&elf, wanted).chunks_exact(8).map(|bytes| Instruction {
             operation: bytes[0],
             registers: bytes[1],
             offset: i16::from_le_bytes([bytes[2], bytes[3]]),
             constant: i32::from_le_bytes(bytes[4..].try_into().unwrap()),
         });
+        Some(compiled.collect())
+    }
+
+    #[test]
+    fn the_c_sources_compile_to_these_instructions() {
+        let both = (compiled("redirect", "xdp"), compiled("queue", "tcx/egress"));
+        let (Some(compiled_redirect), Some(compiled_queue)) = both else {
+            return;
+        };
         // The loader fills in the map's descriptor and its mark.
         let mut ours = redirect(0);
         ours[1].registers &= 0x0f;
         if cfg!(target_endian = "little") {
-            assert_eq!(compiled.collect::<Vec<_>>(), ours);
+            assert_eq!(compiled_redirect, ours);
+            assert_eq!(compiled_queue, queue());
         }
     }
 }

@@ -7,7 +7,6 @@
 
 use crate::columns::{number, plain, words};
 use crate::document::reasons;
-use crate::growth::buckets;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_observe::locks::{LockReport, LockSite, SpinCoverage};
@@ -37,17 +36,6 @@ pub struct Observed {
     pub softnet: Option<SoftnetReport>,
     /// Why a requested part is null: `profile`, `locks` or `softnet` to the reason, which says what to allow.
     pub unknown: BTreeMap<String, String>,
-}
-
-/// Echo beside sink: which waits more for kernel locks, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LockComparison {
-    /// The placement of both steps, as documents write it: `aligned` or `crossed`.
-    pub placement: crate::scale::Placement,
-    /// Active buckets of both.
-    pub buckets_active: usize,
-    /// The comparison.
-    pub sentence: String,
 }
 
 /// The first `rows` functions in the columns of pmcstat.
@@ -158,7 +146,7 @@ const LOCKS_SHOWN: usize = 6;
 
 impl Observed {
     /// What a reader of the tables should know: why columns are empty, and what was lost.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(self.profile.iter().flat_map(|profile| profile.notes.clone()));
         if let Some(locks) = &self.locks {
@@ -170,7 +158,7 @@ impl Observed {
     }
 
     /// The tables of one step.
-    pub(super) fn sections(&self, title: &str, page: &mut Page) {
+    pub(crate) fn sections(&self, title: &str, page: &mut Page) {
         if self.profile.is_some() || self.locks.is_some() || self.softnet.is_some() {
             page.section(Section::heading(title));
         }
@@ -200,14 +188,6 @@ impl Observed {
             let table = receive_paths(softnet);
             page.section(Section::new("receive path of each CPU").table(table));
         }
-    }
-}
-
-impl LockComparison {
-    /// `aligned, 2 buckets: …`.
-    pub(crate) fn words(&self) -> String {
-        let (active, buckets) = (self.buckets_active, buckets(self.buckets_active));
-        format!("{}, {active} {buckets}: {}", self.placement, self.sentence)
     }
 }
 

@@ -1,0 +1,81 @@
+//! The `corelane` command: parses arguments, runs the verb, and reports errors with an exit code.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bridge;
+mod capture;
+mod documents;
+mod explain;
+mod hash;
+mod help;
+mod host;
+mod infer;
+mod interrupt;
+mod key;
+mod lab;
+mod links;
+mod load;
+mod machine;
+mod metrics;
+mod names;
+mod outcome;
+mod outputs;
+mod plan;
+mod progress;
+mod ready;
+mod rebalanced;
+mod report;
+mod serve;
+mod shared;
+mod steer;
+mod steering;
+mod table;
+mod terminal;
+mod timeline;
+mod values;
+mod verify;
+mod version;
+
+pub use help::split_examples;
+
+use arguments::{Command, Corelane};
+use clap::{ColorChoice, CommandFactory, FromArgMatches};
+use std::io;
+use std::process::ExitCode;
+
+/// The command line as declared: what manual pages and completions are made from.
+pub fn command() -> clap::Command {
+    Corelane::command()
+}
+
+/// Runs the command with the arguments of this process.
+pub fn run() -> ExitCode {
+    // A child process of an experiment reads its plan from a pipe, not from arguments.
+    if std::env::args().nth(1).as_deref() == Some(corelane_lab::child::CHILD_ARGUMENT) {
+        let attended = corelane_lab::child::attend(io::BufReader::new(io::stdin()), io::stdout());
+        return outcome::exit(attended.map_err(Into::into), ColorChoice::Never);
+    }
+    let matches = help::laid_out(command(), std::env::args_os())
+        .long_version(&*version::long().leak())
+        .get_matches();
+    let corelane = Corelane::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    documents::limit_input(corelane.max_input);
+    let outcome = match corelane.command {
+        Command::Hash(arguments) => hash::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Host(arguments) => host::run(&arguments),
+        Command::Infer(arguments) => infer::run(&arguments),
+        Command::Key { what } => key::run(&what),
+        Command::Steer(arguments) => steer::run(&arguments),
+        Command::Serve { what } => serve::run(&what),
+        Command::Load { what } => load::run(&what),
+        Command::Bridge(arguments) => bridge::run(&arguments),
+        Command::Lab { what } => lab::run(&what),
+        Command::Report { what } => report::run(&what),
+        Command::Table { what } => table::run(&what),
+    };
+    outcome::exit(outcome, corelane.color)
+}

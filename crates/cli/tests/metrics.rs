@@ -1,0 +1,169 @@
+//! `--metrics` end to end: what each verb exposes, that it is documented, and that it is what the report counts.
+
+use crate::common;
+use crate::scrape::{self, Exposing, families};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Verbs with the endpoint, which need no peer.
+const ALONE: [&str; 3] = [
+    "serve packets ring:metrics-a",
+    "bridge --link ring:metrics-b --link ring:metrics-c",
+    "load packets ring:metrics-d --rate 10 --duration 60s",
+];
+
+/// The servers, and the generators that load them.
+const PAIRS: [(&str, &str); 3] = [
+    ("serve udp 127.0.0.1:0", "load udp {} --rate 100 --duration 60s"),
+    (
+        "serve tcp 127.0.0.1:0",
+        "load tcp {} --connections 1 --rate 1kB/s --duration 60s",
+    ),
+    (
+        "serve http 127.0.0.1:0",
+        "load http http://{}/ --rate 100 --duration 60s",
+    ),
+];
+
+/// What each verb exposes.
+fn exposed() -> Vec<(String, String)> {
+    let verb = |line: &str| {
+        let words = line
+            .split(' ')
+            .take_while(|word| word.chars().all(char::is_lowercase));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut exposed: Vec<(String, String)> = ALONE
+        .iter()
+        .map(|line| (verb(line), Exposing::start(*line).scrape()))
+        .collect();
+    for (serve, load) in PAIRS {
+        let mut server = Exposing::start(serve);
+        let load = load.replace("{}", &server.listening());
+        exposed.push((verb(&load), Exposing::start(&load).scrape()));
+        exposed.push((verb(serve), server.scrape()));
+    }
+    exposed
+}
+
+#[test]
+fn the_documentation_lists_what_each_verb_exposes() {
+    let mut rows = BTreeMap::<(String, String, String), Vec<String>>::new();
+    for (verb, text) in exposed() {
+        for (name, family) in families(&text) {
+            let end = match family.kind.as_str() {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            let key = (format!("{name}{end}"), family.kind, family.about);
+            rows.entry(key).or_default().push(verb.clone());
+        }
+    }
+    let head = "| metric | type | of | meaning |\n|---|---|---|---|\n";
+    let table = rows.iter_mut().map(|((name, kind, about), verbs)| {
+        verbs.sort();
+        format!("| `{name}` | {kind} | {} | {about} |\n", verbs.join(", "))
+    });
+    let table = head.to_owned() + &table.collect::<String>();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/METRICS.md");
+    let text = fs::read_to_string(&page).unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let (before, after) = text.split_once(head).unwrap();
+        let after = after.split_once("\n\n").map_or("", |(_, after)| after);
+        fs::write(&page, format!("{before}{table}\n{after}")).unwrap();
+        return;
+    }
+    assert!(
+        text.contains(&format!("\n\n{table}\n")),
+        "docs/METRICS.md lacks this table; if meant, run with UPDATE_GOLDEN=1:\n{table}"
+    );
+}
+
+/// The value of one sample.
+fn sample(text: &str, name: &str) -> f64 {
+    let families = families(text);
+    let found = families.values().find_map(|family| family.samples.get(name));
+    *found.unwrap_or_else(|| panic!("{name}: {text}"))
+}
+
+#[test]
+fn a_server_exposes_the_counts_of_each_bucket_that_its_report_has() {
+    let rule = "--buckets 2 --share-cpus";
+    let mut server = Exposing::start(&format!("serve udp 127.0.0.1:0 {rule} --json=/dev/stderr"));
+    let address = server.listening();
+    let loaded = common::run_json(&format!(
+        "load udp {address} --count 1k --window 8 --flows 16 --json"
+    ));
+    let sent = common::number(&loaded["total"]["sent"]);
+    let name = |bucket: usize, text: &str| {
+        let label = format!("_total{{bucket=\"{bucket}\",");
+        let mut lines = text.lines().filter(|line| line.contains(&label));
+        let line = lines.find(|line| line.starts_with("corelane_serve_received_datagrams"));
+        line.unwrap().rsplit_once(' ').unwrap().0.to_owned()
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let (mut text, mut seen) = (String::new(), [0.0; 2]);
+    while seen.iter().sum::<f64>() < sent as f64 {
+        assert!(Instant::now() < deadline, "{sent} were sent: {text}");
+        text = server.scrape();
+        seen = [0, 1].map(|bucket| sample(&text, &name(bucket, &text)));
+    }
+    common::signal(server.process.id(), "INT");
+    let mut error = String::new();
+    std::io::Read::read_to_string(server.process.stderr.as_mut().unwrap(), &mut error).unwrap();
+    let served: Value = serde_json::from_str(&error[error.find('{').unwrap()..]).unwrap();
+    let buckets = served["buckets"].as_array().unwrap();
+    let counted: Vec<f64> = buckets
+        .iter()
+        .map(|bucket| bucket["seen"].as_f64().unwrap())
+        .collect();
+    assert_eq!(counted, seen, "{text}");
+    let most = seen[0].max(seen[1]);
+    assert_eq!(
+        sample(&text, "corelane_serve_balance_ratio"),
+        sent as f64 / 2.0 / most
+    );
+}
+
+#[test]
+fn a_socket_file_serves_either_format_and_is_removed_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics");
+    let arguments = format!("serve udp 127.0.0.1:0 --metrics unix:{}", path.display());
+    let process = common::corelane(&arguments)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let mut server = common::Server::of(process.unwrap());
+    let get = |fields: &str| scrape::get(UnixStream::connect(&path).unwrap(), fields);
+    assert!(families(&get("")).contains_key("corelane_serve"));
+    let text = get("Accept: text/plain\r\n");
+    assert!(
+        text.starts_with("# TYPE corelane_serve_info gauge\n") && !text.contains("# EOF"),
+        "{text}"
+    );
+    server.signal("INT");
+    assert!(server.wait().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn an_address_that_is_taken_is_refused() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for verb in [
+        "serve udp 127.0.0.1:0",
+        "load udp 127.0.0.1:9",
+        "bridge --link ring:taken-a --link ring:taken-b",
+    ] {
+        let error = common::refused(&format!("{verb} --metrics {address}"), 2);
+        assert!(error.contains("--metrics") && error.contains("in use"), "{error}");
+    }
+    assert!(TcpStream::connect(address).is_ok());
+}

@@ -1,0 +1,270 @@
+//! `--timeline`: a line per second, written as it happens, which other tools can read and a kill does not damage.
+
+use crate::common::{Server, corelane, number, refused, run, run_json, until};
+use crate::raw_http::RawServer;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+/// The header and the whole lines of a timeline; each has to be JSON.
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let lines = text[..whole].lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+/// A histogram as a tool reads it that knows only the HdrHistogram V2 form.
+fn foreign(histogram: &Value) -> Histogram<u64> {
+    let text = histogram["hdr_v2_base64"].as_str().expect("base64");
+    let bytes = BASE64.decode(text).unwrap();
+    Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap()
+}
+
+fn sum(lines: &[Value], name: &str) -> u64 {
+    lines.iter().map(|line| number(&line["counts"][name])).sum()
+}
+
+#[test]
+fn the_lines_of_a_run_close_with_the_seconds_and_add_up_to_its_report() {
+    let server = Server::start("127.0.0.1:0 --buckets 1");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.jsonl");
+    let path = file.display().to_string();
+    let load = [
+        "load",
+        "udp",
+        &server.address,
+        "--rate",
+        "2k",
+        "--duration",
+        "2500ms",
+        "--workers",
+        "1",
+    ];
+    let loaded = run_json(&[&load[..], &["--timeline", &path, "--json"]].concat());
+    let (header, seconds) = (lines(&file)[0].clone(), lines(&file).split_off(1));
+    assert_eq!(header["schema"], "corelane/timeline/1");
+    assert_eq!(header["units"]["returned"], "datagrams");
+    assert_eq!(header["durations"], "round trip");
+    assert_eq!(header["generators"][0]["command_line"][0], "corelane");
+    // 2.5 s have at least two whole seconds in them, each closed by a line, and the last line.
+    assert!(seconds.len() >= 3, "{seconds:?}");
+    for (place, line) in seconds.iter().enumerate() {
+        let until = line["unix_s"].as_f64().unwrap();
+        let is_last = place == seconds.len() - 1;
+        assert!(is_last || (until - until.round()).abs() < 0.3, "{line}");
+        let is_whole = place > 0 && !is_last;
+        assert!(!is_whole || line["interval_s"].as_f64().unwrap() > 0.5, "{line}");
+        assert_eq!(line["durations"]["beyond_range"], 0);
+        assert_eq!(
+            foreign(&line["durations"]).len(),
+            number(&line["counts"]["returned"]),
+            "{line}"
+        );
+        assert!(
+            line["cpu"]["own_s"].as_f64().unwrap() >= 0.0 && line["drops"].is_object(),
+            "{line}"
+        );
+    }
+    for name in ["sent", "returned"] {
+        assert_eq!(sum(&seconds, name), number(&loaded["total"][name]), "{name}");
+    }
+    let mut whole = foreign(&seconds[0]["durations"]);
+    for line in &seconds[1..] {
+        whole.add(foreign(&line["durations"])).unwrap();
+    }
+    let report = foreign(&loaded["round_trip_histogram"]);
+    let recorded = |histogram: &Histogram<u64>| {
+        let values = histogram.iter_recorded();
+        values
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(recorded(&whole), recorded(&report));
+    shown(&file);
+}
+
+/// `report show` draws the timeline as text and as a page.
+fn shown(file: &Path) {
+    let (path, page) = (
+        file.display().to_string(),
+        file.with_extension("html").display().to_string(),
+    );
+    let text = run(&["report", "show", &path]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("until") && text.contains("in all: "), "{text}");
+    assert!(run(&["report", "show", &path, "--html", &page]).status.success());
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<h3>CPU") || page.contains("CPU"), "{page}");
+}
+
+#[test]
+fn errors_have_their_names_and_what_is_not_measured_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.jsonl");
+    let path = file.display().to_string();
+    let server = RawServer::with_body("x");
+    let url = server.url();
+    let http = [
+        "load",
+        "http",
+        &url,
+        "-n",
+        "50",
+        "--connections",
+        "2",
+        "--status",
+        "404",
+    ];
+    let output = run(&[&http[..], &["--timeline", &path]].concat());
+    assert!(file.exists(), "{output:?}");
+    let found = lines(&file);
+    let wrong: u64 = found[1..]
+        .iter()
+        .map(|line| number(&line["errors"]["wrong_status"]))
+        .sum();
+    assert_eq!(wrong, 50, "{found:?}");
+
+    let link = format!("pcap:out={}", folder.path().join("sent.pcap").display());
+    assert!(
+        run(&["load", "packets", &link, "--count", "300", "--timeline", &path])
+            .status
+            .success()
+    );
+    let found = lines(&file);
+    assert_eq!(sum(&found[1..], "sent"), 300);
+    assert!(found[1]["durations"].is_null());
+    assert_eq!(
+        found[1]["unknown_because"]["durations"],
+        "frames are not answered"
+    );
+}
+
+#[test]
+fn a_timeline_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = format!("pcap:out={}", folder.path().join("sent.pcap").display());
+    let load = ["load", "packets", &link, "--count", "1", "--timeline"];
+    let error = refused(&[&load[..], &["/nowhere/run.jsonl"]].concat(), 2);
+    assert!(error.contains("--timeline: /nowhere/run.jsonl"), "{error}");
+    let output = run(&[&load[..], &["/dev/full"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("--timeline /dev/full: No space left"), "{error}");
+}
+
+#[test]
+fn a_trial_of_an_experiment_is_named_in_its_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lab.jsonl");
+    let path = file.display().to_string();
+    let lab = "lab scale udp --models exact --placements aligned --duration 200ms --rounds 2 --bed loopback";
+    let words: Vec<&str> = lab.split(' ').chain(["--timeline", &path, "--json"]).collect();
+    let output = run(&words[..]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+    });
+    let found = lines(&file);
+    let trials = report["trials"].as_array().unwrap();
+    for trial in trials {
+        let lines = found[1..].iter().filter(|line| {
+            let of = &line["trial"];
+            of["step"] == trial["step"] && of["round"] == trial["round"]
+        });
+        let sent: u64 = lines.map(|line| number(&line["counts"]["sent"])).sum();
+        assert_eq!(sent, number(&trial["generated"]), "{trial}");
+    }
+    assert!(!trials.is_empty() && found[1]["trial"]["title"].as_str().unwrap().contains("exact"));
+    shown(&file);
+}
+
+#[test]
+fn timelines_of_simultaneous_runs_are_added_second_by_second() {
+    let server = Server::start("127.0.0.1:0 --buckets 1");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let load = |name: &str| {
+        corelane(&[
+            "load",
+            "udp",
+            &server.address,
+            "--rate",
+            "500",
+            "--duration",
+            "1500ms",
+            "--timeline",
+        ])
+        .arg(file(name))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+    };
+    let both = [load("one.jsonl"), load("two.jsonl")];
+    for mut load in both {
+        assert!(load.wait().unwrap().success());
+    }
+    let paths = ["one.jsonl", "two.jsonl"].map(|name| file(name).display().to_string());
+    let merged = run(&["report", "merge", &paths[0], &paths[1]]);
+    let said = String::from_utf8_lossy(&merged.stderr).into_owned();
+    assert!(
+        said.contains("2 timelines added by the whole second") && said.contains("one clock"),
+        "{said}"
+    );
+    fs::write(file("both.jsonl"), &merged.stdout).unwrap();
+    let apart: u64 = (paths.iter())
+        .map(|path| sum(&lines(Path::new(path))[1..], "returned"))
+        .sum();
+    let found = lines(&file("both.jsonl"));
+    assert_eq!(sum(&found[1..], "returned"), apart);
+    let durations = found[1..].iter().map(|line| foreign(&line["durations"]).len());
+    assert_eq!(durations.sum::<u64>(), apart);
+    assert!(found[1..].iter().any(|line| line["generators"] == 2), "{found:?}");
+    shown(&file("both.jsonl"));
+    let json = folder.path().join("run.json");
+    fs::write(&json, "{\"schema\": \"corelane/loaded-http/1\"}").unwrap();
+    let error = refused(&["report", "merge", &paths[0], &json.display().to_string()], 2);
+    assert!(error.contains("it is no timeline"), "{error}");
+}
+
+/// Each is killed once it has written one line more than the one before.
+const KILLS: usize = 6;
+
+#[test]
+fn killed_at_any_moment_a_run_leaves_only_whole_lines() {
+    let server = Server::start("127.0.0.1:0 --buckets 1");
+    let folder = tempfile::tempdir().unwrap();
+    let start = |kill: usize| -> (Child, std::path::PathBuf) {
+        let file = folder.path().join(format!("{kill}.jsonl"));
+        let verb = match kill % 3 {
+            0 => "lab scale udp --bed loopback --duration 1500ms --rounds 9 --timeline".to_owned(),
+            _ => format!("load udp {} --rate 200 --duration 60s --timeline", server.address),
+        };
+        let mut command = corelane(&verb);
+        let command = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        (command.spawn().unwrap(), file)
+    };
+    // All run at the same time.
+    let runs: Vec<_> = (0..KILLS).map(start).collect();
+    for (kill, (mut process, file)) in runs.into_iter().enumerate() {
+        let newlines = |text: Vec<u8>| text.iter().filter(|byte| **byte == b'\n').count();
+        until("lines are written", || {
+            fs::read(&file).is_ok_and(|text| newlines(text) >= kill)
+        });
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let lines = lines(&file);
+        assert!(lines.len() >= kill, "{} of {kill} lines", lines.len());
+        if lines.len() > 1 {
+            assert_eq!(lines[0]["schema"], "corelane/timeline/1", "killed at line {kill}");
+            shown(&file);
+        }
+    }
+}

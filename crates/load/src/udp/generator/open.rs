@@ -1,0 +1,46 @@
+//! Opens the sockets of a lease; ports that other sockets hold are replaced by spare ones.
+
+use crate::sources::Lease;
+use crate::udp::UdpLoadError;
+use corelane_worker::group::set_receive_buffer;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+/// A worker that was preempted finds the answers of that time here: by default (`net.core.rmem_default`) some 250 small
+/// datagrams fit, which is less than a hundredth of a second at the rates of one worker.
+const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+
+/// Opens the sockets of a lease, connected to the target.
+pub(super) fn open_sockets(
+    lease: &Lease,
+    target: SocketAddr,
+    mut take: impl FnMut(UdpSocket) -> io::Result<()>,
+) -> Result<(), UdpLoadError> {
+    let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
+    for port in lease.clone().into_ports() {
+        if missing == 0 {
+            break;
+        }
+        if has_spare_ports && port == target.port() {
+            continue;
+        }
+        let from = SocketAddr::new(lease.address, port);
+        let opened = UdpSocket::bind(from).and_then(|socket| {
+            set_receive_buffer(&socket, RECEIVE_BUFFER_BYTES)?;
+            socket.connect(target)?;
+            take(socket)
+        });
+        match opened {
+            Ok(()) => missing -= 1,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && has_spare_ports => {}
+            Err(error) => return Err(UdpLoadError::Source { from, error }),
+        }
+    }
+    if missing == 0 {
+        return Ok(());
+    }
+    Err(UdpLoadError::Source {
+        from: SocketAddr::new(lease.address, 0),
+        error: io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short")),
+    })
+}

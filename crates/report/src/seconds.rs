@@ -1,0 +1,435 @@
+//! The report of a timeline: a row per interval or trial as text, and curves over the time of the run as a page.
+
+use crate::html::curves::{self, Curve, Points, distinct};
+use crate::html::markup::Markup;
+use crate::page::{Caveat, Page, Rendered, Section};
+use crate::table::{Cell, Column, Table};
+use crate::text;
+use corelane_measure::metric::Show;
+use corelane_measure::quantity;
+use corelane_measure::seconds::{Header, Second, Seconds};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+/// Rows of the text: a run of this many seconds has a row each, a longer one several seconds per row.
+const MOST_ROWS: usize = 24;
+
+/// Shorter intervals, such as that of the last line, are not drawn: the machine's CPU time is counted in ticks of 10 ms.
+const SHORTEST_DRAWN_S: f64 = 0.1;
+
+/// Unit of counts that are drawn apart, in bits.
+const BYTES: &str = "bytes";
+
+impl Rendered for Seconds {
+    fn page(&self) -> Page {
+        Shown(self).page()
+    }
+
+    fn table(&self) -> Table {
+        Shown(self).tabulated(&Shown(self).rows(usize::MAX))
+    }
+}
+
+/// A timeline as it is shown.
+struct Shown<'a>(&'a Seconds);
+
+impl Deref for Shown<'_> {
+    type Target = Seconds;
+
+    fn deref(&self) -> &Seconds {
+        self.0
+    }
+}
+
+impl Shown<'_> {
+    fn page(&self) -> Page {
+        let span = quantity::duration(self.span_s() * 1e9);
+        let lines = quantity::count(self.lines.len() as u64);
+        let mut page = Page {
+            subject: "Timeline".to_owned(),
+            headline: format!("{span} in {lines} lines{}", self.of_generators()),
+            verdict: self.in_all(),
+            written_by: self.origin(),
+            origin: (self.header.aligned.iter())
+                .map(|aligned| ("aligned", aligned.clone()))
+                .collect(),
+            caveats: self.caveats().into_iter().map(Caveat::from).collect(),
+            command: self.command(),
+            ..Page::default()
+        };
+        let caveats = self.caveats();
+        let notes = |section: Section, note: &String| section.text_note("", format!("note: {note}"));
+        let figures = self.figures();
+        let rows = self.tabulated(&self.rows(MOST_ROWS));
+        let over_time = Section::new("").figures(figures).folded("Each interval", rows);
+        page.section(caveats.iter().fold(over_time, notes));
+        page.section(Section::new("Errors by name").table(self.errors()));
+        page
+    }
+
+    fn start_s(&self) -> f64 {
+        self.lines
+            .first()
+            .map_or(0.0, |line| line.unix_s - line.interval_s)
+    }
+
+    fn span_s(&self) -> f64 {
+        self.lines.last().map_or(0.0, |line| line.unix_s - self.start_s())
+    }
+
+    fn of_generators(&self) -> String {
+        match self.header.generators.len() {
+            0 | 1 => String::new(),
+            several => format!(" of {several} generators"),
+        }
+    }
+
+    fn origin(&self) -> (String, Option<u64>) {
+        let tool = self.header.generators.first().map(|origin| origin.tool.clone());
+        let start = (!self.lines.is_empty()).then(|| self.start_s() as u64);
+        (tool.unwrap_or_default(), start)
+    }
+
+    fn command(&self) -> String {
+        let commands = self.header.generators.iter();
+        let commands: Vec<String> = commands
+            .map(|origin| text::command(&origin.command_line))
+            .collect();
+        commands.join("\n")
+    }
+
+    /// What has to be known to read the lines.
+    fn caveats(&self) -> Vec<String> {
+        let unknown: BTreeSet<(&String, &String)> = (self.lines.iter())
+            .flat_map(|line| &line.unknown_because)
+            .collect();
+        let unknown = unknown
+            .into_iter()
+            .map(|(field, why)| format!("{field} unknown: {why}"));
+        self.cut().into_iter().chain(unknown).collect()
+    }
+
+    /// The names of counts in their order, each with its unit.
+    fn counted(&self) -> Vec<(&str, &str)> {
+        let fields = Header::units(&[]);
+        let occurs = |name: &str| self.lines.iter().any(|line| line.counts.get(name) > Some(&0));
+        let units = (self.header.units.iter()).map(|(name, unit)| (name.as_str(), unit.as_str()));
+        units
+            .filter(|(name, _)| !fields.contains_key(*name) && occurs(name))
+            .collect()
+    }
+
+    /// At most so many rows: a trial each in experiments, otherwise equally many lines.
+    fn rows(&self, most: usize) -> Vec<Second> {
+        let per_row = self.lines.len().div_ceil(most).max(1);
+        let mut rows: Vec<Second> = Vec::new();
+        for (place, line) in self.lines.iter().enumerate() {
+            let joins = match &line.trial {
+                Some(trial) => {
+                    most < usize::MAX && rows.last().is_some_and(|row| row.trial.as_ref() == Some(trial))
+                }
+                None => place % per_row > 0,
+            };
+            match rows.last_mut().filter(|_| joins) {
+                Some(row) => row.extend(line),
+                None => rows.push(line.clone()),
+            }
+        }
+        rows
+    }
+
+    fn tabulated(&self, rows: &[Second]) -> Table {
+        let counted = self.counted();
+        let left = ["trial", "stage"].map(|name| Column::left(name).may_shrink());
+        let mut columns = vec![Column::right("until").unit("s").key("at_s")];
+        columns.extend(left);
+        let rate = |(name, _): &(&str, &str)| Column::right(&name.replace('_', " ")).unit("1/s");
+        columns.extend(counted.iter().map(rate));
+        columns.extend(["p50", "p99", "longest"].map(Column::right));
+        columns.push(Column::right("errors"));
+        columns.extend(["own", "others"].map(|of| Column::right(of).unit("CPUs")));
+        columns.push(Column::right("drops"));
+        let mut table = Table::new(columns);
+        let stages: BTreeSet<&str> = self.lines.iter().map(|line| line.stage.as_str()).collect();
+        for row in rows {
+            table.row(self.row(row, &counted, stages.len() > 1));
+        }
+        table.without_silent_columns()
+    }
+
+    fn row(&self, line: &Second, counted: &[(&str, &str)], staged: bool) -> Vec<Cell> {
+        let trial = line.trial.as_ref().map(|trial| {
+            let part = trial.part.iter().map(|part| format!(", {part}"));
+            format!("{}{}", trial.title, part.collect::<String>())
+        });
+        let time = |percent| {
+            let durations = line.durations.as_ref();
+            let time = durations.and_then(|durations| durations.percentile(percent));
+            Cell::shown(time.map(|time| time as f64), quantity::duration)
+        };
+        let cpus = |seconds: f64| seconds / line.interval_s.max(f64::MIN_POSITIVE);
+        let cpu = |of: fn(&corelane_measure::seconds::CpuSpent) -> f64| {
+            Cell::number(line.cpu.as_ref().map(|cpu| cpus(of(cpu))), Show::Fixed(2))
+        };
+        let mut cells = vec![
+            Cell::number(Some(line.unix_s - self.start_s()), Show::Fixed(1)),
+            Cell::from(trial.unwrap_or_default()),
+            Cell::from(if staged && line.trial.is_none() {
+                line.stage.as_str()
+            } else {
+                ""
+            }),
+        ];
+        let rate =
+            |(name, _): &(&str, &str)| Cell::shown(line.per_second.get(*name).copied(), quantity::metric);
+        cells.extend(counted.iter().map(rate));
+        cells.extend([50.0, 99.0, 100.0].map(time));
+        cells.push(Cell::count(line.errors.values().sum()));
+        cells.extend([cpu(|cpu| cpu.own_s), cpu(|cpu| cpu.others_s)]);
+        let drops = line.drops.as_ref().map(|drops| drops.values().sum::<u64>());
+        cells.push(Cell::number(drops.map(|drops| drops as f64), Show::Count));
+        cells
+    }
+
+    /// Errors and drops of the whole timeline by name.
+    fn errors(&self) -> Table {
+        let mut errors = BTreeMap::<(&str, &str), u64>::new();
+        for line in &self.lines {
+            for (name, count) in &line.errors {
+                *errors.entry(("error", name)).or_default() += count;
+            }
+            for (name, count) in line.drops.iter().flatten() {
+                *errors.entry(("dropped by the kernel", name)).or_default() += count;
+            }
+        }
+        let mut table = Table::new(vec![
+            Column::left("what"),
+            Column::left("name"),
+            Column::right("count"),
+        ]);
+        for ((what, name), count) in errors {
+            table.row([
+                Cell::from(what),
+                Cell::from(name.replace('_', " ")),
+                Cell::count(count),
+            ]);
+        }
+        table
+    }
+
+    /// The last line of the text: the whole run.
+    fn in_all(&self) -> String {
+        let Some(mut all) = self.lines.first().cloned() else {
+            return "no second has been written yet".to_owned();
+        };
+        self.lines.iter().skip(1).for_each(|line| all.extend(line));
+        let counts = self.counted().into_iter().map(|(name, unit)| {
+            let count = all.counts.get(name).copied().unwrap_or(0);
+            match unit {
+                BYTES => format!("{} {}", name.replace("_bytes", ""), quantity::bytes(count)),
+                unit => format!("{} {} {unit}", name.replace('_', " "), quantity::count(count)),
+            }
+        });
+        let durations = all.durations.and_then(|durations| durations.summary());
+        let durations = durations.map(|summary| format!("{}: {summary}", self.header.durations));
+        let words: Vec<String> = counts.chain(durations).collect();
+        format!("in all: {}", words.join("; "))
+    }
+
+    fn figures(&self) -> Vec<Markup> {
+        let counted = self.counted();
+        let of_unit = |is_bytes: bool, factor: f64| {
+            let names = counted.iter().filter(|(_, unit)| (*unit == BYTES) == is_bytes);
+            let points = |(name, _): &(&str, &str)| {
+                let rate = |line: &Second| line.per_second.get(*name).map(|rate| rate * factor);
+                (name.replace("_bytes", "").replace('_', " "), self.points(rate))
+            };
+            lines(names.map(points).collect())
+        };
+        let percentile =
+            |percent: f64| self.points(|line| Some(line.durations.as_ref()?.percentile(percent)? as f64));
+        let times = [("median", 50.0), ("p99", 99.0), ("longest", 100.0)];
+        let times = times.map(|(name, percent)| (name.to_owned(), percentile(percent)));
+        let cpus = [
+            (
+                "generator",
+                self.points(|line| Some(line.cpu?.own_s / line.interval_s)),
+            ),
+            (
+                "others",
+                self.points(|line| Some(line.cpu?.others_s / line.interval_s)),
+            ),
+            (
+                "other virtual machines",
+                self.points(|line| Some(line.cpu?.stolen_s / line.interval_s)),
+            ),
+        ];
+        let cpus = cpus.map(|(name, points)| (name.to_owned(), points));
+        let caption = "Each point is the mean of its interval, at the interval's end.";
+        vec![
+            curves::rates("Rate", caption, "per second", &of_unit(false, 1.0)),
+            curves::rates("Throughput", caption, "bits per second", &of_unit(true, 8.0)),
+            curves::times(
+                &sentence(&self.header.durations),
+                "What ended in each interval.",
+                "",
+                &lines(times.into()),
+            ),
+            curves::rates(
+                "Errors",
+                "By name.",
+                "per second",
+                &lines(self.by_name(|line| Some(&line.errors))),
+            ),
+            curves::rates("CPU", caption, "CPUs", &lines(cpus.into())),
+            curves::rates(
+                "Dropped by the kernel",
+                "By cause, in the generator's network namespace.",
+                "per second",
+                &lines(self.by_name(|line| line.drops.as_ref())),
+            ),
+        ]
+    }
+
+    /// A value over the seconds of the timeline.
+    fn points(&self, value: impl Fn(&Second) -> Option<f64>) -> Points {
+        let start = self.start_s();
+        let lines = self
+            .lines
+            .iter()
+            .filter(|line| line.interval_s >= SHORTEST_DRAWN_S);
+        lines
+            .filter_map(|line| Some((line.unix_s - start, value(line)?)))
+            .collect()
+    }
+
+    /// The rates of named counts.
+    fn by_name(&self, of: impl Fn(&Second) -> Option<&BTreeMap<String, u64>>) -> Vec<(String, Points)> {
+        let names: BTreeSet<&String> = (self.lines.iter())
+            .filter_map(&of)
+            .flat_map(BTreeMap::keys)
+            .collect();
+        let points = |name: &String| {
+            self.points(|line| {
+                let count = of(line)?.get(name).copied().unwrap_or(0);
+                Some(count as f64 / line.interval_s)
+            })
+        };
+        (names.into_iter())
+            .map(|name| (name.replace('_', " "), points(name)))
+            .collect()
+    }
+}
+
+/// A few of the lines, so that a reader can distinguish them; a line that is always 0 is left out.
+fn lines(named: Vec<(String, Points)>) -> Vec<Curve<Points>> {
+    let mut named = named;
+    named.retain(|(_, points)| points.iter().any(|(_, value)| *value > 0.0));
+    let curve = |(class, (words, data))| Curve { class, words, data };
+    distinct(named).into_iter().map(curve).collect()
+}
+
+/// A title begins with a capital letter.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_measure::histogram::Histogram;
+    use corelane_measure::seconds::{CpuSpent, OfTrial, Origin};
+
+    fn timeline(seconds: u64) -> Seconds {
+        let line = |second: u64| {
+            let mut durations = Histogram::new();
+            durations.record_many(20_000, 1_000);
+            let errors = (second == 3).then(|| ("reset".to_owned(), 5));
+            Second {
+                unix_s: 1_000.0 + second as f64,
+                interval_s: 1.0,
+                stage: "hold".to_owned(),
+                counts: BTreeMap::from([("ok".to_owned(), 1_000), ("sent_bytes".to_owned(), 0)]),
+                errors: errors.into_iter().collect(),
+                durations: Some(durations),
+                cpu: Some(CpuSpent {
+                    own_s: 0.25,
+                    ..CpuSpent::default()
+                }),
+                drops: Some(BTreeMap::new()),
+                ..Second::default()
+            }
+            .with_rates()
+        };
+        Seconds {
+            header: Header {
+                generators: vec![Origin::default()],
+                durations: "latency".to_owned(),
+                units: Header::units(&[("ok", "requests"), ("sent_bytes", "bytes")]),
+                ..Header::default()
+            },
+            lines: (1..=seconds).map(line).collect(),
+            cut_bytes: 17,
+        }
+    }
+
+    #[test]
+    fn a_run_has_a_row_per_second_and_a_long_one_no_more_than_fit() {
+        let text = timeline(4).page().to_text();
+        let expected = [
+            "until      ok    p50    p99  longest  errors   own  others  drops",
+            "    s     1/s                                 CPUs    CPUs",
+            "  3.0  1.00 k  20 µs  20 µs    20 µs       5  0.25    0.00      0",
+            "note: the last line is incomplete and ignored (17 bytes): the run was killed",
+            "in all: ok 4,000 requests; latency: median 20 µs",
+        ];
+        for expected in expected {
+            assert!(text.contains(expected), "{expected}:\n{text}");
+        }
+        let long = timeline(2_399);
+        assert_eq!(Shown(&long).rows(MOST_ROWS).len(), 24);
+        let ok: u64 = Shown(&long)
+            .rows(MOST_ROWS)
+            .iter()
+            .map(|row| row.counts["ok"])
+            .sum();
+        assert_eq!(ok, 2_399_000);
+    }
+
+    #[test]
+    fn a_page_draws_rates_durations_errors_and_cpu() {
+        let html = timeline(4).page().to_html();
+        for title in ["Rate", "Latency", "Errors", "CPU", "reset"] {
+            assert!(html.contains(title), "{title}: {html}");
+        }
+        assert!(
+            !html.contains("Throughput") && !html.contains("Dropped"),
+            "nothing of it happened: {html}"
+        );
+    }
+
+    #[test]
+    fn a_trial_of_an_experiment_is_one_row() {
+        let mut timeline = timeline(4);
+        for (place, line) in timeline.lines.iter_mut().enumerate() {
+            line.trial = Some(OfTrial {
+                number: place / 2,
+                title: format!("exact x{}", place / 2 + 1),
+                ..OfTrial::default()
+            });
+        }
+        let rows = Shown(&timeline).rows(MOST_ROWS);
+        assert_eq!(rows.len(), 2);
+        assert!(timeline.page().to_text().contains("exact x2"));
+        assert_eq!(Shown(&timeline).rows(usize::MAX).len(), 4);
+    }
+
+    #[test]
+    fn an_empty_timeline_says_so() {
+        let empty = Seconds::default();
+        assert_eq!(empty.page().to_text(), "no second has been written yet\n");
+        assert!(empty.page().to_html().contains("no second has been written yet"));
+    }
+}

@@ -1,0 +1,216 @@
+//! One client of the endpoint, from its connection to its end: a request is read, a document awaited, and the response
+//! sent, all before one deadline.
+
+use corelane_proto::http::answer;
+use corelane_proto::http::request::{self, Limits, RequestError, Version};
+use corelane_report::exposition::{Exposed, Exposition, Format};
+use nix::poll::PollFlags;
+use socket2::Socket;
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// The path of the metrics.
+pub(super) const PATH: &str = "/metrics";
+
+/// Time limit of a request: to send it, to be given a document, and to take the response. A document takes some 20 ms,
+/// and Prometheus gives up after 10 s by default.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Further time to read the error that a missed deadline gets.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A scraper's request has some 300 bytes.
+const LIMITS: Limits = Limits {
+    line_bytes: 1_024,
+    head_bytes: 8_192,
+    fields: 64,
+};
+
+/// The progress of a client.
+enum State {
+    /// Of its request, these bytes have arrived.
+    Reading(Vec<u8>),
+    /// It waits for a document, in this format.
+    Waiting { format: Format, with_body: bool },
+    /// Its response, and the bytes of it that were sent.
+    Writing { response: Vec<u8>, sent: usize },
+    /// It has the response. What it still sends is discarded, because closing before would reset the connection, and
+    /// with it what the client has not read yet.
+    Closing,
+}
+
+/// A client.
+pub(super) struct Client {
+    socket: Socket,
+    state: State,
+    deadline: Instant,
+}
+
+impl Client {
+    /// A client that has just connected; `None` if its socket cannot be used.
+    pub(super) fn new(socket: Socket, now: Instant) -> Option<Self> {
+        socket.set_nonblocking(true).ok()?;
+        Some(Self {
+            socket,
+            state: State::Reading(Vec::new()),
+            deadline: now + DEADLINE,
+        })
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The events to wait for.
+    pub(super) fn interest(&self) -> PollFlags {
+        match self.state {
+            State::Writing { .. } => PollFlags::POLLOUT,
+            _ => PollFlags::POLLIN,
+        }
+    }
+
+    /// Whether it waits for a document.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
+    /// Prepares the response if it waits for a document.
+    pub(super) fn answer(&mut self, document: &dyn Exposed) {
+        if let State::Waiting { format, with_body } = self.state {
+            let body = Exposition::of(document, format);
+            self.respond(200, format.content_type(), &body, with_body);
+        }
+    }
+
+    /// Advances as far as possible; false if it is done with.
+    pub(super) fn turn(&mut self, now: Instant) -> bool {
+        if now >= self.deadline && !self.miss() {
+            return false;
+        }
+        let advanced = match &mut self.state {
+            State::Reading(_) => self.read(),
+            State::Waiting { .. } | State::Writing { .. } => Ok(()),
+            State::Closing => self.discard(),
+        };
+        let advanced = advanced.and_then(|()| self.write());
+        match advanced {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// The deadline has passed; false if nothing can be said about it any more.
+    fn miss(&mut self) -> bool {
+        match self.state {
+            State::Reading(_) => self.refuse(408, "the request was not complete in time"),
+            State::Waiting { .. } => self.refuse(503, "the counts were not available in time: try again"),
+            State::Writing { .. } | State::Closing => return false,
+        }
+        self.deadline += GRACE;
+        true
+    }
+
+    /// Reads until the request is complete or invalid.
+    fn read(&mut self) -> io::Result<()> {
+        let State::Reading(request) = &mut self.state else {
+            return Ok(());
+        };
+        let mut part = [0; 1024];
+        loop {
+            let bytes = self.socket.read(&mut part)?;
+            if bytes == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            request.extend_from_slice(&part[..bytes]);
+            let understood = Understood::of(request);
+            match understood {
+                None => {}
+                Some(Understood::Metrics { format, with_body }) => {
+                    self.state = State::Waiting { format, with_body };
+                    return Ok(());
+                }
+                Some(Understood::Refused(status, why)) => {
+                    self.refuse(status, &why);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, status: u16, why: &str) {
+        self.respond(status, "text/plain; charset=utf-8", &format!("{why}\n"), true);
+    }
+
+    fn respond(&mut self, status: u16, content_type: &str, body: &str, with_body: bool) {
+        let mut response = Vec::with_capacity(body.len() + 256);
+        answer::begin(&mut response, status);
+        answer::field(&mut response, "Content-Type", content_type.as_bytes());
+        answer::number(&mut response, "Content-Length", body.len() as u64);
+        if status == 405 {
+            answer::field(&mut response, "Allow", b"GET, HEAD");
+        }
+        answer::connection(&mut response, Version::Http11, false);
+        answer::end(&mut response);
+        if with_body {
+            response.extend_from_slice(body.as_bytes());
+        }
+        self.state = State::Writing { response, sent: 0 };
+    }
+
+    /// Sends what is left of the response.
+    fn write(&mut self) -> io::Result<()> {
+        let State::Writing { response, sent } = &mut self.state else {
+            return Ok(());
+        };
+        while *sent < response.len() {
+            *sent += self.socket.write(&response[*sent..])?;
+        }
+        self.socket.shutdown(Shutdown::Write)?;
+        self.state = State::Closing;
+        Ok(())
+    }
+
+    fn discard(&mut self) -> io::Result<()> {
+        let mut part = [0; 1024];
+        while self.socket.read(&mut part)? > 0 {}
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// What a request asks for.
+enum Understood {
+    Metrics { format: Format, with_body: bool },
+    Refused(u16, String),
+}
+
+impl Understood {
+    /// `None` if the request is incomplete.
+    fn of(request: &[u8]) -> Option<Self> {
+        let refused = |error: RequestError| Self::Refused(error.status(), error.to_string());
+        let head = match request::read(request, &LIMITS) {
+            Ok(head) => head?,
+            Err(error) => return Some(refused(error)),
+        };
+        let path = head.path_and_query().split(|byte| *byte == b'?').next();
+        if path != Some(PATH.as_bytes()) {
+            return Some(Self::Refused(404, format!("the metrics are at {PATH}")));
+        }
+        if head.method != b"GET" && head.method != b"HEAD" {
+            let why = "metrics are only read: use GET or HEAD".to_owned();
+            return Some(Self::Refused(405, why));
+        }
+        let accept = head
+            .field("accept")
+            .and_then(|accept| std::str::from_utf8(accept).ok());
+        Some(Self::Metrics {
+            format: Format::preferred(accept),
+            with_body: head.method == b"GET",
+        })
+    }
+}

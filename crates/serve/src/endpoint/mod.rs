@@ -1,0 +1,222 @@
+//! The endpoint that serves metrics to Prometheus, for any server and generator: takes a document when a client asks for
+//! one, and answers `GET /metrics` on a TCP port or a Unix socket.
+//!
+//! It has a thread of its own, which renders the documents and handles all clients. The control thread is only asked for
+//! the document, which it makes between two looks at its server; a slow client delays nobody.
+
+mod client;
+
+use crate::shared::lock;
+use client::Client;
+use corelane_report::exposition::Exposed;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Listen backlog.
+const BACKLOG: i32 = 128;
+
+/// Clients served at a time; more wait in the backlog. Each has a deadline, so that none waits for long.
+const MOST_CLIENTS: usize = 16;
+
+/// Time until a connection is accepted again after it failed.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Where metrics are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetricsAddress {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for MetricsAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MetricsAddress::Unix(path) => write!(formatter, "unix:{}", path.display()),
+            MetricsAddress::Tcp(address) => write!(formatter, "http://{address}{}", client::PATH),
+        }
+    }
+}
+
+/// A document with metrics, made by one thread and rendered by another.
+pub type Document = Box<dyn Exposed + Send>;
+
+/// What the control thread and the endpoint's thread share.
+#[derive(Default)]
+struct Exchange {
+    /// A client waits for a document.
+    asked: AtomicBool,
+    /// The document made for it.
+    made: Mutex<Option<Document>>,
+}
+
+/// Serves metrics. Dropping it ends its thread and removes its socket.
+pub struct Endpoint {
+    address: MetricsAddress,
+    exchange: Arc<Exchange>,
+    /// Wakes the thread: a byte says that a document was made, the end that it is to end.
+    waker: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Endpoint {
+    /// Listens. The Unix socket of a process that was killed is replaced; one with a listener, or a file of another
+    /// kind, is not.
+    ///
+    /// # Errors
+    /// If the address is in use or unavailable.
+    pub fn listen(address: &MetricsAddress) -> io::Result<Endpoint> {
+        let (waker, woken) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let listener = listener(address)?;
+        let bound = listener.local_addr()?.as_socket();
+        let address = bound.map_or_else(|| address.clone(), MetricsAddress::Tcp);
+        let exchange = Arc::new(Exchange::default());
+        let mut endpoint = Endpoint {
+            address,
+            exchange: Arc::clone(&exchange),
+            waker: Some(waker),
+            thread: None,
+        };
+        let serving = Serving {
+            listener,
+            woken,
+            exchange,
+            clients: Vec::new(),
+        };
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        endpoint.thread = Some(thread.spawn(move || serving.run())?);
+        Ok(endpoint)
+    }
+
+    /// The listen address, with the port chosen by the kernel for port 0.
+    #[must_use]
+    pub fn address(&self) -> &MetricsAddress {
+        &self.address
+    }
+
+    /// Makes a document if a client waits for one. Call it often: clients wait until then.
+    pub fn look(&self, document: impl FnOnce() -> Document) {
+        if self.exchange.asked.swap(false, Ordering::Acquire) {
+            *lock(&self.exchange.made) = Some(document());
+            // If the socket is full, the thread has not read earlier bytes and wakes anyway.
+            let _ = self.waker.as_ref().map(|mut waker| waker.write(&[1]));
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.waker = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if let MetricsAddress::Unix(path) = &self.address {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn listener(address: &MetricsAddress) -> io::Result<Socket> {
+    let (domain, name) = match address {
+        MetricsAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+        MetricsAddress::Tcp(address) => (Domain::for_address(*address), (*address).into()),
+    };
+    let listener = Socket::new(domain, Type::STREAM, None)?;
+    if let MetricsAddress::Tcp(_) = address {
+        listener.set_reuse_address(true)?;
+    }
+    match (listener.bind(&name), address) {
+        (Err(error), MetricsAddress::Unix(path))
+            if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) =>
+        {
+            fs::remove_file(path)?;
+            listener.bind(&name)?;
+        }
+        (bound, _) => bound?,
+    }
+    listener.listen(BACKLOG)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Whether this is a socket without a listener.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).is_err_and(refused)
+}
+
+/// The endpoint's thread.
+struct Serving {
+    listener: Socket,
+    woken: UnixStream,
+    exchange: Arc<Exchange>,
+    clients: Vec<Client>,
+}
+
+impl Serving {
+    fn run(mut self) {
+        while self.wait() {
+            let now = Instant::now();
+            if self.clients.len() < MOST_CLIENTS {
+                self.accept(now);
+            }
+            if let Some(document) = lock(&self.exchange.made).take() {
+                for client in &mut self.clients {
+                    client.answer(&*document);
+                }
+            }
+            self.clients.retain_mut(|client| client.turn(now));
+            if self.clients.iter().any(Client::waits) {
+                self.exchange.asked.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        match self.listener.accept() {
+            Ok((socket, _)) => self.clients.extend(Client::new(socket, now)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // The client has left, or the process has no descriptor: the listener stays ready meanwhile.
+            Err(_) => thread::sleep(PAUSE),
+        }
+    }
+
+    /// Waits for an event; false if the thread is to end.
+    fn wait(&mut self) -> bool {
+        let mut polled = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
+        // The end of a client that waits is noticed when it gets its response.
+        let clients = self.clients.iter().filter(|client| !client.waits());
+        polled.extend(clients.map(|client| PollFd::new(client.as_fd(), client.interest())));
+        if self.clients.len() < MOST_CLIENTS {
+            polled.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
+        }
+        let due = self.clients.iter().map(Client::deadline).min();
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()).as_millis() + 1);
+        let timeout = left.map_or(PollTimeout::NONE, |left| {
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        let _ = poll(&mut polled, timeout);
+        let mut bytes = [0; 64];
+        // The end of the stream, that is, nothing read, says that the endpoint was dropped.
+        !matches!(self.woken.read(&mut bytes), Ok(0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

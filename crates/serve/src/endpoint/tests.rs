@@ -1,0 +1,141 @@
+use super::*;
+use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_report::exposition::{Exposition, Labels};
+use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+/// A document with one number.
+struct Counted(u64);
+
+static COUNTED: Metric<u64> = Metric::explaining("frames_total", "frames", Show::Count)
+    .about("Frames.")
+    .read(|count| Some(Sample::Number(*count as f64)));
+
+impl Exposed for Counted {
+    fn expose(&self, exposition: &mut Exposition) {
+        exposition.add("test", &COUNTED, [(Labels::new(), &self.0)]);
+    }
+}
+
+fn endpoint() -> (Endpoint, SocketAddr) {
+    let address = MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let endpoint = Endpoint::listen(&address).unwrap();
+    let MetricsAddress::Tcp(address) = *endpoint.address() else {
+        panic!("a port");
+    };
+    (endpoint, address)
+}
+
+/// Reads a response to its end while the control thread looks; the documents count the looks that made one.
+fn response(endpoint: &Endpoint, mut stream: TcpStream) -> String {
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).map(|_| text)
+    });
+    while !reader.is_finished() {
+        endpoint.look(|| Box::new(Counted(7)));
+        thread::yield_now();
+    }
+    reader.join().unwrap().unwrap()
+}
+
+fn asked(endpoint: &Endpoint, address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    response(endpoint, stream)
+}
+
+#[test]
+fn only_the_socket_of_an_ended_process_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics");
+    let address = MetricsAddress::Unix(path.clone());
+    // A killed process leaves its socket: closing a listener does not remove it either.
+    drop(UnixListener::bind(&path).unwrap());
+    let endpoint = Endpoint::listen(&address).unwrap();
+    assert!(Endpoint::listen(&address).is_err(), "a listener was replaced");
+    drop(endpoint);
+    assert!(!path.exists());
+    fs::write(&path, "a file").unwrap();
+    assert!(Endpoint::listen(&address).is_err());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+}
+
+#[test]
+fn every_request_gets_the_metrics_or_the_reason_why_not() {
+    let (endpoint, address) = endpoint();
+    let long = format!(
+        "GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+        "x".repeat(9_000)
+    );
+    for (request, status, part) in [
+        (
+            "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+            "200 OK",
+            "\r\n\r\n# TYPE test_frames counter\n# HELP test_frames Frames.\ntest_frames_total 7\n# EOF\n",
+        ),
+        (
+            "GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n",
+            "200 OK",
+            "\r\n\r\n# TYPE test_frames_total counter\n# HELP test_frames_total Frames.\ntest_frames_total 7\n",
+        ),
+        (
+            "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+            "200 OK",
+            "Content-Length: ",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "404 Not Found",
+            "at /metrics",
+        ),
+        (
+            "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab",
+            "405 Method Not Allowed",
+            "Allow: GET, HEAD\r\n",
+        ),
+        ("nonsense\r\n\r\n", "400 Bad Request", "\r\n\r\n"),
+        (&long, "431 ", "8192"),
+    ] {
+        let response = asked(&endpoint, address, request);
+        assert!(
+            response.starts_with(&format!("HTTP/1.1 {status}")),
+            "{request}{response}"
+        );
+        assert!(response.contains(part), "{request}{response}");
+        assert_eq!(
+            response.ends_with("\r\n\r\n"),
+            request.starts_with("HEAD"),
+            "{response}"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_sends_half_a_request_gets_408_and_delays_no_other() {
+    let (endpoint, address) = endpoint();
+    let started = Instant::now();
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost").unwrap();
+    let whole = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert!(asked(&endpoint, address, whole).starts_with("HTTP/1.1 200"));
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "it waited for the slow client"
+    );
+    let response = response(&endpoint, slow);
+    assert!(response.starts_with("HTTP/1.1 408 Request Timeout"), "{response}");
+}
+
+#[test]
+fn a_client_that_is_given_no_document_gets_503() {
+    let (_endpoint, address) = endpoint();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 503 Service Unavailable"), "{text}");
+}

@@ -1,0 +1,71 @@
+//! The metrics of an HTTP server.
+
+use super::protocol::{BucketHttp, HttpServed};
+use crate::metrics::{BucketServer, PREFIX, by_name, expose_connections, number, of_bucket};
+use corelane_measure::metric::{Metric, Show};
+use corelane_report::exposition::{Exposed, Exposition};
+use std::collections::BTreeMap;
+
+/// Requests with a parsed head.
+pub static REQUESTS: Metric<BucketHttp> = Metric::more("requests_total", "requests", Show::Count)
+    .about("Requests with a parsed head.")
+    .read(|bucket| number(bucket.requests));
+
+/// Rejected requests, and connections that failed or were aborted.
+pub static ERRORS: Metric<BucketHttp> = Metric::less("errors_total", "errors", Show::Count)
+    .about("Requests rejected, and connections that failed or were aborted.")
+    .read(|bucket| number(bucket.all_errors().map(|(_, count)| count).sum()));
+
+static ERRORS_BY_CAUSE: Metric<u64> = Metric::less("errors_by_cause_total", "errors", Show::Count)
+    .about("Requests rejected, and connections that failed or were aborted, by cause, over all buckets.")
+    .read(|count| number(*count));
+
+static RESPONSES: Metric<u64> = Metric::more("responses_total", "answered", Show::Count)
+    .about("Responses by status, over all buckets.")
+    .read(|count| number(*count));
+
+static FULL: Metric<u64> = Metric::explaining("full_handshakes_total", "full", Show::Count)
+    .about("TLS handshakes with a certificate.")
+    .read(|count| number(*count));
+
+static RESUMED: Metric<u64> = Metric::explaining("resumed_handshakes_total", "resumed", Show::Count)
+    .about("TLS handshakes that resumed an earlier session.")
+    .read(|count| number(*count));
+
+impl HttpServed {
+    /// Responses of all buckets by status.
+    #[must_use]
+    pub fn answers(&self) -> BTreeMap<u16, u64> {
+        let mut answers = BTreeMap::new();
+        for (status, count) in self.buckets.iter().flat_map(|bucket| &bucket.answers) {
+            *answers.entry(*status).or_default() += count;
+        }
+        answers
+    }
+}
+
+impl Exposed for HttpServed {
+    fn expose(&self, exposition: &mut Exposition) {
+        let server = BucketServer {
+            kind: "http",
+            engine: &self.engine,
+            steering: &self.steering,
+            rebalanced: self.rebalanced.as_ref(),
+            loads: self.buckets.iter().map(|bucket| bucket.requests).collect(),
+        };
+        server.expose(exposition);
+        expose_connections(exposition, self.buckets.iter().map(|bucket| &bucket.connections));
+        for metric in [&REQUESTS, &ERRORS] {
+            let labels = |bucket: &BucketHttp| of_bucket(bucket.connections.bucket, bucket.connections.cpu);
+            let buckets = self.buckets.iter().map(|bucket| (labels(bucket), bucket));
+            exposition.add(PREFIX, metric, buckets);
+        }
+        exposition.add(PREFIX, &ERRORS_BY_CAUSE, by_name("cause", &self.errors()));
+        exposition.add(PREFIX, &RESPONSES, by_name("status", &self.answers()));
+        let full = self.sum(|bucket| bucket.handshakes_full);
+        let resumed = self.sum(|bucket| bucket.handshakes_resumed);
+        for (metric, count) in [(&FULL, &full), (&RESUMED, &resumed)] {
+            exposition.add(PREFIX, metric, [(Vec::new(), count)]);
+        }
+    }
+}
