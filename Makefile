@@ -1,14 +1,29 @@
-# The commands of this project: demo, picture, test, check, bench, fuzz. Each prints what it needs if something is missing.
+# The commands of this project: demo, build, install, dist, picture, test, test-*, check, bench, fuzz. Each prints what it
+# needs if something is missing.
 
 CARGO ?= cargo
 SHELL := /bin/bash
+PREFIX ?= /usr/local
+BINARY = $(or $(CARGO_TARGET_DIR),target)/release/corelane
 # Tests wait most of their time. Many pin their workers to the first CPUs, so more threads do not help larger machines.
 TEST_THREADS ?= $(shell threads=$$((2 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
 
-.PHONY: demo picture test check format bench fuzz need-cargo
+.PHONY: demo build install dist picture test test-big-endian test-dist test-reproducible test-publish test-packages check format bench fuzz need-cargo
 
 demo: need-cargo
 	@$(CARGO) run --release --bin corelane -- lab scale udp --html corelane-report.html
+
+build: need-cargo
+	@$(CARGO) build --release --locked --package corelane-cli --bin corelane --example manual
+
+# Without cargo, as under sudo, installs what `make build` built.
+install:
+	@if command -v $(CARGO) >/dev/null || [ ! -x "$(BINARY)" ]; then $(MAKE) --no-print-directory build; fi
+	@MANUAL=$(dir $(BINARY))examples/manual ./packaging/stage.sh "$(BINARY)" "$(DESTDIR)" "$(PREFIX)"
+	@echo "$(DESTDIR)$(PREFIX)/bin/corelane"
+
+dist: need-cargo
+	@CARGO=$(CARGO) ./packaging/dist.sh
 
 picture: need-cargo
 	@$(CARGO) build --release --bin corelane
@@ -17,6 +32,21 @@ picture: need-cargo
 test: need-cargo
 	@./tests/prepare.sh
 	@RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast --quiet -- --show-output
+
+test-big-endian: need-cargo
+	@CARGO=$(CARGO) ./tests/emulated.sh s390x
+
+test-dist: need-cargo
+	@CARGO=$(CARGO) ./tests/dist.sh
+
+test-reproducible: need-cargo
+	@CARGO=$(CARGO) ./tests/reproducible.sh
+
+test-publish: need-cargo
+	@CARGO=$(CARGO) ./tests/publish.sh
+
+test-packages: need-cargo
+	@./tests/packages/run.sh $(PROGRAM)
 
 check: need-cargo
 	$(CARGO) fmt --all --check
@@ -34,6 +64,6 @@ fuzz: need-cargo
 
 need-cargo:
 	@command -v $(CARGO) >/dev/null || { \
-	  echo "cargo was not found. corelane is built with Rust 1.89 or newer: install it from rustup.rs"; \
+	  echo "cargo was not found. corelane is built with Rust 1.95 or newer: install it from rustup.rs"; \
 	  echo "(Debian 13 packages 1.85, which is too old; Debian has rustup: apt install rustup), and run make again."; \
 	  exit 1; }

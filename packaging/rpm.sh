@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Makes an .rpm of a program: packaging/rpm.sh PROGRAM FOLDER writes FOLDER/corelane-VERSION-1.ARCHITECTURE.rpm. The same
+# program and source give the same bytes: every time in it is SOURCE_DATE_EPOCH, or the commit's. The tool that writes it,
+# cargo-generate-rpm, is built below the target folder the first time.
+set -euo pipefail
+umask 022
+[ $# -eq 2 ] || { echo "packaging/rpm.sh PROGRAM FOLDER"; exit 2; }
+program=$(realpath "$1") output=$(realpath "$2")
+cd "$(dirname "$0")/.."
+. packaging/common.sh
+
+tools=$(realpath "${CARGO_TARGET_DIR:-target}")/tools
+[ -x "$tools/bin/cargo-generate-rpm" ] ||
+  ${CARGO:-cargo} install --quiet --locked --root "$tools" --version 0.21.1 cargo-generate-rpm
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+packaging/stage.sh "$program" "$root" /usr
+library=$(needed_libc "$program")
+cat >"$root/Cargo.toml" <<MANIFEST
+[package]
+name = "corelane"
+version = "$version"
+license = "$(license)"
+description = "Measures whether network servers scale with CPUs"
+
+[package.metadata.generate-rpm]
+assets = [
+  { source = "usr/**/*", dest = "/usr/" },
+  { source = "etc/**/*", dest = "/etc/", config = true },
+]
+post_install_script = "[ ! -d /run/systemd/system ] || systemctl daemon-reload || :"
+pre_uninstall_script = "[ \$1 != 0 ] || [ ! -d /run/systemd/system ] || systemctl disable --now corelane-bridge.service || :"
+post_uninstall_script = "[ ! -d /run/systemd/system ] || systemctl daemon-reload || :"
+
+[package.metadata.generate-rpm.requires]
+${library:+glibc = ">= $library"}
+MANIFEST
+cd "$root"
+"$tools/bin/cargo-generate-rpm" --auto-req disabled --arch "$(architecture "$program" x86_64 aarch64)" --output "$output"

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Runs under a booted systemd in which the package is installed: starts each unit, uses it, and starts it again without each
+# of its capabilities, which has to break what the capability is for.
+set -Eeuo pipefail
+fail() { echo "failed: $1"; journalctl --no-pager -o cat -n 30 -u 'corelane-*'; exit 1; }
+pass() { echo "ok: $1"; }
+trap 'fail "line $LINENO"' ERR
+
+# configure NAME ARGUMENTS
+configure() { sed -i "s|^ARGUMENTS=.*|ARGUMENTS=$2|" "/etc/corelane/$1.conf"; }
+
+# Remembers where the journal ends.
+mark() { cursor=$(journalctl --sync && journalctl --lines=0 --show-cursor | sed -n 's/^-- cursor: //p'); }
+
+# Waits until a unit's journal after the mark has a line.
+journal_has() {
+  grep -qm 1 -- "$2" < <(exec timeout 20 journalctl --follow --output=cat --unit="$1" --after-cursor="$cursor")
+}
+
+# capabilities UNIT: those of its process, in hexadecimal.
+capabilities() {
+  awk '/^CapEff/ { print $2 }' "/proc/$(systemctl show --property=MainPID --value "$1")/status"
+}
+
+# breaks UNIT CAPABILITY WHAT: without the capability the unit ends, and its journal names the capability and what failed.
+breaks() {
+  local folder=/run/systemd/system/$1.d kept
+  mkdir -p "$folder"
+  kept=$(systemctl show --property=CapabilityBoundingSet --value "$1" | sed "s/$2//")
+  printf '[Service]\nRestart=no\nAmbientCapabilities=\nCapabilityBoundingSet=\nAmbientCapabilities=%s\nCapabilityBoundingSet=%s\n' \
+    "$kept" "$kept" >"$folder/without.conf"
+  systemctl daemon-reload
+  mark
+  systemctl restart "$1" || true
+  journal_has "$1" "$3" || fail "$1 without $2: no '$3' in its journal"
+  while systemctl is-active --quiet "$1"; do :; done
+  systemctl is-failed --quiet "$1" || fail "$1 runs without $2"
+  rm -r "$folder"
+  systemctl daemon-reload
+  systemctl reset-failed "$1"
+  pass "$1 without $2 says: $3"
+}
+
+configure serve-http 127.0.0.1:80
+configure serve-tcp "127.0.0.1:7 --mode echo"
+configure serve-udp 127.0.0.1:7
+for kind in http tcp udp; do
+  unit=corelane-serve@$kind.service
+  mark
+  systemctl start "$unit" || fail "$unit does not start"
+  journal_has "$unit" 127.0.0.1 || fail "$unit is not ready"
+  [ "$(capabilities "$unit")" = 0000000000000400 ] || fail "$unit has $(capabilities "$unit")"
+  pass "$unit serves a port below 1024"
+done
+[ "$(stat -c %u "/proc/$(systemctl show --property=MainPID --value corelane-serve@http)")" -ge 60000 ] || fail "no dynamic user"
+exec 3<>/dev/tcp/127.0.0.1/80
+printf 'GET /size/5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n' >&3
+grep -q '^HTTP/1.1 200' <&3 || fail "no answer from port 80"
+pass "corelane-serve@http answers"
+corelane load udp 127.0.0.1:7 --rate 1k --duration 200ms --fail-if 'lost > 0' >/dev/null || fail "no answers from UDP port 7"
+pass "corelane-serve@udp answers"
+for kind in http tcp udp; do
+  breaks "corelane-serve@$kind.service" cap_net_bind_service 'needs CAP_NET_BIND_SERVICE'
+  systemctl stop "corelane-serve@$kind.service"
+done
+
+ip link add left type veth peer name left-end
+ip link add right type veth peer name right-end
+for device in left left-end right right-end; do ip link set "$device" up; done
+configure bridge "--link xdp:left --link packet:right --link tap:tap0"
+unit=corelane-bridge.service
+mark
+systemctl start "$unit" || fail "$unit does not start"
+journal_has "$unit" bridging || fail "$unit is not ready"
+[ "$(capabilities "$unit")" = 0000008000003000 ] || fail "$unit has $(capabilities "$unit")"
+pass "$unit bridges xdp, packet and tap links"
+systemctl reload "$unit"
+systemctl is-active --quiet "$unit" || fail "$unit ends when it is reloaded"
+mark
+systemctl stop "$unit"
+journal_has "$unit" 'received' || fail "$unit does not report at its end"
+pass "$unit reloads, stops and reports"
+configure bridge "--link xdp:left --link xdp:right"
+breaks "$unit" cap_bpf CAP_BPF
+configure bridge "--link packet:left --link packet:right"
+breaks "$unit" cap_net_raw CAP_NET_RAW
+configure bridge "--link tap:tap0 --link tap:tap1"
+breaks "$unit" cap_net_admin CAP_NET_ADMIN
+
+systemctl stop 'corelane-*'
+echo "all units checked"
