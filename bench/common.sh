@@ -42,6 +42,9 @@ until_done() {
   return 1
 }
 
+# CPU time of a process and all its threads, in seconds.
+cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print ($14 + $15) / tick }' "/proc/$1/stat"; }
+
 # The median of the numbers on standard input, one per line.
 median() { sort -g | awk '{ values[NR] = $1 } END { print values[int((NR + 1) / 2)] }'; }
 

@@ -72,9 +72,6 @@ start() {
   until_done curl -sf -o "$folder/answer" "http://127.0.0.1:$port$path"
 }
 
-# CPU time of a process and all its threads, in seconds.
-cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print ($14 + $15) / tick }' "/proc/$1/stat"; }
-
 # Loads the URL `$1`; prints the number of requests answered.
 by_wrk() { taskset -c 1 wrk -t 1 -c "$connections" -d "${seconds}s" "$1" | awk '/requests in/ { print $1 }'; }
 by_corelane() {

@@ -17,7 +17,7 @@ bench/scale.sh
 
 # The remaining benchmarks run even if a target was missed or a tool is missing.
 missed=0
-for script in flood sockets watching verify http-server http-client loading; do
+for script in flood wildcard metrics sockets watching verify http-server http-client loading; do
   say "bench/$script.sh"
   "bench/$script.sh" || { [ $? -eq 77 ] || missed=1; }
 done
@@ -32,10 +32,16 @@ cargo bench --quiet --package corelane-rss --bench infer
 say "planning 100,000 flows against hashing their tuples (target: at most 2)"
 cargo bench --quiet --package corelane-rss --bench plan
 
+say "connecting from ports whose replies reach the worker's bucket, against plain connect (target: at least 0.9)"
+cargo bench --quiet --package corelane-worker --bench connect
+
 say "AF_XDP on veth against a bare receive loop (target: at least 0.95)"
 cargo bench --quiet --package corelane-link --bench veth
 
 say "the bridge on rings against the bare table, and against one frame at a time on the post's table (targets: 0.5, 3)"
 cargo bench --quiet --package corelane-serve --bench bridge
+
+say "a UDP server that measures the load of each entry against one that does not (target: at most 1.02)"
+cargo bench --quiet --package corelane-serve --bench rebalancing
 
 exit "$missed"

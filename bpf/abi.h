@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What our programs and the kernel agree on, as linux/bpf.h has it: only what is used here, so that no kernel headers have to
- * be installed. crates/link/src/xdp/program.rs repeats the offsets and numbers.
+ * be installed. crates/link/src/program.rs repeats the offsets and numbers.
  */
 #ifndef CORELANE_ABI_H
 #define CORELANE_ABI_H
@@ -20,6 +20,21 @@ _Static_assert(__builtin_offsetof(struct xdp_md, rx_queue_index) == 16, "linux/b
 
 /* enum xdp_action. */
 #define XDP_PASS 2
+
+/* struct __sk_buff of linux/bpf.h: the fields up to the last one we use. */
+struct __sk_buff {
+	unsigned int len;
+	unsigned int pkt_type;
+	unsigned int mark;
+	unsigned int queue_mapping;
+};
+_Static_assert(__builtin_offsetof(struct __sk_buff, queue_mapping) == 12, "linux/bpf.h: queue_mapping");
+
+/* enum tcx_action_base. */
+#define TCX_NEXT (-1L)
+
+/* The upper half of the marks of our sockets ("cl"), so that no mark of others is taken for one. */
+#define OUR_MARK 0x636c0000
 
 /* A map of AF_XDP sockets (BPF_MAP_TYPE_XSKMAP, 17), one place a queue; the loader gives it as many as the device has. */
 struct xsk_map {

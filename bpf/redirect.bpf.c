@@ -4,7 +4,7 @@
  * In: a frame on receive queue q. Out: the socket at place q of the map has it; a queue without a socket leaves its frames to
  * the kernel (XDP_PASS).
  *
- * crates/link/src/xdp/program.rs holds the same instructions, so that nobody needs clang to open a link; a test there
+ * crates/link/src/program.rs holds the same instructions, so that nobody needs clang to open a link; a test there
  * compiles this file, where clang is present, and compares.
  */
 #include "abi.h"

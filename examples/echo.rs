@@ -22,7 +22,8 @@ impl EngineBody<io::Result<()>> for Echo {
                 for datagram in datagrams {
                     let payload = datagram.payload;
                     // A full arena drops the answer, as a full queue does in any network.
-                    let _ = ops.send_to(id, Some(datagram.peer), payload.len(), |out| {
+                    let (from, to) = (datagram.destination, Some(datagram.peer));
+                    let _ = ops.send_from(id, from, to, payload.len(), |out| {
                         out.copy_from_slice(payload);
                     });
                 }
@@ -46,20 +47,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         cpus: (0..buckets as u32).collect(),
         generation: 0,
     };
-    let families = if address.is_ipv4() {
-        steer::Families::V4
-    } else {
-        steer::Families::V6
+    // On a wildcard address, [::] for both families, answers leave from the address that was asked.
+    let settings = GroupSettings {
+        destinations: address.ip().is_unspecified(),
+        ..GroupSettings::default()
     };
-    let program = steer::program(&steering, families)?;
-    let sockets = group::udp(address, buckets, Some(&program), &GroupSettings::default())?;
+    let program = steer::program(&steering, group::families(address, settings.ipv6_only))?;
+    let sockets = group::udp(address, buckets, Some(&program), &settings)?;
+    let engine_settings = EngineSettings {
+        destinations: settings.destinations,
+        ..EngineSettings::default()
+    };
     println!("listening on {}", sockets[0].local_addr()?);
     let kind = choose(None).kind;
     let mut workers = Vec::new();
     for (cpu, socket) in steering.cpus.iter().zip(sockets) {
-        let settings = WorkerSettings::new(format!("echo {cpu}"), *cpu);
-        workers.push(spawn(settings, move || {
-            run_engine(kind, &EngineSettings::default(), Echo(socket))?
+        let thread = WorkerSettings::new(format!("echo {cpu}"), *cpu);
+        let engine_settings = engine_settings.clone();
+        workers.push(spawn(thread, move || {
+            run_engine(kind, &engine_settings, Echo(socket))?
         })?);
     }
     for worker in workers {

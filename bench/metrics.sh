@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What a scrape every 100 ms costs `corelane serve udp --metrics`: datagrams answered per second, and CPU time of the
+# server per datagram, over those without a scrape.
+#
+# usage: bench/metrics.sh [ROUNDS [SECONDS]]
+#
+# One bucket answers a closed loop of datagrams of 510 bytes over a veth pair. The endpoint is there in either case; the
+# client of the scrapes, curl, shares the CPU of the generator's worker. CPU time of the server includes that of its
+# endpoint and of its control thread. The two cases take turns; ratios are computed within a round, and their medians
+# reported.
+#
+# Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
+set -euo pipefail
+. "$(dirname "$0")/veth.sh"
+
+rounds=${1:-15}
+seconds=${2:-2}
+port=9101
+
+need jq taskset curl
+corelane=$(program)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+
+# Nanoseconds that the threads of a process have run.
+run_time() { cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
+
+answers() { server curl --silent --fail --output /dev/null "http://127.0.0.1:$port/metrics"; }
+
+# Records datagrams per second, and nanoseconds per datagram, of one trial with or without scrapes.
+measure() {
+  local name=$1 pid scraper before answered
+  server_in_background "$corelane" serve udp 10.11.2.1:8080 --buckets 1 --cpus "${cpus[0]}" \
+    --metrics "127.0.0.1:$port" --json 2>/dev/null
+  pid=$!
+  until_done holds_udp 8080
+  until_done answers
+  if [[ $name == scraped ]]; then
+    server_in_background taskset -c "${cpus[-1]}" curl --silent --rate 10/s \
+      "http://127.0.0.1:$port/metrics?[1-100000]"
+    scraper=$!
+  fi
+  before=$(run_time "$pid")
+  client "$corelane" load udp 10.11.2.1:8080 --workers 1 --cpus "${cpus[-1]}" --sockets 16 --window 128 \
+    --duration "${seconds}s" --json >"$scratch/loaded"
+  answered=$(jq .total.returned "$scratch/loaded")
+  jq '.total.returned / .sending_s' "$scratch/loaded" >>"$scratch/rate.$name"
+  awk -v run="$(($(run_time "$pid") - before))" -v answered="$answered" 'BEGIN { print run / answered }' \
+    >>"$scratch/cost.$name"
+  [[ $name == scraped ]] && end "$scraper"
+  end "$pid"
+}
+
+for round in $(seq "$rounds"); do
+  # Neither case always comes first.
+  if ((round % 2)); then
+    measure plain
+    measure scraped
+  else
+    measure scraped
+    measure plain
+  fi
+done
+
+# Compares a figure of the two cases.
+row() {
+  local ratio
+  ratio=$(paste -d' ' "$scratch/$2.scraped" "$scratch/$2.plain" | awk '{ printf "%.3f\n", $1 / $2 }' | median)
+  verdict "$1 ($(median <"$scratch/$2.scraped"), $(median <"$scratch/$2.plain"))" "$ratio" "$3" "$4"
+}
+
+echo "a scrape every 100 ms over none, medians of $rounds rounds of $seconds s"
+row "datagrams answered per second" rate ">=" 0.99
+row "CPU time per datagram, ns" cost "<=" 1.01
+conclude

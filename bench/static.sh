@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# The figures of the static binary over those of the dynamic one: hashing, datagrams, requests, bytes, TLS. Every target is
+# 0.97.
+#
+# usage: bench/static.sh [ROUNDS [DURATION]]      default: 5 rounds, trials of 1s
+#
+# STATIC names the static binary, CORELANE the dynamic one; otherwise `make dist`'s and this checkout's are used. The two
+# alternate, each first in turn, and a ratio is of the two figures of one round; its median is reported. Figures are per second
+# of the server's CPU time, which other programs on the same CPU hardly affect. The client of TLS is the dynamic one for both.
+#
+# Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+
+rounds=${1:-5}
+duration=${2:-1s}
+target=0.97
+need jq curl taskset
+root=$(realpath "$(dirname "$0")/..")
+static=${STATIC:-$(find "$root/dist" -name "corelane-*-$(uname -m)-*-static" -print -quit 2>/dev/null || true)}
+[[ -x $static ]] || { echo "skipped: no static binary: run make dist, or set STATIC" >&2; exit 77; }
+dynamic=$(program)
+folder=$(mktemp -d)
+pid=
+finish() {
+  [[ -z $pid ]] || kill "$pid" 2>/dev/null || true
+  wait 2>/dev/null || true
+  rm -r "$folder"
+}
+trap finish EXIT
+
+# Requests per second of CPU time of the program `$1` as a TLS server, for objects of `$2` bytes.
+tls() {
+  local url=https://127.0.0.1:18443/size/$2 before after requests
+  taskset -c 0 "$1" serve http 127.0.0.1:18443 --tls --cpus 0 --buckets 1 --json >"$folder/server" 2>&1 &
+  pid=$!
+  until_done curl -skf -o "$folder/answer" "$url"
+  before=$(cpu_seconds "$pid")
+  requests=$(taskset -c 1 "$dynamic" load http "$url" --insecure --connections 64 --cpus 1 --workers 1 --duration "$duration" --json |
+    jq .requests.ok)
+  after=$(cpu_seconds "$pid")
+  kill "$pid"
+  wait "$pid" 2>/dev/null || true
+  pid=
+  awk "BEGIN { print $requests / ($after - $before) }"
+}
+
+# The figures of the program `$1`, one per line: a name without spaces, and a number of which more is better.
+figures() {
+  local file="$folder/document.json" common=(--rounds 1 --duration "$duration" --json "$folder/document.json")
+  "$1" lab engines "${common[@]}" >/dev/null
+  jq -r '(.toeplitz[] | select(.name != "oracle") | "hash,\(.name),\(.tuple),\(.batch) \(1 / .ns_per_hash)"),
+    (.udp[] | select(.datagrams_per_cpu_second) | "datagrams,\(.name) \(.datagrams_per_cpu_second)")' "$file"
+  "$1" lab scale udp --models exact --placements aligned "${common[@]}" >/dev/null
+  jq -r '.steps[] | select(.cpu_us_per_frame) | "udp,\(.mode),\(.buckets_active) \(1 / .cpu_us_per_frame)"' "$file"
+  "$1" lab scale http --models exact --placements aligned "${common[@]}" >/dev/null
+  jq -r '.steps[] | select(.server_cpu_us_per_request)
+    | "http,\(.object_bytes)B,\(.buckets_active) \(1 / .server_cpu_us_per_request)"' "$file"
+  "$1" lab scale tcp --models exact --placements aligned "${common[@]}" >/dev/null
+  jq -r '.steps[] | select(.server_bytes_per_cpu_s)
+    | "tcp,\(.traffic),\(.write_bytes)B,\(.buckets_active) \(.server_bytes_per_cpu_s)"' "$file"
+  echo "tls,1KiB $(tls "$1" 1024)"
+  echo "tls,1MiB $(tls "$1" 1048576)"
+}
+
+for ((round = 0; round < rounds; round++)); do
+  kinds=(static dynamic)
+  ((round % 2)) && kinds=(dynamic static)
+  for kind in "${kinds[@]}"; do
+    figures "${!kind}" >"$folder/$kind"
+  done
+  join <(sort "$folder/static") <(sort "$folder/dynamic") >>"$folder/both"
+done
+while read -r name; do
+  ratio=$(awk -v name="$name" '$1 == name { print $2 / $3 }' "$folder/both" | median)
+  verdict "$name, static over dynamic" "$ratio" ">=" "$target"
+done < <(cut -d ' ' -f 1 "$folder/both" | sort -u)
+conclude
