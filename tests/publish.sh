@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Makes the packages that `cargo publish --workspace` would upload, and compiles each of them as it would be downloaded; then
+# Makes the packages that `packaging/crates.sh publish` would upload, with the licences, and compiles each of them as it would be downloaded; then
 # the workspace with the oldest Rust that Cargo.toml promises (rust-version), unless that is the Rust in use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/package-test"
-"$cargo" package --workspace --exclude corelane-tests --exclude corelane-examples --locked --quiet
+packaging/crates.sh package --quiet
+for package in "$CARGO_TARGET_DIR"/package/*.crate; do
+  for licence in LICENSE-MIT LICENSE-APACHE; do
+    tar -tzf "$package" --wildcards "*/$licence" >/dev/null
+  done
+done
 
 oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 if rustc --version | grep -q "^rustc $oldest\."; then
