@@ -1,7 +1,7 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{corelane, guest_parts, refused, run_json, signal, until};
+use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run_json, signal, until};
 use crate::stream_server;
 use corelane_guest::{GuestPlan, boot};
 use serde_json::Value;
@@ -155,6 +155,7 @@ fn generators_of_streams_place_their_buffers_where_they_are_told() {
 
 #[test]
 fn every_trial_and_step_tells_where_the_buffers_lay() {
+    let _alone = alone_on_loopback();
     let report = run_json(
         "lab scale udp --max-steal 100% --bed loopback --buckets 1 --share-cpus --duration \
 20ms --rounds 1 --memory local --json",

@@ -1,6 +1,6 @@
 //! `corelane lab rebalance` as a user runs it.
 
-use crate::common::{refused, run, run_json};
+use crate::common::{alone_on_loopback, refused, run, run_json};
 use serde_json::Value;
 
 const QUICK: &str =
@@ -56,6 +56,7 @@ fn assert_levelled(document: &Value) {
 
 #[test]
 fn the_bed_is_named_and_loopback_had_when_asked_for() {
+    let _alone = alone_on_loopback();
     let document = run_json(&format!("{QUICK} --bed loopback --json"));
     assert_eq!(document["bed"]["kind"], "loopback");
     assert!(

@@ -1,6 +1,6 @@
 //! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, with either engine.
 
-use crate::common::{Arguments, refused, run, run_json};
+use crate::common::{Arguments, alone_on_loopback, refused, run, run_json};
 use corelane_host::cpus;
 use serde_json::Value;
 
@@ -190,6 +190,7 @@ fn four_tuples_are_steered_exactly_in_both_families_and_from_a_single_address() 
         assert_eq!(report["steering"]["hash_fields"], "4tuple");
         assert_in_namespaces(&report);
     }
+    let _alone = alone_on_loopback();
     let report = lab("--bed loopback --ipv6 --hash 4tuple --models exact");
     assert_eq!(report["plan"]["clients"], "::1");
     for step in report["steps"].as_array().unwrap() {
@@ -330,6 +331,7 @@ fn more_buckets_than_cpus_share_them() {
 
 #[test]
 fn loopback_does_what_it_can_and_says_what_it_cannot() {
+    let _alone = alone_on_loopback();
     let report = lab("--bed loopback");
     assert_eq!(report["bed"]["kind"], "loopback");
     assert!(report["bed"]["reason"].is_string(), "{}", report["bed"]);

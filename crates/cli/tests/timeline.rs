@@ -1,6 +1,6 @@
 //! `--timeline`: a line per second, written as it happens, which other tools can read and a kill does not damage.
 
-use crate::common::{Server, corelane, number, refused, run, run_json, until};
+use crate::common::{Server, alone_on_loopback, corelane, number, refused, run, run_json, until};
 use crate::raw_http::RawServer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -166,6 +166,7 @@ fn a_trial_of_an_experiment_is_named_in_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lab.jsonl");
     let path = file.display().to_string();
+    let _alone = alone_on_loopback();
     let lab = "lab scale udp --models exact --placements aligned --duration 200ms --rounds 2 --bed loopback";
     let words: Vec<&str> = lab.split(' ').chain(["--timeline", &path, "--json"]).collect();
     let output = run(&words[..]);
@@ -244,7 +245,7 @@ fn killed_at_any_moment_a_run_leaves_only_whole_lines() {
     let start = |kill: usize| -> (Child, std::path::PathBuf) {
         let file = folder.path().join(format!("{kill}.jsonl"));
         let verb = match kill % 3 {
-            0 => "lab scale udp --bed loopback --duration 1500ms --rounds 9 --timeline".to_owned(),
+            0 => "lab scale udp --bed namespaces --duration 1500ms --rounds 9 --timeline".to_owned(),
             _ => format!("load udp {} --rate 200 --duration 60s --timeline", server.address),
         };
         let mut command = corelane(&verb);
@@ -256,6 +257,10 @@ fn killed_at_any_moment_a_run_leaves_only_whole_lines() {
     for (kill, (mut process, file)) in runs.into_iter().enumerate() {
         let newlines = |text: Vec<u8>| text.iter().filter(|byte| **byte == b'\n').count();
         until("lines are written", || {
+            assert!(
+                process.try_wait().unwrap().is_none(),
+                "run {kill} ended by itself"
+            );
             fs::read(&file).is_ok_and(|text| newlines(text) >= kill)
         });
         process.kill().unwrap();

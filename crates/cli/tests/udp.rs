@@ -2,10 +2,9 @@
 
 use crate::common;
 use crate::common::{Server, refused, run, run_json};
-use corelane_host::counters::Softnet;
+use corelane_tests::undisturbed;
 use std::io::Write;
 use std::net::UdpSocket;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -16,21 +15,6 @@ fn steering_file(server: &Server) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(server.steering.as_bytes()).unwrap();
     file
-}
-
-/// Repeats `attempt` if it fails while the kernel drops frames because a CPU's queue of received frames is full: floods
-/// of other tests fill it, whoever's frame is next.
-fn undisturbed(attempt: impl Fn()) {
-    let dropped = || Softnet::read().map_or(0, |softnet| softnet.total().dropped);
-    for _ in 0..5 {
-        let before = dropped();
-        match catch_unwind(AssertUnwindSafe(&attempt)) {
-            Err(_) if dropped() != before => {}
-            Err(panic) => resume_unwind(panic),
-            Ok(()) => return,
-        }
-    }
-    attempt();
 }
 
 #[test]

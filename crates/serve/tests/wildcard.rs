@@ -7,6 +7,7 @@ use corelane_serve::http::{HttpServed, HttpServer};
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use corelane_serve::udp::{Answers, BucketServed, Model, UdpPlan, UdpServed, UdpServer};
 use corelane_serve::{Listening, ServeError, Server};
+use corelane_tests::undisturbed;
 use corelane_worker::engine::EngineKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
 use std::process::Command;
@@ -76,49 +77,53 @@ fn check(served: &UdpServed, asked: usize, what: &str) {
 
 #[test]
 fn each_of_64_addresses_of_both_families_answers_itself_steered_right() {
-    for engine in engines() {
-        for model in Model::ALL {
-            for gro in [false, true] {
-                let mut plan = plan(engine);
-                plan.model = model;
-                (plan.settings.gro, plan.settings.coalesce) = (gro, gro);
-                plan.metadata = true;
-                let server = UdpServer::start(plan).unwrap();
-                let port = server.address().port();
-                addresses().into_iter().for_each(|ip| ask((ip, port).into()));
-                let what = format!("{engine:?} {model:?} gro {gro}");
-                check(&server.stop().unwrap(), addresses().len(), &what);
+    undisturbed(|| {
+        for engine in engines() {
+            for model in Model::ALL {
+                for gro in [false, true] {
+                    let mut plan = plan(engine);
+                    plan.model = model;
+                    (plan.settings.gro, plan.settings.coalesce) = (gro, gro);
+                    plan.metadata = true;
+                    let server = UdpServer::start(plan).unwrap();
+                    let port = server.address().port();
+                    addresses().into_iter().for_each(|ip| ask((ip, port).into()));
+                    let what = format!("{engine:?} {model:?} gro {gro}");
+                    check(&server.stop().unwrap(), addresses().len(), &what);
+                }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn every_way_to_answer_leaves_from_the_address_that_was_asked() {
-    for engine in engines() {
-        for answers in Answers::ALL {
-            let mut plan = plan(engine);
-            plan.answers = answers;
-            plan.device = (answers == Answers::Received).then(|| "lo".to_owned());
-            let server = match UdpServer::start(plan) {
-                Err(error @ ServeError::Queues(_)) => {
-                    eprintln!("skipped: {error}");
-                    continue;
-                }
-                started => started.unwrap(),
-            };
-            let port = server.address().port();
-            addresses().into_iter().for_each(|ip| ask((ip, port).into()));
-            let served = server.stop().unwrap();
-            check(&served, addresses().len(), &format!("{engine:?} {answers:?}"));
-            let unconnected: u64 = served
-                .buckets
-                .iter()
-                .map(|bucket| bucket.answered_unconnected)
-                .sum();
-            assert_eq!(unconnected, 0);
+    undisturbed(|| {
+        for engine in engines() {
+            for answers in Answers::ALL {
+                let mut plan = plan(engine);
+                plan.answers = answers;
+                plan.device = (answers == Answers::Received).then(|| "lo".to_owned());
+                let server = match UdpServer::start(plan) {
+                    Err(error @ ServeError::Queues(_)) => {
+                        eprintln!("skipped: {error}");
+                        continue;
+                    }
+                    started => started.unwrap(),
+                };
+                let port = server.address().port();
+                addresses().into_iter().for_each(|ip| ask((ip, port).into()));
+                let served = server.stop().unwrap();
+                check(&served, addresses().len(), &format!("{engine:?} {answers:?}"));
+                let unconnected: u64 = served
+                    .buckets
+                    .iter()
+                    .map(|bucket| bucket.answered_unconnected)
+                    .sum();
+                assert_eq!(unconnected, 0);
+            }
         }
-    }
+    });
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Arguments of `corelane`: one line of words without spaces, or a list.
@@ -158,6 +159,12 @@ pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     (folder, program)
+}
+
+/// Held by a test while it runs a UDP lab on loopback: all of these labs have the same address and port.
+pub fn alone_on_loopback() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until something holds, a minute at most.

@@ -92,10 +92,10 @@ fn evidence(step: &Step, plan: &ScalePlan) -> Vec<String> {
     });
     let linearity = LINEARITY.range(step).map(|spread| {
         let (middle, least, most) = (spread.median, spread.minimum, spread.maximum);
-        format!(
-            "linearity {middle:.2} ({least:.2} to {most:.2} over {} rounds)",
-            spread.count
-        )
+        match spread.count {
+            1 => format!("linearity {middle:.2}"),
+            rounds => format!("linearity {middle:.2} ({least:.2} to {most:.2} over {rounds} rounds)"),
+        }
     });
     let drops = step.found.drops.iter();
     let drops = drops.map(|(cause, frames)| format!("{} {}", quantity::count(*frames), label(cause)));
