@@ -34,7 +34,8 @@ spent() {
   # Not $$: this runs in a subshell, which is the parent of these children.
   local before after self=$BASHPID
   before=$(awk '{ print $16 + $17 }' "/proc/$self/stat")
-  "$@" >/dev/null
+  # Nothing is verified (77): no frame of the capture has a queue.
+  "$@" >/dev/null 2>&1 || [ $? -eq 77 ]
   after=$(awk '{ print $16 + $17 }' "/proc/$self/stat")
   echo $(((after - before) * 1000 / $(getconf CLK_TCK)))
 }

@@ -86,7 +86,7 @@ fn read(line: &str) -> Result<Steering, String> {
             "hash" => hash_fields = value.parse().map_err(|_| unreadable(part))?,
             "table" => size = entries().ok_or_else(|| unreadable(part))?,
             "own" => return Err(format!("the line does not have the server's {part}: {REMEDY}")),
-            "model" => return Err(format!("the server uses {part}, which steers by no table")),
+            "model" => return Err(format!("the server uses {part}, which has no socket per bucket")),
             _ => return Err(unreadable(part)),
         }
     }

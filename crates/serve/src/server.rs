@@ -126,6 +126,11 @@ pub enum ServeError {
     /// Nothing to rebalance.
     #[error("there is no table to rebalance: it takes exact steering, and two buckets or more")]
     NoTable,
+    /// Rebalancing would not move the flows that have a connected socket.
+    #[error(
+        "answers by connected give each flow a socket of one worker, so that no entry of the table moves it: give another way to answer"
+    )]
+    ConnectedFlows,
     /// A thread (`bucket 3`, or `reader`) could not start or continue.
     #[error(transparent)]
     Crew(#[from] CrewError),

@@ -6,6 +6,7 @@
 //! neighbouring rounds.
 //!
 //! `cargo bench -p corelane-worker --bench connect` takes about 20 seconds. The argument after `--` is the number of rounds.
+//! Exit code: 0 if the target is met, 1 if not.
 
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::{
@@ -18,6 +19,9 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 15;
+
+/// The least ratio of aligned to plain.
+const TARGET: f64 = 0.9;
 
 /// Connections per round: some hundred milliseconds.
 const CONNECTIONS: usize = 8_000;
@@ -146,7 +150,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Runs both ways in turn and prints their rates and the ratio.
-fn compare(what: &str, rounds: usize, rate: impl Fn(bool) -> f64) {
+/// Prints the rates of both ways and returns whether the target is met.
+fn compare(what: &str, rounds: usize, rate: impl Fn(bool) -> f64) -> bool {
     rate(false);
     rate(true);
     let rounds: Vec<[f64; 2]> = (0..rounds)
@@ -160,9 +165,10 @@ fn compare(what: &str, rounds: usize, rate: impl Fn(bool) -> f64) {
     let rates = [0, 1].map(|way| median(rounds.iter().map(|rates| rates[way]).collect()));
     let ratio = median(rounds.iter().map(|[plain, aligned]| aligned / plain).collect());
     println!(
-        "{what}: plain {:.0}/s, aligned {:.0}/s, ratio {ratio:.3}",
+        "{what}: plain {:.0}/s, aligned {:.0}/s, ratio {ratio:.3} (target: at least {TARGET})",
         rates[0], rates[1]
     );
+    ratio >= TARGET
 }
 
 fn main() {
@@ -185,9 +191,10 @@ fn main() {
     let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let of_receiver = receiver.local_addr().expect("its address");
     let bench = move || {
-        compare("TCP", rounds, |aligned| tcp(server, aligned));
-        compare("UDP", rounds, |aligned| udp(of_receiver, aligned));
+        let tcp = compare("TCP", rounds, |aligned| tcp(server, aligned));
+        compare("UDP", rounds, |aligned| udp(of_receiver, aligned)) && tcp
     };
     let settings = WorkerSettings::new("client".to_owned(), 0);
-    spawn(settings, bench).expect("a thread").join().expect("it ends");
+    let is_met = spawn(settings, bench).expect("a thread").join().expect("it ends");
+    std::process::exit(i32::from(!is_met));
 }

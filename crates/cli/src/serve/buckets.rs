@@ -162,7 +162,7 @@ impl Refused for ServeError {
             Self::Tls(_) => "--certificate",
             Self::AccessLog(_) => "--access-log",
             Self::Answers { .. } | Self::NoDevice | Self::Queues(_) => "--answers",
-            Self::NoTable => "--rebalance",
+            Self::NoTable | Self::ConnectedFlows => "--rebalance",
             _ => return self.into(),
         };
         usage(flag, self)

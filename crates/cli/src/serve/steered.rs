@@ -56,7 +56,7 @@ impl Steered {
     /// Publishes the steering of a server that has started; `None` if its sockets are not steered by a table.
     pub fn begin(&mut self, steering: Option<&Steering>) -> Outcome {
         let Some(steering) = steering else {
-            let reason = "this model steers by no table: use --model exact";
+            let reason = "this model has no socket per bucket, steered by a table: use --model exact";
             return self.file.as_ref().map_or(Ok(()), |_| Err(usage(FLAG, reason)));
         };
         self.generation = steering.generation;

@@ -113,7 +113,7 @@ fn about_throttling(name: &str) -> About<'_> {
     About {
         name,
         source: "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count",
-        why: "a processor that is too hot, or at its power limit, lowers its clock rate",
+        why: "a processor that is too hot lowers its clock rate",
         fix: "improve the cooling, or set a lower fixed clock rate",
     }
 }
@@ -187,18 +187,23 @@ fn readings<'a>(
     }
 }
 
-/// The hottest sensor, with its limit.
+/// The sensor nearest to its limit; if none has a limit, the hottest.
 fn temperature(chips: &Result<Vec<Sensor>, String>) -> Condition {
     let degrees = |millidegrees: i64| millidegrees as f64 / 1000.0;
     let found = readings(chips, "temp", &["input"]).map(|found| {
-        let hottest = found.into_iter().max_by_key(|(_, input)| *input);
-        let (sensor, input) = hottest.expect("readings are never empty");
-        let (input, limits) = (degrees(input), ["crit", "max"]);
         // A chip without a limit reports none, or 0.
-        let limit = limits
-            .iter()
-            .find_map(|file| sensor.values.get(*file).filter(|limit| **limit > 0));
-        let limit = limit.map(|limit| degrees(*limit));
+        let limit = |sensor: &Sensor| {
+            let limits = ["crit", "max"].iter().filter_map(|file| sensor.values.get(*file));
+            limits.copied().find(|limit| *limit > 0)
+        };
+        let nearest = found
+            .into_iter()
+            .min_by_key(|(sensor, input)| match limit(sensor) {
+                Some(limit) => (0, limit - input),
+                None => (1, -input),
+            });
+        let (sensor, input) = nearest.expect("readings are never empty");
+        let (input, limit) = (degrees(input), limit(sensor).map(degrees));
         let near = limit.is_some_and(|limit| input > limit - NEAR_LIMIT);
         let limit = limit.map_or_else(String::new, |limit| format!(", limit {limit:.0} °C"));
         let value = format!("{}: {input:.1} °C{limit}", sensor.name);
@@ -315,10 +320,17 @@ fn energy(tree: &Tree) -> Result<BTreeMap<String, Energy>, String> {
         };
         Ok((domain, Energy { used, range }))
     };
-    let energies = zones.into_iter().map(|zone| read(zone));
-    energies
-        .collect::<Result<_, _>>()
-        .map_err(|error| error.to_string())
+    let (mut energies, mut unread) = (BTreeMap::new(), None);
+    for zone in zones {
+        match read(zone) {
+            Ok((domain, energy)) => drop(energies.insert(domain, energy)),
+            Err(error) => unread = Some(error.to_string()),
+        }
+    }
+    match unread.filter(|_| energies.is_empty()) {
+        Some(because) => Err(because),
+        None => Ok(energies),
+    }
 }
 
 #[cfg(test)]
@@ -406,6 +418,8 @@ mod tests {
         let machine = server(0, 0);
         machine.write("/sys/class/hwmon/hwmon0/temp2_input", "96000");
         machine.write("/sys/class/hwmon/hwmon0/temp2_max", "100000");
+        // An input that nothing is connected to.
+        machine.write("/sys/class/hwmon/hwmon1/temp1_input", "127000");
         machine.write("/sys/class/hwmon/hwmon1/fan2_alarm", "1");
         let conditions = conditions(&machine.tree());
         assert_eq!(
@@ -460,6 +474,9 @@ mod tests {
     #[test]
     fn a_counter_that_may_not_be_read_names_its_file() {
         let machine = server(0, 0);
+        machine.write("/sys/class/powercap/intel-rapl:0:1/max_energy_range_uj", "none");
+        let power = conditions(&machine.tree()).pop().unwrap();
+        assert_eq!(power.value.as_deref(), Some("package-0 0.0 W"));
         machine.write("/sys/class/powercap/intel-rapl:0/energy_uj", "none");
         let power = conditions(&machine.tree()).pop().unwrap();
         let because = power.unknown_because.unwrap();

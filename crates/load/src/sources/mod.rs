@@ -141,8 +141,8 @@ pub enum SourceError {
     Fields,
     /// Buckets that no source reaches.
     #[error(
-        "no address of {pool} lands on bucket {} with this steering document: widen --sources, or let ports vary with --hash \
-         4tuple",
+        "no source of {pool} lands on bucket {} with this steering document: widen --sources, or hash ports, too, if they \
+         are not hashed (--hash 4tuple)",
         list(.landings)
     )]
     Unreached {
@@ -151,9 +151,11 @@ pub enum SourceError {
         /// Landings without a source.
         landings: Vec<Landing>,
     },
-    /// A worker whose CPU serves no bucket.
-    #[error("no bucket of the server is on CPU {cpu}: give the CPUs of its steering document with --cpus")]
+    /// A worker whose CPU has no bucket of the receiving end.
+    #[error("no bucket of {steered_by} is on CPU {cpu}: give CPUs that have one with --cpus")]
     NoBucketOnCpu {
+        /// What has the buckets.
+        steered_by: &'static str,
         /// The CPU.
         cpu: u32,
     },

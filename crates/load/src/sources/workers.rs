@@ -213,10 +213,17 @@ impl Workers<'_> {
                 (Align::Bucket, _) => wanted.iter().copied().filter(on_cpu).collect(),
                 (Align::Even | Align::Kernel, _) => wanted.clone(),
             };
-            if aims.is_empty() {
-                return Err(SourceError::NoBucketOnCpu { cpu: *cpu });
+            let steered_by = match direction {
+                Direction::Forward => "the server's steering document",
+                Direction::Reply => "what steers replies here (--dev, or the document of --steering)",
+            };
+            match aims.is_empty() {
+                true => Err(SourceError::NoBucketOnCpu {
+                    steered_by,
+                    cpu: *cpu,
+                }),
+                false => Ok(aims),
             }
-            Ok(aims)
         };
         self.places.iter().map(aims).collect()
     }

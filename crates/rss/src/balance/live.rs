@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 /// When to move entries, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Most entries moved per second. Every change of the table replaces the steering program.
+    /// Most entries moved per second; below 4, two may move at once, which an exchange takes. Every change of the table
+    /// replaces the steering program.
     pub moves_per_s: f64,
     /// How far above the best assignment found the fullest bucket has to be before entries move, as a share of that.
     pub start: f64,
@@ -138,7 +139,8 @@ impl Rebalancer {
         counted: EntryLoads,
     ) -> Result<Vec<Move>, InputError> {
         self.average(elapsed, counted);
-        let most = self.policy.moves_per_s.max(2.0);
+        // What was not used is not saved, or a second could have more.
+        let most = (self.policy.moves_per_s * self.policy.interval_s).max(2.0);
         self.allowance = (self.allowance + elapsed * self.policy.moves_per_s).min(most);
         let parts: Vec<u64> = self.loads.iter().map(|load| (load * PARTS) as u64).collect();
         let options = Options {
@@ -346,7 +348,7 @@ mod tests {
                 fullest <= bound * 1.05,
                 "{buckets} buckets, {weight:?}: {fullest} of {bound}: {moved:?}"
             );
-            assert!(busy.iter().all(|moves| *moves <= 10), "{moved:?}");
+            assert!(busy.iter().all(|moves| *moves <= 5), "{moved:?}");
             assert!(
                 rest.iter().sum::<usize>() <= 2,
                 "{buckets} buckets, {weight:?}: {moved:?}"
@@ -361,7 +363,7 @@ mod tests {
         bench.table = on_one(128);
         let moved: Vec<usize> = (0..40).map(|_| bench.turn(&rates, None).len()).collect();
         let most = moved.windows(2).map(|second| second[0] + second[1]).max();
-        assert_eq!(most, Some(6), "four a second and two saved: {moved:?}");
+        assert_eq!(most, Some(4), "{moved:?}");
         assert!(bench.fullest(&rates) < 1.05);
     }
 

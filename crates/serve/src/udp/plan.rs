@@ -94,6 +94,9 @@ impl UdpPlan {
         if answers != Answers::PerSend && model != Model::Exact {
             return Err(ServeError::Answers { answers, model });
         }
+        if answers == Answers::Connected && self.rebalance.is_some() {
+            return Err(ServeError::ConnectedFlows);
+        }
         Ok(())
     }
 

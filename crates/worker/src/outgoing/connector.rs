@@ -66,7 +66,8 @@ counters! {
 
 impl Connector {
     /// A connector from these leases, of a worker that serves `buckets` of the machine's own `steering`: for replies
-    /// that a device steers, that is the device's key and table, and its queues are the buckets.
+    /// that a device steers, that is the device's key and table, and its queues are the buckets. If the table changes, make
+    /// a new one: the ports of this one stay aligned by the table that it was made with.
     #[must_use]
     pub fn new(leases: &[Lease], steering: &Steering, buckets: &[Bucket]) -> Self {
         let other = |lease: &Lease| Lease {
