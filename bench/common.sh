@@ -10,7 +10,7 @@ need() {
   for tool in "$@"; do
     command -v "$tool" >/dev/null && continue
     case $tool in
-      unshare | nsenter | taskset) tool="$tool (apt install util-linux)" ;;
+      unshare | nsenter | setpriv | taskset) tool="$tool (apt install util-linux)" ;;
       ip | ss) tool="$tool (apt install iproute2)" ;;
       *) tool="$tool (apt install $tool)" ;;
     esac

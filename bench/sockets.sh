@@ -17,6 +17,7 @@ sockets=65536
 target_bytes=1024
 rate=70000
 
+need jq
 corelane=$(program)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -31,7 +32,8 @@ resident() {
   (
     ulimit -n "$limit"
     exec nsenter --net="/proc/$client_holder/ns/net" -- "$corelane" load udp 10.11.2.1:8080 --no-answers \
-      --sources 10.11.2.2,10.11.2.3 --sockets "$count" --workers 1 --rate "$rate" --duration 30s >"$scratch/lines" 2>&1
+      --sources 10.11.2.2,10.11.2.3 --sockets "$count" --workers 1 --rate "$rate" --duration 30s \
+      --timeline "$scratch/timeline" >"$scratch/lines" 2>&1
   ) &
   generator=$!
   # Sockets take turns, so twice as many datagrams as sockets use every one; opening them takes a while.
@@ -43,20 +45,16 @@ resident() {
   end "$generator"
 }
 
-# Datagrams sent so far, from the last complete line that the running generator printed.
-sent() {
-  local counted
-  counted=$(sed -n 's/.* in all *\([0-9,]*\) sent, .*/\1/p' "$scratch/lines" | tail -1 | tr -d ,)
-  echo "${counted:-0}"
-}
+# Datagrams sent so far.
+sent() { jq --slurp 'map(.sent // 0) | add // 0' "$scratch/timeline"; }
 
 most=$(ulimit -Hn)
 [[ $most == unlimited ]] && most=1048576
 for limit in "$most" 20000; do
   ((limit > most)) && continue
-  : >"$scratch/lines"
+  : >"$scratch/timeline"
   one=$(resident 1 "$limit")
-  : >"$scratch/lines"
+  : >"$scratch/timeline"
   many=$(resident "$sockets" "$limit")
   bytes=$(((many - one) / (sockets - 1)))
   verdict "bytes a socket, $limit descriptors a table" "$bytes" "<=" "$target_bytes"

@@ -11,7 +11,7 @@ if [[ $EUID -ne 0 ]]; then
 fi
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-need unshare nsenter ip ss
+need unshare nsenter setpriv ip ss
 
 # Each holder reads a pipe to which only this script has the write end, so the holder ends with the script.
 exec {server_pipe}> >(exec unshare --net -- cat)
@@ -22,9 +22,10 @@ client_holder=$!
 server() { nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&-; }
 client() { nsenter --net="/proc/$client_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&-; }
 
-# Starts a command in the server's namespace; $! is the process id of the command itself, so signals reach it.
+# Starts a command in the server's namespace; $! is the process id of the command itself, so signals reach it. It ends
+# with the script, however the script ends.
 server_in_background() {
-  (exec nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&- >/dev/null) &
+  (exec setpriv --pdeathsig TERM nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&- >/dev/null) &
 }
 
 # Whether a port of the server is in use.

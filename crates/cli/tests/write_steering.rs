@@ -177,6 +177,9 @@ fn a_server_that_rebalances_logs_each_move_counts_it_and_writes_its_table() {
     assert_eq!(written["generation"], done["changes"]);
     let error = refused("serve tcp 127.0.0.1:0 --buckets 1 --rebalance", 2);
     assert!(error.contains("two buckets or more"), "{error}");
-    let error = refused("serve udp 127.0.0.1:0 --buckets 2 --rebalance --answers connected", 2);
+    let error = refused(
+        "serve udp 127.0.0.1:0 --buckets 2 --rebalance --answers connected",
+        2,
+    );
     assert!(error.contains("--rebalance: answers by connected"), "{error}");
 }

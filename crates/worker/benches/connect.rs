@@ -14,8 +14,11 @@ use corelane_worker::engine::{
 };
 use corelane_worker::outgoing::{Connector, ConnectorSource, Lease, Release};
 use corelane_worker::{Time, WorkerSettings, spawn};
+use socket2::{Domain, Socket, Type};
 use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 15;
@@ -23,10 +26,13 @@ const ROUNDS: usize = 15;
 /// The least ratio of aligned to plain.
 const TARGET: f64 = 0.9;
 
-/// Connections per round: some hundred milliseconds.
-const CONNECTIONS: usize = 8_000;
+/// Connections per round, fewer than the backlog of the listener holds: one that is full drops attempts, which are repeated
+/// a second later.
+const CONNECTIONS: usize = 4_000;
 
-/// Attempts at a time, below the backlog of the listener.
+const BACKLOG: i32 = 4_096;
+
+/// Attempts at a time.
 const AT_ONCE: usize = 64;
 
 /// Connections that the server holds before it closes the oldest.
@@ -176,13 +182,20 @@ fn main() {
         .skip(1)
         .find_map(|argument| argument.parse().ok());
     let rounds = rounds.unwrap_or(ROUNDS);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    listener.bind(&any_port.into()).expect("a port");
+    listener.listen(BACKLOG).expect("a listener");
+    let listener = TcpListener::from(listener);
     let server = listener.local_addr().expect("its address");
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
     // Not joined: it waits for connections until the process ends.
     std::thread::spawn(move || {
         let mut held = VecDeque::new();
         for connection in listener.incoming() {
             held.extend(connection);
+            count.fetch_add(1, Ordering::Relaxed);
             if held.len() > HELD {
                 held.pop_front();
             }
@@ -191,7 +204,15 @@ fn main() {
     let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let of_receiver = receiver.local_addr().expect("its address");
     let bench = move || {
-        let tcp = compare("TCP", rounds, |aligned| tcp(server, aligned));
+        let tcp = compare("TCP", rounds, |aligned| {
+            let rate = tcp(server, aligned);
+            // The next round finds an empty queue.
+            while accepted.load(Ordering::Relaxed) < CONNECTIONS {
+                std::thread::yield_now();
+            }
+            accepted.store(0, Ordering::Relaxed);
+            rate
+        });
         compare("UDP", rounds, |aligned| udp(of_receiver, aligned)) && tcp
     };
     let settings = WorkerSettings::new("client".to_owned(), 0);

@@ -324,7 +324,7 @@ fn energy(tree: &Tree) -> Result<BTreeMap<String, Energy>, String> {
     for zone in zones {
         match read(zone) {
             Ok((domain, energy)) => drop(energies.insert(domain, energy)),
-            Err(error) => unread = Some(error.to_string()),
+            Err(error) => drop(unread.get_or_insert(error.to_string())),
         }
     }
     match unread.filter(|_| energies.is_empty()) {
