@@ -167,7 +167,8 @@ fn a_trial_of_an_experiment_is_named_in_its_lines() {
     let file = folder.path().join("lab.jsonl");
     let path = file.display().to_string();
     let _alone = alone_on_loopback();
-    let lab = "lab scale udp --models exact --placements aligned --duration 200ms --rounds 2 --bed loopback";
+    // A trial that another machine spoilt would be repeated under the same names.
+    let lab = "lab scale udp --models exact --placements aligned --duration 200ms --rounds 2 --bed loopback --max-steal 100%";
     let words: Vec<&str> = lab.split(' ').chain(["--timeline", &path, "--json"]).collect();
     let output = run(&words[..]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
