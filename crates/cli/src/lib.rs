@@ -16,6 +16,7 @@ mod key;
 mod lab;
 mod links;
 mod load;
+mod log;
 mod machine;
 mod metrics;
 mod names;

@@ -1,15 +1,16 @@
 //! What rebalancing did, in words: a line per move for the log, and a summary.
 
+use crate::log::log_line;
 use corelane_measure::quantity::{count, rate};
 use corelane_worker::rebalancing::{Rebalanced, Rebalancing, RecordedMove};
 
 /// Writes the moves since the last call to standard error, and why rebalancing ended if it has.
 pub fn log(rebalancing: &mut Rebalancing) {
     for line in rebalancing.take_moves().iter().map(line) {
-        eprintln!("corelane: {line}");
+        log_line(&line);
     }
     if let Some(reason) = rebalancing.take_end() {
-        eprintln!("corelane: rebalancing ended, the table stays as it is: {reason}");
+        log_line(&format!("rebalancing ended, the table stays as it is: {reason}"));
     }
 }
 

@@ -161,14 +161,15 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         let steered = Steered::new(None, arguments.steering.as_deref(), file)?;
         let until = (policy, arguments.duration);
         let of_server = (sought(arguments), &group);
-        let (steering, done) = live::rebalance(of_server, (steering, &places), until, steered)?;
+        let ended = live::rebalance(of_server, (steering, &places), until, steered)?;
         let document = SteerDocument {
-            rebalanced: Some(done),
-            ..told(steering)
+            rebalanced: Some(ended.done),
+            ..told(ended.steering)
         };
-        return print(arguments.json, &document, |document| {
+        print(arguments.json, &document, |document| {
             rebalanced(document.rebalanced.as_ref())
-        });
+        })?;
+        return ended.lost.map_or(Ok(()), Err);
     }
     print(arguments.json, &document, text)?;
     if refused && !arguments.dry_run {

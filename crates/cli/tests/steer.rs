@@ -365,30 +365,62 @@ fn client(steerer: &Steerer, weights: &[u64], random: &mut fastrand::Rng, server
     }
 }
 
+/// Whether packets can be sampled here, which takes CAP_NET_RAW.
+fn samples_packets() -> bool {
+    let opened = Socket::new(Domain::PACKET, Type::DGRAM, None);
+    if let Err(error) = &opened {
+        eprintln!("skipped: packets cannot be sampled here: {error}");
+    }
+    opened.is_ok()
+}
+
+/// `steer --rebalance` of this server, which writes its steering to `file`, once it has.
+fn rebalanced(nginx: &Nginx, file: &Path) -> Child {
+    let more = ["--rebalance", "--duration", "60s", "--json"];
+    let steering = corelane(&[])
+        .args(nginx.steer(&more))
+        .arg("--write-steering")
+        .arg(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("steer serves", || file.exists());
+    steering
+}
+
+#[test]
+fn rebalancing_ends_with_the_server_and_leaves_no_program_to_the_next_one() {
+    let cpus = needs!();
+    if !samples_packets() {
+        return;
+    }
+    let nginx = Nginx::start(cpus, "reuseport");
+    let folder = tempfile::tempdir().unwrap();
+    let steering = rebalanced(&nginx, &folder.path().join("steering.json"));
+    let address = nginx.address;
+    drop(nginx);
+    let output = steering.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let said = "the server has ended: the program was detached; run steer again";
+    assert!(error.contains(said), "{error}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["rebalanced"].is_object(), "{document}");
+    // The port is free: a program, or a socket that outlived the server, would keep a plain socket from it.
+    TcpListener::bind(address).unwrap();
+}
+
 #[test]
 fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_stay() {
     let cpus = needs!();
-    if let Err(error) = Socket::new(Domain::PACKET, Type::DGRAM, None) {
-        eprintln!("skipped: packets cannot be sampled here: {error}");
+    if !samples_packets() {
         return;
     }
     let nginx = Nginx::start(cpus, "reuseport");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("steering.json");
-    let more = [
-        "--rebalance",
-        "--duration",
-        "60s",
-        "--write-steering",
-        file.to_str().unwrap(),
-        "--json",
-    ];
-    let steering = corelane(&[])
-        .args(nginx.steer(&more))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    until("steer serves", || file.exists());
+    let steering = rebalanced(&nginx, &file);
     let read = || serde_json::from_str::<Steering>(&fs::read_to_string(&file).unwrap()).unwrap();
     let first = read();
     // By Zipf's law; the entries of bucket 0 come first.

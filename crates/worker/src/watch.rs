@@ -101,5 +101,8 @@ pub(crate) fn only(field: i32, value: u32, is: bool) -> [SockFilter; 3] {
     ]
 }
 
+/// The type of a frame addressed to this host (`PACKET_HOST` of `linux/if_packet.h`).
+pub(crate) const TO_THIS_HOST: u32 = 0;
+
 /// The type of a frame on its way out (`PACKET_OUTGOING` of `linux/if_packet.h`).
 pub(crate) const OUTGOING: u32 = 4;

@@ -5,15 +5,14 @@
 
 use super::steered::Steered;
 use crate::interrupt::Interrupt;
+use crate::log::takes_text;
 use crate::outcome::Outcome;
 use crate::rebalanced;
 use crate::shared::{ServerOutputArguments, print, print_json};
 use corelane_report::exposition::Exposed;
 use corelane_rss::Steering;
 use corelane_serve::Server;
-use nix::poll::{PollFd, PollFlags, poll};
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,7 +140,7 @@ fn announce(ready: &str) -> Outcome {
 }
 
 fn print_result<F: Foreground>(output: &ServerOutputArguments, served: &Served<F>) -> Outcome {
-    if takes_text(LAST_WAIT) {
+    if takes_text(&std::io::stdout(), LAST_WAIT) {
         return print(output.json, served, F::summary);
     }
     if output.json.is_wanted() && !output.json.on_stdout() {
@@ -154,16 +153,8 @@ fn print_result<F: Foreground>(output: &ServerOutputArguments, served: &Served<F
 fn show(lines: Lines, line: &str) -> Outcome {
     match lines {
         Lines::Error => writeln!(std::io::stderr(), "{line}")?,
-        _ if takes_text(0) => writeln!(std::io::stdout(), "{line}")?,
+        _ if takes_text(&std::io::stdout(), 0) => writeln!(std::io::stdout(), "{line}")?,
         _ => {}
     }
     Ok(())
-}
-
-/// Whether standard output takes text within `wait` milliseconds. A pipe that nobody reads, such as that of an access log, must not keep the process
-/// from ending.
-fn takes_text(wait: u8) -> bool {
-    let output = std::io::stdout();
-    let mut polled = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
-    !matches!(poll(&mut polled, wait), Ok(0))
 }

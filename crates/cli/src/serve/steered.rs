@@ -7,6 +7,7 @@
 use super::device::Followed;
 use crate::documents::{check_output, write_whole};
 use crate::interrupt::Asked;
+use crate::log::log_line;
 use crate::outcome::{Outcome, usage};
 use crate::steering;
 use corelane_host::sockets::Published;
@@ -95,11 +96,11 @@ impl Steered {
             }
             // A full disk does not end a server: the next change is written again.
             if let Err(error) = self.write(steering) {
-                eprintln!("corelane: {error:#}: the file has an older table");
+                log_line(&format!("{error:#}: the file has an older table"));
             }
         }
         if let Some(said) = said {
-            eprintln!("corelane: {said}");
+            log_line(&said);
         }
         Ok(())
     }

@@ -41,6 +41,7 @@ pub struct Adopted {
     pub members: Vec<Member>,
     /// Whether inode numbers and the kernel's list agree on the order.
     pub order_is_certain: bool,
+    process: OwnedFd,
 }
 
 /// One socket.
@@ -90,7 +91,10 @@ impl Adopted {
     /// See [`AdoptError`].
     pub fn find(sought: Sought) -> Result<Adopted, AdoptError> {
         let process = sought.process;
-        let Ok(processes) = counters::with_descendants(process) else {
+        let (Ok(processes), Ok(opened)) = (
+            counters::with_descendants(process),
+            foreign::open_process(process),
+        ) else {
             let text = format!("no process {process}: ps lists the running processes");
             return Err(AdoptError::NotFound(text));
         };
@@ -120,7 +124,28 @@ impl Adopted {
             families: families(address, ipv6_only),
             order_is_certain: sockets.iter().map(|socket| socket.inode).eq(by_list),
             members,
+            process: opened,
         })
+    }
+
+    /// Whether the server's process has ended. Its port stays in use until this group is dropped: [`Adopted::detach`] first,
+    /// or a server that starts before that joins a group with the program of the old one.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        foreign::has_ended(&self.process)
+    }
+
+    /// Whether these are the same sockets, in the same order.
+    #[must_use]
+    pub fn has_members_of(&self, other: &Adopted) -> bool {
+        let inodes = |group: &Adopted| {
+            group
+                .members
+                .iter()
+                .map(|member| member.inode)
+                .collect::<Vec<_>>()
+        };
+        inodes(self) == inodes(other)
     }
 
     /// Attaches a steering program, whose numbers are positions among the members. Existing connections and queued

@@ -2,7 +2,7 @@
 
 use super::{Direction, ObserverSettings};
 use crate::group::Transport;
-use crate::watch::{OUTGOING, load, only};
+use crate::watch::{OUTGOING, TO_THIS_HOST, load, only};
 use corelane_rss::steer::code;
 use socket2::SockFilter;
 use std::net::{IpAddr, SocketAddr};
@@ -28,7 +28,10 @@ pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
     match settings.direction {
         Direction::Received => {
             let whole = SockFilter::new(code::ANSWER_CONSTANT, 0, 0, SNAP_BYTES);
-            datagrams(settings, 2, port, [whole])
+            // Not what is forwarded, nor what a port of a bridge passes on: the bridge's device shows that again.
+            let mut program = Vec::from(only(libc::SKF_AD_PKTTYPE, TO_THIS_HOST, true));
+            program.extend(datagrams(settings, 2, port, [whole]));
+            program
         }
         Direction::Sent => {
             let (protocol, headers) = match settings.address {
