@@ -45,6 +45,14 @@ until_done() {
 # CPU time of a process and all its threads, in seconds.
 cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print ($14 + $15) / tick }' "/proc/$1/stat"; }
 
+# Nanoseconds that the threads of a process that still runs have run.
+run_time() { cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
+
+# The CPUs that this script may use, one per line.
+allowed_cpus() {
+  taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done
+}
+
 # The median of the numbers on standard input, one per line.
 median() { sort -g | awk '{ values[NR] = $1 } END { print values[int((NR + 1) / 2)] }'; }
 

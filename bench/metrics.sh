@@ -21,10 +21,7 @@ need jq taskset curl
 corelane=$(program)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
-
-# Nanoseconds that the threads of a process have run.
-run_time() { cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
+mapfile -t cpus < <(allowed_cpus)
 
 answers() { server curl --silent --fail --output /dev/null "http://127.0.0.1:$port/metrics"; }
 

@@ -20,12 +20,9 @@ need jq taskset
 corelane=$(program)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+mapfile -t cpus < <(allowed_cpus)
 server ip addr add fd11::1/64 dev veth0 nodad
 client ip addr add fd11::2/64 dev veth1 nodad
-
-# Nanoseconds that the threads of a process have run.
-run_time() { cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
 
 # Records nanoseconds per answer of a server on the first address, asked at the second.
 measure() {
