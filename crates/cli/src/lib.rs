@@ -53,7 +53,10 @@ pub fn command() -> clap::Command {
 /// Runs the command with the arguments of this process.
 pub fn run() -> ExitCode {
     // A child process of an experiment reads its plan from a pipe, not from arguments.
-    if std::env::args().nth(1).as_deref() == Some(corelane_lab::child::CHILD_ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == corelane_lab::child::CHILD_ARGUMENT)
+    {
         let attended = corelane_lab::child::attend(io::BufReader::new(io::stdin()), io::stdout());
         return outcome::exit(attended.map_err(Into::into), ColorChoice::Never);
     }

@@ -4,18 +4,15 @@ use nix::poll::{PollFd, PollFlags, poll};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-/// Whether an output takes text within `wait` milliseconds. A pipe that nobody reads, such as that of an access log, must
-/// not keep the process from ending.
-pub fn takes_text(output: &impl AsFd, wait: u8) -> bool {
+/// Writes text to an output that takes it within `wait` milliseconds; false if it is full or closed. A pipe that nobody
+/// reads, such as that of a log, must neither stop a process nor keep it from ending.
+pub fn offer(output: &mut (impl AsFd + Write), text: &str, wait: u8) -> bool {
     let mut polled = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
-    !matches!(poll(&mut polled, wait), Ok(0))
+    let takes_text = !matches!(poll(&mut polled, wait), Ok(0));
+    takes_text && output.write_all(text.as_bytes()).is_ok() && output.flush().is_ok()
 }
 
-/// Writes one line of the log to standard error. It is lost if standard error is closed or full: a reader of the log
-/// that has gone must not stop a server.
+/// Writes one line of the log to standard error. It is lost if standard error is closed or full.
 pub fn log_line(line: &str) {
-    let mut log = io::stderr();
-    if takes_text(&log, 0) {
-        let _ = writeln!(log, "corelane: {line}");
-    }
+    offer(&mut io::stderr(), &format!("corelane: {line}\n"), 0);
 }

@@ -1,5 +1,6 @@
 //! `--metrics` of servers, generators and the bridge.
 
+use crate::log::log_line;
 use crate::names;
 use crate::outcome::usage;
 use clap::Args;
@@ -21,7 +22,7 @@ impl MetricsArgument {
         };
         let refused = |error| usage("--metrics", format!("{address}: {error}"));
         let endpoint = Endpoint::listen(address).map_err(refused)?;
-        eprintln!("corelane: metrics at {}", endpoint.address());
+        log_line(&format!("metrics at {}", endpoint.address()));
         Ok(Some(endpoint))
     }
 }

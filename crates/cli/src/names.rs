@@ -1,5 +1,6 @@
 //! Addresses given by name: NAME:PORT and :PORT beside ADDRESS:PORT. The resolver's answer is shown on standard error.
 
+use crate::log::log_line;
 use corelane_host::resolver;
 use corelane_proto::http::url::Url;
 use std::fmt::Display;
@@ -68,7 +69,7 @@ impl Target {
                 true => String::new(),
                 false => format!(", not {}", others.join(", ")),
             };
-            eprintln!("corelane: {name} is {}{others}", shown(&used));
+            log_line(&format!("{name} is {}{others}", shown(&used)));
         }
         used
     }

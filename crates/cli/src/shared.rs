@@ -90,6 +90,23 @@ impl JsonArgument {
         }
     }
 
+    /// Writes the document to its file, if one is named. Returns what goes to standard output: the document or its text.
+    pub fn save_or_text<D: Serialize>(
+        self,
+        document: &D,
+        text: impl FnOnce(&D) -> String,
+    ) -> anyhow::Result<String> {
+        if !self.is_wanted() {
+            return Ok(text(document));
+        }
+        let json = serde_json::to_string_pretty(document)? + "\n";
+        if self.on_stdout() {
+            return Ok(json);
+        }
+        self.write(&json)?;
+        Ok(text(document))
+    }
+
     fn file(self) -> Option<&'static Path> {
         self.path().filter(|file| *file != Path::new(STANDARD_OUTPUT))
     }
@@ -97,13 +114,8 @@ impl JsonArgument {
 
 /// Prints a document as JSON or as text; as both if the JSON document goes to a file.
 pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
-    if json.is_wanted() {
-        json.write(&(serde_json::to_string_pretty(document)? + "\n"))?;
-    }
-    match json.on_stdout() {
-        true => Ok(()),
-        false => write_out(&text(document)),
-    }
+    let text = json.save_or_text(document, text)?;
+    write_out(&text)
 }
 
 /// Writes text to standard output.

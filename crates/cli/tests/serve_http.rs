@@ -4,6 +4,7 @@ use crate::stream_server;
 
 use crate::common::{self, refused, run, run_json};
 use serde_json::Value;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -54,7 +55,7 @@ fn known_clients_and_the_server_count_alike() {
             requests += 2;
         }
         if let Some(text) = output("curl", &["-s", "-T", "/etc/hostname", &server.url("/echo")]) {
-            assert_eq!(text, std::fs::read_to_string("/etc/hostname").unwrap());
+            assert_eq!(text, fs::read_to_string("/etc/hostname").unwrap());
             requests += 1;
         }
         let url = server.url("/size/1024");
@@ -151,7 +152,7 @@ fn wrk_counts_no_more_than_the_server() {
 #[test]
 fn files_and_certificates_satisfy_curl() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("a.txt"), "a file\n").unwrap();
+    fs::write(folder.path().join("a.txt"), "a file\n").unwrap();
     let root = folder.path().to_str().unwrap();
     let server = Server::start("http", &["--root", root, "--tls"]);
     let url = server.url("/a.txt").replace("http:", "https:");
@@ -199,7 +200,7 @@ fn a_sink_counts_every_byte_by_either_engine() {
 fn lines(path: &std::path::Path, count: usize) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let text = fs::read_to_string(path).unwrap_or_default();
         if text.lines().count() >= count {
             return text.lines().map(str::to_owned).collect();
         }
@@ -240,7 +241,7 @@ fn each_answer_has_its_line_in_the_access_log_which_may_be_rotated() {
             r#"127.0.0.1 - - "-" 400 47 "-" "-""#,
         ]
     );
-    std::fs::rename(&log, &old).unwrap();
+    fs::rename(&log, &old).unwrap();
     server.signal("USR1");
     lines(&log, 0);
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -315,4 +316,33 @@ fn a_pipe_that_nobody_reads_does_not_keep_a_server_from_ending() {
     }
     server.signal("TERM");
     assert!(server.wait().success());
+}
+
+#[test]
+fn a_server_whose_log_and_output_are_closed_goes_on_and_saves_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("served.json");
+    let mut command = common::corelane("serve http 127.0.0.1:0 --buckets 1 --metrics 127.0.0.1:0");
+    command.arg(format!("--json={}", file.display()));
+    command.stdout(std::process::Stdio::piped());
+    let (reader, log) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stderr(log);
+    let mut server = common::Server::of(command.spawn().unwrap());
+    server.close_output();
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let (mut answer, mut asked) = ([0; 4096], 0);
+    let started = Instant::now();
+    // Longer than a second, when the first line is due.
+    while started.elapsed() < Duration::from_millis(1_500) {
+        stream
+            .write_all(b"GET /size/1 HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        assert!(stream.read(&mut answer).unwrap() > 0);
+        asked += 1;
+    }
+    server.signal("TERM");
+    assert!(server.wait().success());
+    let document: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(document["buckets"][0]["requests"], asked);
 }

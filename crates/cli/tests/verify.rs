@@ -273,29 +273,24 @@ fn what_cannot_be_verified_is_refused_with_flag_file_and_line() {
 
 #[test]
 fn a_device_is_read_as_it_receives() {
-    let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    from.connect(to.local_addr().unwrap()).unwrap();
-    let verify = [
-        "verify",
-        "--dev",
-        "lo",
-        "--queues",
-        "4",
-        "--frames",
-        "20",
-        "--duration",
-        "30s",
-        "--ignore-hash",
-        "--json",
-    ];
-    let mut child = common::corelane(&verify)
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    // Its loopback device carries no frames of others.
+    let Some(bed) = common::bed() else {
+        return;
+    };
+    let (mut child, from) = bed.server.run(|| {
+        let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        from.connect(to.local_addr().unwrap()).unwrap();
+        let verify = "verify --dev lo --queues 4 --frames 20 --duration 30s --ignore-hash --json";
+        let child = common::corelane(verify)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        (child, (from, to))
+    });
     // It ends after 20 frames, or reports that it lacks the permission.
     while child.try_wait().unwrap().is_none() {
-        from.send(&[0; 4]).unwrap();
+        from.0.send(&[0; 4]).unwrap();
         std::thread::yield_now();
     }
     let output = child.wait_with_output().unwrap();

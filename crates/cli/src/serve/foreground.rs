@@ -5,14 +5,14 @@
 
 use super::steered::Steered;
 use crate::interrupt::Interrupt;
-use crate::log::takes_text;
+use crate::log::offer;
 use crate::outcome::Outcome;
 use crate::rebalanced;
-use crate::shared::{ServerOutputArguments, print, print_json};
+use crate::shared::{ServerOutputArguments, print_json};
 use corelane_report::exposition::Exposed;
 use corelane_rss::Steering;
 use corelane_serve::Server;
-use std::io::Write;
+use std::io::{stderr, stdout};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -98,7 +98,8 @@ pub fn serve<F: Foreground>(
     let (mut last, lines) = (server.counts(), shown.lines(output.json.on_stdout()));
     steered.begin(F::steering(&last))?;
     if !output.json.on_stdout() {
-        announce(&shown.ready(&last)?)?;
+        // Programs wait for it.
+        offer(&mut stdout(), &shown.ready(&last)?, LAST_WAIT);
     }
     let started = Instant::now();
     let (mut line_due, mut lost) = (started + Duration::from_secs(1), None);
@@ -121,7 +122,7 @@ pub fn serve<F: Foreground>(
             let served = server.counts();
             let line = shown.line(&served, &last);
             if line != shown.line(&last, &last) {
-                show(lines, &line)?;
+                show(lines, &line);
             }
             last = served;
             line_due += Duration::from_secs(1);
@@ -132,29 +133,21 @@ pub fn serve<F: Foreground>(
     lost.map_or_else(|| F::verdict(&served), Err)
 }
 
-/// Prints the start line, which programs wait for.
-fn announce(ready: &str) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    out.write_all(ready.as_bytes())?;
-    Ok(out.flush()?)
-}
-
+/// Saves and prints the counts; if nobody reads standard output, prints the summary to standard error.
 fn print_result<F: Foreground>(output: &ServerOutputArguments, served: &Served<F>) -> Outcome {
-    if takes_text(&std::io::stdout(), LAST_WAIT) {
-        return print(output.json, served, F::summary);
-    }
-    if output.json.is_wanted() && !output.json.on_stdout() {
-        output.json.write(&serde_json::to_string_pretty(served)?)?;
-    }
-    Ok(write!(std::io::stderr(), "{}", F::summary(served))?)
-}
-
-/// Shows the line of a second, unless nobody reads the pipe.
-fn show(lines: Lines, line: &str) -> Outcome {
-    match lines {
-        Lines::Error => writeln!(std::io::stderr(), "{line}")?,
-        _ if takes_text(&std::io::stdout(), 0) => writeln!(std::io::stdout(), "{line}")?,
-        _ => {}
+    let text = output.json.save_or_text(served, F::summary)?;
+    if !offer(&mut stdout(), &text, LAST_WAIT) {
+        offer(&mut stderr(), &F::summary(served), LAST_WAIT);
     }
     Ok(())
+}
+
+/// Shows the line of a second, unless nobody reads it.
+fn show(lines: Lines, line: &str) {
+    let line = format!("{line}\n");
+    match lines {
+        Lines::Hidden => false,
+        Lines::Output => offer(&mut stdout(), &line, 0),
+        Lines::Error => offer(&mut stderr(), &line, 0),
+    };
 }

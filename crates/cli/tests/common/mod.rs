@@ -326,6 +326,11 @@ impl Server {
         signal(self.id(), name);
     }
 
+    /// Closes the reading end of its standard output.
+    pub fn close_output(&mut self) {
+        self.process.stdout = None;
+    }
+
     /// The lines that the server prints from now on, until it ends.
     pub fn lines(&mut self) -> impl Iterator<Item = String> {
         let output = self.process.stdout.as_mut().expect("standard output is piped");

@@ -144,8 +144,9 @@ fn measure<S: Server, G: Generator>(
         let take = || memory::take(&bed, processes, pid, server_memory_before, &kernel_before);
         let report = generator.run(&load, trying.watch(), |moment| match moment {
             Moment::Opened => {
-                observation = processes.observe(plan, shape, pid);
                 opened = Some(Readings::take(&bed, processes, Some(pid)));
+                // After the reading: looking up symbols takes a while, in which the server already serves.
+                observation = processes.observe(plan, shape, pid);
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
                 let many = shape.connections >= FEWEST_TO_SHARE;
                 if let Some(has_ended) = has_ended.take().filter(|_| many) {
