@@ -57,8 +57,8 @@ pub fn run() -> ExitCode {
         .nth(1)
         .is_some_and(|first| first == corelane_lab::child::CHILD_ARGUMENT)
     {
-        let attended = corelane_lab::child::attend(io::BufReader::new(io::stdin()), io::stdout());
-        return outcome::exit(attended.map_err(Into::into), ColorChoice::Never);
+        let ended = corelane_lab::child::run_child(io::BufReader::new(io::stdin()), io::stdout());
+        return outcome::exit(ended.map_err(Into::into), ColorChoice::Never);
     }
     let matches = help::laid_out(command(), std::env::args_os())
         .long_version(&*version::long().leak())

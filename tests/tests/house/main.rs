@@ -113,7 +113,7 @@ fn a_room_names_only_rooms_of_a_lower_rank() {
 
 /// What crates.io and docs.rs show of a crate.
 #[test]
-fn every_room_can_be_published() {
+fn every_crate_can_be_published() {
     let mut missing = Vec::new();
     for (room, _) in RANKS {
         let folder = repository().join("crates").join(room);

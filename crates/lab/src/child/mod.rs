@@ -1,7 +1,7 @@
 //! Servers and generators as child processes. In: a plan. Out: replies and a report. Both are JSON documents, one per
 //! line, over the child's standard input and output. End of input ends the child, so no child outlives its parent.
 //!
-//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the
+//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`run_child`] is the
 //! child's.
 
 mod process;
@@ -31,7 +31,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The argument that makes the program a child.
-pub const CHILD_ARGUMENT: &str = "attend-parent";
+pub const CHILD_ARGUMENT: &str = "run-child";
 
 /// The kind of a child that probes the device of a guest: [`nic::probe`](crate::nic::probe).
 pub(crate) const PROBE: &str = "nic-probe";
@@ -44,7 +44,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 #[serde(rename_all = "snake_case")]
 enum Order {
     /// Run this kind of child with this plan.
-    Be {
+    Run {
         /// [`Server::KIND`] or [`Generator::KIND`].
         kind: String,
         /// As text: parsed values of a plan for a million connections would use ten times the child's memory.
@@ -89,7 +89,7 @@ impl Answer {
 
 /// The line that makes a child of `kind` carry out `plan`.
 pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string(&Order::Be {
+    serde_json::to_string(&Order::Run {
         kind: kind.to_owned(),
         plan: to_raw_value(plan)?,
         lines: false,
@@ -111,7 +111,7 @@ pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
 ///
 /// # Errors
 /// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
-pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
+pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
     let (forward, orders) = mpsc::channel();
     thread::spawn(move || {
         for line in input.lines() {
@@ -124,14 +124,14 @@ pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> i
         }
     });
     let outcome = match orders.recv() {
-        Ok(Order::Be { kind, plan, lines }) => be(&kind, (plan, lines), &orders, &mut output),
+        Ok(Order::Run { kind, plan, lines }) => run(&kind, (plan, lines), &orders, &mut output),
         Ok(_) => Err("the first line is no plan".to_owned()),
         Err(_) => return Ok(()),
     };
     outcome.or_else(|reason| write_line(&mut output, &Answer::Failed(reason)))
 }
 
-fn be(
+fn run(
     kind: &str,
     (plan, lines): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
@@ -194,7 +194,7 @@ mod tests {
             "write_bytes": 1, "write_bytes_per_second": null });
         let order = order(TcpLoad::KIND, &plan).unwrap();
         let mut output = Vec::new();
-        attend(Cursor::new(order + "\n"), &mut output).unwrap();
+        run_child(Cursor::new(order + "\n"), &mut output).unwrap();
         let answer = String::from_utf8(output).unwrap();
         assert!(
             answer.contains("failed") && answer.contains("of memory"),

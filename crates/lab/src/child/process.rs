@@ -69,10 +69,10 @@ impl Child {
     }
 
     /// Sends the child's kind and plan, and whether it is to send lines.
-    pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize, lines: bool) -> anyhow::Result<()> {
+    pub(super) fn run(&mut self, kind: &str, plan: &impl Serialize, lines: bool) -> anyhow::Result<()> {
         let plan = to_raw_value(plan).map_err(|error| self.failed(error))?;
         let kind = kind.to_owned();
-        self.give(&Order::Be { kind, plan, lines })
+        self.give(&Order::Run { kind, plan, lines })
     }
 
     /// Sends an order.
@@ -187,7 +187,7 @@ impl<G: Generator> LoadProcess<G> {
         mut reached: impl FnMut(Moment),
     ) -> anyhow::Result<G::Loaded> {
         let Watch { interrupt, lines } = watch.into();
-        self.child.be(G::KIND, plan, lines.is_some())?;
+        self.child.run(G::KIND, plan, lines.is_some())?;
         loop {
             match self.child.answer(interrupt)? {
                 Answer::Reached(moment) => reached(moment),
@@ -265,7 +265,7 @@ impl<S: Server> ServerProcess<S> {
     /// If it cannot be started, or its own error if it could not serve.
     pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> anyhow::Result<Self> {
         let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
-        child.be(S::KIND, plan, false)?;
+        child.run(S::KIND, plan, false)?;
         let ready = child.report()?;
         Ok(Self { child, ready })
     }
