@@ -17,7 +17,7 @@ use corelane_report::table::Rows;
 use corelane_rss::balance::Policy;
 use corelane_rss::steer;
 use corelane_rss::{Bucket, HashFields, Key, Steering};
-use corelane_worker::adopt::{Adopted, Member, Owner, Sought};
+use corelane_worker::adopt::{Adopted, Member, Owner, SampledLoads, Sought};
 use corelane_worker::group::Transport;
 use corelane_worker::rebalancing::Rebalanced;
 use corelane_worker::steered::at_places;
@@ -138,6 +138,11 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     mismatches.extend((!group.order_is_certain).then(|| UNCERTAIN.to_owned()));
     let program = steer::program(&at_places(&steering, &places)?, group.families)?;
     let refused = !mismatches.is_empty() && !arguments.force;
+    // Before the program is attached: without a measure of loads, nothing is to change.
+    let rebalance = arguments.rebalance.filter(|_| !refused);
+    let means =
+        rebalance.map(|policy| Ok::<_, anyhow::Error>((policy, means(arguments, &group, &steering)?)));
+    let means = means.transpose()?;
     let action = match () {
         () if arguments.dry_run => "none",
         () if refused => "refused",
@@ -153,15 +158,15 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         ..document(&group, Some((steering, &places)), action)
     };
     let document = told(steering.clone());
-    if let Some(policy) = arguments.rebalance.filter(|_| !refused) {
+    if let Some((policy, means)) = means {
         if !arguments.json.on_stdout() {
             write_out(&text(&document))?;
         }
-        let file = arguments.write_steering.clone();
-        let steered = Steered::new(None, arguments.steering.as_deref(), file)?;
         let until = (policy, arguments.duration);
         let of_server = (sought(arguments), &group);
-        let ended = live::rebalance(of_server, (steering, &places), until, steered)?;
+        let ended = live::rebalance(of_server, (steering, &places), until, means);
+        // Nothing was moved: as before the start.
+        let ended = ended.inspect_err(|_| drop(group.detach()))?;
         let document = SteerDocument {
             rebalanced: Some(ended.done),
             ..told(ended.steering)
@@ -179,6 +184,18 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         );
     }
     Ok(())
+}
+
+/// What rebalancing needs: a sample of the packets to the group, and where its table can be read.
+fn means(
+    arguments: &SteerArguments,
+    group: &Adopted,
+    steering: &Steering,
+) -> anyhow::Result<(SampledLoads, Steered)> {
+    let file = arguments.write_steering.clone();
+    let steered = Steered::new(None, arguments.steering.as_deref(), file)?;
+    steered.check()?;
+    Ok((SampledLoads::new(group, arguments.pid, steering)?, steered))
 }
 
 const UNCERTAIN: &str =

@@ -345,24 +345,46 @@ fn worker_of(held: &mut TcpStream) -> String {
     answer.rsplit("\r\n\r\n").next().unwrap().to_owned()
 }
 
-/// A client address at random, whose entry is drawn by these weights.
-fn client(steerer: &Steerer, weights: &[u64], random: &mut fastrand::Rng, server: SocketAddr) -> SocketAddr {
-    let mut at = random.u64(..weights.iter().sum::<u64>());
-    let entry = weights.iter().position(|weight| match at.checked_sub(*weight) {
-        Some(left) => {
-            at = left;
-            false
+/// Entries in turns, each as often as its weight says, evenly spread.
+struct Turns {
+    weights: Vec<i64>,
+    /// What each entry is owed.
+    owed: Vec<i64>,
+}
+
+impl Turns {
+    fn next(&mut self) -> usize {
+        for (owed, weight) in self.owed.iter_mut().zip(&self.weights) {
+            *owed += weight;
         }
-        None => true,
-    });
+        let entry = (0..self.owed.len())
+            .max_by_key(|entry| self.owed[*entry])
+            .unwrap();
+        self.owed[entry] -= self.weights.iter().sum::<i64>();
+        entry
+    }
+}
+
+/// A client address at random whose connections have this entry.
+fn client(steerer: &Steerer, entry: usize, random: &mut fastrand::Rng, server: SocketAddr) -> SocketAddr {
     loop {
         let address = [127, 12, random.u8(1..255), random.u8(..)];
         let source = SocketAddr::from((address, random.u16(10_000..32_767)));
         let hash = steerer.hash_of(&Tuple::new(source, server).unwrap());
-        if Some(steerer.table().entry(hash)) == entry {
+        if steerer.table().entry(hash) == entry {
             return source;
         }
     }
+}
+
+/// An open connection from this address, and the process that answers on it.
+fn open(source: SocketAddr, server: SocketAddr) -> (TcpStream, String) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&source.into()).unwrap();
+    socket.connect(&server.into()).unwrap();
+    let mut connection = TcpStream::from(socket);
+    let worker = worker_of(&mut connection);
+    (connection, worker)
 }
 
 /// Whether packets can be sampled here, which takes CAP_NET_RAW.
@@ -427,22 +449,31 @@ fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_st
     let rank = |entry: usize| (entry % 2) * 64 + entry / 2 + 1;
     let weights: Vec<u64> = (0..128).map(|entry| 100_000 / rank(entry) as u64).collect();
     assert!(over_best(&first.table, &weights) > 1.4, "the load is skewed");
-    let mut held = TcpStream::connect(nginx.address).unwrap();
-    let worker = worker_of(&mut held);
     let (steerer, mut random) = (first.steerer(), fastrand::Rng::with_seed(1));
+    let mut client = |entry| client(&steerer, entry, &mut random, nginx.address);
+    let mut held: Vec<_> = (0..128).map(|entry| open(client(entry), nginx.address)).collect();
+    let mut turns = Turns {
+        weights: weights.iter().map(|weight| *weight as i64).collect(),
+        owed: vec![0; 128],
+    };
+    let mut same_worker = |entry: usize| {
+        let (connection, worker) = &mut held[entry];
+        assert_eq!(
+            worker_of(connection),
+            *worker,
+            "an open connection stays with its worker"
+        );
+    };
+    let mut checked = (0..128).cycle();
     let started = Instant::now();
     while over_best(&read().table, &weights) > 1.05 {
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", read().table);
         for _ in 0..64 {
-            let source = client(&steerer, &weights, &mut random, nginx.address);
-            ask(Some(source), nginx.address).expect("no connection is refused or reset");
+            ask(Some(client(turns.next())), nginx.address).expect("no connection is refused or reset");
         }
-        assert_eq!(
-            worker_of(&mut held),
-            worker,
-            "an open connection stays with its worker"
-        );
+        same_worker(checked.next().unwrap());
     }
+    (0..128).for_each(same_worker);
     common::signal(steering.id(), "INT");
     let output = steering.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -455,5 +486,23 @@ fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_st
         misplaced(&nginx, &document, 200),
         0,
         "new connections follow the last table"
+    );
+}
+
+#[test]
+fn rebalancing_that_cannot_start_attaches_no_program() {
+    let cpus = needs!();
+    let nginx = Nginx::start(cpus, "reuseport");
+    let more = ["--rebalance", "--write-steering", "/nowhere/steering.json"];
+    let output = corelane(&[]).args(nginx.steer(&more)).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("--write-steering"), "{error}");
+    // There is no program to detach.
+    let undone = corelane(&[]).args(nginx.steer(&["--undo"])).output().unwrap();
+    let error = String::from_utf8_lossy(&undone.stderr);
+    assert!(
+        !undone.status.success() && error.contains("no program"),
+        "{error}"
     );
 }

@@ -35,18 +35,20 @@ pub fn rebalance(
     (sought, group): (Sought, &Adopted),
     (steering, places): (Steering, &[u16]),
     (policy, duration): (Policy, Option<Duration>),
-    mut steered: Steered,
+    (mut sampled, mut steered): (SampledLoads, Steered),
 ) -> anyhow::Result<Ended> {
     let interrupt = Interrupt::catch()?;
-    let mut sampled = SampledLoads::new(group, sought.process, &steering)?;
     let mut live = group.steered(steering, places.to_vec())?;
     steered.begin(Some(live.steering()))?;
     let started = Instant::now();
     let mut rebalancing = Rebalancing::new(policy, live.sockets(), started, EntryLoads::default());
-    let mut compared = started;
+    let mut compared = Compared {
+        at: started,
+        failures: 0,
+    };
     let mut look = || -> Outcome {
-        same(sought, group, &mut compared)?;
-        sampled.collect()?;
+        compared.look(sought, group)?;
+        sampled.collect(Instant::now())?;
         rebalancing.look(Instant::now(), &mut live, || sampled.loads());
         rebalanced::log(&mut rebalancing);
         steered.look(Some(&mut live))
@@ -64,20 +66,37 @@ pub fn rebalance(
     })
 }
 
-/// An error if the server has ended, or its group is another: the program is detached then, which would steer a group
-/// of other sockets by numbers of these.
-fn same(sought: Sought, group: &Adopted, compared: &mut Instant) -> Outcome {
-    let changed = if group.has_ended() {
-        "the server has ended"
-    } else if compared.elapsed() < SAME {
-        return Ok(());
-    } else {
-        *compared = Instant::now();
-        match Adopted::find(sought) {
-            Ok(found) if found.has_members_of(group) => return Ok(()),
-            _ => "the server's sockets changed",
-        }
-    };
-    group.detach()?;
-    anyhow::bail!("{changed}: the program was detached; run steer again")
+/// Comparisons of the group with that of the start.
+struct Compared {
+    at: Instant,
+    /// Failed ones in a row.
+    failures: u32,
+}
+
+/// A comparison fails if a process ends while its sockets are listed; that many in a row mean that the group is gone.
+const FAILURES: u32 = 4;
+
+impl Compared {
+    /// An error if the server has ended, or its group is another: the program is detached then, which would steer a
+    /// group of other sockets by numbers of these.
+    fn look(&mut self, sought: Sought, group: &Adopted) -> Outcome {
+        let changed = if group.has_ended() {
+            "the server has ended"
+        } else if self.at.elapsed() < SAME {
+            return Ok(());
+        } else {
+            self.at = Instant::now();
+            match Adopted::find(sought) {
+                Ok(found) if found.has_members_of(group) => self.failures = 0,
+                Ok(_) => self.failures = FAILURES,
+                Err(_) => self.failures += 1,
+            }
+            if self.failures < FAILURES {
+                return Ok(());
+            }
+            "the server's sockets changed"
+        };
+        group.detach()?;
+        anyhow::bail!("{changed}: the program was detached; run steer again")
+    }
 }

@@ -72,8 +72,7 @@ pub struct Sighting {
 pub struct Observer {
     /// One socket per CPU, in order.
     sockets: Vec<Socket>,
-    direction: Direction,
-    address: SocketAddr,
+    settings: ObserverSettings,
 }
 
 impl Observer {
@@ -112,9 +111,18 @@ impl Observer {
         }
         Ok(Self {
             sockets,
-            direction: settings.direction,
-            address: settings.address,
+            settings: settings.clone(),
         })
+    }
+
+    /// Observes one datagram in `one_in` from now on. What is queued was observed before: [`drain`](Self::drain) it first.
+    ///
+    /// # Errors
+    /// See [`WatchError`].
+    pub fn sample(&mut self, one_in: u32) -> Result<(), WatchError> {
+        self.settings.one_in = one_in;
+        let filter = filter(&self.settings);
+        self.sockets.iter().try_for_each(|socket| attach(socket, &filter))
     }
 
     /// Starts observing a group on the address of `settings`: with both families, an observer for each.
@@ -154,11 +162,12 @@ impl Observer {
     /// The datagram of a header from a CPU's socket; `None` if it is not to or from the observed address.
     fn sighting(&self, cpu: u32, header: &[u8]) -> Option<Sighting> {
         let (source, destination) = endpoints(header)?;
-        let (own, queue) = match self.direction {
+        let (own, queue) = match self.settings.direction {
             Direction::Received => (destination, None),
             Direction::Sent => (source, filter::queue(header)),
         };
-        let wanted = self.address.ip().is_unspecified() || self.address.ip() == own.ip();
+        let observed = self.settings.address.ip();
+        let wanted = observed.is_unspecified() || observed == own.ip();
         wanted.then_some(Sighting {
             source,
             destination,
