@@ -94,15 +94,16 @@ impl TcpLoad {
         let moved = transfers().flat_map(|shared| &shared.moved);
         let rates = moved.map(|bytes| per_second(*bytes)).collect();
         let (mut total, mut workers) = (TcpCounts::default(), Vec::new());
-        for (planned, outcome) in self.plan.workers.iter().zip(outcomes) {
+        for (worker, outcome) in streams.workers.into_iter().zip(outcomes) {
             let counts = TcpCounts::of(outcome, self.plan.transfer.drain_s.is_some());
             total.add(&counts);
             workers.push(TcpWorkerLoaded {
-                cpu: planned.cpu,
-                bucket: planned.bucket,
+                cpu: worker.cpu,
+                bucket: worker.bucket,
                 counts,
-                cpu_s: outcome.usage.total_s(),
-                stood_still_s: outcome.stood_still.as_secs_f64(),
+                cpu_s: worker.cpu_s,
+                stood_still_s: worker.stood_still_s,
+                memory: worker.memory,
                 gbit_per_second: gbit(counts.sent_bytes + counts.received_bytes),
             });
         }
