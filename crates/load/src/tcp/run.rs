@@ -109,7 +109,6 @@ impl TcpLoad {
         }
         let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let behind_schedule = streams.behind_schedule.or_else(late);
-        let cpu_s = streams.client.cpu_s;
         let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         let first = streams.pools.into_iter().next();
         let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
@@ -121,8 +120,8 @@ impl TcpLoad {
             running_s,
             sent_gbit_per_second: gbit(total.sent_bytes),
             received_gbit_per_second: gbit(total.received_bytes),
-            gbit_per_cpu_second: (cpu_s > 0.0).then(|| gbit_moved / cpu_s),
-            cpu_s,
+            gbit_per_cpu_second: Some(gbit_moved / streams.client.cpu_s).filter(|rate| rate.is_finite()),
+            cpu_s: streams.client.cpu_s,
             connect: streams.counts.connect,
             landed: streams.counts.landed,
             over_time: streams.over_time,
