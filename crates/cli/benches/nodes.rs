@@ -3,8 +3,9 @@
 //!
 //! Both compare `corelane lab scale tcp` in guests of four CPUs and 2 GiB. The first sets `--memory node:0` and `node:1`
 //! for a server on node 0, by turns in one guest of two nodes. The second boots a guest of one node and one of two, by
-//! turns, and reports rate and waits for locks. The emulator's memory is equally far from all its CPUs, and it runs those CPUs
-//! on one thread: this shows that the comparison works and what the kernel's own placement costs, not what hardware costs.
+//! turns, and reports rate and waits for locks. Each emulated CPU has a thread of its own, so that CPUs wait for each other's
+//! locks, at the speed of an emulator and on the CPUs of this machine; its memory is equally far from all of them: this shows
+//! that the comparison works and what the kernel's own placement costs, not what hardware costs.
 //! On a machine with several nodes the commands that it prints measure that.
 //!
 //! `cargo bench -p corelane-cli --bench nodes` takes about five minutes.
@@ -109,6 +110,7 @@ fn documents(parts: &GuestParts, nodes: u32, commands: &[String]) -> Result<Vec<
     let plan = GuestPlan {
         cpus: CPUS,
         nodes,
+        concurrent_cpus: true,
         node_bytes: BYTES / u64::from(nodes),
         programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_corelane"))],
         limit: Duration::from_secs(600),

@@ -30,7 +30,8 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "Examples (nginx with listen … reuseport, worker_processes 2, worker_cpu_affinity auto):\n  \
     corelane steer --pid $(cat /run/nginx.pid) --port 80 --dry-run\n  \
     corelane steer --pid $(cat /run/nginx.pid) --port 80\n  \
-    corelane steer --pid $(cat /run/nginx.pid) --port 80 --undo";
+    corelane steer --pid $(cat /run/nginx.pid) --port 80 --undo\n  \
+    corelane steer --pid $(cat /run/nginx.pid) --port 80 --rebalance --write-steering steering.json --duration 2s";
 
 #[derive(Debug, Args)]
 pub struct SteerArguments {

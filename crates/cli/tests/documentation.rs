@@ -2,11 +2,40 @@
 //!
 //! Each block fenced as `sh` runs line by line in one shell, in its own folder, with `corelane` on the path. A line
 //! that ends in ` &` runs in the background and is stopped after its block. Lines that start with `make`, `cargo`,
-//! `git` or `sudo` need a checkout or privileges and are skipped; other tests cover what they run.
+//! `git` or `sudo` need a checkout or privileges and are skipped; other tests cover what they run. A command in a block
+//! that is not run has to be in [`SHOWN`], with the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Commands that the documentation shows without running them: how they begin, and why.
+const SHOWN: &[(&str, &str)] = &[
+    (
+        "corelane lab scale http --path /1k --subject",
+        "reads a configuration of the reader's nginx",
+    ),
+    (
+        "corelane lab scale http --connections 1M",
+        "a minute and gigabytes; bench/million.sh runs it",
+    ),
+    (
+        "unshare -n corelane load http http://10.9.0.1:8080/",
+        "a million connections to a server elsewhere",
+    ),
+    (
+        "corelane lab scale tcp --cpus 0 --modes echo --size 16KiB",
+        "needs two memory nodes; benches/nodes.rs runs it",
+    ),
+    (
+        "corelane report diff near.json far.json",
+        "compares the documents of the lines before",
+    ),
+    (
+        "$ corelane steer --pid",
+        "with the output of a run; examples.rs runs these forms with nginx",
+    ),
+];
 
 /// The pages for users.
 fn pages() -> Vec<PathBuf> {
@@ -20,14 +49,13 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The command lines of each `sh` block in a page.
-fn blocks(page: &str) -> Vec<Vec<String>> {
+/// The fenced blocks of a page: the word after the fence, and the lines.
+fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     let mut blocks = Vec::new();
-    let mut lines = page.lines();
+    let mut lines = page.lines().map(str::trim);
     while let Some(line) = lines.next() {
-        if line.trim() == "```sh" {
-            let block = lines.by_ref().take_while(|line| line.trim() != "```");
-            blocks.push(block.map(str::to_owned).collect());
+        if let Some(kind) = line.strip_prefix("```") {
+            blocks.push((kind, lines.by_ref().take_while(|line| *line != "```").collect()));
         }
     }
     blocks
@@ -36,11 +64,11 @@ fn blocks(page: &str) -> Vec<Vec<String>> {
 fn for_a_checkout(line: &str) -> bool {
     ["make ", "cargo ", "git ", "sudo "]
         .iter()
-        .any(|start| line.trim_start().starts_with(start))
+        .any(|start| line.starts_with(start))
 }
 
 /// A shell script for one block: it stops at the first command that fails and stops the background processes.
-fn script(block: &[String]) -> String {
+fn script(block: &[&str]) -> String {
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     for line in block.iter().filter(|line| !for_a_checkout(line)) {
         script.push_str(line);
@@ -60,11 +88,9 @@ fn every_command_in_the_documentation_works() {
     let mut tried = 0;
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        for block in blocks(&text) {
-            if block
-                .iter()
-                .all(|line| line.trim().is_empty() || for_a_checkout(line))
-            {
+        for (kind, block) in blocks(&text) {
+            let nothing = block.iter().all(|line| line.is_empty() || for_a_checkout(line));
+            if kind != "sh" || nothing {
                 continue;
             }
             let folder = tempfile::tempdir().unwrap();
@@ -83,4 +109,26 @@ fn every_command_in_the_documentation_works() {
         }
     }
     assert!(tried > 0, "the documentation shows no command");
+}
+
+#[test]
+fn commands_that_are_shown_and_not_run_are_listed() {
+    let texts: Vec<String> = pages()
+        .iter()
+        .map(|page| fs::read_to_string(page).unwrap())
+        .collect();
+    let blocks = texts.iter().flat_map(|text| blocks(text));
+    let lines = blocks
+        .filter(|(kind, _)| *kind != "sh")
+        .flat_map(|(_, lines)| lines);
+    let commands: Vec<&str> = lines
+        .filter(|line| line.split(' ').rev().skip(1).any(|word| word == "corelane"))
+        .collect();
+    let listed = |line: &&&str| !SHOWN.iter().any(|(start, _)| line.starts_with(start));
+    let unlisted: Vec<_> = commands.iter().filter(listed).collect();
+    assert!(unlisted.is_empty(), "neither run nor listed: {unlisted:#?}");
+    for (start, why) in SHOWN {
+        let shown = commands.iter().any(|line| line.starts_with(start));
+        assert!(shown, "no page shows it any more: {start} ({why})");
+    }
 }

@@ -137,7 +137,10 @@ fn script(verb: &str, commands: &[&str]) -> String {
          }}
          without_table() {{ command corelane \"$@\" 2>&1 | grep \"the device's table cannot be read\"; }}
          listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do kill -0 $! || exit 1; done; }}
-         serve() {{ command corelane serve \"$@\" > /dev/null & listens $2; }}
+         serve() {{
+           command corelane serve \"$@\" --write-steering steering.json > /dev/null &
+           until [ -s steering.json ]; do kill -0 $! || exit 1; done
+         }}
          {}\n",
         preparation(verb)
     );

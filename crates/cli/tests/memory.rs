@@ -1,11 +1,12 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run_json, signal, until};
+use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run, run_json, signal, until};
 use crate::stream_server;
 use corelane_guest::{GuestPlan, boot};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -146,7 +147,7 @@ fn generators_of_streams_place_their_buffers_where_they_are_told() {
         let load = corelane(&command).stdout(Stdio::piped()).spawn().unwrap();
         let maps = PathBuf::from(format!("/proc/{}/numa_maps", load.id()));
         until("buffers are bound to node 0", || {
-            std::fs::read_to_string(&maps).unwrap().contains(" bind")
+            fs::read_to_string(&maps).unwrap().contains(" bind")
         });
         signal(load.id(), "INT");
         load.wait_with_output().unwrap();
@@ -177,7 +178,14 @@ fn every_trial_and_step_tells_where_the_buffers_lay() {
 fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
     let lab = "lab scale tcp --modes sink --size 1KiB --models exact --bed loopback --buckets 1 --share-cpus --duration 50ms \
                --rounds 1 --max-steal 100%";
-    let report = run_json(&format!("{lab} --memory local --connections 1k --json"));
+    let folder = tempfile::tempdir().unwrap();
+    let [json, html] = ["run.json", "run.html"].map(|name| folder.path().join(name));
+    let files = format!("--json={} --html {}", json.display(), html.display());
+    let output = run(&format!("{lab} --memory local --connections 1k {files}"));
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let page = fs::read_to_string(html).unwrap();
+    let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(report["plan"]["memory"], "local");
     for part in ["trials", "steps"] {
         for one in report[part].as_array().unwrap() {
@@ -189,6 +197,10 @@ fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
                 eprintln!("skipped: {}", worker["unknown"]);
                 continue;
             }
+            for shown in [&text, &page] {
+                assert!(shown.contains("memory local; pages of buffers: "), "{shown}");
+                assert!(shown.matches("on node 0").count() >= 3, "{shown}");
+            }
             let nodes = one["memory"]["nodes"].as_array().unwrap();
             for side in ["client_user_bytes", "server_user_bytes"] {
                 let bytes: u64 = nodes.iter().map(|node| node[side].as_u64().unwrap()).sum();
@@ -197,5 +209,23 @@ fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
         }
     }
     let unasked = run_json(&format!("{lab} --json"));
-    assert!(unasked["steps"][0]["worker_memory"].is_null(), "{unasked}");
+    assert_eq!(
+        unasked["steps"][0]["worker_memory"][0]["policy"], "first-touch",
+        "{unasked}"
+    );
+}
+
+#[test]
+fn generators_of_streams_tell_where_the_buffers_of_each_worker_lay() {
+    for protocol in ["http", "tcp"] {
+        let server = stream_server::Server::start(protocol, "");
+        let target = server.url("");
+        let target = target.trim_start_matches(if protocol == "tcp" { "http://" } else { "" });
+        let flags = "--connections 2 --cpus 0 --memory local --duration 100ms --json";
+        let loaded = run_json(&format!("load {protocol} {target} {flags}"));
+        let memory = &loaded["workers"][0]["memory"];
+        assert_eq!(memory["policy"], "local", "{loaded}");
+        let is_known = memory["buffer_pages_by_node"].is_object();
+        assert_ne!(is_known, memory["unknown"].is_string(), "{memory}");
+    }
 }

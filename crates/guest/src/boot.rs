@@ -85,9 +85,8 @@ struct Emulator {
 /// Reads a stream to its end on a separate thread, so its writer never blocks.
 type Reading = mpsc::Receiver<String>;
 
-/// One thread emulates all CPUs: with one each, QEMU 10 fails an assertion now and then when a device's memory moves
-/// (`iotlb_to_section`), and a CPU that gets no time stalls the others.
-const MACHINE: &str = "-M q35 -accel tcg,thread=single -cpu max -nodefaults -no-reboot -display none -serial file:/dev/stdout \
+/// The machine of every plan.
+const MACHINE: &str = "-M q35 -cpu max -nodefaults -no-reboot -display none -serial file:/dev/stdout \
                        -serial file:/dev/stderr -initrd /dev/stdin -kernel";
 
 impl Emulator {

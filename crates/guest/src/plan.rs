@@ -22,6 +22,10 @@ pub struct GuestPlan {
     pub nodes: u32,
     /// Memory of each node, in bytes; rounded up to whole MiB.
     pub node_bytes: u64,
+    /// Whether each CPU is emulated by a thread of its own, so that CPUs run at the same time and contend. QEMU 10 then fails
+    /// an assertion now and then when a device's memory moves (`iotlb_to_section`), and a CPU that gets no time stalls the
+    /// others: one thread for all, the default, is for tests.
+    pub concurrent_cpus: bool,
     /// More arguments of the emulator, such as `-netdev` and `-device` with their values.
     pub devices: Vec<String>,
     /// Words added to the kernel's command line.
@@ -57,6 +61,7 @@ impl GuestPlan {
             cpus: 1,
             nodes: 1,
             node_bytes: 512 << 20,
+            concurrent_cpus: false,
             devices: Vec::new(),
             kernel_arguments: Vec::new(),
             modules: Vec::new(),
@@ -84,11 +89,12 @@ impl GuestPlan {
         Ok(())
     }
 
-    /// The emulator's arguments for CPUs, memory and nodes.
+    /// The emulator's arguments for the threads that emulate, CPUs, memory and nodes.
     pub(crate) fn machine_arguments(&self) -> Vec<String> {
         let mebibytes = self.node_bytes.div_ceil(1 << 20);
         let memory = mebibytes * u64::from(self.nodes);
-        let mut arguments = format!("-smp {} -m {memory}M", self.cpus);
+        let threads = if self.concurrent_cpus { "multi" } else { "single" };
+        let mut arguments = format!("-accel tcg,thread={threads} -smp {} -m {memory}M", self.cpus);
         let share = self.cpus / self.nodes;
         for node in 0..self.nodes {
             let (first, last) = (node * share, node * share + share - 1);
@@ -113,7 +119,10 @@ mod tests {
             ..GuestPlan::new("true")
         };
         let arguments = plan.machine_arguments().join(" ");
-        assert!(arguments.starts_with("-smp 4 -m 1024M "), "{arguments}");
+        assert!(
+            arguments.starts_with("-accel tcg,thread=single -smp 4 -m 1024M "),
+            "{arguments}"
+        );
         assert!(
             arguments.contains("nodeid=0,cpus=0-1,memdev=node0"),
             "{arguments}"

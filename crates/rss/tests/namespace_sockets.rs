@@ -1,5 +1,6 @@
 //! Tests that need a network namespace: the kernel runs the steering program on datagrams with exactly the tuples of
-//! the RSS verification suite, and on packets with IPv6 extension headers, which only a privileged process may send.
+//! the RSS verification suite, on packets with IPv6 extension headers, which only a privileged process may send, and on
+//! datagrams that arrive in fragments.
 //!
 //! The loopback device of the namespace has the suite's addresses. Without privilege the namespace belongs to a user
 //! namespace, which only a process with one thread can enter, so these tests have their own `main`.
@@ -26,16 +27,19 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::common::namespace::{LOOPBACK, set_up_loopback};
+    use crate::common::namespace::{LOOPBACK, set_loopback_mtu, set_up_loopback};
+    use crate::common::packet::{Packet, Transport, packet};
+    use crate::common::random::Draws;
     use crate::common::sockets::{self, PATIENCE, group};
     use crate::common::vectors::suite;
     use corelane_rss::steer::{self, Families, Instruction};
     use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
-    use socket2::{Domain, SockFilter, Socket, Type};
+    use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+    use std::fs;
     use std::io::Read;
-    use std::net::SocketAddr;
+    use std::net::{Ipv6Addr, SocketAddr};
 
-    pub const TESTS: [(&str, fn()); 3] = [
+    pub const TESTS: [(&str, fn()); 6] = [
         ("the_kernel_agrees_for_random_keys_tables_and_fields", || {
             sockets::random_steerings_meet_the_oracle(0xbed);
         }),
@@ -46,6 +50,18 @@ mod linux {
         (
             "ipv6_extension_headers_are_stepped_over",
             ipv6_extension_headers_are_stepped_over,
+        ),
+        (
+            "datagrams_in_fragments_reach_the_bucket_of_their_ports",
+            datagrams_in_fragments_reach_the_bucket_of_their_ports,
+        ),
+        (
+            "ports_behind_every_extension_header_that_the_kernel_accepts_are_hashed",
+            ports_behind_every_extension_header_that_the_kernel_accepts_are_hashed,
+        ),
+        (
+            "other_protocols_have_no_group_to_steer",
+            other_protocols_have_no_group_to_steer,
         ),
     ];
 
@@ -89,6 +105,146 @@ mod linux {
                     sockets::send_ipv6_extensions(socket, hop_by_hop, destination).unwrap();
                 });
                 sockets::sources_meet_the_oracle(&steering, &group, sockets::LOOPBACK_V6, sources);
+            }
+        }
+    }
+
+    fn datagrams_in_fragments_reach_the_bucket_of_their_ports() {
+        const DATAGRAMS: u32 = 100;
+        let steering = sockets::steering(HashFields::FourTuple, sockets::round_robin(128, 8));
+        set_loopback_mtu(1500);
+        let v4 = group(&steering, Type::DGRAM, sockets::LOOPBACK_V4, Families::V4);
+        let sources = sockets::ipv4_sources(Type::DGRAM, DATAGRAMS);
+        sockets::sources_meet_the_oracle(&steering, &v4, sockets::LOOPBACK_V4, sources);
+        let v6 = group(&steering, Type::DGRAM, sockets::LOOPBACK_V6, Families::V6);
+        let sources = sockets::ipv6_sources(Type::DGRAM, DATAGRAMS);
+        sockets::sources_meet_the_oracle(&steering, &v6, sockets::LOOPBACK_V6, sources);
+        set_loopback_mtu(65_536);
+        assert_eq!([reassembled_v4(), reassembled_v6()], [u64::from(DATAGRAMS); 2]);
+    }
+
+    /// Datagrams that this namespace reassembled: `Ip: … ReasmOKs …` above the line of its values.
+    fn reassembled_v4() -> u64 {
+        let counters = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+        let mut lines = counters.lines().filter(|line| line.starts_with("Ip: "));
+        let mut next = || lines.next().unwrap().split(' ');
+        let (names, values) = (next(), next());
+        let mut found = names.zip(values).filter(|(name, _)| *name == "ReasmOKs");
+        found.next().unwrap().1.parse().unwrap()
+    }
+
+    fn reassembled_v6() -> u64 {
+        let counters = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap();
+        let mut values = counters
+            .lines()
+            .filter_map(|line| line.strip_prefix("Ip6ReasmOKs"));
+        values.next().unwrap().trim().parse().unwrap()
+    }
+
+    /// Types and bodies of the headers: hop-by-hop and destination options (an option to skip, as in
+    /// [`sockets::send_ipv6_extensions`]), routing (a type for experiments, RFC 4727, with no segment left), and a
+    /// fragment header on a whole packet (RFC 6946). Those for mobility, host identity and shim6 need what few kernels
+    /// have, and so does the authentication header.
+    const OPTIONS: [u8; 6] = [0x1e, 4, 0, 0, 0, 0];
+    const HOP_BY_HOP: (u8, [u8; 6]) = (0, OPTIONS);
+    const DESTINATION: (u8, [u8; 6]) = (60, OPTIONS);
+    const ROUTING: (u8, [u8; 6]) = (43, [253, 0, 0, 0, 0, 0]);
+    const FRAGMENT: (u8, [u8; 6]) = (44, [0, 0, 0, 0, 0, 7]);
+
+    fn ports_behind_every_extension_header_that_the_kernel_accepts_are_hashed() {
+        let steering = sockets::steering(HashFields::FourTuple, sockets::round_robin(128, 8));
+        let group = group(&steering, Type::DGRAM, sockets::LOOPBACK_V6, Families::V6);
+        let server = SocketAddr::new(sockets::LOOPBACK_V6.ip(), sockets::port(&group[0]));
+        let raw = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW))).unwrap();
+        let mut draws = Draws::new(0x6_e47);
+        for headers in [
+            &[][..],
+            &[HOP_BY_HOP],
+            &[ROUTING],
+            &[FRAGMENT],
+            &[ROUTING, FRAGMENT],
+            &[HOP_BY_HOP, DESTINATION, ROUTING, FRAGMENT, DESTINATION],
+        ] {
+            for _ in 0..50 {
+                let host = u128::from(draws.next()) << 64 | u128::from(draws.next());
+                let client = Ipv6Addr::from(0xfd << 120 | host & !(0xff << 120));
+                let client = SocketAddr::new(client.into(), (1 + draws.next() % 65_535) as u16);
+                let tuple = Tuple::new(client, server).unwrap();
+                let bytes = datagram(&tuple, headers, draws.next() as u32);
+                raw.send_to(&bytes, &SocketAddr::new(server.ip(), 0).into())
+                    .unwrap();
+                let bucket = sockets::oracle_bucket(&steering, &tuple);
+                let mut payload = [0; 8];
+                let length = (&group[bucket.index()])
+                    .read(&mut payload)
+                    .unwrap_or_else(|error| {
+                        panic!("{tuple} behind {headers:?} did not reach bucket {bucket}: {error}")
+                    });
+                assert_eq!(payload[..length], client.port().to_be_bytes(), "{tuple}");
+            }
+        }
+    }
+
+    /// A datagram as it is on the wire, with its source port as payload, and `label` as traffic class and flow label.
+    fn datagram(tuple: &Tuple, headers: &[(u8, [u8; 6])], label: u32) -> Vec<u8> {
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(kind, body)| (*kind, body.to_vec()))
+            .collect();
+        let payload = tuple.source().port().to_be_bytes();
+        let Packet {
+            mut bytes,
+            payload_offset,
+        } = packet(tuple, Transport::Udp, &[], &headers, &payload);
+        let version = 0x6000_0000 | label & 0x0fff_ffff;
+        bytes[..4].copy_from_slice(&version.to_be_bytes());
+        let length = bytes.len() as u16 - 40;
+        bytes[4..6].copy_from_slice(&length.to_be_bytes());
+        bytes[7] = 64;
+        let udp = payload_offset - 8;
+        let length = (bytes.len() - udp) as u16;
+        bytes[udp + 4..udp + 6].copy_from_slice(&length.to_be_bytes());
+        bytes[udp + 6..udp + 8].fill(0);
+        // RFC 8200, section 8.1: over the addresses, the length, the protocol and the datagram.
+        let words = bytes[8..40].chunks(2).chain(bytes[udp..].chunks(2));
+        let sum: u32 = words
+            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+            .sum();
+        let sum = sum + u32::from(length) + libc::IPPROTO_UDP as u32;
+        let folded = (sum & 0xffff) + (sum >> 16);
+        let checksum = match !(folded + (folded >> 16)) as u16 {
+            0 => 0xffff,
+            other => other,
+        };
+        bytes[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    /// Raw sockets of one address and protocol each receive every packet, and the kernel takes no program for them.
+    fn other_protocols_have_no_group_to_steer() {
+        // A protocol number for experiments (RFC 3692).
+        let protocol = Some(Protocol::from(253));
+        let steering = sockets::steering(HashFields::TwoTuple, sockets::round_robin(128, 2));
+        for (address, families) in [
+            (sockets::LOOPBACK_V4, Families::V4),
+            (sockets::LOOPBACK_V6, Families::V6),
+        ] {
+            let group: Vec<Socket> = std::iter::repeat_with(|| {
+                let socket = Socket::new(Domain::for_address(address), Type::RAW, protocol).unwrap();
+                socket.set_reuse_port(true).unwrap();
+                socket.bind(&address.into()).unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket
+            })
+            .take(2)
+            .collect();
+            let program = steer::program(&steering, families).unwrap();
+            assert_eq!(sockets::try_attach(&group[0], &program), Err(nix::Error::EINVAL));
+            group[0].send_to(b"to both", &address.into()).unwrap();
+            for mut socket in &group {
+                let mut packet = [0; 100];
+                let length = socket.read(&mut packet).unwrap();
+                assert!(packet[..length].ends_with(b"to both"));
             }
         }
     }

@@ -83,11 +83,6 @@ impl Listening {
         group::families(self.address, self.ipv6_only)
     }
 
-    /// Whether the user chose where memory lies.
-    fn places_memory(&self) -> bool {
-        self.memory != MemoryPolicy::default() || self.buffer_memory.is_some()
-    }
-
     /// Opens the listeners, in bucket order.
     fn open(&self) -> Result<Vec<TcpListener>, ServeError> {
         let buckets = service::buckets(&self.steering)?;
@@ -126,7 +121,7 @@ pub struct StreamsServed<B, O> {
     pub rebalanced: Option<Rebalanced>,
     /// One entry per bucket, in order.
     pub buckets: Vec<B>,
-    /// NUMA placement of each bucket's memory; empty if no policy was requested.
+    /// NUMA placement of each bucket's memory; empty in counts that are read while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<WorkerMemory>,
 }
@@ -242,6 +237,38 @@ impl<P: Protocol> StreamServer<P> {
         let planned = &P::listening(&self.plan).steering;
         self.group.as_ref().map_or(planned, SteeredGroup::steering)
     }
+
+    /// The results so far, with the location of memory if the pages are given.
+    fn document(&self, pages: Option<&PageLocations>) -> StreamsServed<P::BucketServed, P::OwnServed> {
+        let listening = P::listening(&self.plan);
+        let cpus = &listening.steering.cpus;
+        let workers = self.ready.iter().filter_map(|ready| ready.get());
+        let memory = pages.into_iter().flat_map(|pages| {
+            let of = |ready: &Ready| {
+                ready
+                    .buffers
+                    .report(listening.memory, listening.buffer_memory, pages)
+            };
+            workers.clone().map(of)
+        });
+        let buckets = (0u16..).zip(cpus).zip(&self.counters);
+        StreamsServed {
+            schema: P::SCHEMA.to_owned(),
+            address: self.address,
+            own: self.protocol.own_served(&self.plan),
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self.steering().clone(),
+            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
+            buckets: buckets
+                .map(|((bucket, cpu), (counters, engine))| {
+                    let streams = lock(engine).streams;
+                    P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
+                })
+                .collect(),
+            memory: memory.collect(),
+        }
+    }
 }
 
 impl<P: Protocol> Server for StreamServer<P> {
@@ -298,36 +325,11 @@ impl<P: Protocol> Server for StreamServer<P> {
     }
 
     fn served(&mut self) -> Self::Served {
-        let listening = P::listening(&self.plan);
-        let cpus = &listening.steering.cpus;
-        // The kernel walks all pages of the process: read only if somebody asked.
-        let pages = listening.places_memory().then(PageLocations::read);
-        let workers = self.ready.iter().filter_map(|ready| ready.get());
-        let memory = pages.iter().flat_map(|pages| {
-            let of = |ready: &Ready| {
-                ready
-                    .buffers
-                    .report(listening.memory, listening.buffer_memory, pages)
-            };
-            workers.clone().map(of)
-        });
-        let buckets = (0u16..).zip(cpus).zip(&self.counters);
-        StreamsServed {
-            schema: P::SCHEMA.to_owned(),
-            address: self.address,
-            own: self.protocol.own_served(&self.plan),
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            steering: self.steering().clone(),
-            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
-            buckets: buckets
-                .map(|((bucket, cpu), (counters, engine))| {
-                    let streams = lock(engine).streams;
-                    P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
-                })
-                .collect(),
-            memory: memory.collect(),
-        }
+        self.document(Some(&PageLocations::read()))
+    }
+
+    fn counts(&mut self) -> Self::Served {
+        self.document(None)
     }
 
     fn poll(&mut self) -> Result<(), ServeError> {

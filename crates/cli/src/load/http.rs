@@ -20,7 +20,8 @@ use std::time::Duration;
 
 /// Shown by `--help`. A test runs each of them.
 pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
-    corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'";
+    corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'\n  \
+    corelane load http http://127.0.0.1:8080/ --steering steering.json --align bucket --align-by both --duration 1s";
 
 /// Used without `--duration` and `--count`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);

@@ -17,7 +17,8 @@ pub enum LoadWhat {
     /// UDP datagrams; reports loss, duplicates, reordering and round-trip times
     #[command(
         after_help = "Examples:\n  corelane load udp 127.0.0.1:8080 --rate 10k --duration 1s\n  \
-        corelane load udp 127.0.0.1:8080 --window 32 --flows 8 --duration 2s --timeline run.jsonl"
+        corelane load udp 127.0.0.1:8080 --window 32 --flows 8 --duration 2s --timeline run.jsonl\n  \
+        corelane load udp 127.0.0.1:8080 --steering steering.json --align-by reply --duration 1s"
     )]
     Udp(Box<udp::LoadUdpArguments>),
     /// HTTP requests over any number of connections; records the outcome of each request

@@ -19,7 +19,8 @@ use std::time::Duration;
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` running:\n  \
     corelane load tcp 127.0.0.1:9000 --connections 64 --duration 1s\n  \
-    corelane load tcp 127.0.0.1:9000 --preset smash --duration 2s";
+    corelane load tcp 127.0.0.1:9000 --preset smash --duration 2s\n  \
+    corelane load tcp 127.0.0.1:9000 --steering steering.json --align bucket --align-by reply --duration 1s";
 
 /// Connections in the blog post's run: 4 threads with 12,288 each ("Hacking on the Intel 10GE driver (ixgbe) for fun
 /// and .. not-crashing").

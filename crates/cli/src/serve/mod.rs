@@ -15,7 +15,12 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub enum ServeWhat {
     /// UDP echo, or sink
-    #[command(after_help = "Example:\n  corelane serve udp 127.0.0.1:8080 --duration 1s")]
+    #[command(
+        after_help = "Examples:\n  corelane serve udp 127.0.0.1:8080 --duration 1s\n  \
+        corelane serve udp '[::]:8080' --duration 1s           every address of both families\n  \
+        corelane serve udp '[::]:8080' --ipv6-only --duration 1s\n  \
+        corelane serve udp 127.0.0.1:8080 --buckets 2 --share-cpus --rebalance --write-steering steering.json --duration 1s"
+    )]
     Udp(udp::ServeUdpArguments),
     /// HTTP/1.1: generates objects on demand, so that the client controls the load
     #[command(

@@ -15,7 +15,7 @@ use crate::showing::{Seen, Showing};
 use crate::{Generator, Moment, Needs, Running};
 use corelane_host::usage;
 use corelane_measure::timeline::Recorder;
-use corelane_worker::crew::{Crew, CrewEvent};
+use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::Chosen;
 use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
@@ -29,6 +29,7 @@ pub struct StreamLoad<P: StreamProtocol> {
     common: Arc<Common<P>>,
     pub(super) engine: Chosen,
     crew: Crew<Outcome<P>>,
+    pub(super) ready: Vec<ReadyCell>,
     lives: Arc<[CachePadded<LiveCounters>]>,
     pub(super) resident_before: Option<u64>,
     pub(super) resident_open: Option<u64>,
@@ -91,6 +92,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
                 plan,
             }),
             crew,
+            ready: Vec::new(),
             lives,
             resident_before: usage::resident_bytes(),
             resident_open: None,
@@ -108,7 +110,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
             .map(|worker| (worker.cpu, worker.own_descriptors));
         let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
         let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now);
-        start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
+        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         Ok(load)
     }
 

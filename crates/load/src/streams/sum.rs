@@ -14,6 +14,7 @@ use corelane_host::usage::Usage;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
 use corelane_measure::quantity;
+use corelane_worker::memory::PageLocations;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -97,9 +98,10 @@ impl<P: StreamProtocol> StreamLoad<P> {
     }
 
     fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerLoaded> {
-        let planned = self.plan().workers.iter().zip(outcomes);
+        let (plan, pages) = (self.plan(), PageLocations::read());
+        let planned = plan.workers.iter().zip(outcomes).zip(&self.ready);
         planned
-            .map(|(planned, outcome)| WorkerLoaded {
+            .map(|((planned, outcome), ready)| WorkerLoaded {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 connections: planned.connections() as u64,
@@ -109,6 +111,8 @@ impl<P: StreamProtocol> StreamLoad<P> {
                 cpu_s: outcome.usage.total_s(),
                 waited_for_cpu_s: outcome.waited.as_secs_f64(),
                 stood_still_s: outcome.stood_still.as_secs_f64(),
+                memory: (ready.get())
+                    .map(|ready| ready.buffers.report(plan.memory, plan.buffer_memory, &pages)),
             })
             .collect()
     }

@@ -8,6 +8,7 @@ use crate::streams::StreamProtocol;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::timeline::Timeline;
+use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of a run.
@@ -142,6 +143,9 @@ pub struct TcpWorkerLoaded {
     /// Seconds in which it neither ran nor waited for its CPU although it was due.
     #[serde(default)]
     pub stood_still_s: f64,
+    /// NUMA placement of its memory; `None` in documents of versions that did not record it.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
     /// Gbit/s, both directions summed.
     pub gbit_per_second: f64,
 }

@@ -94,21 +94,21 @@ impl TcpLoad {
         let moved = transfers().flat_map(|shared| &shared.moved);
         let rates = moved.map(|bytes| per_second(*bytes)).collect();
         let (mut total, mut workers) = (TcpCounts::default(), Vec::new());
-        for (planned, outcome) in self.plan.workers.iter().zip(outcomes) {
+        for (worker, outcome) in streams.workers.into_iter().zip(outcomes) {
             let counts = TcpCounts::of(outcome, self.plan.transfer.drain_s.is_some());
             total.add(&counts);
             workers.push(TcpWorkerLoaded {
-                cpu: planned.cpu,
-                bucket: planned.bucket,
+                cpu: worker.cpu,
+                bucket: worker.bucket,
                 counts,
-                cpu_s: outcome.usage.total_s(),
-                stood_still_s: outcome.stood_still.as_secs_f64(),
+                cpu_s: worker.cpu_s,
+                stood_still_s: worker.stood_still_s,
+                memory: worker.memory,
                 gbit_per_second: gbit(counts.sent_bytes + counts.received_bytes),
             });
         }
         let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let behind_schedule = streams.behind_schedule.or_else(late);
-        let cpu_s = streams.client.cpu_s;
         let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         let first = streams.pools.into_iter().next();
         let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
@@ -120,8 +120,8 @@ impl TcpLoad {
             running_s,
             sent_gbit_per_second: gbit(total.sent_bytes),
             received_gbit_per_second: gbit(total.received_bytes),
-            gbit_per_cpu_second: (cpu_s > 0.0).then(|| gbit_moved / cpu_s),
-            cpu_s,
+            gbit_per_cpu_second: Some(gbit_moved / streams.client.cpu_s).filter(|rate| rate.is_finite()),
+            cpu_s: streams.client.cpu_s,
             connect: streams.counts.connect,
             landed: streams.counts.landed,
             over_time: streams.over_time,

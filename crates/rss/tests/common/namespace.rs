@@ -4,7 +4,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -60,6 +60,14 @@ pub fn set_up_loopback(addresses: impl IntoIterator<Item = IpAddr>) {
         ];
         request(RouteNetlinkMessage::NewAddress(message));
     }
+}
+
+/// Sets the MTU of the loopback device.
+pub fn set_loopback_mtu(mtu: u32) {
+    let mut link = LinkMessage::default();
+    link.header.index = LOOPBACK;
+    link.attributes = vec![LinkAttribute::Mtu(mtu)];
+    request(RouteNetlinkMessage::SetLink(link));
 }
 
 /// Sends one request and waits for the kernel's acknowledgement.

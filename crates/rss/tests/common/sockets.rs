@@ -45,7 +45,7 @@ pub fn irregular(size: u32, buckets: u32) -> IndirectionTable {
     IndirectionTable::from_entries(entries.collect()).unwrap()
 }
 
-fn oracle_bucket(steering: &Steering, tuple: &Tuple) -> Bucket {
+pub fn oracle_bucket(steering: &Steering, tuple: &Tuple) -> Bucket {
     let hash = oracle::toeplitz(&steering.key, tuple.input(steering.hash_fields).as_bytes());
     steering.table.entries()[hash as usize % steering.table.size()]
 }
@@ -112,12 +112,14 @@ pub fn random_steerings_meet_the_oracle(seed: u64) {
     }
 }
 
-/// Sends the tuple as text and returns the source address that the receiver saw.
+/// Sends the tuple as text and returns the source address that the receiver saw. The datagram is so large that a device
+/// with Ethernet's MTU fragments it; loopback, unless told otherwise, does not.
 fn receive(source: &Socket, receiver: &Socket, tuple: &Tuple) -> io::Result<SocketAddr> {
-    source.send(tuple.to_string().as_bytes())?;
-    let mut payload = [0; 200];
+    let sent = format!("{:<4000}", tuple.to_string());
+    source.send(sent.as_bytes())?;
+    let mut payload = [0; 5000];
     let length = (&*receiver).read(&mut payload)?;
-    assert_eq!(payload[..length], *tuple.to_string().as_bytes());
+    assert_eq!(payload[..length], *sent.as_bytes());
     Ok(tuple.source())
 }
 
