@@ -127,6 +127,21 @@ fn every_way_to_answer_leaves_from_the_address_that_was_asked() {
 }
 
 #[test]
+fn the_mapped_wildcard_address_is_that_of_ipv4() {
+    for answers in [Answers::PerSend, Answers::Connected] {
+        let mut plan = plan(EngineKind::Epoll);
+        (plan.answers, plan.flows) = (answers, true);
+        plan.address = "[::ffff:0.0.0.0]:0".parse().unwrap();
+        let server = UdpServer::start(plan).unwrap();
+        let address = server.address();
+        assert_eq!(address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED));
+        let ipv4 = addresses().into_iter().filter(IpAddr::is_ipv4);
+        ipv4.for_each(|ip| ask((ip, address.port()).into()));
+        check(&server.stop().unwrap(), 63, &format!("{answers:?}"));
+    }
+}
+
+#[test]
 fn one_socket_that_asks_many_addresses_has_a_flow_to_each() {
     for answers in [Answers::PerSend, Answers::Connected] {
         let mut plan = plan(EngineKind::Epoll);

@@ -20,7 +20,7 @@ use corelane_link::MarkedQueues;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
-use corelane_worker::group::Transport;
+use corelane_worker::group::{self, Transport};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::Rebalancing;
@@ -265,6 +265,7 @@ impl Server for UdpServer {
 
     fn start(mut plan: UdpPlan) -> Result<Self, ServeError> {
         plan.check()?;
+        plan.address = group::canonical(plan.address);
         // A socket with an address of its own receives nothing else, no broadcast and no multicast.
         plan.settings.destinations = plan.address.ip().is_unspecified();
         let opened = Opened::of(&plan)?;
