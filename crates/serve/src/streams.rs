@@ -126,7 +126,7 @@ pub struct StreamsServed<B, O> {
     pub rebalanced: Option<Rebalanced>,
     /// One entry per bucket, in order.
     pub buckets: Vec<B>,
-    /// NUMA placement of each bucket's memory; empty if no policy was requested.
+    /// NUMA placement of each bucket's memory; empty if no policy was requested, and while it runs in its counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<WorkerMemory>,
 }
@@ -244,6 +244,40 @@ impl<P: Protocol> StreamServer<P> {
     }
 }
 
+impl<P: Protocol> StreamServer<P> {
+    /// The counters so far, with the location of memory if `pages` are known.
+    fn document(&self, pages: Option<&PageLocations>) -> StreamsServed<P::BucketServed, P::OwnServed> {
+        let listening = P::listening(&self.plan);
+        let cpus = &listening.steering.cpus;
+        let workers = self.ready.iter().filter_map(|ready| ready.get());
+        let memory = pages.into_iter().flat_map(|pages| {
+            let of = |ready: &Ready| {
+                ready
+                    .buffers
+                    .report(listening.memory, listening.buffer_memory, pages)
+            };
+            workers.clone().map(of)
+        });
+        let buckets = (0u16..).zip(cpus).zip(&self.counters);
+        StreamsServed {
+            schema: P::SCHEMA.to_owned(),
+            address: self.address,
+            own: self.protocol.own_served(&self.plan),
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self.steering().clone(),
+            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
+            buckets: buckets
+                .map(|((bucket, cpu), (counters, engine))| {
+                    let streams = lock(engine).streams;
+                    P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
+                })
+                .collect(),
+            memory: memory.collect(),
+        }
+    }
+}
+
 impl<P: Protocol> Server for StreamServer<P> {
     type Plan = P::Plan;
     type Served = StreamsServed<P::BucketServed, P::OwnServed>;
@@ -298,36 +332,13 @@ impl<P: Protocol> Server for StreamServer<P> {
     }
 
     fn served(&mut self) -> Self::Served {
-        let listening = P::listening(&self.plan);
-        let cpus = &listening.steering.cpus;
         // The kernel walks all pages of the process: read only if somebody asked.
-        let pages = listening.places_memory().then(PageLocations::read);
-        let workers = self.ready.iter().filter_map(|ready| ready.get());
-        let memory = pages.iter().flat_map(|pages| {
-            let of = |ready: &Ready| {
-                ready
-                    .buffers
-                    .report(listening.memory, listening.buffer_memory, pages)
-            };
-            workers.clone().map(of)
-        });
-        let buckets = (0u16..).zip(cpus).zip(&self.counters);
-        StreamsServed {
-            schema: P::SCHEMA.to_owned(),
-            address: self.address,
-            own: self.protocol.own_served(&self.plan),
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            steering: self.steering().clone(),
-            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
-            buckets: buckets
-                .map(|((bucket, cpu), (counters, engine))| {
-                    let streams = lock(engine).streams;
-                    P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
-                })
-                .collect(),
-            memory: memory.collect(),
-        }
+        let pages = P::listening(&self.plan).places_memory().then(PageLocations::read);
+        self.document(pages.as_ref())
+    }
+
+    fn counts(&mut self) -> Self::Served {
+        self.document(None)
     }
 
     fn poll(&mut self) -> Result<(), ServeError> {
