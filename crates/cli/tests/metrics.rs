@@ -90,10 +90,7 @@ fn series_grow_with_buckets_as_documented_and_not_with_flows() {
     for (serve, load) in [
         ("serve udp", "load udp {} --count 2k --window 64 --flows 64"),
         ("serve tcp", "load tcp {} --connections 64 --duration 200ms"),
-        (
-            "serve http",
-            "load http http://{}/ --connections 64 --requests 2k",
-        ),
+        ("serve http", "load http http://{}/ --connections 64 --count 2k"),
     ] {
         for buckets in [1, 16] {
             let mut server = Exposing::start(&format!(
