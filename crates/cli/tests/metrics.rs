@@ -85,6 +85,32 @@ fn the_documentation_lists_what_each_verb_exposes() {
     );
 }
 
+#[test]
+fn series_grow_with_buckets_as_documented_and_not_with_flows() {
+    for (serve, load) in [
+        ("serve udp", "load udp {} --count 2k --window 64 --flows 64"),
+        ("serve tcp", "load tcp {} --connections 64 --duration 200ms"),
+        ("serve http", "load http http://{}/ --connections 64 --count 2k"),
+    ] {
+        for buckets in [2, 16] {
+            let mut server = Exposing::start(&format!(
+                "{serve} 127.0.0.1:0 --buckets {buckets} --share-cpus --rebalance"
+            ));
+            let load = load.replace("{}", &server.listening());
+            assert!(
+                common::corelane(&load).output().unwrap().status.success(),
+                "{load}"
+            );
+            let text = server.scrape();
+            let series = text.lines().filter(|line| !line.starts_with('#')).count();
+            assert!(
+                series <= 40 + 16 * buckets,
+                "{serve}: {series} of {buckets} buckets"
+            );
+        }
+    }
+}
+
 /// The value of one sample.
 fn sample(text: &str, name: &str) -> f64 {
     let families = families(text);

@@ -4,7 +4,10 @@
 //! Servers are stopped by a signal while generators start, so that Prometheus sees every count from 0, and again before
 //! generators end, so that it has seen their last counts. Closed loops stand still meanwhile.
 
-use self::Expected::{AtMost, Increase};
+mod wanted;
+
+use self::wanted::Expected::{AtMost, Increase};
+use self::wanted::{Expected, Results, Wanted};
 use crate::common;
 use crate::scrape::Exposing;
 use corelane_host::bed::Bed;
@@ -12,7 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -25,6 +28,8 @@ const WINDOW_S: f64 = 120.0;
 const SERVE_UDP: &str = "serve udp 127.0.0.1:8001 --buckets 2 --share-cpus --rebalance --watch lo --json";
 const SERVE_HTTP: &str = "serve http 127.0.0.1:8002 --buckets 2 --share-cpus --json";
 const LOAD_UDP: &str = "load udp 127.0.0.1:8001 --window 4 --flows 8 --duration 60s --json";
+/// Its server accepts one connection, and ends then.
+const LOAD_FAILING: &str = "load http http://127.0.0.1:8009/ --rate 50 --connections 1 --duration 60s --json";
 const LOAD_HTTP: &str = "load http http://127.0.0.1:8002/size/1KiB --connections 4 --duration 60s --json";
 
 /// A running Prometheus, killed when dropped.
@@ -91,10 +96,12 @@ impl Prometheus {
             let values: Vec<&str> = labels.map(|(_, value)| value.as_str().unwrap()).collect();
             (
                 values.join(" "),
-                result["value"][1].as_str().unwrap().parse().unwrap(),
+                result["value"][1].as_str().unwrap().parse::<f64>().unwrap(),
             )
         };
-        results.map(result).collect()
+        // A quotient or percentile of no events is not a number.
+        let known = results.map(result).filter(|(_, value)| !value.is_nan());
+        known.collect()
     }
 
     /// Waits until an expression, which is a condition, has so many results.
@@ -136,78 +143,6 @@ fn expressions() -> Vec<[String; 2]> {
         .collect()
 }
 
-/// What an expression is to give, for one set of labels.
-#[derive(Debug)]
-enum Expected {
-    /// This value, within this share of it.
-    Value(f64, f64),
-    /// An increase of this count, within a tenth.
-    Increase(f64),
-    /// An increase of at most this count: the first occurrence of a cause is none.
-    AtMost(f64),
-}
-
-impl Expected {
-    fn holds(&self, found: f64) -> bool {
-        let near =
-            |found: f64, wanted: f64, share: f64| (found - wanted).abs() <= wanted.abs() * share + 1e-9;
-        match *self {
-            Self::Value(wanted, share) => near(found, wanted, share),
-            Self::Increase(wanted) => near(found * WINDOW_S, wanted, 0.1),
-            Self::AtMost(most) => found * WINDOW_S <= most * 1.1,
-        }
-    }
-}
-
-/// The results of expressions: values by labels.
-type Results = BTreeMap<String, BTreeMap<String, f64>>;
-
-/// What expressions are to give, by labels.
-#[derive(Default)]
-struct Wanted(BTreeMap<String, Vec<(String, Expected)>>);
-
-impl Wanted {
-    /// Of an expression over `corelane_METRIC`, which the dashboard may combine with others.
-    fn add(&mut self, expression: &str, labels: &str, expected: Expected) {
-        let rows = self.0.entry(expression.to_owned()).or_default();
-        rows.push((labels.to_owned(), expected));
-    }
-
-    fn rate(&mut self, by: &str, metric: &str, labels: &str, expected: Expected) {
-        self.add(
-            &format!("sum by ({by}) (rate(corelane_{metric}))"),
-            labels,
-            expected,
-        );
-    }
-
-    /// Rates by the names of counts in fields of the buckets of a report.
-    fn by_name(&mut self, name: &str, metric: &str, counts: &BTreeMap<String, f64>, of: fn(f64) -> Expected) {
-        for (labels, count) in counts {
-            self.rate(&format!("instance, {name}"), metric, labels, of(*count));
-        }
-    }
-
-    /// Compares the results; every result must be expected, and except [`Expected::AtMost`] vice versa.
-    fn compare(&self, mut found: Results) {
-        for (expression, rows) in &self.0 {
-            let found = found.remove(expression);
-            let found = found.unwrap_or_else(|| panic!("the dashboard lacks {expression}"));
-            for (labels, expected) in rows {
-                let may_be_absent = matches!(expected, AtMost(_));
-                let value = found.get(labels).copied();
-                let holds = value.map_or(may_be_absent, |value| expected.holds(value));
-                assert!(holds, "{expression}: '{labels}' is not {expected:?}: {found:?}");
-            }
-            let known = |labels: &String| rows.iter().any(|(row, _)| row == labels);
-            assert!(found.keys().all(known), "{expression}: not expected: {found:?}");
-        }
-        // Without failures there is no series.
-        found.retain(|_, results| !results.is_empty());
-        assert!(found.is_empty(), "nothing is expected of {found:?}");
-    }
-}
-
 fn each(report: &Value, field: &str) -> Vec<f64> {
     let buckets = report["buckets"].as_array().unwrap().iter();
     buckets.map(|bucket| number(&bucket[field])).collect()
@@ -226,6 +161,11 @@ fn number(value: &Value) -> f64 {
 fn balance(loads: &[f64]) -> Expected {
     let most = loads.iter().fold(0.0, |most, load| load.max(most));
     Expected::Value(loads.iter().sum::<f64>() / loads.len() as f64 / most, 1e-9)
+}
+
+/// Whether the device could be watched: without permission there are no samples.
+fn served_locality(report: &Value) -> bool {
+    sum(report, "locality_samples") > 0.0
 }
 
 /// Counts by name in fields of the buckets of a report, summed over the buckets, by their labels.
@@ -254,6 +194,13 @@ fn add_loads(wanted: &mut Wanted, server: &str, metric: &str, report: &Value, fi
     );
 }
 
+fn add_steering(wanted: &mut Wanted, server: &str, report: &Value) {
+    let [right, samples] = ["right", "samples"].map(|part| sum(report, &format!("steering_{part}")));
+    let rate = |part: &str| format!("sum by (instance) (rate(corelane_serve_steering_{part}_total))");
+    let steering = Expected::Value(right / samples, 0.1);
+    wanted.add(&format!("{} / {}", rate("ok"), rate("checked")), server, steering);
+}
+
 fn add_udp_server(wanted: &mut Wanted, report: &Value) {
     add_loads(wanted, "udp", "serve_received_datagrams_total", report, "seen");
     for (metric, field) in [
@@ -263,10 +210,7 @@ fn add_udp_server(wanted: &mut Wanted, report: &Value) {
         let count = Increase(sum(report, field));
         wanted.rate("instance", &format!("serve_{metric}_total"), "udp", count);
     }
-    let [right, samples] = ["right", "samples"].map(|part| sum(report, &format!("steering_{part}")));
-    let rate = |part: &str| format!("sum by (instance) (rate(corelane_serve_steering_{part}_total))");
-    let steering = Expected::Value(right / samples, 0.1);
-    wanted.add(&format!("{} / {}", rate("ok"), rate("checked")), "udp", steering);
+    add_steering(wanted, "udp", report);
     for bucket in report["buckets"].as_array().unwrap() {
         let [right, samples] = ["locality_right", "locality_samples"].map(|field| number(&bucket[field]));
         let labels = format!("{} {} udp", bucket["bucket"], bucket["cpu"]);
@@ -303,7 +247,16 @@ fn add_http_server(wanted: &mut Wanted, report: &Value) {
         );
     }
     let responses = named(report, &["answers"], |status| format!("http {status}"));
-    wanted.by_name("status", "serve_responses_total", &responses, Increase);
+    // The first of a status, here of the invalid request, is no increase.
+    let increase = |count| {
+        if count < 100.0 {
+            AtMost(count)
+        } else {
+            Increase(count)
+        }
+    };
+    wanted.by_name("status", "serve_responses_total", &responses, increase);
+    add_steering(wanted, "http", report);
     let causes = ["errors", "broken", "accept_failed"];
     let errors = named(report, &causes, |cause| format!("{cause} http"));
     wanted.by_name("cause", "serve_errors_by_cause_total", &errors, AtMost);
@@ -339,7 +292,21 @@ fn add_bridge(wanted: &mut Wanted, report: &Value) {
     }
 }
 
-fn add_generators(wanted: &mut Wanted, udp: &Value, http: &Value) {
+fn add_generators(wanted: &mut Wanted, [udp, http, failing]: &[Value; 3]) {
+    wanted.rate(
+        "instance",
+        "load_ok_requests_total",
+        "load-failing",
+        Expected::Value(0.0, 0.0),
+    );
+    for (cause, not_opened) in failing["connections"]["failed"].as_object().unwrap() {
+        let failed = number(&failing["requests"][cause]);
+        for (metric, count) in [("failures", failed), ("not_opened", number(not_opened))] {
+            let metric = format!("load_{metric}_by_cause_total");
+            let labels = format!("{cause} load-failing");
+            wanted.rate("instance, cause", &metric, &labels, AtMost(count));
+        }
+    }
     let returned = Increase(number(&udp["total"]["returned"]));
     wanted.rate("instance", "load_returned_datagrams_total", "load-udp", returned);
     let ok = Increase(number(&http["requests"]["ok"]));
@@ -377,6 +344,7 @@ impl Scene {
             ("http", 9103),
             ("load-http", 9104),
             ("bridge", 9105),
+            ("load-failing", 9106),
         ];
         let prometheus = Prometheus::start(&bed, &ports);
         prometheus.wait("corelane_serve_table_generation or corelane_bridge_link_up", 4);
@@ -404,20 +372,44 @@ impl Scene {
         })
     }
 
+    /// Makes the servers reject a request and drop a datagram. Returns the number of datagrams.
+    fn provoke(&self) -> f64 {
+        self.bed.server.run(|| {
+            let mut stream = TcpStream::connect("127.0.0.1:8002").unwrap();
+            stream.write_all(b"nonsense\r\n\r\n").unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+            // A peer with the server's own port could be another echo.
+            let peer = UdpSocket::bind("127.0.0.2:8001").unwrap();
+            peer.send_to(b"refused", "127.0.0.1:8001").unwrap();
+        });
+        let occurred = "corelane_serve_errors_by_cause_total or corelane_serve_dropped_by_cause_total";
+        self.prometheus.wait(occurred, 2);
+        1.0
+    }
+
     /// Runs the generators; returns their reports, and adds the results of their expressions.
-    fn load(&self, found: &mut Results) -> [Value; 2] {
+    fn load(&self, found: &mut Results) -> [Value; 3] {
         self.signal_servers("STOP");
+        let listener = self
+            .bed
+            .server
+            .run(|| TcpListener::bind("127.0.0.1:8009"))
+            .unwrap();
         let loads = [
             exposing(&self.bed, LOAD_UDP, 9102),
             exposing(&self.bed, LOAD_HTTP, 9104),
+            exposing(&self.bed, LOAD_FAILING, 9106),
         ];
-        self.prometheus.wait("corelane_load_info", 2);
+        let (mut accepted, _) = listener.accept().unwrap();
+        accepted.read_exact(&mut [0]).unwrap();
+        drop((listener, accepted));
+        self.prometheus.wait("corelane_load_info", 3);
         self.signal_servers("CONT");
         let packets = "load packets packet:client0 --count 2k --rate 2k --flows 100 --json";
         let packets = self.bed.client.run(|| common::run_json(packets));
         assert_eq!(packets["sent"], 2_000);
         self.prometheus
-            .wait("count_over_time(corelane_load_info[1m]) > 20", 2);
+            .wait("count_over_time(corelane_load_info[1m]) > 20", 3);
         self.signal_servers("STOP");
         for (times, counts) in [("latency", "ok_requests"), ("round_trip", "returned_datagrams")] {
             let counts = format!("sum by (instance) (corelane_load_{counts}_total)");
@@ -461,8 +453,9 @@ fn every_expression_of_the_dashboard_gives_what_the_reports_count() {
     drop(scene.open());
     scene.prometheus.wait("corelane_serve_responses_total > 0", 1);
     let mut found = Results::new();
-    let [load_udp, load_http] = scene.load(&mut found);
-    let sent = number(&load_udp["total"]["sent"]);
+    let refused = scene.provoke();
+    let loads = scene.load(&mut found);
+    let sent = number(&loads[0]["total"]["sent"]) + refused;
     let received = "sum by (instance) (corelane_serve_received_datagrams_total)";
     scene.prometheus.wait(&format!("{received} == {sent}"), 1);
     // The server closes connections that are idle for long.
@@ -479,6 +472,9 @@ fn every_expression_of_the_dashboard_gives_what_the_reports_count() {
     add_udp_server(&mut wanted, &udp);
     add_http_server(&mut wanted, &http);
     add_bridge(&mut wanted, &bridge.report());
-    add_generators(&mut wanted, &load_udp, &load_http);
+    add_generators(&mut wanted, &loads);
+    if !served_locality(&udp) {
+        found.remove("corelane_serve_locality_ratio");
+    }
     wanted.compare(found);
 }

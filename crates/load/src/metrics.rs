@@ -2,24 +2,19 @@
 //! its live view shows, too. Each generator declares its own.
 
 use crate::failure::Failures;
-use crate::report::number;
 use corelane_measure::histogram::Histogram;
-use corelane_measure::metric::{Metric, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition, Labels};
 
 const PREFIX: &str = "corelane_load";
 
-static INFO: Metric<()> = Metric::explaining("info", "generator", Show::Count)
-    .about("The generator: its kind and version.")
-    .read(|()| number(1));
-
 static FAILURES: Metric<u64> = Metric::less("failures_by_cause_total", "failed", Show::Count)
     .about("Requests or connections in progress that failed, by cause.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static NOT_OPENED: Metric<u64> = Metric::less("not_opened_by_cause_total", "not opened", Show::Count)
     .about("Failed attempts to open a connection, by cause.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 /// A running generator at one moment.
 #[derive(Debug)]
@@ -38,9 +33,8 @@ pub struct Running<W: 'static> {
 
 impl<W> Exposed for Running<W> {
     fn expose(&self, exposition: &mut Exposition) {
-        let labels = [("kind", self.kind), ("version", env!("CARGO_PKG_VERSION"))];
-        let labels = labels.map(|(label, value)| (label, value.to_owned()));
-        exposition.add(PREFIX, &INFO, [(labels.to_vec(), &())]);
+        let about = "The generator: its kind and version.";
+        exposition.info(PREFIX, about, self.kind, Labels::new());
         for metric in self.metrics {
             let workers = self.workers.iter().enumerate();
             let labelled = workers.map(|(worker, (cpu, counts))| (of_worker(worker, *cpu), counts));

@@ -14,12 +14,6 @@ pub(crate) const fn time<T>(name: &'static str, header: &'static str) -> Metric<
     Metric::less(name, header, Show::Nanoseconds)
 }
 
-/// A count as a metric value.
-#[allow(clippy::unnecessary_wraps, reason = "metrics read optional samples")]
-pub(crate) fn number(count: u64) -> Option<Sample<'static>> {
-    Some(Sample::Number(count as f64))
-}
-
 /// A percentile as a metric value.
 pub(crate) fn percentile(times: Option<Summary>, of: fn(&Summary) -> u64) -> Option<Sample<'static>> {
     times.map(|summary| Sample::Number(of(&summary) as f64))

@@ -141,6 +141,15 @@ pub enum Sample<'a> {
     Durations(&'a Histogram),
 }
 
+impl Sample<'_> {
+    /// A count, which every trial has.
+    #[must_use]
+    #[allow(clippy::unnecessary_wraps, reason = "metrics read optional samples")]
+    pub const fn count(count: u64) -> Option<Self> {
+        Some(Self::Number(count as f64))
+    }
+}
+
 /// Computes a metric from a trial.
 pub type Read<T> = fn(&T) -> Option<Sample<'_>>;
 

@@ -1,7 +1,7 @@
 //! Renders declared metrics as OpenMetrics 1.0, or in the older text format of Prometheus, version 0.0.4.
 //!
-//! The families follow from a declaration. A name that ends in `_total` is a counter, one that ends in `_info` an info,
-//! any other a gauge. A share becomes two counters, of which the quotient of increases is the share over any time:
+//! The families follow from a declaration. A name that ends in `_total` is a counter, any other
+//! a gauge. A share becomes two counters, of which the quotient of increases is the share over any time:
 //! `NAME_checked_total` and `NAME_ok_total`; if its name ends in `_ratio`, because its counts are estimates that may fall, it is a
 //! gauge. Durations become one histogram in seconds, `NAME_seconds`. The unit is the
 //! end of the name. Every family is described, also while it has no sample.
@@ -101,11 +101,8 @@ enum Kind {
 impl Kind {
     /// The kind of a sample, and the family's name.
     fn of(name: &str) -> (Self, &str) {
-        if let Some(family) = name.strip_suffix("_total") {
-            return (Self::Counter, family);
-        }
-        match name.strip_suffix("_info") {
-            Some(family) => (Self::Info, family),
+        match name.strip_suffix("_total") {
+            Some(family) => (Self::Counter, family),
             None => (Self::Gauge, name),
         }
     }
@@ -171,6 +168,15 @@ impl Exposition {
                 }
             }
         }
+    }
+
+    /// Adds the info of what exposes its metrics: `PREFIX_info` with its kind, other labels, and the version.
+    pub fn info(&mut self, prefix: &str, about: &str, kind: &str, others: Labels) {
+        let mut labels: Labels = vec![("kind", kind.to_owned())];
+        labels.extend(others);
+        labels.push(("version", env!("CARGO_PKG_VERSION").to_owned()));
+        self.describe(prefix, Kind::Info, about);
+        self.sample(&format!("{prefix}_info"), &labels, None, 1.0);
     }
 
     fn share<'a>(&mut self, name: &str, about: &str, samples: impl Iterator<Item = (Labels, Sample<'a>)>) {

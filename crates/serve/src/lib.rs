@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+mod accepted;
 pub mod bridge;
 pub mod endpoint;
 pub mod http;
+mod live_steering;
 mod loads;
 pub mod metrics;
 pub mod packets;

@@ -1,7 +1,7 @@
 //! The metrics that servers share, each declared once: for the table that a server prints at its end, and for its
 //! endpoint. Each server declares those of its protocol.
 
-use crate::streams::ConnectionCounts;
+use crate::streams::{ConnectionCounts, StreamsServed};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposition, Labels};
 use corelane_rss::Steering;
@@ -12,18 +12,9 @@ use std::fmt::Display;
 /// The beginning of the names of all servers' metrics.
 pub(crate) const PREFIX: &str = "corelane_serve";
 
-/// A whole number as a sample.
-pub(crate) fn number(count: u64) -> Option<Sample<'static>> {
-    Some(Sample::Number(count as f64))
-}
-
-static INFO: Metric<()> = Metric::explaining("info", "server", Show::Count)
-    .about("The server: its kind, engine and version.")
-    .read(|()| number(1));
-
 static GENERATION: Metric<Steering> = Metric::explaining("table_generation", "generation", Show::Count)
     .about("Generation of the indirection table, which every change increases.")
-    .read(|steering| number(steering.generation));
+    .read(|steering| Sample::count(steering.generation));
 
 static BALANCE: Metric<Vec<u64>> = Metric::more("balance_ratio", "balance", Show::Ratio)
     .about("Mean load of a bucket since the start, divided by the highest of any bucket; 1 if all are equal.")
@@ -35,32 +26,41 @@ static BALANCE: Metric<Vec<u64>> = Metric::more("balance_ratio", "balance", Show
 static DECISIONS: Metric<Rebalanced> =
     Metric::explaining("rebalance_decisions_total", "decisions", Show::Count)
         .about("Decisions of rebalancing, of which most move nothing.")
-        .read(|rebalanced| number(rebalanced.decisions));
+        .read(|rebalanced| Sample::count(rebalanced.decisions));
 
 static MOVED: Metric<Rebalanced> = Metric::explaining("rebalance_moved_entries_total", "moved", Show::Count)
     .about("Entries of the indirection table moved by rebalancing.")
-    .read(|rebalanced| number(rebalanced.moved));
+    .read(|rebalanced| Sample::count(rebalanced.moved));
+
+/// Declares the share of samples in the bucket that their hash selects, to be completed.
+pub(crate) const fn steering<T>() -> Metric<T> {
+    Metric::more("steering", "steering", Show::Share)
+        .about("Sampled datagrams, or connections, received by the bucket that their hash selects.")
+}
+
+static STEERING: Metric<ConnectionCounts> =
+    steering().read(|connections| Some(Sample::Share(connections.steering())));
 
 /// Connections accepted.
 pub static ACCEPTED: Metric<ConnectionCounts> =
     Metric::more("accepted_connections_total", "accepted", Show::Count)
         .about("Connections accepted.")
-        .read(|connections| number(connections.accepted));
+        .read(|connections| Sample::count(connections.accepted));
 
 /// Connections open now.
 pub static OPEN: Metric<ConnectionCounts> = Metric::explaining("open_connections", "open", Show::Count)
     .about("Connections open now.")
-    .read(|connections| number(connections.open));
+    .read(|connections| Sample::count(connections.open));
 
 /// Bytes received on connections.
 pub static RECEIVED: Metric<ConnectionCounts> = Metric::more("received_bytes_total", "received", Show::Bytes)
     .about("Bytes received on connections.")
-    .read(|connections| number(connections.bytes_received));
+    .read(|connections| Sample::count(connections.bytes_received));
 
 /// Bytes sent on connections.
 pub static SENT: Metric<ConnectionCounts> = Metric::more("sent_bytes_total", "sent", Show::Bytes)
     .about("Bytes that the kernel accepted for sending on connections.")
-    .read(|connections| number(connections.bytes_sent));
+    .read(|connections| Sample::count(connections.bytes_sent));
 
 /// What every bucket server exposes.
 pub(crate) struct BucketServer<'a> {
@@ -75,13 +75,9 @@ pub(crate) struct BucketServer<'a> {
 
 impl BucketServer<'_> {
     pub(crate) fn expose(&self, exposition: &mut Exposition) {
-        let labels = [
-            ("kind", self.kind),
-            ("engine", self.engine),
-            ("version", env!("CARGO_PKG_VERSION")),
-        ];
-        let labels = labels.map(|(label, value)| (label, value.to_owned()));
-        exposition.add(PREFIX, &INFO, [(labels.to_vec(), &())]);
+        let about = "The server: its kind, engine and version.";
+        let engine = vec![("engine", self.engine.to_owned())];
+        exposition.info(PREFIX, about, self.kind, engine);
         exposition.add(PREFIX, &GENERATION, [(Labels::new(), self.steering)]);
         exposition.add(PREFIX, &BALANCE, [(Labels::new(), &self.loads)]);
         let rebalanced = || self.rebalanced.map(|rebalanced| (Labels::new(), rebalanced));
@@ -90,16 +86,39 @@ impl BucketServer<'_> {
     }
 }
 
-/// Adds the metrics of connections.
-pub(crate) fn expose_connections<'a>(
-    exposition: &mut Exposition,
-    connections: impl Iterator<Item = &'a ConnectionCounts> + Clone,
-) {
-    for metric in [&ACCEPTED, &OPEN, &RECEIVED, &SENT] {
-        let buckets = connections
-            .clone()
-            .map(|counts| (of_bucket(counts.bucket, counts.cpu), counts));
-        exposition.add(PREFIX, metric, buckets);
+impl<B, O> StreamsServed<B, O> {
+    /// Adds what every server of connections exposes; `load` is that of a bucket, `own` are the metrics of the protocol,
+    /// and `errors` counts by cause.
+    pub(crate) fn expose_streams(
+        &self,
+        exposition: &mut Exposition,
+        kind: &'static str,
+        (connections, load): (fn(&B) -> &ConnectionCounts, fn(&B) -> u64),
+        own: &[&'static Metric<B>],
+        (by_cause, errors): (&'static Metric<u64>, &BTreeMap<String, u64>),
+    ) {
+        let server = BucketServer {
+            kind,
+            engine: &self.engine,
+            steering: &self.steering,
+            rebalanced: self.rebalanced.as_ref(),
+            loads: self.buckets.iter().map(load).collect(),
+        };
+        server.expose(exposition);
+        let labels = |bucket| {
+            let counts: &ConnectionCounts = connections(bucket);
+            of_bucket(counts.bucket, counts.cpu)
+        };
+        for metric in [&ACCEPTED, &OPEN, &RECEIVED, &SENT, &STEERING] {
+            let buckets = self.buckets.iter();
+            let buckets = buckets.map(|bucket| (labels(bucket), connections(bucket)));
+            exposition.add(PREFIX, metric, buckets);
+        }
+        for metric in own {
+            let buckets = self.buckets.iter().map(|bucket| (labels(bucket), bucket));
+            exposition.add(PREFIX, metric, buckets);
+        }
+        exposition.add(PREFIX, by_cause, by_name("cause", errors));
     }
 }
 

@@ -1,14 +1,18 @@
 //! Servers of connections: one listener, one pinned worker and one block of counters per bucket. Protocols implement
 //! [`Protocol`].
 
-use crate::loads::{Balance, Measured};
+use crate::accepted::{Accepting, Steered};
+use crate::live_steering::LiveSteering;
+use crate::loads::Measured;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
 use crate::shared::{lock, named};
+use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
-use corelane_rss::Steering;
+use corelane_measure::share::Share;
 use corelane_rss::balance::Policy;
 use corelane_rss::steer::{self, Families};
+use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, Ready, ReadyCell};
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, Ops, StreamCounters};
 use corelane_worker::group::{self, GroupSettings};
@@ -149,6 +153,12 @@ pub struct ConnectionCounts {
     pub bytes_received: u64,
     /// Bytes accepted by the kernel for sending.
     pub bytes_sent: u64,
+    /// Connections that were compared with the bucket of their hash.
+    #[serde(default)]
+    pub steering_samples: u64,
+    /// Those accepted by the bucket that their hash selects.
+    #[serde(default)]
+    pub steering_right: u64,
     /// Failed accepts, by cause.
     pub accept_failed: BTreeMap<String, u64>,
     /// Connections that ended abnormally, by cause.
@@ -161,7 +171,16 @@ impl ConnectionCounts {
         self.accept_failed.iter().chain(&self.broken)
     }
 
-    pub(crate) fn of(streams: &StreamCounters, bucket: u16, cpu: u32) -> Self {
+    /// Share of connections accepted by the bucket that their hash selects.
+    #[must_use]
+    pub fn steering(&self) -> Share {
+        Share {
+            hits: self.steering_right,
+            samples: self.steering_samples,
+        }
+    }
+
+    pub(crate) fn of(streams: &StreamCounters, steered: &Steered, bucket: u16, cpu: u32) -> Self {
         let ended = streams.closed + streams.broken.total();
         Self {
             bucket,
@@ -170,6 +189,8 @@ impl ConnectionCounts {
             open: streams.accepted.saturating_sub(ended),
             bytes_received: streams.bytes_received,
             bytes_sent: streams.bytes_sent,
+            steering_samples: steered.samples.get(),
+            steering_right: steered.right.get(),
             accept_failed: named(streams.accept_failed.by_cause()),
             broken: named(streams.broken.by_cause()),
         }
@@ -213,15 +234,19 @@ pub struct StreamServer<P: Protocol> {
     plan: Arc<P::Plan>,
     address: SocketAddr,
     engine: Chosen,
-    /// Of each worker: the protocol's and its engine's.
-    counters: Vec<(Arc<CachePadded<P::Counters>>, Published)>,
+    /// One per worker.
+    counters: Vec<WorkerCounters<P::Counters>>,
     ready: Vec<ReadyCell>,
     crew: Crew<()>,
     pub(crate) protocol: P,
-    /// `None` without a steering program.
-    group: Option<SteeredGroup>,
-    /// `None` if the table stays as it is.
-    balance: Option<Balance>,
+    steering: LiveSteering,
+}
+
+/// The counters of a worker: of its protocol, of its steering, and of its engine.
+struct WorkerCounters<C> {
+    own: Arc<CachePadded<C>>,
+    steered: Arc<CachePadded<Steered>>,
+    engine: Published,
 }
 
 impl<P: Protocol> StreamServer<P> {
@@ -234,11 +259,12 @@ impl<P: Protocol> StreamServer<P> {
     /// The current steering.
     #[must_use]
     pub fn steering(&self) -> &Steering {
-        let planned = &P::listening(&self.plan).steering;
-        self.group.as_ref().map_or(planned, SteeredGroup::steering)
+        self.steering.current()
     }
+}
 
-    /// The results so far, with the location of memory if the pages are given.
+impl<P: Protocol> StreamServer<P> {
+    /// The counters so far, with the location of memory if `pages` are known.
     fn document(&self, pages: Option<&PageLocations>) -> StreamsServed<P::BucketServed, P::OwnServed> {
         let listening = P::listening(&self.plan);
         let cpus = &listening.steering.cpus;
@@ -259,11 +285,12 @@ impl<P: Protocol> StreamServer<P> {
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
             steering: self.steering().clone(),
-            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
+            rebalanced: self.steering.rebalanced(),
             buckets: buckets
-                .map(|((bucket, cpu), (counters, engine))| {
-                    let streams = lock(engine).streams;
-                    P::bucket_served(counters, ConnectionCounts::of(&streams, bucket, *cpu))
+                .map(|((bucket, cpu), counters)| {
+                    let streams = lock(&counters.engine).streams;
+                    let connections = ConnectionCounts::of(&streams, &counters.steered, bucket, *cpu);
+                    P::bucket_served(&counters.own, connections)
                 })
                 .collect(),
             memory: memory.collect(),
@@ -285,7 +312,10 @@ impl<P: Protocol> Server for StreamServer<P> {
             true => None,
             false => service::steered(&listeners, listening.families(), &listening.steering)?,
         };
-        let balance = Balance::new(listening.rebalance, group.as_ref())?;
+        let steerer = Arc::new(ArcSwap::from_pointee(listening.steering.steerer()));
+        let changed = Arc::clone(&steerer);
+        let changed = move |steerer| changed.store(steerer);
+        let steering = LiveSteering::new(&listening.steering, listening.rebalance, group, changed)?;
         let (engine, mut settings) = P::engine(listening.engine);
         settings.memory = listening.buffer_memory;
         let protocol = P::open(&plan, address)?;
@@ -297,8 +327,7 @@ impl<P: Protocol> Server for StreamServer<P> {
             ready: Vec::new(),
             crew: Crew::new(),
             protocol,
-            group,
-            balance,
+            steering,
         };
         let listening = P::listening(&server.plan);
         for (index, listener) in listeners.into_iter().enumerate() {
@@ -307,17 +336,24 @@ impl<P: Protocol> Server for StreamServer<P> {
                 memory: listening.memory,
                 ..WorkerSettings::new(format!("bucket {index}"), listening.steering.cpus[index])
             };
-            let counters = Arc::<CachePadded<P::Counters>>::default();
-            let bucket = Measured {
-                service: server.protocol.bucket(&server.plan, Arc::clone(&counters)),
-                meter: server.balance.as_mut().map(Balance::meter),
+            let (own, steered) = (Arc::<CachePadded<P::Counters>>::default(), Arc::default());
+            let measured = Measured {
+                service: server.protocol.bucket(&server.plan, Arc::clone(&own)),
+                meter: server.steering.meter(),
                 address,
                 entries: Vec::new(),
             };
+            let bucket = Accepting {
+                service: measured,
+                bucket: Bucket::new(index as u16),
+                address,
+                steerer: Arc::clone(&steerer),
+                steered: Arc::clone(&steered),
+            };
             let engine = (server.engine.kind, settings.clone());
-            let (ready, published) =
+            let (ready, engine) =
                 service::start(&mut server.crew, thread, engine, vec![listener.into()], bucket)?;
-            server.counters.push((counters, published));
+            server.counters.push(WorkerCounters { own, steered, engine });
             server.ready.push(ready);
         }
         server.crew.begin_when_ready()?;
@@ -333,14 +369,12 @@ impl<P: Protocol> Server for StreamServer<P> {
     }
 
     fn poll(&mut self) -> Result<(), ServeError> {
-        if let (Some(balance), Some(group)) = (&mut self.balance, &mut self.group) {
-            balance.look(group);
-        }
+        self.steering.look();
         Ok(())
     }
 
     fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
-        self.balance.as_mut().map(|balance| &mut balance.rebalancing)
+        self.steering.rebalancing()
     }
 
     fn is_finished(&self) -> bool {
@@ -348,7 +382,7 @@ impl<P: Protocol> Server for StreamServer<P> {
     }
 
     fn group(&mut self) -> Option<&mut SteeredGroup> {
-        self.group.as_mut()
+        self.steering.group.as_mut()
     }
 
     fn stop(mut self) -> Result<Self::Served, ServeError> {

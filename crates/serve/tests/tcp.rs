@@ -1,6 +1,7 @@
 //! `serve::tcp` from the clients' side: sink, source and echo, and the receiver's counts.
 
 use crate::common::{anywhere, connect, engines, steering};
+use corelane_host::memory::MemoryPolicy;
 use corelane_serve::Server;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::io::{Read, Write};
@@ -26,6 +27,17 @@ fn until(server: &mut TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
         );
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn counts_of_a_running_server_do_not_look_for_its_pages() {
+    let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(2));
+    plan.listening.buffer_memory = Some(MemoryPolicy::default());
+    let mut server = TcpServer::start(plan).unwrap();
+    assert_eq!(
+        (server.counts().memory.len(), server.served().memory.len()),
+        (0, 2)
+    );
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use crate::common::{engines, http_plan, steering};
 use corelane_host::bed::{Bed, BedPlan};
+use corelane_measure::share::Share;
 use corelane_rss::{Bucket, IndirectionTable, Steering, Tuple};
 use corelane_serve::http::{HttpServed, HttpServer};
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use corelane_serve::udp::{Answers, BucketServed, Model, UdpPlan, UdpServed, UdpServer};
-use corelane_serve::{Listening, ServeError, Server};
+use corelane_serve::{ConnectionCounts, Listening, ServeError, Server};
 use corelane_tests::undisturbed;
 use corelane_worker::engine::EngineKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
@@ -127,6 +128,21 @@ fn every_way_to_answer_leaves_from_the_address_that_was_asked() {
 }
 
 #[test]
+fn the_mapped_wildcard_address_is_that_of_ipv4() {
+    for answers in [Answers::PerSend, Answers::Connected] {
+        let mut plan = plan(EngineKind::Epoll);
+        (plan.answers, plan.flows) = (answers, true);
+        plan.address = "[::ffff:0.0.0.0]:0".parse().unwrap();
+        let server = UdpServer::start(plan).unwrap();
+        let address = server.address();
+        assert_eq!(address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED));
+        let ipv4 = addresses().into_iter().filter(IpAddr::is_ipv4);
+        ipv4.for_each(|ip| ask((ip, address.port()).into()));
+        check(&server.stop().unwrap(), 63, &format!("{answers:?}"));
+    }
+}
+
+#[test]
 fn one_socket_that_asks_many_addresses_has_a_flow_to_each() {
     for answers in [Answers::PerSend, Answers::Connected] {
         let mut plan = plan(EngineKind::Epoll);
@@ -220,6 +236,35 @@ fn accepted<S: Server>(server: &mut S, count: impl Fn(&S::Served) -> [u64; 2]) -
     }
 }
 
+/// Checks that every connection was found in the bucket of its hash.
+fn check_steering<'a>(buckets: impl Iterator<Item = &'a ConnectionCounts>) {
+    let steered = buckets
+        .map(ConnectionCounts::steering)
+        .fold(Share::default(), Share::plus);
+    assert_eq!((steered.hits, steered.samples), (80, 80));
+}
+
+#[test]
+fn connections_that_the_kernel_assigns_are_found_in_wrong_buckets() {
+    let listening = Listening {
+        kernel_hash: true,
+        ..Listening::new(everywhere(), steering(2))
+    };
+    let mut server = TcpServer::start(TcpPlan {
+        listening,
+        ..TcpPlan::new(everywhere(), TcpMode::Echo, steering(2))
+    })
+    .unwrap();
+    connect_to_both(&steering(2), server.address().port());
+    let of = |served: &TcpServed| [0, 1].map(|index| served.buckets[index].connections.accepted);
+    accepted(&mut server, of);
+    let served = server.stop().unwrap();
+    let right = served.sum(|bucket| bucket.connections.steering_right);
+    // Half of 80, by chance: all or none has a probability of 2^-79.
+    assert_eq!(served.sum(|bucket| bucket.connections.steering_samples), 80);
+    assert!((1..80).contains(&right), "{right} of 80");
+}
+
 #[test]
 fn connections_of_both_families_reach_the_bucket_of_their_hash() {
     for engine in engines() {
@@ -233,6 +278,8 @@ fn connections_of_both_families_reach_the_bucket_of_their_hash() {
         let expected = connect_to_both(&plan.steering, http.address().port());
         let of = |served: &HttpServed| [0, 1].map(|index| served.buckets[index].connections.accepted);
         assert_eq!(accepted(&mut http, of), expected, "HTTP {engine:?}");
+        let served = http.stop().unwrap();
+        check_steering(served.buckets.iter().map(|bucket| &bucket.connections));
         let mut tcp = TcpServer::start(TcpPlan {
             listening: plan.clone(),
             ..TcpPlan::new(everywhere(), TcpMode::Echo, steering(2))
@@ -241,6 +288,8 @@ fn connections_of_both_families_reach_the_bucket_of_their_hash() {
         let expected = connect_to_both(&plan.steering, tcp.address().port());
         let of = |served: &TcpServed| [0, 1].map(|index| served.buckets[index].connections.accepted);
         assert_eq!(accepted(&mut tcp, of), expected, "TCP {engine:?}");
+        let served = tcp.stop().unwrap();
+        check_steering(served.buckets.iter().map(|bucket| &bucket.connections));
     }
 }
 

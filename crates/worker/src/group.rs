@@ -36,6 +36,16 @@ pub struct GroupSettings {
     pub ipv6_only: bool,
 }
 
+/// An address of its own family: a mapped IPv4 address (`::ffff:0.0.0.0/96`) as the IPv4 address.
+#[must_use]
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        // With its scope.
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// The families of the packets that a group on this address receives, for its program. On the IPv6 wildcard address
 /// that is both, unless the group is [`ipv6_only`](GroupSettings::ipv6_only): IPv4 packets are then steered by the hash
 /// of their IPv4 addresses, although the sockets report their senders as mapped IPv6 addresses.
@@ -137,7 +147,7 @@ pub enum GroupError {
 
 /// Creates one UDP socket per bucket, all bound to one address, in bucket order, and attaches the program that steers
 /// among them. Without a program the kernel's default hash steers. With port 0 the first socket gets a free port and
-/// the others share it.
+/// the others share it. Sockets of a mapped IPv4 address are IPv4 sockets.
 ///
 /// The first socket is bound alone (without `SO_REUSEPORT`) before the others join it: in an existing group the bucket
 /// numbers would be shifted by its members. Afterwards, until the group is closed, the kernel lets other processes of
@@ -199,8 +209,10 @@ pub fn tcp(
 /// Creates one more socket on the address of a group, connected to `peer`. From then on it receives that peer's
 /// datagrams instead of the group, and the kernel caches route and hash of its transmissions.
 ///
-/// While it is open it is the group's last member, which no steering program names. Until it is connected, a moment
-/// later, a group without a program may deliver any peer's datagrams to it. `settings` are the group's.
+/// While it is open it is the last member of a group on the same address, which no steering program names. Until it is
+/// connected, a moment later, other peers' datagrams to `address` may reach it: of a group without a program some, of a
+/// group on the wildcard address all, because the kernel prefers the socket with the more specific address. They stay
+/// in its queue, so compare the peer of each datagram before you answer. `settings` are the group's.
 ///
 /// # Errors
 /// See [`GroupError`].
@@ -212,7 +224,7 @@ pub fn connected(
     let making = Making::new(Transport::Udp, address, 1, settings)?;
     let socket = making.socket(0)?;
     making.share(&socket)?;
-    making.bind(&socket, address)?;
+    making.bind(&socket, making.address)?;
     making.check("connect a socket", socket.connect(&peer.into()))?;
     Ok(socket.into())
 }
@@ -257,7 +269,8 @@ impl<'a> Making<'a> {
         }
         Ok(Self {
             transport,
-            address,
+            // `::ffff:0.0.0.0` is a wildcard address, but not an unspecified one, and no IPv6 option applies to it.
+            address: canonical(address),
             buckets,
             settings,
         })

@@ -24,6 +24,14 @@ pub enum WatchError {
     /// The sampling ratio is 0.
     #[error("one_in is 0: use 1 to observe all datagrams, or more for a sample")]
     NoSample,
+    /// The buckets of frames are encoded in a few bits.
+    #[error("frames are read with {most} steerings of {most_buckets} buckets at most")]
+    Steerings {
+        /// Limit of steerings.
+        most: usize,
+        /// Limit of the buckets of each.
+        most_buckets: usize,
+    },
     /// There is no program for a table.
     #[error(transparent)]
     Program(#[from] SteerError),

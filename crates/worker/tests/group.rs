@@ -62,6 +62,24 @@ fn the_program_of_a_group_supports_what_its_address_receives() {
 }
 
 #[test]
+fn a_group_on_a_mapped_address_is_one_of_ipv4() {
+    let settings = GroupSettings {
+        destinations: true,
+        ..GroupSettings::default()
+    };
+    for (mapped, canonical) in [("::ffff:0.0.0.0", "0.0.0.0"), ("::ffff:127.0.0.1", "127.0.0.1")] {
+        let mapped = SocketAddr::new(mapped.parse().unwrap(), 0);
+        let datagrams = group::udp(mapped, BUCKETS, Some(&program()), &settings).unwrap();
+        let listeners = group::tcp(mapped, BUCKETS, Some(&program()), 16, &settings).unwrap();
+        let bound = [
+            datagrams[0].local_addr().unwrap(),
+            listeners[0].local_addr().unwrap(),
+        ];
+        assert_eq!(bound.map(|address| address.ip().to_string()), [canonical; 2]);
+    }
+}
+
+#[test]
 fn a_group_of_one_family_leaves_the_other_to_another_group() {
     let ipv6_only = GroupSettings {
         ipv6_only: true,

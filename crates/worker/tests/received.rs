@@ -2,6 +2,7 @@
 //! there are no queues.
 
 use corelane_host::bed::switch_on;
+use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::WatchError;
 use corelane_worker::received::{ReceivedFrame, Receiver};
 use nix::sched::{CloneFlags, unshare};
@@ -65,6 +66,24 @@ fn check_frames() {
         payloads.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)),
         "{payloads:?}"
     );
+}
+
+#[test]
+fn more_buckets_or_steerings_than_are_told_apart_are_refused() {
+    let steering = |buckets: usize| Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::FourTuple,
+        table: IndirectionTable::round_robin(128, buckets).unwrap(),
+        cpus: vec![0; buckets],
+        generation: 0,
+    };
+    for steerings in [vec![steering(33)], vec![steering(2); 21]] {
+        let error = Receiver::of_heads("lo", &steerings).unwrap_err().to_string();
+        assert_eq!(error, "frames are read with 20 steerings of 32 buckets at most");
+    }
+    // No device, but the steerings fit.
+    let error = Receiver::of_heads("none0", &[(); 20].map(|()| steering(32))).unwrap_err();
+    assert!(matches!(error, WatchError::NoDevice { .. }), "{error}");
 }
 
 #[test]

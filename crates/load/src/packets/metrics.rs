@@ -1,8 +1,7 @@
 //! The metrics of a running packet generator.
 
-use crate::report::number;
-use corelane_measure::metric::{Metric, Show};
+use corelane_measure::metric::{Metric, Sample, Show};
 
 pub(super) static WORKER: [Metric<u64>; 1] = [Metric::more("sent_frames_total", "sent", Show::Count)
     .about("Frames that the link accepted.")
-    .read(|sent| number(*sent))];
+    .read(|sent| Sample::count(*sent))];

@@ -1,7 +1,7 @@
 //! Text report of a packet run, and its metrics.
 
 use super::loaded::PacketsLoaded;
-use crate::report::{Ended, number, page, percentile, time};
+use crate::report::{Ended, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -15,22 +15,22 @@ impl Measurement for PacketsLoaded {
             .read(|run| run.frames_per_s.map(Sample::Number)),
         Metric::more("sent", "sent", Show::Count)
             .about("frames accepted by the link")
-            .read(|run| number(run.sent)),
+            .read(|run| Sample::count(run.sent)),
         Metric::less("unsent", "unsent", Show::Count)
             .about("frames on the schedule that were not sent")
-            .read(|run| number(run.unsent)),
+            .read(|run| Sample::count(run.unsent)),
         Metric::less("dropped", "dropped", Show::Count)
             .about("frames not sent")
-            .read(|run| number(run.dropped.values().sum())),
+            .read(|run| Sample::count(run.dropped.values().sum())),
         Metric::more("bytes", "bytes", Show::Bytes)
             .about("bytes of frames sent, without frame check sequence")
-            .read(|run| number(run.sent_bytes)),
+            .read(|run| Sample::count(run.sent_bytes)),
         Metric::less("waits", "waits", Show::Count)
             .about("times the link was full")
-            .read(|run| number(run.waits_for_room)),
+            .read(|run| Sample::count(run.waits_for_room)),
         Metric::less("cut_short", "cut short", Show::Count)
             .about("frames sent truncated, as captured")
-            .read(|run| number(run.sent_cut_short)),
+            .read(|run| Sample::count(run.sent_cut_short)),
         time("lag_p50", "lag p50")
             .about("median schedule lag")
             .read(|run| percentile(run.schedule_lag, |times| times.p50_ns)),

@@ -1,6 +1,5 @@
 //! Live counts of a generator over streams, and the metrics of a running one.
 
-use crate::report::number;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 
@@ -30,27 +29,27 @@ pub struct StreamProgress {
 
 const OPEN: Metric<StreamProgress> = Metric::explaining("open_connections", "open", Show::Count)
     .about("Connections open now.")
-    .read(|worker| number(worker.open));
+    .read(|worker| Sample::count(worker.open));
 
 const SENT: Metric<StreamProgress> = Metric::more("sent_bytes_total", "sent", Show::Bytes)
     .about("Bytes sent.")
-    .read(|worker| number(worker.sent_bytes));
+    .read(|worker| Sample::count(worker.sent_bytes));
 
 const RECEIVED: Metric<StreamProgress> = Metric::more("received_bytes_total", "received", Show::Bytes)
     .about("Bytes received.")
-    .read(|worker| number(worker.received_bytes));
+    .read(|worker| Sample::count(worker.received_bytes));
 
 pub(super) static OF_REQUESTS: [Metric<StreamProgress>; 6] = [
     OPEN,
     Metric::more("sent_requests_total", "sent", Show::Count)
         .about("Requests written to a connection.")
-        .read(|worker| number(worker.sent)),
+        .read(|worker| Sample::count(worker.sent)),
     Metric::more("ok_requests_total", "ok", Show::Count)
         .about("Requests answered completely, with an expected status and body.")
-        .read(|worker| number(worker.ok)),
+        .read(|worker| Sample::count(worker.ok)),
     Metric::less("failed_requests_total", "failed", Show::Count)
         .about("Requests that failed.")
-        .read(|worker| number(worker.failed)),
+        .read(|worker| Sample::count(worker.failed)),
     SENT,
     RECEIVED,
 ];
@@ -61,7 +60,7 @@ pub(super) static OF_TRANSFERS: [Metric<StreamProgress>; 4] = [
     RECEIVED,
     Metric::less("stalled_connections", "stalled", Show::Count)
         .about("Connections stalled now.")
-        .read(|worker| number(worker.stalled)),
+        .read(|worker| Sample::count(worker.stalled)),
 ];
 
 pub(super) static LATENCY: Metric<Histogram> = Metric::less("latency", "latency", Show::Nanoseconds)

@@ -1,7 +1,7 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
 use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
-use crate::report::{Charted, Ended, by_generator, number, page, percentile, rates, time, times};
+use crate::report::{Charted, Ended, by_generator, page, percentile, rates, time, times};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -55,16 +55,16 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
             .read(|run| run.counts.tls.as_ref()?.resumed().map(Sample::Number)),
         Metric::more("ok", "ok", Show::Prefixed)
             .about("successful requests")
-            .read(|run| number(run.counts.requests.ok)),
+            .read(|run| Sample::count(run.counts.requests.ok)),
         Metric::less("unsent", "unsent", Show::Prefixed)
             .about("requests on the schedule that were not sent")
-            .read(|run| number(run.counts.requests.unsent)),
+            .read(|run| Sample::count(run.counts.requests.unsent)),
         Metric::more("landed", "landed", Show::Share)
             .about("share of connections observed on their planned bucket")
             .read(|run| run.counts.landed.share()),
         Metric::explaining("open", "open", Show::Prefixed)
             .about("connections open at the end")
-            .read(|run| number(run.counts.connections.open_at_end)),
+            .read(|run| Sample::count(run.counts.connections.open_at_end)),
         Metric::more("throughput", "received", Show::Bytes)
             .unit("/s")
             .about("bytes received per second")

@@ -1,7 +1,7 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
-use crate::report::{Charted, Ended, by_generator, columns, number, page, percentile, time};
+use crate::report::{Charted, Ended, by_generator, columns, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -28,7 +28,7 @@ impl Measurement for TcpLoaded {
             .read(|run| Some(Sample::Number(run.received_gbit_per_second))),
         Metric::less("stalls", "stalls", Show::Count)
             .about("stalls of connections")
-            .read(|run| number(run.total.stalls)),
+            .read(|run| Sample::count(run.total.stalls)),
         Metric::less("failed", "failed", Show::Share)
             .about("share of requested connections not opened or broken")
             .read(|run| failed(&run.total)),
@@ -37,34 +37,34 @@ impl Measurement for TcpLoaded {
             .read(|run| run.gbit_per_cpu_second.map(Sample::Number)),
         Metric::more("opened", "opened", Show::Count)
             .about("connections opened")
-            .read(|run| number(run.total.opened)),
+            .read(|run| Sample::count(run.total.opened)),
         Metric::more("landed", "landed", Show::Share)
             .about("share of connections observed on their planned bucket")
             .read(|run| run.landed.share()),
         Metric::more("open", "open", Show::Count)
             .about("connections open at the end")
-            .read(|run| number(run.total.open_at_end)),
+            .read(|run| Sample::count(run.total.open_at_end)),
         Metric::less("stalled", "stalled", Show::Count)
             .about("connections stalled at the end")
-            .read(|run| number(run.total.stalled_at_end)),
+            .read(|run| Sample::count(run.total.stalled_at_end)),
         Metric::less("undrained", "undrained", Show::Count)
             .about("connections that the server did not close in time")
-            .read(|run| number(run.total.undrained)),
+            .read(|run| Sample::count(run.total.undrained)),
         Metric::less("retransmitted", "sent again", Show::Count)
             .about("segments retransmitted")
-            .read(|run| number(run.total.retransmitted)),
+            .read(|run| Sample::count(run.total.retransmitted)),
         Metric::less("out_of_order", "disorder", Show::Count)
             .about("segments received out of order")
-            .read(|run| number(run.total.out_of_order)),
+            .read(|run| Sample::count(run.total.out_of_order)),
         Metric::more("slowest", "slowest", Show::Bytes)
             .about("bytes per second of the slowest connection")
             .read(|run| run.rates.map(|rates| Sample::Number(rates.min))),
         Metric::more("sent", "sent", Show::Bytes)
             .about("bytes accepted by the kernel")
-            .read(|run| number(run.total.sent_bytes)),
+            .read(|run| Sample::count(run.total.sent_bytes)),
         Metric::more("received", "received", Show::Bytes)
             .about("bytes received")
-            .read(|run| number(run.total.received_bytes)),
+            .read(|run| Sample::count(run.total.received_bytes)),
         time("connect_p99", "opening p99")
             .about("99th percentile time to open a connection")
             .read(|run| percentile(run.connect, |times| times.p99_ns)),

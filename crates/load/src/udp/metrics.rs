@@ -1,6 +1,5 @@
 //! Live counts of a UDP generator, and the metrics of a running one.
 
-use crate::report::number;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 
@@ -16,10 +15,10 @@ pub struct Progress {
 pub(super) static WORKER: [Metric<Progress>; 2] = [
     Metric::more("sent_datagrams_total", "sent", Show::Count)
         .about("Datagrams accepted by the kernel.")
-        .read(|worker| number(worker.sent)),
+        .read(|worker| Sample::count(worker.sent)),
     Metric::more("returned_datagrams_total", "returned", Show::Count)
         .about("Datagrams answered intact, duplicates excluded.")
-        .read(|worker| number(worker.returned)),
+        .read(|worker| Sample::count(worker.returned)),
 ];
 
 pub(super) static ROUND_TRIP: Metric<Histogram> = Metric::less("round_trip", "round trip", Show::Nanoseconds)

@@ -1,7 +1,7 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
-use crate::report::{Charted, Ended, by_generator, columns, number, page, percentile, rates, time, times};
+use crate::report::{Charted, Ended, by_generator, columns, page, percentile, rates, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -97,34 +97,34 @@ impl Measurement for UdpLoaded {
             .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
         Metric::more("sent", "sent", Show::Count)
             .about("datagrams accepted by the kernel")
-            .read(|run| number(run.total.sent)),
+            .read(|run| Sample::count(run.total.sent)),
         Metric::more("returned", "returned", Show::Count)
             .about("answers, duplicates excluded")
-            .read(|run| number(run.total.returned)),
+            .read(|run| Sample::count(run.total.returned)),
         Metric::less("dropped_here", "dropped here", Show::Count)
             .about("datagrams dropped by the generator's own sockets")
-            .read(|run| number(run.total.dropped_here)),
+            .read(|run| Sample::count(run.total.dropped_here)),
         Metric::less("duplicated", "duplicated", Show::Count)
             .about("duplicate answers")
-            .read(|run| number(run.total.duplicated)),
+            .read(|run| Sample::count(run.total.duplicated)),
         Metric::less("reordered", "reordered", Show::Count)
             .about("answers overtaken by a later one")
-            .read(|run| number(run.total.reordered)),
+            .read(|run| Sample::count(run.total.reordered)),
         Metric::less("corrupted", "corrupted", Show::Count)
             .about("answers that fail their check")
-            .read(|run| number(run.total.corrupted)),
+            .read(|run| Sample::count(run.total.corrupted)),
         Metric::less("unsent", "unsent", Show::Count)
             .about("datagrams on the schedule that were not sent")
-            .read(|run| number(run.total.unsent)),
+            .read(|run| Sample::count(run.total.unsent)),
         Metric::less("refused", "refused", Show::Count)
             .about("datagrams refused by the kernel")
-            .read(|run| number(run.total.refused.values().sum())),
+            .read(|run| Sample::count(run.total.refused.values().sum())),
         Metric::more("landed", "landed", Show::Share)
             .about("share of sockets observed on their planned bucket")
             .read(|run| run.landed.share()),
         Metric::explaining("sockets", "sockets", Show::Count)
             .about("sockets")
-            .read(|run| number(run.sockets as u64)),
+            .read(|run| Sample::count(run.sockets as u64)),
     ];
 
     fn described(&self) -> Page {

@@ -1,8 +1,8 @@
 //! The metrics of a bridge.
 
 use super::document::{Bridged, LinkBridged, TableBridged};
-use crate::metrics::{by_name, number};
-use corelane_measure::metric::{Metric, Show};
+use crate::metrics::by_name;
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition, Labels};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,44 +12,44 @@ const PREFIX: &str = "corelane_bridge";
 static OF_LINKS: [Metric<LinkBridged>; 5] = [
     Metric::more("frames_received_total", "received", Show::Count)
         .about("Frames received from a link.")
-        .read(|link| number(link.tally.received)),
+        .read(|link| Sample::count(link.tally.received)),
     Metric::more("frames_sent_total", "sent", Show::Count)
         .about("Frames sent to a link.")
-        .read(|link| number(link.tally.sent)),
+        .read(|link| Sample::count(link.tally.sent)),
     Metric::less("frames_receive_dropped_total", "ring full", Show::Count)
         .about("Frames that found a link's receive ring full.")
-        .read(|link| number(link.tally.receive_dropped)),
+        .read(|link| Sample::count(link.tally.receive_dropped)),
     Metric::more("link_up", "up", Show::Count)
         .about("Whether a link is up.")
-        .read(|link| number(u64::from(link.up))),
+        .read(|link| Sample::count(u64::from(link.up))),
     Metric::less("link_lost_total", "lost", Show::Count)
         .about("Number of times a link was lost.")
-        .read(|link| number(link.lost)),
+        .read(|link| Sample::count(link.lost)),
 ];
 
 static NOT_SENT: Metric<u64> = Metric::less("frames_not_sent_total", "not sent", Show::Count)
     .about("Frames that passed and were not sent to a link.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static FAULTED: Metric<u64> = Metric::explaining("frames_faulted_total", "faults", Show::Count)
     .about("Frames affected by a fault configured on a link.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static DROPPED: Metric<u64> = Metric::explaining("frames_dropped_total", "dropped", Show::Count)
     .about("Frames dropped.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static ENTRIES: Metric<TableBridged> = Metric::explaining("table_entries", "entries", Show::Count)
     .about("Entries of a table.")
-    .read(|table| number(table.entries));
+    .read(|table| Sample::count(table.entries));
 
 static LOADS: Metric<u64> = Metric::explaining("table_loads_total", "read", Show::Count)
     .about("Number of times a table's file was loaded or rejected.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static MATCHED: Metric<u64> = Metric::explaining("table_matched_total", "matched", Show::Count)
     .about("Frames that matched an entry of this value.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 impl Exposed for Bridged {
     fn expose(&self, exposition: &mut Exposition) {

@@ -89,8 +89,8 @@ impl Client {
     }
 
     /// Advances as far as possible; false if it is done with.
-    pub(super) fn turn(&mut self, now: Instant) -> bool {
-        if now >= self.deadline && !self.miss() {
+    pub(super) fn advance(&mut self, now: Instant) -> bool {
+        if now >= self.deadline && !self.expire() {
             return false;
         }
         let advanced = match &mut self.state {
@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// The deadline has passed; false if nothing can be said about it any more.
-    fn miss(&mut self) -> bool {
+    fn expire(&mut self) -> bool {
         match self.state {
             State::Reading(_) => self.refuse(408, "the request was not complete in time"),
             State::Waiting { .. } => self.refuse(503, "the counts were not available in time: try again"),
@@ -128,14 +128,13 @@ impl Client {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             request.extend_from_slice(&part[..bytes]);
-            let understood = Understood::of(request);
-            match understood {
+            match ParsedRequest::of(request) {
                 None => {}
-                Some(Understood::Metrics { format, with_body }) => {
+                Some(ParsedRequest::Metrics { format, with_body }) => {
                     self.state = State::Waiting { format, with_body };
                     return Ok(());
                 }
-                Some(Understood::Refused(status, why)) => {
+                Some(ParsedRequest::Refused(status, why)) => {
                     self.refuse(status, &why);
                     return Ok(());
                 }
@@ -144,7 +143,18 @@ impl Client {
     }
 
     fn refuse(&mut self, status: u16, why: &str) {
-        self.respond(status, "text/plain; charset=utf-8", &format!("{why}\n"), true);
+        // A response to HEAD has no body, whatever its status (RFC 9110, 9.3.2).
+        let with_body = match &self.state {
+            State::Reading(request) => !request.trim_ascii_start().starts_with(b"HEAD "),
+            State::Waiting { with_body, .. } => *with_body,
+            State::Writing { .. } | State::Closing => true,
+        };
+        self.respond(
+            status,
+            "text/plain; charset=utf-8",
+            &format!("{why}\n"),
+            with_body,
+        );
     }
 
     fn respond(&mut self, status: u16, content_type: &str, body: &str, with_body: bool) {
@@ -184,12 +194,12 @@ impl Client {
 }
 
 /// What a request asks for.
-enum Understood {
+enum ParsedRequest {
     Metrics { format: Format, with_body: bool },
     Refused(u16, String),
 }
 
-impl Understood {
+impl ParsedRequest {
     /// `None` if the request is incomplete.
     fn of(request: &[u8]) -> Option<Self> {
         let refused = |error: RequestError| Self::Refused(error.status(), error.to_string());

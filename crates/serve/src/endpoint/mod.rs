@@ -157,8 +157,14 @@ fn listener(address: &MetricsAddress) -> io::Result<Socket> {
 /// Whether this is a socket without a listener.
 fn is_left_over(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && UnixStream::connect(path).is_err_and(refused)
+    is_socket && connects(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Connects without waiting: the backlog of a listener that accepts nothing may be full.
+fn connects(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
 }
 
 /// The endpoint's thread.
@@ -181,7 +187,7 @@ impl Serving {
                     client.answer(&*document);
                 }
             }
-            self.clients.retain_mut(|client| client.turn(now));
+            self.clients.retain_mut(|client| client.advance(now));
             if self.clients.iter().any(Client::waits) {
                 self.exchange.asked.store(true, Ordering::Release);
             }

@@ -18,6 +18,16 @@ impl Exposed for Counted {
     }
 }
 
+/// A document of some 4 MB.
+struct Many;
+
+impl Exposed for Many {
+    fn expose(&self, exposition: &mut Exposition) {
+        let labels = |number: u64| vec![("number", format!("{number:0>40}"))];
+        exposition.add("test", &COUNTED, (0..50_000).map(|number| (labels(number), &7)));
+    }
+}
+
 fn endpoint() -> (Endpoint, SocketAddr) {
     let address = MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let endpoint = Endpoint::listen(&address).unwrap();
@@ -63,6 +73,33 @@ fn only_the_socket_of_an_ended_process_is_replaced() {
 }
 
 #[test]
+fn a_listener_with_a_full_backlog_is_neither_waited_for_nor_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics");
+    let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+    listener.listen(0).unwrap();
+    let _queued = UnixStream::connect(&path).unwrap();
+    assert_eq!(connects(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert!(!is_left_over(&path));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_ended_by_the_deadline() {
+    let (socket, mut peer) = UnixStream::pair().unwrap();
+    let now = Instant::now();
+    let mut client = Client::new(std::os::fd::OwnedFd::from(socket).into(), now).unwrap();
+    peer.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    assert!(client.advance(now) && client.waits());
+    // More than the buffers of both sockets take.
+    client.answer(&Many);
+    let deadline = client.deadline();
+    assert!(client.advance(deadline - Duration::from_millis(1)));
+    assert!(!client.advance(deadline));
+}
+
+#[test]
 fn every_request_gets_the_metrics_or_the_reason_why_not() {
     let (endpoint, address) = endpoint();
     let long = format!(
@@ -85,6 +122,12 @@ fn every_request_gets_the_metrics_or_the_reason_why_not() {
             "200 OK",
             "Content-Length: ",
         ),
+        (
+            "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "404 Not Found",
+            "Content-Length: ",
+        ),
+        ("HEAD nonsense\r\n\r\n", "400 Bad Request", "Content-Length: "),
         (
             "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
             "404 Not Found",

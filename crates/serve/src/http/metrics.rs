@@ -1,36 +1,36 @@
 //! The metrics of an HTTP server.
 
 use super::protocol::{BucketHttp, HttpServed};
-use crate::metrics::{BucketServer, PREFIX, by_name, expose_connections, number, of_bucket};
-use corelane_measure::metric::{Metric, Show};
+use crate::metrics::{PREFIX, by_name};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 use std::collections::BTreeMap;
 
 /// Requests with a parsed head.
 pub static REQUESTS: Metric<BucketHttp> = Metric::more("requests_total", "requests", Show::Count)
     .about("Requests with a parsed head.")
-    .read(|bucket| number(bucket.requests));
+    .read(|bucket| Sample::count(bucket.requests));
 
 /// Rejected requests, and connections that failed or were aborted.
 pub static ERRORS: Metric<BucketHttp> = Metric::less("errors_total", "errors", Show::Count)
     .about("Requests rejected, and connections that failed or were aborted.")
-    .read(|bucket| number(bucket.all_errors().map(|(_, count)| count).sum()));
+    .read(|bucket| Sample::count(bucket.all_errors().map(|(_, count)| count).sum()));
 
 static ERRORS_BY_CAUSE: Metric<u64> = Metric::less("errors_by_cause_total", "errors", Show::Count)
     .about("Requests rejected, and connections that failed or were aborted, by cause, over all buckets.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static RESPONSES: Metric<u64> = Metric::more("responses_total", "answered", Show::Count)
     .about("Responses by status, over all buckets.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static FULL: Metric<u64> = Metric::explaining("full_handshakes_total", "full", Show::Count)
     .about("TLS handshakes with a certificate.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 static RESUMED: Metric<u64> = Metric::explaining("resumed_handshakes_total", "resumed", Show::Count)
     .about("TLS handshakes that resumed an earlier session.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 impl HttpServed {
     /// Responses of all buckets by status.
@@ -46,21 +46,13 @@ impl HttpServed {
 
 impl Exposed for HttpServed {
     fn expose(&self, exposition: &mut Exposition) {
-        let server = BucketServer {
-            kind: "http",
-            engine: &self.engine,
-            steering: &self.steering,
-            rebalanced: self.rebalanced.as_ref(),
-            loads: self.buckets.iter().map(|bucket| bucket.requests).collect(),
-        };
-        server.expose(exposition);
-        expose_connections(exposition, self.buckets.iter().map(|bucket| &bucket.connections));
-        for metric in [&REQUESTS, &ERRORS] {
-            let labels = |bucket: &BucketHttp| of_bucket(bucket.connections.bucket, bucket.connections.cpu);
-            let buckets = self.buckets.iter().map(|bucket| (labels(bucket), bucket));
-            exposition.add(PREFIX, metric, buckets);
-        }
-        exposition.add(PREFIX, &ERRORS_BY_CAUSE, by_name("cause", &self.errors()));
+        self.expose_streams(
+            exposition,
+            "http",
+            (|bucket| &bucket.connections, |bucket| bucket.requests),
+            &[&REQUESTS, &ERRORS],
+            (&ERRORS_BY_CAUSE, &self.errors()),
+        );
         exposition.add(PREFIX, &RESPONSES, by_name("status", &self.answers()));
         let full = self.sum(|bucket| bucket.handshakes_full);
         let resumed = self.sum(|bucket| bucket.handshakes_resumed);

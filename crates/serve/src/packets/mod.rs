@@ -10,5 +10,5 @@ mod received;
 mod receiver;
 
 pub use plan::ReceivePlan;
-pub use received::{Received, StreamReceived};
+pub use received::{QueueReceived, Received, StreamReceived};
 pub use receiver::{ReceiveError, Receiver};

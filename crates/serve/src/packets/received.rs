@@ -27,6 +27,9 @@ pub struct Received {
     pub not_udp: u64,
     /// Frames lost because the link's receive ring was full.
     pub receive_dropped: u64,
+    /// Both by queue of the link, in order.
+    #[serde(default)]
+    pub queues: Vec<QueueReceived>,
     /// Frames affected by the link's faults before they were counted here, by fault: `dropped`, `truncated`,
     /// `corrupted`, `duplicated`, `reordered`, `delayed`, and `held` (still held back); `None` without faults.
     #[serde(default)]
@@ -49,6 +52,17 @@ pub struct Received {
 impl Received {
     /// Name and version of the document format.
     pub const SCHEMA: &'static str = "corelane/received-packets/1";
+}
+
+/// Frames of one queue of the link.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReceived {
+    /// The queue's index.
+    pub queue: usize,
+    /// Frames received, of any kind.
+    pub received: u64,
+    /// Frames lost because its receive ring was full.
+    pub receive_dropped: u64,
 }
 
 /// Results of one stream.

@@ -2,7 +2,7 @@
 
 use super::account::Account;
 use super::plan::ReceivePlan;
-use super::received::{Received, StreamReceived};
+use super::received::{QueueReceived, Received, StreamReceived};
 use crate::Server;
 use corelane_link::{
     AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError, share_out,
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Time limit for draining after a stop: under a flood the queue is never empty.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
+
+/// Time between two looks at the drops of a queue, which cost a system call.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why packets cannot be received.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +50,20 @@ impl From<CrewError> for ReceiveError {
 pub struct Receiver {
     plan: ReceivePlan,
     link: Opener,
-    received: Vec<Arc<CachePadded<Counter>>>,
+    /// One per queue, in order.
+    queues: Vec<Arc<CachePadded<QueueCounters>>>,
     crew: Crew<Account>,
 }
+
+/// The counts of one queue: written by its worker, readable by any thread.
+#[derive(Default)]
+struct QueueCounters {
+    received: Counter,
+    dropped: Counter,
+}
+
+/// A queue and its counts.
+type Counted = (AnyLink, Arc<CachePadded<QueueCounters>>);
 
 impl Server for Receiver {
     type Plan = ReceivePlan;
@@ -70,17 +84,18 @@ impl Server for Receiver {
         let queues = link.open()?;
         let workers = plan.cpus.len().clamp(1, queues.len());
         let mut receiver = Receiver {
-            received: (0..workers).map(|_| Arc::default()).collect(),
+            queues: queues.iter().map(|_| Arc::default()).collect(),
             crew: Crew::new(),
             link,
             plan,
         };
-        for (number, share) in share_out(queues, workers).into_iter().enumerate() {
-            let (stop, received) = (receiver.crew.stop_flag(), Arc::clone(&receiver.received[number]));
+        let counted = queues.into_iter().zip(receiver.queues.iter().cloned()).collect();
+        for (number, share) in share_out(counted, workers).into_iter().enumerate() {
+            let stop = receiver.crew.stop_flag();
             let burst = receiver.plan.burst;
             let cpu = receiver.plan.cpus.get(number).copied().unwrap_or(0);
             let settings = WorkerSettings::new(format!("receiver {number}"), cpu);
-            let body = move || run(share, burst, &stop, &received).map_err(io::Error::other);
+            let body = move || run(share, burst, &stop).map_err(io::Error::other);
             receiver.crew.spawn(settings, body)?;
         }
         Ok(receiver)
@@ -89,7 +104,8 @@ impl Server for Receiver {
     /// Only the number of frames received; the rest is computed at the stop.
     fn served(&mut self) -> Received {
         Received {
-            received: self.received.iter().map(|received| received.get()).sum(),
+            received: self.queues.iter().map(|queue| queue.received.get()).sum(),
+            queues: self.by_queue(),
             ..received(&self.plan, &[], None)
         }
     }
@@ -102,22 +118,32 @@ impl Server for Receiver {
     fn stop(mut self) -> Result<Received, ReceiveError> {
         self.crew.stop();
         let counted = self.crew.finish()?;
-        Ok(received(&self.plan, &counted, self.link.injected()))
+        Ok(Received {
+            queues: self.by_queue(),
+            ..received(&self.plan, &counted, self.link.injected())
+        })
+    }
+}
+
+impl Receiver {
+    fn by_queue(&self) -> Vec<QueueReceived> {
+        let counted = |(queue, counters): (usize, &Arc<CachePadded<QueueCounters>>)| QueueReceived {
+            queue,
+            received: counters.received.get(),
+            receive_dropped: counters.dropped.get(),
+        };
+        self.queues.iter().enumerate().map(counted).collect()
     }
 }
 
 /// Main loop of a worker: runs until stopped, then drains.
-fn run(
-    mut queues: Vec<AnyLink>,
-    burst: usize,
-    stop: &AtomicBool,
-    received: &Counter,
-) -> Result<Account, LinkError> {
+fn run(share: Vec<Counted>, burst: usize, stop: &AtomicBool) -> Result<Account, LinkError> {
+    let (mut queues, counters): (Vec<_>, Vec<_>) = share.into_iter().unzip();
     let mut account = Account {
         is_capture: matches!(queues.first().map(AnyLink::inner), Some(BareLink::Capture(_))),
         ..Account::default()
     };
-    let ended = take_all(&mut queues, burst, stop, received, &mut account);
+    let ended = take_all(&mut queues, burst, stop, &counters, &mut account);
     // A write error of a capture is also reported; the end of the link is irrelevant then.
     let ended = ended.and_then(|()| {
         let checked = queues.iter_mut().map(Link::check);
@@ -131,8 +157,15 @@ fn run(
         Err(error) if error.is_lost() => Some(error.to_string()),
         Err(error) => return Err(error),
     };
-    account.receive_dropped = queues.iter().map(|queue| queue.tally().receive_dropped).sum();
+    publish_drops(&queues, &counters);
+    account.receive_dropped = counters.iter().map(|queue| queue.dropped.get()).sum();
     Ok(account)
+}
+
+fn publish_drops(queues: &[AnyLink], counters: &[Arc<CachePadded<QueueCounters>>]) {
+    for (queue, counters) in queues.iter().zip(counters) {
+        counters.dropped.set(queue.tally().receive_dropped);
+    }
 }
 
 /// Accounts for frames until stopped, then drains; ends early if no more frames can arrive.
@@ -140,20 +173,21 @@ fn take_all(
     queues: &mut [AnyLink],
     burst: usize,
     stop: &AtomicBool,
-    received: &Counter,
+    counters: &[Arc<CachePadded<QueueCounters>>],
     account: &mut Account,
 ) -> Result<(), LinkError> {
-    let mut drain_until = None;
+    let (mut drain_until, mut published) = (None, Time::now());
     loop {
         let stopping = stop.load(Ordering::Relaxed);
         let mut came = 0;
-        for queue in &mut *queues {
+        for (queue, counters) in queues.iter_mut().zip(counters) {
             let burst = queue.receive(burst)?;
             if burst.is_empty() {
                 continue;
             }
             let now = Time::now();
             came += burst.len();
+            counters.received.add(burst.len() as u64);
             for number in 0..burst.len() {
                 burst.prefetch(number + 8);
                 // For a capture, use the capture time instead of the time of reading.
@@ -161,7 +195,11 @@ fn take_all(
                 account.take(burst.frame(number), captured.map_or(now, Time::from_nanoseconds));
             }
         }
-        received.add(came as u64);
+        let now = Time::now();
+        if now.since(published) >= LOOK_EVERY {
+            publish_drops(queues, counters);
+            published = now;
+        }
         if stopping && Instant::now() >= *drain_until.get_or_insert_with(|| Instant::now() + LONGEST_DRAIN) {
             return Ok(());
         }
@@ -216,6 +254,7 @@ fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>)
         changed_or_foreign: sum(|account| account.changed_or_foreign),
         not_udp: sum(|account| account.not_udp),
         receive_dropped: sum(|account| account.receive_dropped),
+        queues: Vec::new(),
         faults: injected.map(|injected| injected.by_name()),
         total,
         streams,

@@ -11,7 +11,7 @@ use corelane_worker::engine::{Datagram, Id, Ops};
 use corelane_worker::group::{self, GroupSettings};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
 
 /// Maximum number of flows per worker with their own socket; each uses two descriptors, of an assumed limit of 20,000
@@ -21,7 +21,7 @@ const MOST_CONNECTED: usize = 1_024;
 /// A socket opened by a worker for one flow, and the worker's index.
 pub(super) type Connected = (usize, UdpSocket);
 
-/// A peer and the address that it asks.
+/// A peer, with an address that is not a mapped one, and the address that it asks.
 pub(super) type Flow = (SocketAddr, SocketAddr);
 
 /// How a worker answers.
@@ -51,12 +51,13 @@ impl Answering {
         match self.common.plan.answers {
             Answers::PerSend | Answers::Received => (socket, peer),
             Answers::Caller => (self.of_bucket(datagram).unwrap_or(socket), peer),
-            Answers::Connected if self.own != Some(socket) => (socket, None),
+            // Not simply on the socket that received it: before that was connected, it may have received another
+            // peer's datagrams.
             Answers::Connected => match self.of_flow(ops, datagram) {
-                Some(socket) => (socket, None),
+                Some(connected) => (connected, None),
                 None => {
                     self.counters.answered_unconnected.add(1);
-                    (socket, peer)
+                    (self.own.unwrap_or(socket), Some(self.on_own(datagram.peer)))
                 }
             },
         }
@@ -68,9 +69,19 @@ impl Answering {
         self.by_bucket.get(bucket.index()).copied()
     }
 
-    /// The flow's own socket.
+    /// A peer's address on the worker's own socket, which takes mapped addresses if it serves both families.
+    fn on_own(&self, peer: SocketAddr) -> SocketAddr {
+        match (peer, self.common.address) {
+            (SocketAddr::V4(peer), SocketAddr::V6(_)) => (peer.ip().to_ipv6_mapped(), peer.port()).into(),
+            _ => peer,
+        }
+    }
+
+    /// The flow's own socket, opened if it has none yet.
     fn of_flow(&mut self, ops: &mut Ops, datagram: &Datagram<'_>) -> Option<Id> {
-        let flow = (datagram.peer, self.common.destination(datagram)?);
+        // The worker's own socket reports IPv4 peers with mapped addresses if it serves both families; theirs does not.
+        let peer = group::canonical(datagram.peer);
+        let flow = (peer, self.common.destination(datagram)?);
         if let Some(id) = self.by_flow.get(&flow) {
             return Some(*id);
         }
@@ -87,11 +98,6 @@ impl Answering {
             // What is asked may be an address of a prefix that is routed to this machine.
             free_bind: true,
             ..self.common.plan.socket_settings()
-        };
-        // The IPv4 peers of a server of both families have mapped addresses.
-        let peer = match peer.ip().to_canonical() {
-            ip @ IpAddr::V4(_) => SocketAddr::new(ip, peer.port()),
-            IpAddr::V6(_) => peer,
         };
         let socket = group::connected(asked, peer, &settings).map_err(io::Error::other)?;
         let counted = socket.try_clone()?;

@@ -149,7 +149,7 @@ impl Handler for BucketHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::UdpPlan;
+    use crate::udp::{Answers, UdpPlan};
     use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
     use corelane_worker::engine::simulated::{Network, NetworkSettings};
     use corelane_worker::engine::{Engine, EngineSettings};
@@ -157,8 +157,8 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::mpsc;
 
-    /// The handler of the first of two buckets of a server on a wildcard address.
-    fn handler(address: SocketAddr) -> BucketHandler {
+    /// A server of two buckets.
+    fn plan(address: SocketAddr) -> UdpPlan {
         let steering = Steering {
             key: Key::VERIFICATION,
             hash_fields: HashFields::FourTuple,
@@ -166,7 +166,13 @@ mod tests {
             cpus: vec![0, 0],
             generation: 0,
         };
-        let common = Common::new(UdpPlan::new(address, steering), address);
+        UdpPlan::new(address, steering)
+    }
+
+    /// The handler of the first bucket.
+    fn handler_of(plan: UdpPlan) -> BucketHandler {
+        let address = plan.address;
+        let common = Common::new(plan, address);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
         BucketHandler {
             bucket: Some(Bucket::new(0)),
@@ -191,6 +197,42 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_on_the_socket_of_another_peer_is_answered_to_its_own_peer() {
+        let network = Network::new(NetworkSettings::default());
+        let settings = EngineSettings {
+            destinations: true,
+            ..EngineSettings::default()
+        };
+        let mut engine = network.engine(&settings).unwrap();
+        let [server, asked, first, second] =
+            ["0.0.0.0:9000", "10.0.0.9:9000", "10.0.0.1:4000", "10.0.0.2:4000"]
+                .map(|text| text.parse().unwrap());
+        let mut open = |address| engine.ops().datagrams(network.socket(address).unwrap()).unwrap();
+        let [own, of_first, client] = [server, asked, second].map(&mut open);
+        let mut handler = handler_of(UdpPlan {
+            answers: Answers::Connected,
+            ..plan(server)
+        });
+        handler.answering.own = Some(own);
+        // Not connected yet, this socket takes what any peer sends to its address.
+        handler.answering.by_flow.insert((first, asked), of_first);
+        let asking = engine.ops().send_to(client, Some(asked), 9, |out| out.fill(7));
+        asking.unwrap();
+        let mut answers = 0;
+        while answers == 0 {
+            let mut events = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| match event {
+                Event::Datagrams(datagrams) if id == client => {
+                    answers += datagrams.filter(|datagram| datagram.peer == asked).count();
+                }
+                event => handler.event(ops, now, id, event),
+            };
+            engine.turn(Time::NEVER, &mut events).unwrap();
+        }
+        let counted = handler.counters.answered_unconnected.get();
+        assert_eq!((answers, counted, engine.ops().counters().sent), (1, 1, 2));
+    }
+
+    #[test]
     fn a_datagram_of_unknown_destination_is_counted_neither_answered_nor_a_sample() {
         for reported in [false, true] {
             let network = Network::new(NetworkSettings::default());
@@ -208,7 +250,7 @@ mod tests {
                 .ops()
                 .send_to(from, Some(asked), 9, |out| out.fill(7))
                 .unwrap();
-            let mut handler = handler(server);
+            let mut handler = handler_of(plan(server));
             while handler.counters.seen.get() == 0 {
                 engine.turn(Time::NEVER, &mut handler).unwrap();
             }

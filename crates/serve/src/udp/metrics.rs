@@ -1,37 +1,35 @@
 //! The metrics of a UDP server.
 
 use super::served::{BucketServed, UdpServed};
-use crate::metrics::{BucketServer, PREFIX, by_name, number, of_bucket};
+use crate::metrics::{BucketServer, PREFIX, by_name, of_bucket, steering};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 
 /// Datagrams received.
 pub static SEEN: Metric<BucketServed> = Metric::more("received_datagrams_total", "seen", Show::Count)
     .about("Datagrams received.")
-    .read(|bucket| number(bucket.seen));
+    .read(|bucket| Sample::count(bucket.seen));
 
 static SEEN_BYTES: Metric<BucketServed> = Metric::more("received_bytes_total", "received", Show::Bytes)
     .about("Payload bytes received in datagrams.")
-    .read(|bucket| number(bucket.seen_bytes));
+    .read(|bucket| Sample::count(bucket.seen_bytes));
 
 /// Datagrams answered.
 pub static ANSWERED: Metric<BucketServed> = Metric::more("answered_datagrams_total", "answered", Show::Count)
     .about("Datagrams answered.")
-    .read(|bucket| number(bucket.answered));
+    .read(|bucket| Sample::count(bucket.answered));
 
 /// Datagrams lost.
 pub static DROPPED: Metric<BucketServed> = Metric::less("dropped_datagrams_total", "dropped", Show::Count)
     .about("Datagrams lost before they were received, or not answered.")
-    .read(|bucket| number(bucket.dropped.values().sum()));
+    .read(|bucket| Sample::count(bucket.dropped.values().sum()));
 
 static DROPPED_BY_CAUSE: Metric<u64> = Metric::less("dropped_by_cause_total", "dropped", Show::Count)
     .about("Datagrams lost, by cause, over all buckets and the socket that they may share.")
-    .read(|count| number(*count));
+    .read(|count| Sample::count(*count));
 
 /// Sampled datagrams in the bucket that their hash selects.
-pub static STEERING: Metric<BucketServed> = Metric::more("steering", "steering", Show::Share)
-    .about("Sampled datagrams received by the bucket that their hash selects.")
-    .read(|bucket| Some(Sample::Share(bucket.steering())));
+pub static STEERING: Metric<BucketServed> = steering().read(|bucket| Some(Sample::Share(bucket.steering())));
 
 /// Sampled datagrams received on the CPU of their worker.
 pub static LOCALITY: Metric<BucketServed> = Metric::more("locality_ratio", "locality", Show::Share)

@@ -11,7 +11,8 @@ use super::plan::{Common, UdpPlan};
 use super::served::{BucketServed, FlowCounts, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
-use crate::loads::{Balance, Sampler};
+use crate::live_steering::LiveSteering;
+use crate::loads::Sampler;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
 use crate::shared::{lock, named};
@@ -20,7 +21,7 @@ use corelane_link::MarkedQueues;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
-use corelane_worker::group::Transport;
+use corelane_worker::group::{self, Transport};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::Rebalancing;
@@ -57,10 +58,7 @@ pub struct UdpServer {
     locality_unknown: Option<String>,
     tx_locality_unknown: Option<String>,
     crew: Crew<()>,
-    /// `None` without a steering program.
-    group: Option<SteeredGroup>,
-    /// `None` if the table stays as it is.
-    balance: Option<Balance>,
+    steering: LiveSteering,
     /// Lets the sockets name their transmit queues; never read.
     _marked: Option<MarkedQueues>,
 }
@@ -133,7 +131,7 @@ impl UdpServer {
                 by_bucket: Vec::new(),
                 by_flow: HashMap::new(),
             },
-            sampler: (self.balance.as_mut()).map(|balance| Sampler::new(balance.meter())),
+            sampler: self.steering.meter().map(Sampler::new),
             describing: describes.then(|| Describing::new(common(), self.counted.get(index).cloned())),
             repeats: Repeats::new(),
             until_sample: 1,
@@ -161,9 +159,7 @@ impl UdpServer {
     /// The current steering.
     #[must_use]
     pub fn steering(&self) -> &Steering {
-        self.group
-            .as_ref()
-            .map_or(&self.common.plan.steering, SteeredGroup::steering)
+        self.steering.current()
     }
 
     /// The listen address.
@@ -243,7 +239,7 @@ impl UdpServer {
             engine_reason: self.engine.reason.clone(),
             model: self.common.plan.model,
             steering: self.steering().clone(),
-            rebalanced: (self.balance.as_ref()).map(|balance| balance.rebalancing.done().clone()),
+            rebalanced: self.steering.rebalanced(),
             answers: self.common.plan.answers,
             buckets: (locality.into_iter().zip(departed).enumerate())
                 .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed, pages))
@@ -265,6 +261,7 @@ impl Server for UdpServer {
 
     fn start(mut plan: UdpPlan) -> Result<Self, ServeError> {
         plan.check()?;
+        plan.address = group::canonical(plan.address);
         // A socket with an address of its own receives nothing else, no broadcast and no multicast.
         plan.settings.destinations = plan.address.ip().is_unspecified();
         let opened = Opened::of(&plan)?;
@@ -272,15 +269,13 @@ impl Server for UdpServer {
         let (drops, address) = (opened.watch()?, opened.address()?);
         let common = Common::new(plan, address);
         let plan = &common.plan;
-        let mut group = match plan.model {
+        let group = match plan.model {
             Model::Exact => service::steered(&opened.workers, plan.families(), &plan.steering)?,
             _ => None,
         };
-        if let Some(group) = &mut group {
-            let common = Arc::clone(&common);
-            group.on_move(move |moved| common.steerer.store(Arc::new(moved.steering.steerer())));
-        }
-        let balance = Balance::new(plan.rebalance, group.as_ref())?;
+        let changed = Arc::clone(&common);
+        let changed = move |steerer| changed.steerer.store(steerer);
+        let steering = LiveSteering::new(&plan.steering, plan.rebalance, group, changed)?;
         let received = observe(plan, address);
         let sent = observe_answers(plan, address);
         let mut server = Self {
@@ -296,8 +291,7 @@ impl Server for UdpServer {
             tx_locality_unknown: sent.as_ref().err().cloned(),
             flows: Flows::new(received.unwrap_or_default(), sent.unwrap_or_default()),
             crew: Crew::new(),
-            group,
-            balance,
+            steering,
             _marked: marked,
         };
         server.start_threads(opened)?;
@@ -314,14 +308,12 @@ impl Server for UdpServer {
 
     fn poll(&mut self) -> Result<(), ServeError> {
         self.collect_samples();
-        if let (Some(balance), Some(group)) = (&mut self.balance, &mut self.group) {
-            balance.look(group);
-        }
+        self.steering.look();
         Ok(())
     }
 
     fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
-        self.balance.as_mut().map(|balance| &mut balance.rebalancing)
+        self.steering.rebalancing()
     }
 
     fn is_finished(&self) -> bool {
@@ -329,7 +321,7 @@ impl Server for UdpServer {
     }
 
     fn group(&mut self) -> Option<&mut SteeredGroup> {
-        self.group.as_mut()
+        self.steering.group.as_mut()
     }
 
     fn flows(&mut self) -> Option<FlowCounts> {

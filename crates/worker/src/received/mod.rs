@@ -74,7 +74,7 @@ impl Receiver {
     }
 
     /// Like [`new`](Self::new), for frames with distinct heads of 96 bytes, and with the bucket of each by these steerings
-    /// of at most 32 buckets. Frames of fewer than [`LEAST_FRAME_BYTES`] get wrong values.
+    /// (at most 20) of at most 32 buckets. Frames of fewer than [`LEAST_FRAME_BYTES`] get wrong values.
     ///
     /// # Errors
     /// See [`WatchError`].
@@ -83,6 +83,11 @@ impl Receiver {
     }
 
     fn start(device: &str, least: usize, steerings: &[Steering]) -> Result<Receiver, WatchError> {
+        let (most, most_buckets) = (Piece::MOST_PROGRAMS, Piece::MASK as usize + 1);
+        let fits = |steering: &Steering| steering.table.buckets() <= most_buckets;
+        if steerings.len() > most || !steerings.iter().all(fits) {
+            return Err(WatchError::Steerings { most, most_buckets });
+        }
         let index = index_of(device)?;
         let mut sockets = Vec::new();
         for piece in Piece::all(steerings.len()) {

@@ -27,6 +27,11 @@ impl Piece {
     /// Bits of the numbers of queues and CPUs that are read.
     const NUMBER_BITS: u32 = 10;
 
+    /// The steering programs whose pieces, with those of the device, have one bit each in [`Waiting::came`].
+    pub(super) const MOST_PROGRAMS: usize =
+        (u32::BITS - 1 - u32::BITS.div_ceil(Piece::BITS) - 2 * Piece::NUMBER_BITS.div_ceil(Piece::BITS))
+            as usize;
+
     /// With this many steering programs.
     pub(super) fn all(programs: usize) -> impl Iterator<Item = Piece> {
         let parts = |bits: u32| (0..bits).step_by(Piece::BITS as usize);
@@ -169,6 +174,11 @@ mod tests {
             assert_eq!((whole.bytes.as_slice(), whole.buckets), (&frame[..], vec![3, 31]));
             assert!(pieces.waiting.is_empty());
         }
+    }
+
+    #[test]
+    fn the_most_programs_have_a_bit_each() {
+        assert_eq!(Piece::all(Piece::MOST_PROGRAMS).count(), u32::BITS as usize);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! one byte per second, or stop reading, use a bounded share, and the latency of others is the same as without them.
 
 use super::*;
+use crate::accepted::Steered;
 use crate::http::connection::PAUSE;
 use crate::http::output::INPUT_BYTES;
 use crate::http::plan::HttpLimits;
@@ -232,7 +233,10 @@ fn slow_clients_hold_their_share_and_the_others_latency_stays() {
     assert_eq!(faults[&"head_timeout"], SLOW as u64, "{faults:?}");
     assert_eq!(faults[&"write_timeout"], STOPPED as u64, "{faults:?}");
     assert_eq!(faults.len(), 2, "{faults:?}");
-    assert_eq!(ConnectionCounts::of(&streams, 0, 0).open, QUICK_ONES as u64);
+    assert_eq!(
+        ConnectionCounts::of(&streams, &Steered::default(), 0, 0).open,
+        QUICK_ONES as u64
+    );
 }
 
 #[test]
