@@ -6,7 +6,7 @@
 use crate::document::Document;
 use crate::timeline::{TimelineFile, Watch};
 use crate::tried::{RawTrials, TrialStatus, Tried, Turn};
-use corelane_host::conditions::Heat;
+use corelane_host::conditions::ThermalCounters;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
@@ -175,7 +175,7 @@ pub fn run<E: Experiment>(
     mut on_progress: impl FnMut(&Progress<'_, E::Document>),
 ) -> anyhow::Result<E::Document> {
     experiment.conclude(&mut document);
-    let (heat, mut done) = (Heat::read(), 0);
+    let (heat, mut done) = (ThermalCounters::read(), 0);
     let interrupted = in_order(schedule, experiment.steps(), interrupt, |turn, of| {
         let title = experiment.title(turn.step, &document);
         let trial = turn.trial(done, &title);
@@ -218,7 +218,7 @@ pub fn run<E: Experiment>(
     })?;
     document.head_mut().interrupted = interrupted;
     if let Some(conditions) = &mut document.head_mut().conditions {
-        conditions.add(Heat::read().since(&heat));
+        conditions.add(ThermalCounters::read().since(&heat));
     }
     experiment.conclude(&mut document);
     Ok(document)

@@ -35,7 +35,7 @@ pub use key::Key;
 pub use steering::{FlowMetadata, Steerer, Steering};
 pub use table::{Bucket, IndirectionTable};
 pub use toeplitz::{Toeplitz, Way};
-pub use tuple::{HashInput, Tuple, TupleError};
+pub use tuple::{HashInput, Tuple, TupleError, same_address};
 
 /// Error of invalid input: what is wrong with it, and what to give.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

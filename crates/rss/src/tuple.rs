@@ -126,6 +126,12 @@ pub(crate) fn ports(source: u16, destination: u16, fields: HashFields) -> [u8; 4
     }
 }
 
+/// Whether two addresses are the same on the wire: an IPv4-mapped IPv6 address is its IPv4 address.
+#[must_use]
+pub fn same_address(one: IpAddr, other: IpAddr) -> bool {
+    one.to_canonical() == other.to_canonical()
+}
+
 /// The IPv4 address and port that a mapped IPv6 address stands for; any other address unchanged.
 fn unmapped(address: SocketAddr) -> SocketAddr {
     match (address.ip().to_canonical(), address) {

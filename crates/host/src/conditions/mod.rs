@@ -22,7 +22,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 pub use interval::during;
-pub use sensors::Heat;
+pub use sensors::ThermalCounters;
 
 use crate::HostError;
 use crate::cpus::{self, Topology};

@@ -22,7 +22,7 @@ const POWER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A reading of the counters that grow while the machine runs.
 #[derive(Clone, Debug)]
-pub struct Heat {
+pub struct ThermalCounters {
     at: Instant,
     /// Throttle events of all CPUs since the machine started.
     throttled: Result<u64, String>,
@@ -36,7 +36,7 @@ struct Energy {
     range: u64,
 }
 
-impl Heat {
+impl ThermalCounters {
     /// Reads the counters. What cannot be read is unknown in the conditions.
     #[must_use]
     pub fn read() -> Self {
@@ -51,19 +51,20 @@ impl Heat {
         }
     }
 
-    /// What heated between an earlier reading and this one: throttling and power, each if the machine counts it.
+    /// Throttling and power between an earlier reading and this one; unknown with the reason if the machine does not
+    /// count them.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<Condition> {
-        let events = (self.throttled.as_ref().ok()).zip(earlier.throttled.as_ref().ok());
-        let throttling = events.map(|(later, earlier)| {
+        let counts = (self.throttled.as_ref()).and_then(|later| Ok((later, earlier.throttled.as_ref()?)));
+        let throttling = counts.map(|(later, earlier)| {
             let events = later.saturating_sub(*earlier);
-            let found = (format!("{events} events"), Severity::Spoils.when(events > 0));
-            about_throttling("throttling during").found(Ok::<_, String>(found))
+            (format!("{events} events"), Severity::Spoils.when(events > 0))
         });
-        let power = self.watts(earlier).ok();
-        let power =
-            power.map(|value| about_power("power during").found(Ok::<_, String>((value, Severity::Fine))));
-        throttling.into_iter().chain(power).collect()
+        let power = self.watts(earlier).map(|value| (value, Severity::Fine));
+        vec![
+            fine_if_unknown(about_throttling("throttling during").found(throttling)),
+            fine_if_unknown(about_power("power during").found(power)),
+        ]
     }
 
     /// Average power of each domain since an earlier reading.
@@ -78,7 +79,11 @@ impl Heat {
             };
             Some(format!("{domain} {:.1} W", microjoules as f64 / 1e6 / seconds))
         });
-        Ok(watts.collect::<Vec<_>>().join(", "))
+        let watts: Vec<String> = watts.collect();
+        match watts.is_empty() {
+            true => Err("no RAPL domain was readable both before and after".to_owned()),
+            false => Ok(watts.join(", ")),
+        }
     }
 }
 
@@ -245,11 +250,11 @@ fn fan(chips: &Result<Vec<Sensor>, String>) -> Condition {
 
 /// Power of the RAPL domains over [`POWER_INTERVAL`]; otherwise what hwmon shows.
 fn power(tree: &Tree, chips: &Result<Vec<Sensor>, String>) -> Result<String, String> {
-    let begun = Heat::read_in(tree);
+    let begun = ThermalCounters::read_in(tree);
     let because = match &begun.energy {
         Ok(_) => {
             std::thread::sleep(POWER_INTERVAL);
-            return Heat::read_in(tree).watts(&begun);
+            return ThermalCounters::read_in(tree).watts(&begun);
         }
         Err(because) => because,
     };
@@ -441,8 +446,8 @@ mod tests {
 
     #[test]
     fn throttling_during_a_run_spoils_it_and_power_is_averaged_over_the_wrap_of_its_counter() {
-        let begun = Heat::read_in(&server(900, 3).tree());
-        let mut ended = Heat::read_in(&server(400, 5).tree());
+        let begun = ThermalCounters::read_in(&server(900, 3).tree());
+        let mut ended = ThermalCounters::read_in(&server(400, 5).tree());
         // 100 up to the range, and 400 after it, in 10 microseconds.
         ended.at = begun.at + Duration::from_micros(10);
         assert_eq!(
@@ -459,16 +464,29 @@ mod tests {
     }
 
     #[test]
-    fn without_sensors_each_condition_has_a_reason_and_nothing_is_said_of_an_interval() {
+    fn without_sensors_each_condition_has_a_reason_at_one_time_and_over_an_interval() {
         let machine = Recorded::new([("/sys/devices/system/cpu/cpu0/topology/core_id", "0")]);
         let conditions = conditions(&machine.tree());
         assert_eq!(conditions.len(), 4);
-        for condition in &conditions {
+        let reading = ThermalCounters::read_in(&machine.tree());
+        let during = reading.since(&reading);
+        assert_eq!(during.len(), 2);
+        for condition in conditions.iter().chain(&during) {
             assert_eq!(condition.value, None);
             assert!(condition.unknown_because.is_some(), "{condition:?}");
         }
-        let reading = Heat::read_in(&machine.tree());
-        assert_eq!(reading.since(&reading), []);
+    }
+
+    #[test]
+    fn power_of_no_common_domain_is_unknown() {
+        let begun = ThermalCounters::read_in(&server(900, 3).tree());
+        let ended = ThermalCounters {
+            energy: Ok(BTreeMap::new()),
+            ..begun.clone()
+        };
+        let power = ended.since(&begun).pop().unwrap();
+        assert_eq!(power.value, None);
+        assert!(power.unknown_because.unwrap().contains("both before and after"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::HostError;
 use crate::tree::Tree;
 
 const CPU_DIRECTORY: &str = "/sys/devices/system/cpu";
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 const NODE_DIRECTORY: &str = "/sys/devices/system/node";
 
 /// The CPUs present and the caches they share, as the kernel lists them.
@@ -112,7 +113,7 @@ pub enum CacheKind {
 /// [`HostError::Failed`] if a file is not as documented. If `/sys` is not mounted, every allowed CPU counts as a core.
 pub fn topology() -> Result<Topology, HostError> {
     match topology_in(&Tree::machine()) {
-        Err(HostError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+        Err(HostError::Read { path, cause }) if cause.kind() == ErrorKind::NotFound && path == ONLINE => {
             allowed().map(without_sys)
         }
         topology => topology,
@@ -136,7 +137,7 @@ fn without_sys(allowed: Allowed) -> Topology {
 }
 
 pub(crate) fn topology_in(tree: &Tree) -> Result<Topology, HostError> {
-    let online = tree.list(&format!("{CPU_DIRECTORY}/online"))?;
+    let online = tree.list(ONLINE)?;
     let present = where_shown(tree, &format!("{CPU_DIRECTORY}/present"))?;
     let mut nodes: Vec<(u32, Vec<u32>)> = Vec::new();
     for node in where_shown(tree, &format!("{NODE_DIRECTORY}/online"))?.unwrap_or_default() {

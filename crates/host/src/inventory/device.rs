@@ -129,8 +129,11 @@ impl Device {
     }
 }
 
-/// The key of drivers that call `netdev_rss_key_fill`: its first 40 bytes, if the hash takes no more.
+/// The key of drivers that call `netdev_rss_key_fill`, which copies as many of its first bytes as the hardware takes.
 const KERNEL_KEY: &str = "net.core.netdev_rss_key";
+
+/// The hexadecimal digits of the 40 bytes that drivers of [`HAS_KERNEL_KEY`] take (`igb_setup_mrqc`: ten registers).
+const KERNEL_KEY_DIGITS: usize = 80;
 
 /// Drivers that set the kernel's key and do not report it (`igb_setup_mrqc`).
 const HAS_KERNEL_KEY: [&str; 1] = ["igb"];
@@ -200,19 +203,19 @@ fn call<T>(calls: &io::Result<Ioctl>, command: &str, question: impl Fn(&Ioctl) -
     }
 }
 
-/// The fact, or absence if a driver replied with nothing: virtio without RSS does so.
 /// Adds the key to what a driver of [`HAS_KERNEL_KEY`] reports.
 fn add_kernel_key(rss: &mut Fact<Rss>, tree: &Tree) {
-    let key = tree
-        .text(&setting_path(KERNEL_KEY))
-        .unwrap_or_default()
-        .replace(':', "");
-    if let Some(reported) = rss.value.as_mut().filter(|rss| rss.key.is_empty()) {
-        reported.key = key;
+    let Some(reported) = rss.value.as_mut().filter(|rss| rss.key.is_empty()) else {
+        return;
+    };
+    let key = tree.text(&setting_path(KERNEL_KEY)).unwrap_or_default();
+    if let Some(key) = key.replace(':', "").get(..KERNEL_KEY_DIGITS) {
+        reported.key = key.to_owned();
         rss.source = format!("{}, {KERNEL_KEY}", rss.source);
     }
 }
 
+/// The fact, or absence if a driver replied with nothing: virtio without RSS does so.
 fn unless_empty<T>(fact: Fact<T>, has_some: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T> {
     match &fact.value {
         Some(value) if !has_some(value) => Fact::absent(otherwise, fact.source),
@@ -270,4 +273,25 @@ fn node(sources: &Sources<'_>, device: &str) -> Fact<u32> {
         Ok(Err(error)) => Fact::unknown(error, path),
         Err(_) => Fact::absent("it is on no bus that names one", path),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::recorded::Recorded;
+
+    #[test]
+    fn a_driver_without_a_reported_key_has_the_first_40_bytes_of_the_kernels() {
+        let bytes: Vec<String> = (0..52).map(|byte| format!("{byte:02x}")).collect();
+        let machine = Recorded::new([("/proc/sys/net/core/netdev_rss_key", bytes.join(":").as_str())]);
+        let reported = || Fact::known(Rss::default(), "ioctl");
+        let mut rss = reported();
+        add_kernel_key(&mut rss, &machine.tree());
+        assert_eq!(rss.value.unwrap().key, bytes[..40].concat());
+        assert_eq!(rss.source, format!("ioctl, {KERNEL_KEY}"));
+
+        let (mut rss, unread) = (reported(), Recorded::new([("/proc/none", "")]));
+        add_kernel_key(&mut rss, &unread.tree());
+        assert_eq!(rss, reported());
+    }
 }

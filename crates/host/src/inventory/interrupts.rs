@@ -55,7 +55,7 @@ impl Interrupts {
                 continue;
             }
             if named(name) == device {
-                whole = Some(*number);
+                whole.get_or_insert(*number);
             } else if let Some(queue) = queue_of(name, device, direction) {
                 // Shared interrupts are listed once, under the first number.
                 found.entry(queue).or_insert(*number);
@@ -208,6 +208,17 @@ mod tests {
         let interrupts = Interrupts::read(&machine.tree());
         let found = interrupts.of_queues(&machine.tree(), "eth0", Direction::Receive);
         assert_eq!(found, Ok(BTreeMap::from([(0, 25), (1, 26)])));
+    }
+
+    #[test]
+    fn the_first_of_several_interrupts_with_the_name_of_the_device_is_its_queue() {
+        let machine = Recorded::new([(
+            INTERRUPTS,
+            "  CPU0\n 24: 1 PCI-MSI 1-edge eth0\n 25: 9 PCI-MSI 2-edge eth0\n",
+        )]);
+        let interrupts = Interrupts::read(&machine.tree());
+        let found = interrupts.of_queues(&machine.tree(), "eth0", Direction::Receive);
+        assert_eq!(found, Ok(BTreeMap::from([(0, 24)])));
     }
 
     #[test]

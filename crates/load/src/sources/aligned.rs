@@ -9,8 +9,8 @@ use super::{
     Transport, Workers, shares,
 };
 use corelane_rss::plan::{Landing, Landings};
-use corelane_rss::{Bucket, Tuple};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use corelane_rss::{Bucket, Tuple, same_address};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// Leases for every worker.
@@ -49,9 +49,9 @@ struct Planner<'a> {
 
 /// Sockets that there is room for, by direction and bucket.
 #[derive(Clone, Default)]
-struct Room([Vec<usize>; 2]);
+struct Capacity([Vec<usize>; 2]);
 
-impl Room {
+impl Capacity {
     fn of(&mut self, direction: Direction, bucket: u16) -> &mut usize {
         let (rooms, bucket) = (&mut self.0[direction as usize], usize::from(bucket));
         rooms.resize(rooms.len().max(bucket + 1), 0);
@@ -88,14 +88,19 @@ impl Room {
 type Found = BTreeMap<(Landing, usize), (Vec<u16>, usize)>;
 
 /// What is left to be planned.
-struct Rest {
+struct Unplanned {
     /// By worker.
-    wanted: Vec<Room>,
+    wanted: Vec<Capacity>,
     sockets: usize,
 }
 
-/// Addresses whose ports are tried to name the landings that none reaches.
+/// Addresses whose ports are tried to name the landings that none reaches. As many in turn that contribute nothing end
+/// the search: all ports of an address reach a landing or hardly any of another address does.
 const ADDRESSES_TRIED: usize = 64;
+
+/// Ports tried per socket of an address's share; what it then lacks, the second round finds. If a wanted landing is out
+/// of reach, trying all ports of every address of a wide pool takes minutes.
+const PORTS_TRIED_PER_SOCKET: usize = 64;
 
 impl Planner<'_> {
     /// The landings of a worker: every bucket of one direction with every bucket of the other; the first ones name each
@@ -119,8 +124,8 @@ impl Planner<'_> {
     }
 
     /// Each worker's share of the sockets, spread over its buckets.
-    fn wanted(&self) -> Vec<Room> {
-        let mut wanted = vec![Room::default(); self.workers];
+    fn wanted(&self) -> Vec<Capacity> {
+        let mut wanted = vec![Capacity::default(); self.workers];
         // The buckets that get one more follow those of the worker before, so that the remainders are spread evenly.
         let mut first = 0;
         for (worker, sockets) in shares(self.request.sockets, self.workers).enumerate() {
@@ -136,9 +141,9 @@ impl Planner<'_> {
         wanted
     }
 
-    /// Room for this many sockets on each bucket that any worker aims at.
-    fn room(&self, sockets: impl Fn(usize) -> usize) -> Room {
-        let mut room = Room::default();
+    /// Capacity for this many sockets on each bucket that any worker aims at.
+    fn room(&self, sockets: impl Fn(usize) -> usize) -> Capacity {
+        let mut room = Capacity::default();
         for direction in self.request.by.directions() {
             let aims = self.aims[*direction as usize].iter().flatten().flatten();
             let aims: BTreeSet<u16> = aims.copied().collect();
@@ -152,28 +157,33 @@ impl Planner<'_> {
     /// Leases of ports. Every address contributes its share, and then what others cannot contribute.
     fn by_port(&self, transport: Transport) -> Result<Vec<Vec<Lease>>, SourceError> {
         // A reopened connection needs a port that is not in TIME_WAIT.
-        let ports_a_socket = match transport {
+        let ports_per_socket = match transport {
             Transport::Udp => 1,
             Transport::Tcp => 2,
         };
-        let mut rest = Rest {
+        let mut rest = Unplanned {
             wanted: self.wanted(),
             sockets: self.request.sockets,
         };
         let share = self.request.sockets.div_ceil(self.addresses.len());
         let fair = self.room(|buckets| share.div_ceil(buckets).max(1));
         let mut leases: Vec<Vec<Lease>> = vec![Vec::new(); self.workers];
+        let mut used = HashMap::<IpAddr, HashSet<u16>>::new();
         for (most, room) in [(share, fair), (usize::MAX, self.room(|_| usize::MAX))] {
+            let mut without = 0;
             for address in self.addresses {
                 if rest.sockets == 0 {
                     return Ok(leases);
                 }
-                let others = leases.iter().flatten().filter(|lease| lease.address == *address);
-                let used: HashSet<u16> = others.cloned().flat_map(Lease::into_ports).collect();
-                let tried = (*address, &used, most, room.clone());
-                for ((landing, worker), (ports, connections)) in
-                    self.of_address(tried, ports_a_socket, &mut rest)
-                {
+                let used = used.entry(*address).or_default();
+                let found =
+                    self.of_address((*address, used, most, room.clone()), ports_per_socket, &mut rest);
+                without = if found.is_empty() { without + 1 } else { 0 };
+                if most == usize::MAX && without == ADDRESSES_TRIED {
+                    break;
+                }
+                for ((landing, worker), (ports, connections)) in found {
+                    used.extend(&ports);
                     leases[worker].push(Lease {
                         address: *address,
                         ports: Ports::Listed(ports),
@@ -199,7 +209,7 @@ impl Planner<'_> {
     fn ports(&self, address: IpAddr) -> impl Iterator<Item = (u16, Landing)> {
         let target = self.request.target;
         // Both ends of a connection from the target's own address and port would be the same.
-        let own = address.to_canonical() == target.ip().to_canonical();
+        let own = same_address(address, target.ip());
         let ports = (FIRST_PORT..=LAST_PORT).filter(move |port| !own || *port != target.port());
         ports.filter_map(move |port| {
             let tuple = Tuple::new(SocketAddr::new(address, port), target).ok()?;
@@ -210,17 +220,19 @@ impl Planner<'_> {
     /// The ports of an address that were not `used`, for at most `most` sockets, as far as it has room.
     fn of_address(
         &self,
-        (address, used, most, mut room): (IpAddr, &HashSet<u16>, usize, Room),
-        ports_a_socket: usize,
-        rest: &mut Rest,
+        (address, used, most, mut room): (IpAddr, &HashSet<u16>, usize, Capacity),
+        ports_per_socket: usize,
+        rest: &mut Unplanned,
     ) -> Found {
         let (mut found, mut left) = (Found::new(), Vec::new());
         let mut ports = self.ports(address).filter(|(port, _)| !used.contains(port));
-        let mut sockets = 0;
+        let (mut sockets, mut untried) = (0, most.saturating_mul(PORTS_TRIED_PER_SOCKET));
         while sockets < most
             && rest.sockets > 0
+            && untried > 0
             && let Some((port, landing)) = ports.next()
         {
+            untried -= 1;
             let mut wanting = rest.wanted.iter_mut().enumerate();
             let has_room = room.has(landing);
             let wanting = wanting.find(|(_, wanted)| has_room && wanted.has(landing));
@@ -235,14 +247,14 @@ impl Planner<'_> {
             *connections += 1;
             (sockets, rest.sockets) = (sockets + 1, rest.sockets - 1);
         }
-        let mut spare = sockets * (ports_a_socket - 1);
+        let mut spare = sockets * (ports_per_socket - 1);
         for (port, landing) in left.into_iter().chain(ports) {
             if spare == 0 {
                 break;
             }
             let of_landing = found.range_mut((landing, 0)..=(landing, usize::MAX));
             let mut needing =
-                of_landing.filter(|(_, (ports, connections))| ports.len() < *connections * ports_a_socket);
+                of_landing.filter(|(_, (ports, connections))| ports.len() < *connections * ports_per_socket);
             if let Some((_, (ports, _))) = needing.next() {
                 ports.push(port);
                 spare -= 1;
@@ -302,7 +314,7 @@ impl Planner<'_> {
                 continue;
             };
             let landing = self.landings.of(&tuple);
-            let own = address.to_canonical() == target.ip().to_canonical();
+            let own = same_address(*address, target.ip());
             if own || !aimed.contains(&landing) {
                 continue;
             }
@@ -329,7 +341,7 @@ impl Planner<'_> {
     }
 }
 
-impl Rest {
+impl Unplanned {
     /// Opens connections from ports that were meant for reopening others.
     fn use_spares(&mut self, leases: &mut [Vec<Lease>]) {
         for (wanted, leases) in self.wanted.iter_mut().zip(leases) {

@@ -106,6 +106,12 @@ pub struct SourceRequest {
 /// Why sources cannot be planned.
 #[derive(Debug, Error)]
 pub enum SourceError {
+    /// A target without a port.
+    #[error("{target} has no port that can be reached: give one from 1 to 65535")]
+    TargetPort {
+        /// The target.
+        target: SocketAddr,
+    },
     /// A pool without addresses of the target's family.
     #[error("the source pool {pool} has no address of {target}'s family{}", other_than(*target))]
     EmptyPool {
@@ -199,6 +205,10 @@ impl SourceRequest {
         request: &WorkerRequest,
         transport: Transport,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
+        if self.target.port() == 0 {
+            let target = self.target;
+            return Err(SourceError::TargetPort { target });
+        }
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
         let workers = request.place(self.sockets, per_bucket, self.by)?;
         let leases = self.leases(&workers, transport)?;
@@ -463,6 +473,25 @@ mod tests {
             .collect();
         assert_eq!(used.len(), 254);
         assert_eq!(connections(&workers).iter().sum::<usize>(), 1_000);
+    }
+
+    #[test]
+    fn a_target_without_a_port_is_refused() {
+        let request = SourceRequest {
+            target: "127.0.0.1:0".parse().unwrap(),
+            pool: Some("127.0.0.1".parse().unwrap()),
+            align: Align::Kernel,
+            by: AlignBy::Forward,
+            sockets: 1,
+        };
+        let workers = WorkerRequest {
+            steering: Steerings::default(),
+            buckets: None,
+            cpus: vec![0],
+            descriptor_limit: usize::MAX,
+        };
+        let error = request.plan(&workers, Transport::Tcp).unwrap_err();
+        assert!(matches!(error, SourceError::TargetPort { .. }), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::steering::Steerer;
 use crate::table::{Bucket, IndirectionTable};
-use crate::tuple::Tuple;
+use crate::tuple::{Tuple, same_address};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,7 +29,7 @@ pub fn addresses(
     limit_per_bucket: Option<usize>,
 ) -> AddressPlan {
     let mut other_family = 0;
-    let others = |address: &IpAddr| address.to_canonical() != server.ip().to_canonical();
+    let others = |address: &IpAddr| !same_address(*address, server.ip());
     let members = pool.into_iter().filter(others).filter_map(|address| {
         let tuple = Tuple::new(SocketAddr::new(address, source_port), server);
         other_family += u64::from(tuple.is_err());

@@ -9,7 +9,7 @@ use super::addresses::named_buckets;
 use crate::hash::HashFields;
 use crate::steering::{Steerer, Steering};
 use crate::table::Bucket;
-use crate::tuple::Tuple;
+use crate::tuple::{Tuple, same_address};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -192,7 +192,7 @@ fn by_pair(steering: &Steering, ends: &Ends<'_>, wanted: &[usize], plan: &mut Fl
 /// The port that a client may not use towards a server: the server's own, when it has the server's address.
 fn left_out(ends: &Ends<'_>, pair: PlannedFlow) -> Option<u16> {
     let to = ends.servers[usize::from(pair.server)];
-    let own = ends.clients[pair.client as usize].to_canonical() == to.ip().to_canonical();
+    let own = same_address(ends.clients[pair.client as usize], to.ip());
     own.then_some(to.port())
 }
 

@@ -6,7 +6,7 @@
 
 use super::Lease;
 use crate::Time;
-use corelane_rss::{Bucket, Steerer, Steering, Tuple};
+use corelane_rss::{Bucket, Steerer, Steering, Tuple, same_address};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -138,8 +138,9 @@ impl PortPool {
             if leased.room == 0 || leased.address.is_ipv4() != to.is_ipv4() {
                 continue;
             }
-            // Both ends of such a connection would be the same.
-            let own = (leased.address.to_canonical() == to.ip().to_canonical()).then_some(to.port());
+            // Both ends of such a connection would be the same. Port 0 is the kernel's choice, never that of a server.
+            let own = same_address(leased.address, to.ip()).then_some(to.port());
+            let own = own.filter(|port| *port != 0);
             let port = match &mut self.aligned {
                 None => leased.classes[0].take(own, now),
                 Some(aligned) => {
@@ -194,8 +195,12 @@ impl Class {
     /// A free port other than `own`.
     fn take(&mut self, own: Option<u16>, now: Time) -> Option<u16> {
         let usable = |port: &u16| Some(*port) != own;
-        if let Some(port) = self.fresh.as_mut().and_then(|fresh| fresh.find(usable)) {
-            return Some(port);
+        while let Some(port) = self.fresh.as_mut().and_then(Iterator::next) {
+            match usable(&port) {
+                true => return Some(port),
+                // Other servers are reached from it.
+                false => self.free.push_back(port),
+            }
         }
         while let Some((until, port)) = self.resting.front().copied()
             && until <= now
@@ -303,5 +308,15 @@ mod tests {
             pool.address(source).map(|address| address.port())
         });
         assert_eq!(ports.collect::<Vec<_>>(), [79, 81]);
+        // The port that was skipped serves another server.
+        let source = pool.take(SERVER.parse().unwrap(), now).unwrap();
+        assert_eq!(pool.address(source).unwrap().port(), 80);
+    }
+
+    #[test]
+    fn port_0_of_the_same_address_is_no_port_to_avoid() {
+        let (target, now) = ("10.0.0.1:0".parse().unwrap(), Time::from_nanoseconds(0));
+        assert!(pool(Ports::Kernel, 1).take(target, now).is_some());
+        assert!(pool(Ports::Listed(vec![7]), 1).take(target, now).is_some());
     }
 }

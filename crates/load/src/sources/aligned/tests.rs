@@ -1,7 +1,7 @@
 //! Aligned sources land where their workers are.
 
 use super::*;
-use crate::sources::{Align, AlignBy, PlannedWorker, WorkerRequest};
+use crate::sources::{Align, AlignBy, PlannedWorker, ReplySteering, WorkerRequest};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use std::net::SocketAddr;
 
@@ -145,4 +145,39 @@ fn more_connections_than_a_bucket_has_ports_need_more_addresses() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn a_wide_pool_is_planned_in_seconds_even_if_a_landing_is_out_of_reach() {
+    let even = steering(HashFields::FourTuple);
+    let request = request(Some("10.0.0.0/16"), 1_000_000, Align::Even);
+    let planned = request
+        .plan(&workers(Some(&even), None, &[0, 1]), Transport::Tcp)
+        .unwrap();
+    assert_eq!(
+        landed(&planned, &even, request.target).values().sum::<usize>(),
+        1_000_000
+    );
+
+    // A symmetric key hashes both directions alike, so no port lands on bucket 0 here and on bucket 1 there.
+    let symmetric = Steering {
+        key: Key::from_bytes(&[0x6d, 0x5a].repeat(20)).unwrap(),
+        ..steering(HashFields::FourTuple)
+    };
+    let reply = Steering {
+        cpus: vec![1, 0, 1, 0],
+        ..symmetric.clone()
+    };
+    let both = SourceRequest {
+        by: AlignBy::Both,
+        align: Align::Bucket,
+        ..request
+    };
+    let mut apart = workers(Some(&symmetric), None, &[0, 1]);
+    apart.steering.reply = Some(ReplySteering {
+        device: "eth0".to_owned(),
+        steering: reply,
+    });
+    let error = both.plan(&apart, Transport::Tcp).unwrap_err();
+    assert!(matches!(error, SourceError::Unreached { .. }), "{error}");
 }
