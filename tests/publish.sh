@@ -7,15 +7,22 @@ cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/package-test"
+rm -f "$CARGO_TARGET_DIR"/package/*.crate
 changed=$(git status --porcelain)
 "$cargo" package --workspace --exclude corelane-tests --exclude corelane-examples --locked --quiet ${changed:+--allow-dirty}
 for package in "$CARGO_TARGET_DIR"/package/*.crate; do
   for licence in LICENSE-MIT LICENSE-APACHE; do
     tar -xOzf "$package" --wildcards "*/$licence" | cmp - "$licence"
   done
-  [ -n "$changed" ] || tar -xOzf "$package" --wildcards '*/.cargo_vcs_info.json' | grep -q "\"$(git rev-parse HEAD)\"" || exit 1
-  [ -n "$changed" ] || ! tar -xOzf "$package" --wildcards '*/.cargo_vcs_info.json' | grep '"dirty"' || exit 1
+  source=$(tar -xOzf "$package" --wildcards '*/.cargo_vcs_info.json')
+  if [ -z "$changed" ] && [[ $source != *"\"$(git rev-parse HEAD)\""* || $source == *dirty* ]]; then
+    echo "$package records another commit than HEAD: $source"
+    exit 1
+  fi
 done
+
+"$cargo" install --quiet --locked --root "$CARGO_TARGET_DIR/installed" --path crates/cli
+"$CARGO_TARGET_DIR/installed/bin/corelane" --version | grep -q '^commit: [0-9a-f]\{40\}'
 
 oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 if rustc --version | grep -q "^rustc $oldest\."; then
