@@ -9,8 +9,8 @@ entries=${1:-6000000}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-cargo build --release --quiet --package corelane-cli
-corelane=${CARGO_TARGET_DIR:-target}/release/corelane
+. bench/common.sh
+corelane=$(program)
 
 # Distinct addresses in random order: a multiplication by an odd number permutes the 32-bit numbers.
 awk -v entries="$entries" 'BEGIN { for (i = 1; i <= entries; i++) { x = (i * 1103515245 + 12345) % 4294967296;
@@ -26,7 +26,7 @@ awk -v entries="$entries" 'BEGIN { for (i = 1; i <= entries; i++) { x = (i * 110
 } > "$folder/nft"
 
 # The median CPU time of three runs, in seconds; nothing if the command fails.
-cpu_seconds() {
+median_cpu_seconds() {
   for _ in 1 2 3; do
     TIMEFORMAT='%U %S'
     { time "$@" > /dev/null 2>&1; } 2>&1 | awk '{ print $1 + $2 }'
@@ -41,7 +41,7 @@ tell() {
     printf '%-34s skipped: it failed (not installed, not root, or not in this kernel)\n' "$name"
     return
   fi
-  seconds=$(cpu_seconds "$@")
+  seconds=$(median_cpu_seconds "$@")
   [ -n "${text:-}" ] || text=$seconds
   awk -v name="$name" -v seconds="$seconds" -v text="$text" \
     'BEGIN { printf "%-34s %8.3f s %8.3f of the text load\n", name, seconds, seconds / text }'

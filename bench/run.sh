@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # Runs the benchmarks of the repository, one after the other: each prints its figures as ratios to a reference of the
 # same run. Idle machines give better numbers; `corelane lab` reports disturbances. About half an hour. Not among them are
-# those that take more (bench/handshakes.sh, million.sh, static.sh) and the memory nodes of an emulator (corelane-cli's nodes).
+# those that take more (bench/first.sh, handshakes.sh, million.sh, static.sh) and the memory nodes of an emulator (corelane-cli's nodes).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. bench/common.sh
+# All scripts measure one program: $CORELANE, or this checkout's.
+CORELANE=$(realpath "$(program)")
+export CORELANE
 
 say() { printf '\n== %s\n' "$1"; }
 
@@ -11,7 +15,7 @@ say "Toeplitz, every way against the oracle (targets: tables 1/15, single 1/20 a
 cargo bench --quiet --package corelane-rss --bench toeplitz
 
 say "datagrams a server CPU-second, every way against one at a time (targets: batch 1.12, coalesced 1.4, GRO and GSO 15)"
-cargo run --release --quiet --bin corelane -- lab engines
+"$CORELANE" lab engines
 
 say "CPU a frame at all buckets against one (target: at most 1.15)"
 bench/scale.sh

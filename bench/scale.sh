@@ -3,11 +3,12 @@
 # rate.
 # Medians of interleaved rounds of one run of the scaling lab, exact steering with aligned clients.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/common.sh"
 
+corelane=$(program)
 report=$(mktemp)
 trap 'rm -f "$report" "$report.part"' EXIT
-cargo run --release --quiet --bin corelane -- lab scale udp --duration "${1:-1s}" --rounds "${2:-5}" --json "$report" >/dev/null
+"$corelane" lab scale udp --duration "${1:-1s}" --rounds "${2:-5}" --json "$report" >/dev/null
 
 python3 - "$report" <<'PYTHON'
 import json, sys

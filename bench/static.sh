@@ -20,6 +20,7 @@ root=$(realpath "$(dirname "$0")/..")
 static=${STATIC:-$(find "$root/dist" -name "corelane-*-$(uname -m)-*-static" -print -quit 2>/dev/null || true)}
 [[ -x $static ]] || { echo "skipped: no static binary: run make dist, or set STATIC" >&2; exit 77; }
 dynamic=$(program)
+mapfile -t cpus < <(allowed_cpus)
 folder=$(mktemp -d)
 pid=
 finish() {
@@ -32,12 +33,12 @@ trap finish EXIT
 # Requests per second of CPU time of the program `$1` as a TLS server, for objects of `$2` bytes.
 tls() {
   local url=https://127.0.0.1:18443/size/$2 before after requests
-  taskset -c 0 "$1" serve http 127.0.0.1:18443 --tls --cpus 0 --buckets 1 --json >"$folder/server" 2>&1 &
+  taskset -c "${cpus[0]}" "$1" serve http 127.0.0.1:18443 --tls --cpus "${cpus[0]}" --buckets 1 --json >"$folder/server" 2>&1 &
   pid=$!
   until_done curl -skf -o "$folder/answer" "$url"
   before=$(cpu_seconds "$pid")
-  requests=$(taskset -c 1 "$dynamic" load http "$url" --insecure --connections 64 --cpus 1 --workers 1 --duration "$duration" --json |
-    jq .requests.ok)
+  requests=$(taskset -c "${cpus[-1]}" "$dynamic" load http "$url" --insecure --connections 64 --cpus "${cpus[-1]}" \
+    --workers 1 --duration "$duration" --json | jq .requests.ok)
   after=$(cpu_seconds "$pid")
   kill "$pid"
   wait "$pid" 2>/dev/null || true

@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 
 frames=${1:-10000000}
 rounds=${2:-5}
-cargo build --release --quiet --bin corelane
-corelane=$(cargo metadata --format-version 1 --no-deps --offline | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/corelane
+. bench/common.sh
+corelane=$(program)
 capture=$(mktemp)
 trap 'rm -f "$capture"' EXIT
 

@@ -42,5 +42,5 @@ CONTROL
 for script in postinst prerm postrm; do
   install -m 755 "packaging/debian/$script" "$root/DEBIAN/$script"
 done
-find "$root" -newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0r touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
+find "$root" -print0 | xargs -0r touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
 dpkg-deb --root-owner-group -Zxz --build "$root" "$output"

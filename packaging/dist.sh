@@ -54,7 +54,10 @@ build() (
   options=(--release --locked --target "$target" --target-dir "$target_folder")
   "$cargo" build "${options[@]}" --bin corelane
   # Makes the manual pages and completions of all packages.
-  [ "$architecture" != "$(uname -m)" ] || "$cargo" build "${options[@]}" --package corelane-cli --example manual
+  if [ "$architecture" = "$(uname -m)" ]; then
+    "$cargo" build "${options[@]}" --package corelane-cli --example manual
+    install -m 755 "$target_folder/$target/release/examples/manual" "$target_folder/manual"
+  fi
   built=$target_folder/$target/release/corelane
   if readelf --wide --program-headers --dynamic "$built" | grep -E 'INTERP|NEEDED'; then
     echo "$built is not static"
@@ -67,12 +70,12 @@ build() (
 )
 
 mkdir -p dist
-rm -f dist/corelane* dist/SHA256SUMS
+rm -f dist/corelane* dist/SHA256SUMS "$target_folder/manual"
 for architecture in ${@:-x86_64 aarch64}; do
   build "$architecture"
 done
-manual=$(find "$target_folder" -path "*/$(uname -m)-*/release/examples/manual" -print -quit)
-[ -z "$manual" ] || export MANUAL=$manual
+# Of this run; without one, packaging/stage.sh builds it.
+[ ! -x "$target_folder/manual" ] || export MANUAL=$target_folder/manual
 for binary in dist/corelane-*-static; do
   packaging/deb.sh "$binary" dist
   packaging/rpm.sh "$binary" dist

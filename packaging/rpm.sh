@@ -29,9 +29,22 @@ assets = [
   { source = "usr/**/*", dest = "/usr/" },
   { source = "etc/**/*", dest = "/etc/", config = true },
 ]
-post_install_script = "[ ! -d /run/systemd/system ] || systemctl daemon-reload || :"
-pre_uninstall_script = "[ \$1 != 0 ] || [ ! -d /run/systemd/system ] || systemctl disable --now corelane-bridge.service || :"
-post_uninstall_script = "[ ! -d /run/systemd/system ] || systemctl daemon-reload || :"
+# As those of the .deb. \$1 is the number of packages of this name that remain: 0 when it is removed, 2 after an upgrade.
+post_install_script = '''
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload || :
+  [ \$1 -lt 2 ] || systemctl try-restart corelane-bridge.service 'corelane-serve@*.service' || :
+fi
+'''
+pre_uninstall_script = '''
+if [ \$1 = 0 ] && [ -d /run/systemd/system ]; then
+  systemctl stop corelane-bridge.service 'corelane-serve@*.service' || :
+  systemctl --no-reload disable corelane-bridge.service corelane-serve@.service || :
+fi
+'''
+post_uninstall_script = '''
+[ ! -d /run/systemd/system ] || systemctl daemon-reload || :
+'''
 
 [package.metadata.generate-rpm.requires]
 ${library:+glibc = ">= $library"}

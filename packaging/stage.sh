@@ -24,6 +24,7 @@ for page in "$share"/man/man1/corelane*.1; do
 done
 install -D -m 755 "$program" "$root$prefix/bin/corelane"
 install -D -m 644 -t "$share/doc/corelane" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md docs/*.json
+install -D -m 644 -t "$share/doc/corelane/grafana" docs/grafana/*.json
 
 # Units are the system's: it looks for them below these two.
 case $prefix in /usr | /usr/local) ;; *) exit 0 ;; esac

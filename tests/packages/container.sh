@@ -3,7 +3,7 @@
 # only the program, /proc and the files of this script. tests/packages/container.sh PROGRAM FOLDER
 set -euo pipefail
 program=$1 root=$2/empty
-! grep -aq '/lib.*/ld-linux' "$program" || { echo "skipped: container: $program is not static: see make dist"; exit 0; }
+! grep -aq '/lib.*/ld-linux' "$program" || { echo "skipped: container: $program is not static: see make dist"; exit 77; }
 mkdir -p "$root/proc"
 install -m 755 "$program" "$root/corelane"
 answer=$(unshare --net --mount --pid --fork --kill-child --mount-proc bash -euc '

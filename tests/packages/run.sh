@@ -88,8 +88,14 @@ diff "$work/before" "$work/after" || fail "files are left behind"
 pass "a purge leaves nothing behind"
 
 say "container"
-tests/packages/container.sh "$program" "$work"
-passed=$((passed + 1))
+skipped=0
+if tests/packages/container.sh "$program" "$work"; then
+  passed=$((passed + 1))
+elif [ $? -eq 77 ]; then
+  skipped=1
+else
+  exit 1
+fi
 
 say ".rpm"
 for copy in one two; do
@@ -104,4 +110,4 @@ rpm --root "$work/rpm" --install --nodeps --noscripts "$rpm" || fail "rpm does n
 rpm --root "$work/rpm" --erase --nodeps --noscripts corelane
 [ ! -e "$work/rpm/usr/bin/corelane" ] && [ ! -e "$work/rpm/etc/corelane/bridge.conf" ] || fail "rpm leaves files behind"
 pass "the .rpm installs and is erased"
-echo "$passed passed, 0 failed"
+echo "$passed passed, 0 failed, $skipped skipped"

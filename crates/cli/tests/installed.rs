@@ -1,4 +1,4 @@
-//! What packages have beside the program: manual pages, completions, systemd units.
+//! What an installation has: the program and what it says of its build, manual pages, completions, systemd units.
 
 #[path = "../examples/manual/completion.rs"]
 mod completion;
@@ -6,8 +6,10 @@ mod completion;
 mod page;
 
 use crate::common::run;
+use corelane_rss::Way;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -31,6 +33,146 @@ fn shown(page: &str) -> Option<String> {
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert_eq!(complaints, "", "{page}");
     Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_version_says_what_was_built_and_which_instructions_it_uses() {
+    let output = run("--version");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(": ")).collect();
+    let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        ["commit", "target", "features", "hash", "lookup"],
+        "{text}"
+    );
+    assert_eq!(
+        text.lines().next(),
+        Some(concat!("corelane ", env!("CARGO_PKG_VERSION"))),
+        "{text}"
+    );
+    let ways: Vec<&str> = Way::available().into_iter().map(Way::name).collect();
+    let [(_, commit), (_, target), (_, features), (_, hash), (_, lookup)] = lines[..] else {
+        panic!("{text}");
+    };
+    assert!(
+        commit == "not recorded (debug build)" || commit.trim_end_matches("+dirty").len() == 40,
+        "{commit}"
+    );
+    assert!(
+        target.starts_with(std::env::consts::ARCH) && target.contains("-linux-"),
+        "{target}"
+    );
+    // What every CPU of these architectures has.
+    let needed = match std::env::consts::ARCH {
+        "x86_64" => "sse2",
+        "aarch64" => "neon",
+        _ => "",
+    };
+    assert!(features.contains(needed), "{features}");
+    assert_eq!((hash, lookup), (&*ways.join(", "), corelane_table::vectors()));
+}
+
+/// Paths of the files below a folder, relative to it.
+fn files_below(folder: &Path) -> BTreeSet<String> {
+    let output = Command::new("find")
+        .arg(folder)
+        .args(["-not", "-type", "d", "-printf", "%P\n"])
+        .output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// What `examples/manual` writes below a prefix.
+fn generated() -> Vec<(String, String)> {
+    let pages = page::pages().into_iter();
+    let pages = pages.map(|(name, text)| (format!("share/man/man1/{name}"), text));
+    let scripts = completion::scripts().into_iter();
+    let scripts = scripts.map(|(path, text)| (path.to_owned(), text));
+    pages.chain(scripts).collect()
+}
+
+/// The units, and the configuration of each.
+const UNITS: [&str; 2] = ["corelane-bridge.service", "corelane-serve@.service"];
+const CONFIGURED: [&str; 4] = ["bridge", "serve-http", "serve-tcp", "serve-udp"];
+
+/// Makes a target folder with this program, and a script in place of `examples/manual`, which is built only with all of this
+/// package.
+fn fill_target(folder: &Path) {
+    let (built, made) = (folder.join("release"), folder.join("made"));
+    fs::create_dir_all(built.join("examples")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_corelane"), built.join("corelane")).unwrap();
+    for (path, text) in generated() {
+        let path = made.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let manual = built.join("examples/manual");
+    let copy = format!(
+        "#!/bin/sh\nmkdir -p \"$1\" && cp -R '{}/.' \"$1\"\n",
+        made.display()
+    );
+    fs::write(&manual, copy).unwrap();
+    fs::set_permissions(&manual, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What an installation has below its prefix, without units.
+fn below_prefix(root: &Path) -> Vec<String> {
+    let documents = fs::read_dir(root.join("docs")).unwrap();
+    let documents = documents.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let documents = documents.filter(|name| name.ends_with(".md") || name.ends_with(".json"));
+    let others = [
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "grafana/corelane.json",
+    ];
+    let documents = documents.chain(others.map(str::to_owned));
+    let generated = generated()
+        .into_iter()
+        .map(|(path, _)| match path.ends_with(".1") {
+            true => path + ".gz",
+            false => path,
+        });
+    let documents = documents.map(|name| format!("share/doc/corelane/{name}"));
+    let program = ["bin/corelane".to_owned()];
+    documents.chain(generated).chain(program).collect()
+}
+
+#[test]
+fn make_install_installs_every_file_below_its_prefix_and_units_where_systemd_looks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = tempfile::tempdir().unwrap();
+    fill_target(folder.path());
+    let destination = folder.path().join("root");
+    for (prefix, has_units) in [("/usr", true), ("/usr/local", true), ("/opt/x", false)] {
+        let installed = Command::new("make")
+            .current_dir(&root)
+            .args(["--no-print-directory", "install", "CARGO=no-cargo"])
+            .arg(format!("CARGO_TARGET_DIR={}", folder.path().display()))
+            .arg(format!("DESTDIR={}", destination.display()))
+            .arg(format!("PREFIX={prefix}"))
+            .output()
+            .unwrap();
+        assert!(installed.status.success(), "{installed:?}");
+        let below = |path: &str| format!("{}/{path}", &prefix[1..]);
+        let mut expected: BTreeSet<String> = below_prefix(&root).iter().map(|path| below(path)).collect();
+        for unit in UNITS.iter().filter(|_| has_units) {
+            let unit = below(&format!("lib/systemd/system/{unit}"));
+            let text = fs::read_to_string(destination.join(&unit)).unwrap();
+            assert!(
+                text.contains(&format!("\nExecStart={prefix}/bin/corelane ")),
+                "{text}"
+            );
+            expected.insert(unit);
+        }
+        if has_units {
+            expected.extend(CONFIGURED.map(|name| format!("etc/corelane/{name}.conf")));
+        }
+        assert_eq!(files_below(&destination), expected, "{prefix}");
+        fs::remove_dir_all(&destination).unwrap();
+    }
 }
 
 #[test]
@@ -111,7 +253,11 @@ fn completes(shell: &[&str], file: &str, script: &str) {
     let scripts = completion::scripts();
     let (path, text) = scripts.iter().find(|(path, _)| path.ends_with(file)).unwrap();
     let path = folder.path().join(Path::new(path).file_name().unwrap());
-    fs::write(&path, text).unwrap();
+    // Devices are folders; the file is of kernels with bonding.
+    let devices = folder.path().join("devices");
+    fs::create_dir_all(devices.join("lo")).unwrap();
+    fs::write(devices.join("bonding_masters"), "").unwrap();
+    fs::write(&path, text.replace("/sys/class/net", devices.to_str().unwrap())).unwrap();
     for (line, word) in COMPLETED {
         let path = path.to_str().unwrap();
         let arguments = [&shell[1..], &[script, "-", path, line]].concat();
@@ -124,6 +270,7 @@ fn completes(shell: &[&str], file: &str, script: &str) {
             "{line} does not offer {word}: {offered}{}",
             String::from_utf8_lossy(&output.stderr)
         );
+        assert!(!offered.contains("bonding_masters"), "{line}: {offered}");
     }
 }
 

@@ -27,6 +27,11 @@ pub trait Experiment {
     /// If the request cannot be carried out.
     fn plan(&self) -> anyhow::Result<Value>;
 
+    /// Whether the run has to end soon: a spoilt trial is then marked, and not repeated.
+    fn is_quick(&self) -> bool {
+        false
+    }
+
     /// Creates the document before the first measurement, and prepares expensive data such as large tables.
     ///
     /// # Errors
@@ -163,7 +168,7 @@ impl Schedule {
 }
 
 /// Runs all trials of a started experiment until `interrupt` is set; lines of the generators go into `timeline`. A trial
-/// spoilt by another machine is repeated at the end of its round, at most [`MOST_REPEATS`] times.
+/// spoilt by another machine is repeated at the end of its round, at most [`MOST_REPEATS`] times; never in a quick run.
 ///
 /// # Errors
 /// If the first trial fails. Later failures are recorded in the document.
@@ -175,8 +180,9 @@ pub fn run<E: Experiment>(
     mut on_progress: impl FnMut(&Progress<'_, E::Document>),
 ) -> anyhow::Result<E::Document> {
     experiment.conclude(&mut document);
-    let (heat, mut done) = (ThermalCounters::read(), 0);
-    let interrupted = in_order(schedule, experiment.steps(), interrupt, |turn, of| {
+    let (counters, mut done) = (ThermalCounters::read(), 0);
+    let repeats = if experiment.is_quick() { 0 } else { MOST_REPEATS };
+    let interrupted = in_order((schedule, repeats), experiment.steps(), interrupt, |turn, of| {
         let title = experiment.title(turn.step, &document);
         let trial = turn.trial(done, &title);
         let mut trying = Trying {
@@ -218,16 +224,16 @@ pub fn run<E: Experiment>(
     })?;
     document.head_mut().interrupted = interrupted;
     if let Some(conditions) = &mut document.head_mut().conditions {
-        conditions.add(ThermalCounters::read().since(&heat));
+        conditions.add(ThermalCounters::read().since(&counters));
     }
     experiment.conclude(&mut document);
     Ok(document)
 }
 
 /// Runs every trial, in a random order per round, until `interrupt` is set; returns whether it was set. `run_trial`
-/// returns whether the trial is spoilt.
+/// returns whether the trial is spoilt; it is then run again at the end of its round, `repeats` times at most.
 fn in_order<E>(
-    schedule: Schedule,
+    (schedule, repeats): (Schedule, usize),
     steps: usize,
     interrupt: &AtomicBool,
     mut run_trial: impl FnMut(Turn, usize) -> Result<bool, E>,
@@ -237,7 +243,7 @@ fn in_order<E>(
     for round in 0..schedule.rounds {
         let mut turns: Vec<usize> = (0..steps).collect();
         order.shuffle(&mut turns);
-        for repeat in 0..=MOST_REPEATS {
+        for repeat in 0..=repeats {
             let mut spoilt = Vec::new();
             for step in turns {
                 if interrupt.load(Ordering::Relaxed) {
@@ -245,7 +251,7 @@ fn in_order<E>(
                 }
                 if run_trial(Turn { step, round }, of)? {
                     spoilt.push(step);
-                    of += usize::from(repeat < MOST_REPEATS);
+                    of += usize::from(repeat < repeats);
                 }
             }
             turns = spoilt;

@@ -44,6 +44,10 @@ where
         Ok(self.planned().plan)
     }
 
+    fn is_quick(&self) -> bool {
+        self.planned().plan["quick"] == true
+    }
+
     fn begin(&mut self) -> anyhow::Result<Self::Document> {
         let report = self.planned();
         report.steps.iter().try_for_each(|step| self.check(&step.shape))?;

@@ -12,10 +12,13 @@ use clap_complete::{Shell, generate};
 const DEVICES: &str = "CORELANE-DEVICES";
 const LINKS: &str = "CORELANE-LINKS";
 
+/// Lists the devices in bash and fish. A kernel with bonding has a file among their folders.
+const LIST_DEVICES: &str = "basename -a /sys/class/net/*/";
+
 /// bash splits words at colons, so that the device of a link is a word of its own.
 const BASH: &str = r#"
 _corelane_devices() {
-    ls /sys/class/net
+    LIST_DEVICES
 }
 
 _corelane_links() {
@@ -37,11 +40,11 @@ _corelane_words() {
 "#;
 
 const ZSH: &str = "_corelane_devices() {
-    compadd -- /sys/class/net/*(N:t)
+    compadd -- /sys/class/net/*(N-/:t)
 }
 
 _corelane_links() {
-    local -a devices=(/sys/class/net/*(N:t))
+    local -a devices=(/sys/class/net/*(N-/:t))
     compadd -- {packet,tap,xdp}:${^devices}
 }
 
@@ -64,7 +67,7 @@ fn bash() -> String {
         .replace(DEVICES, "$(_corelane_devices)")
         .replace(LINKS, "$(_corelane_links)")
         .replace("complete -F _corelane ", "complete -F _corelane_words ");
-    BASH.trim_start().to_owned() + "\n" + &text
+    BASH.trim_start().replace("LIST_DEVICES", LIST_DEVICES) + "\n" + &text
 }
 
 fn zsh() -> String {
@@ -95,8 +98,11 @@ fn fish() -> String {
             );
         }
     }
-    text.replace(&format!("{DEVICES}\\t''"), "(ls /sys/class/net)")
-        .replace(&format!("{LINKS}\\t''"), "{packet,tap,xdp}:(ls /sys/class/net)")
+    text.replace(&format!("{DEVICES}\\t''"), &format!("({LIST_DEVICES})"))
+        .replace(
+            &format!("{LINKS}\\t''"),
+            &format!("{{packet,tap,xdp}}:({LIST_DEVICES})"),
+        )
 }
 
 fn script(shell: Shell, mut command: Command) -> String {

@@ -278,13 +278,23 @@ fn node(sources: &Sources<'_>, device: &str) -> Fact<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ethtool::HashFunction;
     use crate::tree::recorded::Recorded;
 
     #[test]
     fn a_driver_without_a_reported_key_has_the_first_40_bytes_of_the_kernels() {
         let bytes: Vec<String> = (0..52).map(|byte| format!("{byte:02x}")).collect();
         let machine = Recorded::new([("/proc/sys/net/core/netdev_rss_key", bytes.join(":").as_str())]);
-        let reported = || Fact::known(Rss::default(), "ioctl");
+        let reported = || {
+            let rss = Rss {
+                context: 0,
+                function: HashFunction::Toeplitz,
+                transforms: Vec::new(),
+                key: String::new(),
+                table: Vec::new(),
+            };
+            Fact::known(rss, "ioctl")
+        };
         let mut rss = reported();
         add_kernel_key(&mut rss, &machine.tree());
         assert_eq!(rss.value.unwrap().key, bytes[..40].concat());

@@ -13,7 +13,7 @@ const SCHEDULE: Schedule = Schedule {
 #[test]
 fn every_step_is_tried_once_a_round_in_the_seeds_order() {
     let mut tried = [Vec::new(), Vec::new()];
-    let interrupted = in_order(SCHEDULE, 5, &AtomicBool::new(false), |turn, _| {
+    let interrupted = in_order((SCHEDULE, MOST_REPEATS), 5, &AtomicBool::new(false), |turn, _| {
         tried[turn.round].push(turn.step);
         Ok::<_, Infallible>(false)
     });
@@ -25,7 +25,7 @@ fn every_step_is_tried_once_a_round_in_the_seeds_order() {
 #[test]
 fn nothing_is_tried_after_an_interrupt() {
     let (interrupt, mut tried) = (AtomicBool::new(false), 0);
-    let interrupted = in_order(SCHEDULE, 5, &interrupt, |_, _| {
+    let interrupted = in_order((SCHEDULE, MOST_REPEATS), 5, &interrupt, |_, _| {
         tried += 1;
         interrupt.store(tried == 3, Ordering::Relaxed);
         Ok::<_, Infallible>(false)
@@ -36,7 +36,7 @@ fn nothing_is_tried_after_an_interrupt() {
 #[test]
 fn what_was_spoilt_has_its_turn_again_when_the_round_is_through() {
     let mut turns = Vec::new();
-    let interrupted = in_order(SCHEDULE, 5, &AtomicBool::new(false), |turn, _| {
+    let interrupted = in_order((SCHEDULE, MOST_REPEATS), 5, &AtomicBool::new(false), |turn, _| {
         turns.push((turn.round, turn.step));
         // Step 1 is disturbed twice in each round, and step 3 of the first round every time.
         let times = turns
@@ -55,6 +55,18 @@ fn what_was_spoilt_has_its_turn_again_when_the_round_is_through() {
         rounds,
         [vec![3, 2, 1, 4, 0, 3, 1, 3, 1, 3], vec![1, 0, 2, 3, 4, 1, 1]]
     );
+}
+
+#[test]
+fn what_was_spoilt_in_a_quick_run_is_not_repeated() {
+    let mut turns = Vec::new();
+    let interrupted = in_order((SCHEDULE, 0), 3, &AtomicBool::new(false), |turn, of| {
+        turns.push((turn.step, of));
+        Ok::<_, Infallible>(true)
+    });
+    assert_eq!(interrupted, Ok(false));
+    turns.sort_unstable();
+    assert_eq!(turns, [(0, 6), (0, 6), (1, 6), (1, 6), (2, 6), (2, 6)]);
 }
 
 #[test]
