@@ -135,15 +135,13 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         Some(path) => steering::from_file(path)?,
         None => own_steering(arguments, &group)?,
     };
-    let (places, mut mismatches) = places(&steering, &group, arguments.steering.is_some());
-    mismatches.extend((!group.order_is_certain).then(|| UNCERTAIN.to_owned()));
+    let (places, mismatches) = places(&steering, &group, arguments.steering.is_some());
     let program = steer::program(&at_places(&steering, &places)?, group.families)?;
     let refused = !mismatches.is_empty() && !arguments.force;
-    // Before the program is attached: without a measure of loads, nothing is to change.
-    let rebalance = arguments.rebalance.filter(|_| !refused);
-    let means =
-        rebalance.map(|policy| Ok::<_, anyhow::Error>((policy, means(arguments, &group, &steering)?)));
-    let means = means.transpose()?;
+    let means = match arguments.rebalance.filter(|_| !refused) {
+        Some(policy) => Some((policy, means(arguments, &group, &steering)?)),
+        None => None,
+    };
     let action = match () {
         () if arguments.dry_run => "none",
         () if refused => "refused",
@@ -165,9 +163,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         }
         let until = (policy, arguments.duration);
         let of_server = (sought(arguments), &group);
-        let ended = live::rebalance(of_server, (steering, &places), until, means);
-        // Nothing was moved: as before the start.
-        let ended = ended.inspect_err(|_| drop(group.detach()))?;
+        let ended = live::rebalance(of_server, (steering, &places), until, means)?;
         let document = SteerDocument {
             rebalanced: Some(ended.done),
             ..told(ended.steering)
@@ -187,7 +183,8 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     Ok(())
 }
 
-/// What rebalancing needs: a sample of the packets to the group, and where its table can be read.
+/// What rebalancing needs, before a program is attached: a sample of the packets to the group, and where its table can be
+/// read.
 fn means(
     arguments: &SteerArguments,
     group: &Adopted,
@@ -250,7 +247,8 @@ fn own_steering(arguments: &SteerArguments, group: &Adopted) -> anyhow::Result<S
 /// The group index of each bucket's socket, and the mismatches found.
 fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<u16>, Vec<String>) {
     let (buckets, members) = (steering.table.buckets(), group.members.len());
-    let mut mismatches = Vec::new();
+    let uncertain = (!group.order_is_certain).then(|| UNCERTAIN.to_owned());
+    let mut mismatches: Vec<String> = uncertain.into_iter().collect();
     for (place, member) in group.members.iter().enumerate() {
         match &member.owners[..] {
             [] => mismatches.push(format!("no process waits on socket {place}")),

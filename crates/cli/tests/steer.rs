@@ -346,21 +346,15 @@ fn worker_of(held: &mut TcpStream) -> String {
 }
 
 /// Entries in turns, each as often as its weight says, evenly spread.
-struct Turns {
-    weights: Vec<i64>,
-    /// What each entry is owed.
-    owed: Vec<i64>,
-}
-
-impl Turns {
-    fn next(&mut self) -> usize {
-        for (owed, weight) in self.owed.iter_mut().zip(&self.weights) {
-            *owed += weight;
-        }
-        let entry = (0..self.owed.len())
-            .max_by_key(|entry| self.owed[*entry])
-            .unwrap();
-        self.owed[entry] -= self.weights.iter().sum::<i64>();
+fn turns(weights: &[u64]) -> impl FnMut() -> usize {
+    let weights: Vec<i64> = weights.iter().map(|weight| *weight as i64).collect();
+    let mut owed = vec![0; weights.len()];
+    move || {
+        owed.iter_mut()
+            .zip(&weights)
+            .for_each(|(owed, weight)| *owed += weight);
+        let entry = (0..owed.len()).max_by_key(|entry| owed[*entry]).unwrap();
+        owed[entry] -= weights.iter().sum::<i64>();
         entry
     }
 }
@@ -452,10 +446,7 @@ fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_st
     let (steerer, mut random) = (first.steerer(), fastrand::Rng::with_seed(1));
     let mut client = |entry| client(&steerer, entry, &mut random, nginx.address);
     let mut held: Vec<_> = (0..128).map(|entry| open(client(entry), nginx.address)).collect();
-    let mut turns = Turns {
-        weights: weights.iter().map(|weight| *weight as i64).collect(),
-        owed: vec![0; 128],
-    };
+    let mut turn = turns(&weights);
     let mut same_worker = |entry: usize| {
         let (connection, worker) = &mut held[entry];
         assert_eq!(
@@ -469,7 +460,7 @@ fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_st
     while over_best(&read().table, &weights) > 1.05 {
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", read().table);
         for _ in 0..64 {
-            ask(Some(client(turns.next())), nginx.address).expect("no connection is refused or reset");
+            ask(Some(client(turn())), nginx.address).expect("no connection is refused or reset");
         }
         same_worker(checked.next().unwrap());
     }

@@ -86,6 +86,9 @@ impl BucketServer<'_> {
     }
 }
 
+/// A bucket's counts of connections, and its load.
+type OfBucket<B> = (fn(&B) -> &ConnectionCounts, fn(&B) -> u64);
+
 impl<B, O> StreamsServed<B, O> {
     /// Adds what every server of connections exposes; `load` is that of a bucket, `own` are the metrics of the protocol,
     /// and `errors` counts by cause.
@@ -93,7 +96,7 @@ impl<B, O> StreamsServed<B, O> {
         &self,
         exposition: &mut Exposition,
         kind: &'static str,
-        (connections, load): (fn(&B) -> &ConnectionCounts, fn(&B) -> u64),
+        (connections, load): OfBucket<B>,
         own: &[&'static Metric<B>],
         (by_cause, errors): (&'static Metric<u64>, &BTreeMap<String, u64>),
     ) {

@@ -85,7 +85,7 @@ pub fn refuse(error: &SourceError) -> anyhow::Error {
         | SourceError::Ports { .. }
         | SourceError::Unreached { .. }
         | SourceError::Route { .. } => "--sources",
-        SourceError::TargetPort { .. } => "TARGET",
+        SourceError::TargetPort => "TARGET",
         SourceError::NoSteering => "--steering",
         SourceError::Fields => "--align-by",
         SourceError::NoBucketOnCpu { .. } => "--cpus",

@@ -30,7 +30,7 @@ pub struct Ended {
 /// Rebalances a group that is steered by `steering`, bucket *i* at member `places[i]`.
 ///
 /// # Errors
-/// The loads cannot be measured, or the steering cannot be published: nothing was moved.
+/// The steering cannot be published: the program was detached.
 pub fn rebalance(
     (sought, group): (Sought, &Adopted),
     (steering, places): (Steering, &[u16]),
@@ -39,7 +39,8 @@ pub fn rebalance(
 ) -> anyhow::Result<Ended> {
     let interrupt = Interrupt::catch()?;
     let mut live = group.steered(steering, places.to_vec())?;
-    steered.begin(Some(live.steering()))?;
+    let begun = steered.begin(Some(live.steering()));
+    begun.inspect_err(|_| drop(group.detach()))?;
     let started = Instant::now();
     let mut rebalancing = Rebalancing::new(policy, live.sockets(), started, EntryLoads::default());
     let mut compared = Compared {

@@ -347,6 +347,7 @@ mod tests {
     fn server(energy: u64, throttled: u64) -> Recorded {
         let throttled = throttled.to_string();
         let energy = energy.to_string();
+        let rapl = "/sys/class/powercap/intel-rapl:0";
         let mut files = vec![
             ("/sys/class/hwmon/hwmon0/name".to_owned(), "coretemp"),
             ("/sys/class/hwmon/hwmon0/temp1_input".to_owned(), "61000"),
@@ -356,18 +357,12 @@ mod tests {
             ("/sys/class/hwmon/hwmon1/name".to_owned(), "nct6775"),
             ("/sys/class/hwmon/hwmon1/fan1_input".to_owned(), "1250"),
             ("/sys/class/hwmon/hwmon1/fan2_input".to_owned(), "0"),
-            ("/sys/class/powercap/intel-rapl:0/name".to_owned(), "package-0"),
-            ("/sys/class/powercap/intel-rapl:0/energy_uj".to_owned(), &energy),
-            (
-                "/sys/class/powercap/intel-rapl:0/max_energy_range_uj".to_owned(),
-                "1000",
-            ),
-            ("/sys/class/powercap/intel-rapl:0:1/name".to_owned(), "dram"),
-            ("/sys/class/powercap/intel-rapl:0:1/energy_uj".to_owned(), "7"),
-            (
-                "/sys/class/powercap/intel-rapl:0:1/max_energy_range_uj".to_owned(),
-                "1000",
-            ),
+            (format!("{rapl}/name"), "package-0"),
+            (format!("{rapl}/energy_uj"), &energy),
+            (format!("{rapl}/max_energy_range_uj"), "1000"),
+            (format!("{rapl}:1/name"), "dram"),
+            (format!("{rapl}:1/energy_uj"), "7"),
+            (format!("{rapl}:1/max_energy_range_uj"), "1000"),
         ];
         for cpu in 0..2 {
             let of_cpu = format!("{CPU_DIRECTORY}/cpu{cpu}");

@@ -145,7 +145,6 @@ fn measure<S: Server, G: Generator>(
         let report = generator.run(&load, trying.watch(), |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(&bed, processes, Some(pid)));
-                // After the reading: looking up symbols takes a while, in which the server already serves.
                 observation = processes.observe(plan, shape, pid);
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
                 let many = shape.connections >= FEWEST_TO_SHARE;
@@ -201,7 +200,8 @@ impl ServerProcesses {
         }
     }
 
-    /// Starts to observe these processes and the generator; `None` if they cannot be read, because they have ended.
+    /// Starts to observe these processes and the generator; `None` if they cannot be read, because they have ended. Call
+    /// it after a reading of the CPUs: it looks up symbols, while the server already serves.
     fn observe(self, plan: &StreamsPlan, shape: &Shape, generator: u32) -> Option<Observation> {
         let processes = Processes {
             server: self.family().ok()?.members.into_keys().collect(),

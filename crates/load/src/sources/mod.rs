@@ -107,11 +107,8 @@ pub struct SourceRequest {
 #[derive(Debug, Error)]
 pub enum SourceError {
     /// A target without a port.
-    #[error("{target} has no port that can be reached: give one from 1 to 65535")]
-    TargetPort {
-        /// The target.
-        target: SocketAddr,
-    },
+    #[error("port 0 cannot be reached: give a port from 1 to 65535")]
+    TargetPort,
     /// A pool without addresses of the target's family.
     #[error("the source pool {pool} has no address of {target}'s family{}", other_than(*target))]
     EmptyPool {
@@ -206,8 +203,7 @@ impl SourceRequest {
         transport: Transport,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
         if self.target.port() == 0 {
-            let target = self.target;
-            return Err(SourceError::TargetPort { target });
+            return Err(SourceError::TargetPort);
         }
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
         let workers = request.place(self.sockets, per_bucket, self.by)?;
@@ -391,9 +387,15 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn plan(pool: Option<&str>, sockets: usize, cpus: &[u32]) -> Result<Vec<PlannedWorker>, SourceError> {
+    type Planned = Result<Vec<PlannedWorker>, SourceError>;
+
+    fn plan(pool: Option<&str>, sockets: usize, cpus: &[u32]) -> Planned {
+        plan_to("127.0.0.1:8080", pool, sockets, cpus)
+    }
+
+    fn plan_to(target: &str, pool: Option<&str>, sockets: usize, cpus: &[u32]) -> Planned {
         let request = SourceRequest {
-            target: "127.0.0.1:8080".parse().unwrap(),
+            target: target.parse().unwrap(),
             pool: pool.map(|pool| pool.parse().unwrap()),
             align: Align::Kernel,
             by: AlignBy::Forward,
@@ -477,21 +479,8 @@ mod tests {
 
     #[test]
     fn a_target_without_a_port_is_refused() {
-        let request = SourceRequest {
-            target: "127.0.0.1:0".parse().unwrap(),
-            pool: Some("127.0.0.1".parse().unwrap()),
-            align: Align::Kernel,
-            by: AlignBy::Forward,
-            sockets: 1,
-        };
-        let workers = WorkerRequest {
-            steering: Steerings::default(),
-            buckets: None,
-            cpus: vec![0],
-            descriptor_limit: usize::MAX,
-        };
-        let error = request.plan(&workers, Transport::Tcp).unwrap_err();
-        assert!(matches!(error, SourceError::TargetPort { .. }), "{error}");
+        let error = plan_to("127.0.0.1:0", Some("127.0.0.1"), 1, &[0]).unwrap_err();
+        assert!(matches!(error, SourceError::TargetPort), "{error}");
     }
 
     #[test]
