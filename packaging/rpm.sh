@@ -27,7 +27,7 @@ description = "Measures whether network servers scale with CPUs"
 [package.metadata.generate-rpm]
 assets = [
   { source = "usr/**/*", dest = "/usr/" },
-  { source = "etc/**/*", dest = "/etc/", config = true },
+  { source = "etc/**/*", dest = "/etc/", config = "noreplace" },
 ]
 # As those of the .deb. \$1 is the number of packages of this name that remain: 0 when it is removed, 2 after an upgrade.
 post_install_script = '''
