@@ -3,6 +3,7 @@
 
 mod live;
 
+use crate::metrics;
 use crate::names::address;
 use crate::outcome::Outcome;
 use crate::rebalanced::rebalanced;
@@ -17,6 +18,7 @@ use corelane_report::table::Rows;
 use corelane_rss::balance::Policy;
 use corelane_rss::steer;
 use corelane_rss::{Bucket, HashFields, Key, Steering};
+use corelane_serve::endpoint::MetricsAddress;
 use corelane_worker::adopt::{Adopted, Member, Owner, SampledLoads, Sought};
 use corelane_worker::group::Transport;
 use corelane_worker::rebalancing::Rebalanced;
@@ -79,6 +81,9 @@ pub struct SteerArguments {
     /// Write the steering document, for clients, to FILE, and again when rebalancing changes its table
     #[arg(long, value_name = "FILE", requires = "rebalance")]
     write_steering: Option<PathBuf>,
+    /// With --rebalance: serve metrics for Prometheus: ADDRESS:PORT, :PORT on loopback, or unix:PATH; see docs/METRICS.md
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address, requires = "rebalance")]
+    metrics: Option<MetricsAddress>,
     /// Show the result without attaching
     #[arg(long)]
     dry_run: bool,
@@ -183,17 +188,16 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     Ok(())
 }
 
-/// What rebalancing needs, before a program is attached: a sample of the packets to the group, and where its table can be
-/// read.
-fn means(
-    arguments: &SteerArguments,
-    group: &Adopted,
-    steering: &Steering,
-) -> anyhow::Result<(SampledLoads, Steered)> {
+/// What rebalancing needs, before a program is attached.
+fn means(arguments: &SteerArguments, group: &Adopted, steering: &Steering) -> anyhow::Result<live::Means> {
     let file = arguments.write_steering.clone();
     let steered = Steered::new(None, arguments.steering.as_deref(), file)?;
     steered.check()?;
-    Ok((SampledLoads::new(group, arguments.pid, steering)?, steered))
+    Ok(live::Means {
+        sampled: SampledLoads::new(group, arguments.pid, steering)?,
+        steered,
+        metrics: arguments.metrics.as_ref().map(metrics::listen).transpose()?,
+    })
 }
 
 const UNCERTAIN: &str =

@@ -114,7 +114,8 @@ fn examples(help: &str) -> Vec<&str> {
 
 /// A bash script that runs these commands. It stops at the first that fails, and names it. What runs until it is
 /// interrupted is interrupted after its first line of output; a server before a command of another program runs beside
-/// it. A virtual device has no indirection table: there, `verify --dev` has to say so.
+/// it. A virtual device has no indirection table: there, `verify --dev` has to say so. Experiments accept that a hypervisor
+/// withholds CPU time, which is no matter of the examples.
 fn script(verb: &str, commands: &[&str]) -> String {
     let mut script = format!(
         "set -eu
@@ -126,6 +127,7 @@ fn script(verb: &str, commands: &[&str]) -> String {
            case \" $* \" in
              *:eth[01]*|*tap:*) until_interrupted \"$@\";;
              *\" --dev eth0 --duration \"*) without_table \"$@\";;
+             *\" lab rebalance \"*|*\" lab scale \"*) command corelane \"$@\" --max-steal 100%;;
              *) command corelane \"$@\";;
            esac
          }}

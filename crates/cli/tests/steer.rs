@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{corelane, refused, run_json, until};
+use crate::scrape::{self, families};
 use corelane_host::bed::Bed;
 use corelane_rss::{IndirectionTable, Steerer, Steering, Tuple, balance};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -288,13 +290,8 @@ fn a_document_that_numbers_cpus_otherwise_is_met_socket_by_socket() {
     let path = folder.path().join("steering.json");
     fs::write(&path, document.to_string()).unwrap();
     let steered = json(&nginx.steer(&["--steering", path.to_str().unwrap()]));
-    let buckets: Vec<_> = steered["members"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|member| member["bucket"].clone())
-        .collect();
-    assert_eq!(buckets, [Value::from(1), Value::from(0)]);
+    let buckets = [0, 1].map(|member| steered["members"][member]["bucket"].as_u64());
+    assert_eq!(buckets, [Some(1), Some(0)]);
     assert_eq!(misplaced(&nginx, &steered, 100), 0);
     // CPUs that no worker is pinned to are rejected, and nothing changes.
     document["cpus"] = serde_json::json!([cpus[0], 4000]);
@@ -371,7 +368,6 @@ fn client(steerer: &Steerer, entry: usize, random: &mut fastrand::Rng, server: S
     }
 }
 
-/// An open connection from this address, and the process that answers on it.
 fn open(source: SocketAddr, server: SocketAddr) -> (TcpStream, String) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&source.into()).unwrap();
@@ -397,6 +393,10 @@ fn rebalanced(nginx: &Nginx, file: &Path) -> Child {
         .args(nginx.steer(&more))
         .arg("--write-steering")
         .arg(file)
+        .arg(format!(
+            "--metrics=unix:{}",
+            file.with_extension("socket").display()
+        ))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -455,8 +455,7 @@ fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_st
             "an open connection stays with its worker"
         );
     };
-    let mut checked = (0..128).cycle();
-    let started = Instant::now();
+    let (mut checked, started) = ((0..128).cycle(), Instant::now());
     while over_best(&read().table, &weights) > 1.05 {
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", read().table);
         for _ in 0..64 {
@@ -465,6 +464,9 @@ fn under_a_skewed_load_nginx_is_level_within_ten_seconds_and_open_connections_st
         same_worker(checked.next().unwrap());
     }
     (0..128).for_each(same_worker);
+    let endpoint = UnixStream::connect(file.with_extension("socket")).unwrap();
+    let exposed = &families(&scrape::get(endpoint, ""))["corelane_steer_rebalance_moved_entries"];
+    assert!(exposed.samples.values().sum::<f64>() > 0.0, "{exposed:?}");
     common::signal(steering.id(), "INT");
     let output = steering.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -489,7 +491,6 @@ fn rebalancing_that_cannot_start_attaches_no_program() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("--write-steering"), "{error}");
-    // There is no program to detach.
     let undone = corelane(&[]).args(nginx.steer(&["--undo"])).output().unwrap();
     let error = String::from_utf8_lossy(&undone.stderr);
     assert!(

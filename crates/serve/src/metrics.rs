@@ -3,7 +3,7 @@
 
 use crate::streams::{ConnectionCounts, StreamsServed};
 use corelane_measure::metric::{Metric, Sample, Show};
-use corelane_report::exposition::{Exposition, Labels};
+use corelane_report::exposition::{Exposed, Exposition, Labels};
 use corelane_rss::Steering;
 use corelane_worker::rebalancing::Rebalanced;
 use std::collections::BTreeMap;
@@ -78,11 +78,40 @@ impl BucketServer<'_> {
         let about = "The server: its kind, engine and version.";
         let engine = vec![("engine", self.engine.to_owned())];
         exposition.info(PREFIX, about, self.kind, engine);
-        exposition.add(PREFIX, &GENERATION, [(Labels::new(), self.steering)]);
         exposition.add(PREFIX, &BALANCE, [(Labels::new(), &self.loads)]);
-        let rebalanced = || self.rebalanced.map(|rebalanced| (Labels::new(), rebalanced));
-        exposition.add(PREFIX, &DECISIONS, rebalanced());
-        exposition.add(PREFIX, &MOVED, rebalanced());
+        expose_table(exposition, PREFIX, self.steering, self.rebalanced);
+    }
+}
+
+fn expose_table(
+    exposition: &mut Exposition,
+    prefix: &'static str,
+    steering: &Steering,
+    rebalanced: Option<&Rebalanced>,
+) {
+    exposition.add(prefix, &GENERATION, [(Labels::new(), steering)]);
+    let rebalanced = || rebalanced.map(|rebalanced| (Labels::new(), rebalanced));
+    exposition.add(prefix, &DECISIONS, rebalanced());
+    exposition.add(prefix, &MOVED, rebalanced());
+}
+
+/// The table of another program's group that is rebalanced.
+#[derive(Debug)]
+pub struct ForeignTable {
+    /// The steering in force.
+    pub steering: Steering,
+    /// What was moved.
+    pub rebalanced: Rebalanced,
+}
+
+impl Exposed for ForeignTable {
+    fn expose(&self, exposition: &mut Exposition) {
+        expose_table(
+            exposition,
+            "corelane_steer",
+            &self.steering,
+            Some(&self.rebalanced),
+        );
     }
 }
 

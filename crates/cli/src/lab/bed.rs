@@ -94,13 +94,18 @@ impl BedArguments {
                 _ => addresses.more_clients,
             })
         };
-        Bed::build(&plan).map_err(cannot_run)
+        let bed = match self.bed {
+            BedArgument::Loopback => Bed::loopback(&plan, "requested with --bed loopback".to_owned()),
+            BedArgument::Auto | BedArgument::Namespaces => Bed::build(&plan),
+        };
+        bed.map_err(cannot_run)
     }
 
     /// The plan of a bed for `connections` connections, and one such bed to query. The clients' pool has addresses for
     /// fifteen million connections.
     pub fn build_for_connections(self, connections: u64) -> anyhow::Result<(BedPlan, Bed)> {
         let plan = BedPlan {
+            loopback: self.bed == BedArgument::Loopback,
             connections: Some(u32::try_from(connections).unwrap_or(u32::MAX)),
             ..self.plan(self.addresses().connecting_clients)
         };
@@ -112,7 +117,6 @@ impl BedArguments {
         let constant = "the bed's addresses are constants of the right form";
         let server = self.addresses().server.parse().expect(constant);
         BedPlan {
-            loopback: self.bed == BedArgument::Loopback,
             loopback_ok: self.bed != BedArgument::Namespaces,
             ..BedPlan::new(server, vec![clients.parse().expect(constant)])
         }

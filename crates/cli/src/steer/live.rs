@@ -6,6 +6,8 @@ use crate::rebalanced;
 use crate::serve::steered::Steered;
 use corelane_rss::Steering;
 use corelane_rss::balance::{EntryLoads, Policy};
+use corelane_serve::endpoint::Endpoint;
+use corelane_serve::metrics::ForeignTable;
 use corelane_worker::adopt::{Adopted, SampledLoads, Sought};
 use corelane_worker::rebalancing::{Rebalanced, Rebalancing};
 use std::thread;
@@ -16,6 +18,15 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How often the group is compared with that of the start.
 const SAME: Duration = Duration::from_millis(500);
+
+/// What rebalancing needs.
+pub struct Means {
+    /// A sample of the packets to the group.
+    pub sampled: SampledLoads,
+    /// Where its table is read from and written to.
+    pub steered: Steered,
+    pub metrics: Option<Endpoint>,
+}
 
 /// What rebalancing did until it ended.
 pub struct Ended {
@@ -35,8 +46,13 @@ pub fn rebalance(
     (sought, group): (Sought, &Adopted),
     (steering, places): (Steering, &[u16]),
     (policy, duration): (Policy, Option<Duration>),
-    (mut sampled, mut steered): (SampledLoads, Steered),
+    means: Means,
 ) -> anyhow::Result<Ended> {
+    let Means {
+        mut sampled,
+        mut steered,
+        metrics,
+    } = means;
     let interrupt = Interrupt::catch()?;
     let mut live = group.steered(steering, places.to_vec())?;
     let begun = steered.begin(Some(live.steering()));
@@ -52,6 +68,14 @@ pub fn rebalance(
         sampled.collect(Instant::now())?;
         rebalancing.look(Instant::now(), &mut live, || sampled.loads());
         rebalanced::log(&mut rebalancing);
+        if let Some(metrics) = &metrics {
+            metrics.look(|| {
+                Box::new(ForeignTable {
+                    steering: live.steering().clone(),
+                    rebalanced: rebalancing.done().clone(),
+                })
+            });
+        }
         steered.look(Some(&mut live))
     };
     let mut lost = None;
