@@ -103,18 +103,23 @@ impl TimelineFile {
         })
     }
 
+    /// Writes the header, if it is not there yet: a run that is killed before its first line leaves at least that.
+    /// [`Self::finish`] reports errors.
+    pub fn begin<G: Generator>(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.has_header {
+            state.failed = write_line(&mut state.out, &self.header::<G>()).err();
+            state.has_header = true;
+        }
+    }
+
     /// Writes a line of this kind of generator, after the header if it is the first. [`Self::finish`] reports errors.
     pub fn write<G: Generator>(&self, second: &Second) {
+        self.begin::<G>();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.failed.is_some() {
-            return;
+        if state.failed.is_none() {
+            state.failed = write_line(&mut state.out, second).err();
         }
-        let written = match state.has_header {
-            true => Ok(()),
-            false => write_line(&mut state.out, &self.header::<G>()),
-        };
-        state.has_header = true;
-        state.failed = written.and_then(|()| write_line(&mut state.out, second)).err();
     }
 
     fn header<G: Generator>(&self) -> Header {

@@ -16,6 +16,7 @@ use corelane_host::inventory::{self, NoSteering};
 use corelane_host::limits;
 use corelane_lab::document::Head;
 use corelane_lab::saved::Recorded;
+use corelane_lab::timeline::TimelineFile;
 use corelane_load::Need;
 use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_report::measurement::Measurement;
@@ -49,13 +50,15 @@ impl ResultArguments {
         let gates = self.outputs.forms.gates(&G::Loaded::gated())?;
         self.outputs.check()?;
         let facts = facts(None);
-        let timeline = self.timeline.create(&facts, &plan, true)?;
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let metrics = self.metrics.listen()?;
         let (notes, held) = prepare(&plan)?;
         let head = Head::new("", &facts, None);
+        // Replaces a file of an earlier run, so only when nothing but the start can still fail.
+        let timeline = self.timeline.create(&facts, &plan, true)?;
         let mut generator = G::start(plan).map_err(G::refused)?;
+        timeline.iter().for_each(TimelineFile::begin::<G>);
         let lines = !self.outputs.json.on_stdout();
         let look = |generator: &G, seen: &_| {
             if let Some(metrics) = &metrics {

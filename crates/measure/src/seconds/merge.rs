@@ -14,6 +14,9 @@ pub enum MergeError {
     /// A file of an experiment.
     #[error("a timeline of `lab` covers trials one after the other; give those of `load`")]
     Trials,
+    /// A file that has several generators' lines added up.
+    #[error("it is the result of a merge; give the timelines of the generators")]
+    Merged,
     /// A file of another kind of generator.
     #[error("it measures {found}, the first file {expected}; give files of one kind of generator")]
     Kinds {
@@ -36,6 +39,9 @@ impl Seconds {
             let found = kind(file);
             if file.lines.iter().any(|line| line.trial.is_some()) {
                 return Err((place, MergeError::Trials));
+            }
+            if file.header.aligned.is_some() {
+                return Err((place, MergeError::Merged));
             }
             if found != expected {
                 return Err((place, MergeError::Kinds { expected, found }));
@@ -253,6 +259,9 @@ mod tests {
         let one = file("a", &[(100.0, 1.0, 1)]);
         let mut other = one.clone();
         other.header.units = Header::units(&[("returned", "datagrams")]);
+        let merged = Seconds::merged(&[one.clone(), one.clone()]).unwrap();
+        let refused = Seconds::merged(&[one.clone(), merged]);
+        assert_eq!(refused.unwrap_err(), (1, MergeError::Merged));
         let (place, error) = Seconds::merged(&[one.clone(), other]).unwrap_err();
         assert!(place == 1 && error.to_string().contains("(returned)"), "{error}");
         let mut lab = one.clone();
