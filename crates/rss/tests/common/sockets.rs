@@ -113,7 +113,7 @@ pub fn random_steerings_meet_the_oracle(seed: u64) {
 }
 
 /// Sends the tuple as text and returns the source address that the receiver saw. The datagram is so large that a device
-/// with Ethernet's MTU fragments it; loopback, unless told otherwise, does not.
+/// with Ethernet's MTU fragments it; loopback does not by default, because its MTU is larger.
 fn receive(source: &Socket, receiver: &Socket, tuple: &Tuple) -> io::Result<SocketAddr> {
     let sent = format!("{:<4000}", tuple.to_string());
     source.send(sent.as_bytes())?;
