@@ -1,13 +1,14 @@
 //! What each experiment says of its last trial while it runs.
 
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_lab::classify::document::{self, HeaderTrial, LimitTrial, ThreadTrial, Trial, published};
+use corelane_lab::classify::document::{self, HeaderTrial, LimitTrial, Trial, published};
 use corelane_lab::classify::{Classification, Lists};
 use corelane_lab::document::RunFacts;
 use corelane_lab::engines::{Comparison, EnginesReport, Plan, ToeplitzTrial, UdpTrial, UdpWay};
 use corelane_lab::experiment::Experiment;
 use corelane_lab::nic::{ModelReport, NicPlan, NicProbed, NicProof, RoundReport, TypeReport};
 use corelane_lab::tried::TrialStatus;
+use corelane_loops::pipeline::ThreadTrial;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]

@@ -208,6 +208,10 @@ pub trait Protocol: Sized {
     type BucketServed: Serialize + DeserializeOwned + 'static;
     type OwnServed: Serialize + DeserializeOwned + 'static;
 
+    /// Starts a server of this protocol: [`StreamServer::of_plan`]. Not a provided method, because it must not be generic: the loops of the
+    /// workers are compiled with this crate, once, instead of with every program that starts it.
+    fn start(plan: Self::Plan) -> Result<StreamServer<Self>, ServeError>;
+
     fn listening(plan: &Self::Plan) -> &Listening;
 
     /// Selects the engine, with the protocol's preference.
@@ -264,47 +268,8 @@ impl<P: Protocol> StreamServer<P> {
 }
 
 impl<P: Protocol> StreamServer<P> {
-    /// The counters so far, with the location of memory if `pages` are known.
-    fn document(&self, pages: Option<&PageLocations>) -> StreamsServed<P::BucketServed, P::OwnServed> {
-        let listening = P::listening(&self.plan);
-        let cpus = &listening.steering.cpus;
-        let workers = self.ready.iter().filter_map(|ready| ready.get());
-        let memory = pages.into_iter().flat_map(|pages| {
-            let of = |ready: &Ready| {
-                ready
-                    .buffers
-                    .report(listening.memory, listening.buffer_memory, pages)
-            };
-            workers.clone().map(of)
-        });
-        let buckets = (0u16..).zip(cpus).zip(&self.counters);
-        StreamsServed {
-            schema: P::SCHEMA.to_owned(),
-            address: self.address,
-            own: self.protocol.own_served(&self.plan),
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            steering: self.steering().clone(),
-            rebalanced: self.steering.rebalanced(),
-            buckets: buckets
-                .map(|((bucket, cpu), counters)| {
-                    let streams = lock(&counters.engine).streams;
-                    let connections = ConnectionCounts::of(&streams, &counters.steered, bucket, *cpu);
-                    P::bucket_served(&counters.own, connections)
-                })
-                .collect(),
-            memory: memory.collect(),
-        }
-    }
-}
-
-impl<P: Protocol> Server for StreamServer<P> {
-    type Plan = P::Plan;
-    type Served = StreamsServed<P::BucketServed, P::OwnServed>;
-    type Error = ServeError;
-    const KIND: &'static str = P::KIND;
-
-    fn start(plan: P::Plan) -> Result<Self, ServeError> {
+    /// Starts the workers of a plan; returns when they listen.
+    pub(crate) fn of_plan(plan: P::Plan) -> Result<Self, ServeError> {
         let listening = P::listening(&plan);
         let listeners = listening.open()?;
         let address = listeners[0].local_addr().unwrap_or(listening.address);
@@ -358,6 +323,50 @@ impl<P: Protocol> Server for StreamServer<P> {
         }
         server.crew.begin_when_ready()?;
         Ok(server)
+    }
+
+    /// The counters so far, with the location of memory if `pages` are known.
+    fn document(&self, pages: Option<&PageLocations>) -> StreamsServed<P::BucketServed, P::OwnServed> {
+        let listening = P::listening(&self.plan);
+        let cpus = &listening.steering.cpus;
+        let workers = self.ready.iter().filter_map(|ready| ready.get());
+        let memory = pages.into_iter().flat_map(|pages| {
+            let of = |ready: &Ready| {
+                ready
+                    .buffers
+                    .report(listening.memory, listening.buffer_memory, pages)
+            };
+            workers.clone().map(of)
+        });
+        let buckets = (0u16..).zip(cpus).zip(&self.counters);
+        StreamsServed {
+            schema: P::SCHEMA.to_owned(),
+            address: self.address,
+            own: self.protocol.own_served(&self.plan),
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self.steering().clone(),
+            rebalanced: self.steering.rebalanced(),
+            buckets: buckets
+                .map(|((bucket, cpu), counters)| {
+                    let streams = lock(&counters.engine).streams;
+                    let connections = ConnectionCounts::of(&streams, &counters.steered, bucket, *cpu);
+                    P::bucket_served(&counters.own, connections)
+                })
+                .collect(),
+            memory: memory.collect(),
+        }
+    }
+}
+
+impl<P: Protocol> Server for StreamServer<P> {
+    type Plan = P::Plan;
+    type Served = StreamsServed<P::BucketServed, P::OwnServed>;
+    type Error = ServeError;
+    const KIND: &'static str = P::KIND;
+
+    fn start(plan: P::Plan) -> Result<Self, ServeError> {
+        P::start(plan)
     }
 
     fn served(&mut self) -> Self::Served {

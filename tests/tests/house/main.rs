@@ -21,6 +21,7 @@ const RANKS: &[(&str, u32)] = &[
     ("guest", 1),
     ("observe", 2),
     ("worker", 2),
+    ("loops", 3),
     ("serve", 3),
     ("load", 3),
     ("lab", 4),

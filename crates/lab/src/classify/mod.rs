@@ -9,9 +9,7 @@
 //! frames, buckets asked for, addresses looked up, buffers swapped into the transmit ring. That is timed.
 
 pub mod document;
-mod frames;
 mod page;
-mod pipeline;
 mod plan;
 mod run;
 

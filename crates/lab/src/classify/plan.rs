@@ -1,9 +1,9 @@
 //! Selects the steps: the post's rows and their neighbours, or every combination of the request's lists.
 
-use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
 use crate::classify::document::{LockKind, Plan, PrefetchKind, Setting, TableKind};
 use crate::error::{Refusal, within};
+use corelane_loops::frames::FRAME_BYTES;
 use corelane_measure::words;
 
 /// The request.

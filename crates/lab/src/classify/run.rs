@@ -2,26 +2,25 @@
 //! nothing.
 
 use super::document::{
-    ClassifyReport, FRAMES, HeaderTrial, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
-    Stride, TableKind, ThreadTrial, Trial, Unknowns,
+    ClassifyReport, FRAMES, HeaderTrial, LimitTrial, LockKind, Plan, PrefetchKind, Published, SCHEMA,
+    Setting, Step, Stride, TableKind, Trial, Unknowns,
 };
-use super::frames::{self, FRAME_BYTES, Traffic};
-use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
 use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
 use crate::tried::{RawTrials, Trial as _, Tried};
-use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
 use corelane_host::{HostError, pin};
-use corelane_measure::counters::Counters;
+use corelane_loops::frames::{self, FRAME_BYTES, Traffic};
+use corelane_loops::pipeline::{Headers, Order, Pipeline, Searched, Stages, ThreadTrial};
+use corelane_loops::tables::{self, Reading};
 use corelane_measure::quantity;
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
 use corelane_table::limit::RandomLines;
-use corelane_table::post::{PostLock, PostTable};
-use corelane_table::{ExactMap, MemoryError, Placement, Prefetch, Seed};
+use corelane_table::post::{PostLock, PostPrefetch, PostTable};
+use corelane_table::{ExactMap, MemoryError, Placement, Prefetch};
 use fastrand::Rng;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -61,19 +60,14 @@ enum Unit {
 
 /// The ways of reading random lines: a batch that is prefetched and then read, or rolling so far ahead. Whichever is
 /// fastest is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
-const LIMIT_WAYS: [(&str, Option<Prefetch>); 3] = [
-    ("batches of 32", None),
-    ("32 ahead", Some(Prefetch::Ahead(32))),
-    ("64 ahead", Some(Prefetch::Ahead(64))),
+const LIMIT_WAYS: [(&str, Reading); 3] = [
+    ("batches of 32", Reading::Batches(32)),
+    ("32 ahead", Reading::Rolling(Prefetch::Ahead(32))),
+    ("64 ahead", Reading::Rolling(Prefetch::Ahead(64))),
 ];
-
-/// Lines of such a batch.
-const LIMIT_BATCH: usize = 32;
 
 /// Pairs of addresses that are written into frames before they repeat: their lookups touch more lines than a table has.
 const PAIRS: usize = 1 << 21;
-/// Lines read between two readings of the clock.
-const LINES_AT_ONCE: usize = 1 << 16;
 
 impl Classification {
     /// An experiment that has not begun.
@@ -128,28 +122,10 @@ impl Classification {
 
     /// Reads random lines on the first CPU.
     fn read_lines(&self, way: usize, tried: Tried, bench: &Bench) -> anyhow::Result<LimitTrial> {
-        let (name, prefetch) = LIMIT_WAYS[way];
+        let (name, reading) = LIMIT_WAYS[way];
         let limit = &bench.tables.limit.table;
-        let lines_per_s = self.on_first_cpu(|| {
-            let clock = ThreadClock::of_this_thread();
-            let (mut read, mut begun, mut before) = (0, Instant::now(), clock.read()?);
-            for (index, keys) in bench.lines.chunks(LINES_AT_ONCE).cycle().enumerate() {
-                if index == 1 {
-                    // The first piece fetched page tables.
-                    (read, begun, before) = (0, Instant::now(), clock.read()?);
-                }
-                std::hint::black_box(match prefetch {
-                    None => limit.read_in_batches(keys, LIMIT_BATCH),
-                    Some(prefetch) => limit.read(keys, prefetch),
-                });
-                read += keys.len();
-                if index > 0 && begun.elapsed() >= self.duration() {
-                    break;
-                }
-            }
-            let waited = Duration::from_nanos(clock.read()?.since(&before).waited_ns);
-            Ok(read as f64 / begun.elapsed().saturating_sub(waited).as_secs_f64())
-        })?;
+        let read = || tables::lines_per_s(limit, &bench.lines, reading, self.duration());
+        let lines_per_s = self.on_first_cpu(read)?;
         Ok(LimitTrial {
             tried,
             way: name.to_owned(),
@@ -204,7 +180,7 @@ impl Classification {
             let searched = searched(setting, &bench.tables, &lock);
             // Threads begin far from each other, so that none finds lines that another just fetched.
             let first = first + thread * (PAIRS / setting.threads);
-            let mut pipeline = Pipeline::new(setting, self.ring(), &bench.traffic, first, searched);
+            let mut pipeline = Pipeline::new(stages(setting), self.ring(), &bench.traffic, first, searched);
             start.wait();
             pinned?;
             let trial = pipeline.run(self.duration(), misses.as_mut())?;
@@ -320,6 +296,39 @@ impl Experiment for Classification {
     }
 }
 
+/// The stages of a setting.
+fn stages(setting: &Setting) -> Stages {
+    Stages {
+        burst: setting.burst,
+        batch: setting.batch,
+        stride: setting.stride,
+        headers: match (setting.prefetch.header(), setting.prefetch_distance) {
+            (false, _) => Headers::Never,
+            (true, None) => Headers::Batch,
+            (true, Some(distance)) => Headers::Ahead(distance),
+        },
+    }
+}
+
+/// How a setting searches the post's table.
+fn post_order(setting: &Setting) -> Order {
+    match (setting.prefetch_distance, setting.prefetch) {
+        (Some(distance), _) => Order::Rolling(distance),
+        (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
+        (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
+        (None, _) => Order::Batch(PostPrefetch::None),
+    }
+}
+
+/// How a setting prefetches lines of the exact table.
+fn exact_prefetch(setting: &Setting) -> Prefetch {
+    match setting.prefetch_distance {
+        Some(distance) => Prefetch::Ahead(distance),
+        None if setting.prefetch.bucket() => Prefetch::Ahead(2 * setting.batch),
+        None => Prefetch::None,
+    }
+}
+
 /// What a setting looks addresses up in.
 fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> Searched<'a> {
     match setting.table {
@@ -397,7 +406,7 @@ impl Tables {
             .map(|_| Ipv4Addr::from_bits(random.u32(..)))
             .collect();
         let exact = Made::make(
-            || exact_map(&entries, request.plan.seed),
+            || tables::exact(&entries, request.plan.seed),
             |map| map.memory_bytes(),
         )?;
         let limit = Made::make(
@@ -431,14 +440,4 @@ impl Tables {
 /// Buckets, and whether there are entries.
 fn key(setting: &Setting) -> (u64, bool) {
     (setting.table_buckets.unwrap_or(1), setting.entries > 0)
-}
-
-fn exact_map(entries: &[Ipv4Addr], seed: u64) -> Result<ExactMap<Ipv4Addr>, MemoryError> {
-    let mut map = ExactMap::with_capacity(entries.len(), Seed(seed), Placement::default())?;
-    let members: Vec<_> = entries
-        .iter()
-        .map(|entry| (*entry, corelane_table::Value::MEMBER))
-        .collect();
-    map.insert_all(&members)?;
-    Ok(map)
 }

@@ -5,12 +5,13 @@ use super::sizes::share_out;
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
 use crate::tried::Tried;
+use corelane_loops::flows::{self, SOURCE_PORTS, Sources};
 use corelane_rss::balance::{self, Options, bucket_loads};
-use corelane_rss::{IndirectionTable, InputError, Toeplitz, Tuple};
+use corelane_rss::{IndirectionTable, InputError, Toeplitz};
 use fastrand::Rng;
-use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
+use std::net::IpAddr;
+
+pub use corelane_loops::flows::Flow;
 
 /// The flows of a round and their hashes.
 pub(super) struct Round {
@@ -29,11 +30,8 @@ impl Round {
         let mut entries = generator(request.seed, number, Purpose::Entries);
         Ok(Self {
             number,
-            hashes: flows
-                .iter()
-                .map(|flow| toeplitz.hash(&flow.tuple, request.hash_fields))
-                .collect(),
-            random: flows.iter().map(|_| entries.u32(..)).collect(),
+            hashes: flows::hashes(&flows, &toeplitz, request.hash_fields),
+            random: flows::random_hashes(&flows, &mut entries),
             flows,
         })
     }
@@ -46,20 +44,25 @@ impl Round {
         tolerance: f64,
     ) -> Result<(Trial, Vec<PerBucket>), InputError> {
         let buckets = table.buckets();
-        let entry_loads = self.entry_loads(table, &self.hashes);
-        let random = bucket_loads(table, &self.entry_loads(table, &self.random), buckets);
+        let entry_loads = flows::entry_loads(&self.flows, &self.hashes, table);
+        let random = bucket_loads(
+            table,
+            &flows::entry_loads(&self.flows, &self.random, table),
+            buckets,
+        );
         let rebalanced = balance::rebalance(table, &entry_loads, Options { buckets, tolerance })?;
+        let (datagrams, largest) = flows::total_and_largest(&self.flows);
         let trial = Trial {
             tried,
             table_size: table.size(),
             buckets,
-            datagrams: self.flows.iter().map(|flow| flow.datagrams).sum(),
+            datagrams,
             fullest_datagrams: rebalanced.fullest_before,
             random_fullest_datagrams: random.into_iter().max().unwrap_or(0),
             rebalanced_fullest_datagrams: rebalanced.fullest_after,
             moves: rebalanced.moves.len(),
             least_fullest_datagrams: rebalanced.bound,
-            largest_flow_datagrams: self.flows.iter().map(|flow| flow.datagrams).max().unwrap_or(0),
+            largest_flow_datagrams: largest,
         };
         let before = bucket_loads(table, &entry_loads, buckets);
         let after = bucket_loads(&rebalanced.table, &entry_loads, buckets);
@@ -77,48 +80,27 @@ impl Round {
         self.flows.iter().zip(&self.hashes).map(listed).collect()
     }
 
-    /// Datagrams on each entry of a table when flows have these hashes.
-    fn entry_loads(&self, table: &IndirectionTable, hashes: &[u32]) -> Vec<u64> {
-        let mut loads = vec![0; table.size()];
-        for (flow, &hash) in self.flows.iter().zip(hashes) {
-            loads[table.entry(hash)] += flow.datagrams;
-        }
-        loads
-    }
-
     fn per_bucket(&self, table: &IndirectionTable, before: &[u64], after: &[u64]) -> Vec<PerBucket> {
         let total: u64 = before.iter().sum();
-        let each = before.iter().zip(after).enumerate();
+        let flows = flows::by_bucket(&self.hashes, table);
+        let each = before.iter().zip(after).zip(flows).enumerate();
         let mut buckets: Vec<PerBucket> = each
-            .map(|(bucket, (&datagrams, &rebalanced_datagrams))| PerBucket {
-                bucket,
-                entries: 0,
-                flows: 0,
-                datagrams,
-                share: datagrams as f64 / total as f64,
-                rebalanced_datagrams,
-            })
+            .map(
+                |(bucket, ((&datagrams, &rebalanced_datagrams), flows))| PerBucket {
+                    bucket,
+                    entries: 0,
+                    flows,
+                    datagrams,
+                    share: datagrams as f64 / total as f64,
+                    rebalanced_datagrams,
+                },
+            )
             .collect();
         for bucket in table.entries() {
             buckets[bucket.index()].entries += 1;
         }
-        for &hash in &self.hashes {
-            buckets[table.bucket(hash).index()].flows += 1;
-        }
         buckets
     }
-}
-
-/// Source ports that a client may use without privilege.
-const SOURCE_PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
-
-/// One flow of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow {
-    /// From the client to the server.
-    pub tuple: Tuple,
-    /// Datagrams that it sends.
-    pub datagrams: u64,
 }
 
 /// Returns the distinct flows of a round, largest first, drawn uniformly from the addresses and source ports of the
@@ -127,63 +109,24 @@ pub struct Flow {
 /// # Errors
 /// When the pool is too small or too large, of another family than the server, or the sizes are impossible.
 pub fn flows(request: &Request, round: u32) -> Result<Vec<Flow>, Refusal> {
-    let sources = Sources::of(request)?;
-    if sources.len() < request.flows {
-        let (clients, ports, flows) = (sources.clients.len(), SOURCE_PORTS.len(), request.flows);
+    let clients: Vec<IpAddr> = request.clients.addresses().take(MOST_CLIENTS + 1).collect();
+    if clients.len() > MOST_CLIENTS {
+        let wrong = format!("the pool has more than {MOST_CLIENTS} addresses");
+        let reason = format!("{wrong}: give a smaller one; a /12 of IPv4 is enough");
+        return Err(Refusal::new("--clients", reason));
+    }
+    let sources = Sources::new(clients, request.server);
+    if sources.count() < request.flows {
+        let (clients, ports, flows) = (sources.clients(), SOURCE_PORTS.len(), request.flows);
         let wrong = format!("{clients} addresses with {ports} source ports each cannot make {flows} flows");
         return Err(Refusal::new("--clients", format!("{wrong}: give a larger pool")));
     }
     let datagrams = share_out(request.sizes, request.datagrams, request.flows)?;
-    let numbers = distinct(
-        &mut generator(request.seed, round, Purpose::Tuples),
-        sources.len(),
-        request.flows,
-    );
-    let flow = |(number, datagrams)| {
-        let tuple = Tuple::new(sources.get(number), request.server).map_err(|error| {
-            let reason = format!("the pool and the server are of different address families: {error}");
-            Refusal::new("--clients and --server", reason)
-        })?;
-        Ok(Flow { tuple, datagrams })
-    };
-    numbers.into_iter().zip(datagrams).map(flow).collect()
-}
-
-/// Every address and port that a flow can come from, numbered.
-struct Sources {
-    clients: Vec<IpAddr>,
-    /// The number of the server itself, if it is among them.
-    left_out: Option<usize>,
-}
-
-impl Sources {
-    fn of(request: &Request) -> Result<Self, Refusal> {
-        let mut clients: Vec<IpAddr> = request.clients.addresses().take(MOST_CLIENTS + 1).collect();
-        if clients.len() > MOST_CLIENTS {
-            let wrong = format!("the pool has more than {MOST_CLIENTS} addresses");
-            let reason = format!("{wrong}: give a smaller one; a /12 of IPv4 is enough");
-            return Err(Refusal::new("--clients", reason));
-        }
-        clients.sort_unstable();
-        clients.dedup();
-        let server = clients.binary_search(&request.server.ip()).ok();
-        let port = request.server.port().checked_sub(*SOURCE_PORTS.start());
-        let left_out = server
-            .zip(port)
-            .map(|(client, port)| client * SOURCE_PORTS.len() + usize::from(port));
-        Ok(Self { clients, left_out })
-    }
-
-    fn len(&self) -> usize {
-        self.clients.len() * SOURCE_PORTS.len() - usize::from(self.left_out.is_some())
-    }
-
-    fn get(&self, number: usize) -> SocketAddr {
-        let skipped = self.left_out.is_some_and(|left_out| left_out <= number);
-        let number = number + usize::from(skipped);
-        let port = SOURCE_PORTS.start() + (number % SOURCE_PORTS.len()) as u16;
-        SocketAddr::new(self.clients[number / SOURCE_PORTS.len()], port)
-    }
+    let mut random = generator(request.seed, round, Purpose::Tuples);
+    sources.draw(&mut random, &datagrams).map_err(|error| {
+        let reason = format!("the pool and the server are of different address families: {error}");
+        Refusal::new("--clients and --server", reason)
+    })
 }
 
 /// The purpose of a random number generator. Each purpose has its own generator, so one does not shift the other.
@@ -202,34 +145,10 @@ pub(super) fn generator(seed: u64, round: u32, purpose: Purpose) -> Rng {
     Rng::with_seed(seeds.u64(..))
 }
 
-/// Returns distinct numbers below `limit`, in random order (R. W. Floyd's sampling, in J. Bentley, "Programming pearls:
-/// a sample of brilliance", 1987, then shuffled).
-fn distinct(random: &mut Rng, limit: usize, count: usize) -> Vec<usize> {
-    let mut taken = HashSet::with_capacity(count);
-    let mut numbers = Vec::with_capacity(count);
-    for last in limit - count..limit {
-        let number = random.usize(..=last);
-        let number = if taken.insert(number) { number } else { last };
-        taken.insert(number);
-        numbers.push(number);
-    }
-    random.shuffle(&mut numbers);
-    numbers
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_drawn_are_different_and_below_the_limit() {
-        for (limit, count) in [(10, 10), (1000, 30), (1, 1), (5, 0)] {
-            let numbers = distinct(&mut Rng::with_seed(7), limit, count);
-            let different: HashSet<usize> = numbers.iter().copied().collect();
-            assert_eq!((numbers.len(), different.len()), (count, count));
-            assert!(numbers.iter().all(|number| *number < limit), "{numbers:?}");
-        }
-    }
+    use std::collections::HashSet;
 
     #[test]
     fn rounds_and_purposes_draw_different_numbers() {

@@ -2,6 +2,7 @@
 
 use crate::error::Refusal;
 use corelane_load::udp::Skew;
+use corelane_loops::flows;
 
 /// Datagrams of each of `flows` flows, largest first, `datagrams` in all. A flow's exact share is rounded so that the
 /// running sum is never off by more than a half; a small one may round to nothing.
@@ -18,13 +19,7 @@ pub(super) fn share_out(sizes: Skew, datagrams: u64, flows: usize) -> Result<Vec
     }
     let shares = sizes.shares(flows);
     let shares = shares.unwrap_or_else(|| vec![1.0 / flows as f64; flows]);
-    let (mut sum, mut given) = (0.0, 0);
-    let datagrams_of = |share: f64| {
-        sum += share;
-        let until = ((sum * datagrams as f64).round() as u64).min(datagrams);
-        until - std::mem::replace(&mut given, until)
-    };
-    Ok(shares.into_iter().map(datagrams_of).collect())
+    Ok(flows::share_out(&shares, datagrams))
 }
 
 #[cfg(test)]

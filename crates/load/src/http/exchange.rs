@@ -5,7 +5,9 @@ use super::body::Body;
 use super::plan::Http;
 use super::prepared::{Prepared, Requests};
 use crate::failure::Failure;
-use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
+use crate::streams::{
+    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, Transport,
+};
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
 use std::io;
@@ -85,6 +87,11 @@ impl StreamProtocol for Http {
     type Exchange = Exchange;
     /// The last head of a response.
     type Shared = LastHead;
+
+    #[inline(never)]
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
+        StreamLoad::of_plan(plan)
+    }
 
     fn prepare(&self) -> Result<Requests, StreamLoadError> {
         Requests::prepare(self)

@@ -80,38 +80,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
     }
 
     fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
-        let crew = Crew::new();
-        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
-        let mut load = Self {
-            engine: plan.choose_engine(),
-            common: Arc::new(Common {
-                terms: Terms::of_plan(&plan)?,
-                observer: Observer::of(&plan.steering).map(Arc::new),
-                phases: PhaseTimes::new(plan.phases.len()),
-                stop: crew.stop_flag(),
-                plan,
-            }),
-            crew,
-            ready: Vec::new(),
-            lives,
-            resident_before: usage::resident_bytes(),
-            resident_open: None,
-            began: Instant::now(),
-            opening: None,
-            phase: None,
-            phases: Vec::new(),
-            over_time: Recorder::default(),
-        };
-        let plan = &load.common.plan;
-        let engine = (load.engine.kind, plan.engine_settings());
-        let workers = plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
-        let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now);
-        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
-        Ok(load)
+        P::start(plan)
     }
 
     fn wait(&mut self, timeout: Duration) -> bool {
@@ -176,6 +145,45 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
 }
 
 impl<P: StreamProtocol> StreamLoad<P> {
+    /// Starts the workers of a plan.
+    ///
+    /// # Errors
+    /// If it cannot start; nothing is left running.
+    pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError> {
+        let crew = Crew::new();
+        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
+        let mut load = Self {
+            engine: plan.choose_engine(),
+            common: Arc::new(Common {
+                terms: Terms::of_plan(&plan)?,
+                observer: Observer::of(&plan.steering).map(Arc::new),
+                phases: PhaseTimes::new(plan.phases.len()),
+                stop: crew.stop_flag(),
+                plan,
+            }),
+            crew,
+            ready: Vec::new(),
+            lives,
+            resident_before: usage::resident_bytes(),
+            resident_open: None,
+            began: Instant::now(),
+            opening: None,
+            phase: None,
+            phases: Vec::new(),
+            over_time: Recorder::default(),
+        };
+        let plan = &load.common.plan;
+        let engine = (load.engine.kind, plan.engine_settings());
+        let workers = plan
+            .workers
+            .iter()
+            .map(|worker| (worker.cpu, worker.own_descriptors));
+        let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
+        let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now);
+        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
+        Ok(load)
+    }
+
     /// Waits for the end; returns the outcome of each worker.
     pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError> {
         while !self.wait(Duration::from_secs(1)) {}

@@ -2,7 +2,9 @@
 //! and when the last bytes have arrived.
 
 use crate::failure::Failure;
-use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
+use crate::streams::{
+    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, Transport,
+};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::words;
 use corelane_worker::Time;
@@ -142,6 +144,11 @@ impl StreamProtocol for Bytes {
     type Requests = ();
     type Exchange = Transfer;
     type Shared = Transfers;
+
+    #[inline(never)]
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
+        StreamLoad::of_plan(plan)
+    }
 
     fn prepare(&self) -> Result<(), StreamLoadError> {
         Ok(())

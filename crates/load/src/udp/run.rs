@@ -56,33 +56,7 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
     }
 
     fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {
-        let engine = choose(plan.engine);
-        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
-        let mut load = Self {
-            plan: Arc::new(plan),
-            engine,
-            lives,
-            crew: Crew::new(),
-            ready: Vec::new(),
-            start: Time::NEVER,
-            over_time: Recorder::default(),
-        };
-        let plan = &load.plan;
-        let engine = (load.engine.kind, plan.settings.clone());
-        let workers = plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let shared = Shared {
-            observer: Observer::of(&plan.steering).map(Arc::new),
-            plan: Arc::clone(plan),
-            stop: load.crew.stop_flag(),
-            lives: Arc::clone(&load.lives),
-        };
-        let job = move |place, _| WorkerGenerator::new(place, shared.clone());
-        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
-        load.start = load.crew.begin_when_ready()?;
-        Ok(load)
+        P::start(plan)
     }
 
     fn wait(&mut self, timeout: Duration) -> bool {
@@ -123,6 +97,40 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
 }
 
 impl<P: DatagramProtocol> UdpLoad<P> {
+    /// Starts the workers of a plan.
+    ///
+    /// # Errors
+    /// If it cannot start; nothing is left running.
+    pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
+        let engine = choose(plan.engine);
+        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
+        let mut load = Self {
+            plan: Arc::new(plan),
+            engine,
+            lives,
+            crew: Crew::new(),
+            ready: Vec::new(),
+            start: Time::NEVER,
+            over_time: Recorder::default(),
+        };
+        let plan = &load.plan;
+        let engine = (load.engine.kind, plan.settings.clone());
+        let workers = plan
+            .workers
+            .iter()
+            .map(|worker| (worker.cpu, worker.own_descriptors));
+        let shared = Shared {
+            observer: Observer::of(&plan.steering).map(Arc::new),
+            plan: Arc::clone(plan),
+            stop: load.crew.stop_flag(),
+            lives: Arc::clone(&load.lives),
+        };
+        let job = move |place, _| WorkerGenerator::new(place, shared.clone());
+        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
+        load.start = load.crew.begin_when_ready()?;
+        Ok(load)
+    }
+
     /// Progress of each worker.
     fn live_counts(&self) -> impl Iterator<Item = Progress> {
         self.lives.iter().map(|live| Progress {

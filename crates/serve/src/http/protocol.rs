@@ -101,6 +101,11 @@ impl Protocol for Http {
     type BucketServed = BucketHttp;
     type OwnServed = HttpOwn;
 
+    #[inline(never)]
+    fn start(plan: HttpPlan) -> Result<StreamServer<Self>, ServeError> {
+        StreamServer::of_plan(plan)
+    }
+
     fn listening(plan: &HttpPlan) -> &Listening {
         &plan.listening
     }

@@ -62,6 +62,11 @@ impl Protocol for Tcp {
     type BucketServed = BucketTcp;
     type OwnServed = TcpOwn;
 
+    #[inline(never)]
+    fn start(plan: TcpPlan) -> Result<StreamServer<Self>, ServeError> {
+        StreamServer::of_plan(plan)
+    }
+
     fn listening(plan: &TcpPlan) -> &Listening {
         &plan.listening
     }

@@ -21,6 +21,7 @@ use crate::document::{Head, document};
 use crate::steps::{number, share};
 use crate::tried::{Tried, trial};
 use corelane_host::cpus::CacheInfo;
+use corelane_loops::pipeline::ThreadTrial;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::share::Share;
@@ -218,26 +219,6 @@ pub struct Trial {
 }
 
 trial!(Trial);
-
-/// The counts of one thread in a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ThreadTrial {
-    /// Frames pulled, classified and forwarded.
-    pub frames: u64,
-    /// Addresses looked up: two per frame, if there is a table.
-    pub lookups: u64,
-    /// Addresses found.
-    pub matched: u64,
-    /// Frames that are no IPv4 and were forwarded without lookups.
-    pub refused: u64,
-    /// Time from each burst's being pulled to its being forwarded, nanoseconds.
-    pub wall_ns: u64,
-    /// CPU time of the thread within that time.
-    pub cpu_ns: u64,
-    /// Part of that time in which the thread was ready but not running; 0 if the kernel does not report it
-    /// (`/proc/thread-self/schedstat`).
-    pub waited_ns: u64,
-}
 
 impl Trial {
     fn sum(&self, of: impl Fn(&ThreadTrial) -> u64) -> u64 {

@@ -1,7 +1,6 @@
 //! The work of one thread. In: bursts of frames. Out: the time to classify them.
 
-use super::frames::{Rings, Traffic};
-use crate::classify::document::{PrefetchKind, Setting, ThreadTrial};
+use crate::frames::{Rings, Traffic};
 use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_measure::counters::Counters;
@@ -9,6 +8,7 @@ use corelane_observe::misses::CacheMisses;
 use corelane_packet::Dissection;
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value, prefetch};
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -19,13 +19,18 @@ pub enum Searched<'a> {
     Nothing,
     /// The post's table.
     Post {
+        /// The table.
         table: &'a PostTable,
+        /// How it is searched.
         order: Order,
+        /// The lock taken.
         lock: PostLock<'a>,
     },
     /// The exact table, as a reader beside a writer sees it.
     Exact {
+        /// A reader of the table.
         reader: Reader<ExactTable<Ipv4Addr>>,
+        /// What is prefetched.
         prefetch: Prefetch,
     },
 }
@@ -40,8 +45,9 @@ pub enum Order {
 }
 
 /// When headers are prefetched.
-#[derive(Clone, Copy)]
-enum Headers {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Headers {
+    /// Never.
     Never,
     /// All of a batch before any is read.
     Batch,
@@ -49,14 +55,45 @@ enum Headers {
     Ahead(usize),
 }
 
+/// How bursts go through the stages.
+#[derive(Debug, Clone, Copy)]
+pub struct Stages {
+    /// Frames pulled from the ring at once.
+    pub burst: usize,
+    /// Frames that go through each stage together.
+    pub batch: usize,
+    /// Bytes from one frame buffer to the next.
+    pub stride: usize,
+    /// When headers are prefetched.
+    pub headers: Headers,
+}
+
+/// The counts of one thread in a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTrial {
+    /// Frames pulled, classified and forwarded.
+    pub frames: u64,
+    /// Addresses looked up: two per frame, if there is a table.
+    pub lookups: u64,
+    /// Addresses found.
+    pub matched: u64,
+    /// Frames that are no IPv4 and were forwarded without lookups.
+    pub refused: u64,
+    /// Time from each burst's being pulled to its being forwarded, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the thread within that time.
+    pub cpu_ns: u64,
+    /// Part of that time in which the thread was ready but not running; 0 if the kernel does not report it
+    /// (`/proc/thread-self/schedstat`).
+    pub waited_ns: u64,
+}
+
 /// The stages of one thread.
 pub struct Pipeline<'a> {
     rings: Rings,
     traffic: &'a Traffic,
     searched: Searched<'a>,
-    burst: usize,
-    batch: usize,
-    headers: Headers,
+    stages: Stages,
     addresses: Vec<Ipv4Addr>,
     answers: Vec<Option<Value>>,
     /// The number of the next pair of addresses.
@@ -67,34 +104,31 @@ pub struct Pipeline<'a> {
 const UNTIMED_BURSTS: usize = 4;
 
 impl<'a> Pipeline<'a> {
-    /// The stages of a setting, with rings of `slots` buffers made here, so that they are on the calling thread's node;
-    /// pairs of addresses begin at number `first`.
+    /// The stages, with rings of `slots` buffers made here, so that they are on the calling thread's node; pairs of
+    /// addresses begin at number `first`.
+    #[must_use]
     pub fn new(
-        setting: &Setting,
+        stages: Stages,
         slots: usize,
         traffic: &'a Traffic,
         first: usize,
         searched: Searched<'a>,
     ) -> Pipeline<'a> {
-        let headers = match (setting.prefetch.header(), setting.prefetch_distance) {
-            (false, _) => Headers::Never,
-            (true, None) => Headers::Batch,
-            (true, Some(distance)) => Headers::Ahead(distance),
-        };
         Pipeline {
-            rings: Rings::new(slots, setting.stride),
+            rings: Rings::new(slots, stages.stride),
             traffic,
             searched,
-            burst: setting.burst,
-            batch: setting.batch,
-            headers,
-            addresses: Vec::with_capacity(2 * setting.batch),
-            answers: vec![None; 2 * setting.batch],
+            stages,
+            addresses: Vec::with_capacity(2 * stages.batch),
+            answers: vec![None; 2 * stages.batch],
             next: first,
         }
     }
 
     /// Classifies bursts for `duration`, and counts what passed between each one's arrival and its being forwarded.
+    ///
+    /// # Errors
+    /// If the times of the thread cannot be read.
     pub fn run(
         &mut self,
         duration: Duration,
@@ -131,7 +165,7 @@ impl<'a> Pipeline<'a> {
 
     /// Receives a burst into the ring.
     fn arrive(&mut self) -> Range<usize> {
-        let slots = self.rings.receive(self.burst, self.traffic, self.next);
+        let slots = self.rings.receive(self.stages.burst, self.traffic, self.next);
         self.next = self.next.wrapping_add(slots.len());
         slots
     }
@@ -141,7 +175,7 @@ impl<'a> Pipeline<'a> {
         trial.frames += slots.len() as u64;
         let mut first = slots.start;
         while first < slots.end {
-            let batch = first..slots.end.min(first + self.batch);
+            let batch = first..slots.end.min(first + self.stages.batch);
             first = batch.end;
             if !matches!(self.searched, Searched::Nothing) {
                 self.decapsulate(batch.clone(), trial);
@@ -155,13 +189,13 @@ impl<'a> Pipeline<'a> {
     #[inline(always)]
     fn decapsulate(&mut self, batch: Range<usize>, trial: &mut ThreadTrial) {
         self.addresses.clear();
-        if let Headers::Batch = self.headers {
+        if let Headers::Batch = self.stages.headers {
             for slot in batch.clone() {
                 prefetch(&self.rings.frame(slot)[0]);
             }
         }
         for slot in batch.clone() {
-            if let Headers::Ahead(distance) = self.headers
+            if let Headers::Ahead(distance) = self.stages.headers
                 && slot + distance < batch.end
             {
                 prefetch(&self.rings.frame(slot + distance)[0]);
@@ -203,51 +237,28 @@ fn addresses(frame: &[u8]) -> Option<[Ipv4Addr; 2]> {
     }
 }
 
-/// How a setting searches the post's table.
-pub fn post_order(setting: &Setting) -> Order {
-    match (setting.prefetch_distance, setting.prefetch) {
-        (Some(distance), _) => Order::Rolling(distance),
-        (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
-        (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
-        (None, _) => Order::Batch(PostPrefetch::None),
-    }
-}
-
-/// How a setting prefetches lines of the exact table.
-pub fn exact_prefetch(setting: &Setting) -> Prefetch {
-    match setting.prefetch_distance {
-        Some(distance) => Prefetch::Ahead(distance),
-        None if setting.prefetch.bucket() => Prefetch::Ahead(2 * setting.batch),
-        None => Prefetch::None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_measure::words;
-    use corelane_table::{ExactMap, Placement, Seed};
+    use crate::tables;
     use fastrand::Rng;
     use std::collections::BTreeSet;
     use std::sync::RwLock;
 
     const BURST: usize = 64;
 
-    fn setting(batch: usize, prefetch: PrefetchKind, prefetch_distance: Option<usize>) -> Setting {
-        Setting {
-            table_buckets: Some(64),
-            entries: 1000,
+    fn stages(batch: usize, headers: Headers) -> Stages {
+        Stages {
             burst: BURST,
             batch,
-            prefetch,
-            prefetch_distance,
-            ..Setting::POST
+            stride: 1920,
+            headers,
         }
     }
 
     /// Classifies the addresses of one burst and returns the counts.
-    fn classified(setting: &Setting, searched: Searched<'_>, traffic: &Traffic) -> ThreadTrial {
-        let mut pipeline = Pipeline::new(setting, BURST, traffic, 5, searched);
+    fn classified(stages: Stages, searched: Searched<'_>, traffic: &Traffic) -> ThreadTrial {
+        let mut pipeline = Pipeline::new(stages, BURST, traffic, 5, searched);
         let slots = pipeline.arrive();
         let mut trial = ThreadTrial::default();
         pipeline.classify(slots, &mut trial);
@@ -271,36 +282,41 @@ mod tests {
             "{expected} of 128, half of them by chance"
         );
         let post = PostTable::new(64, &entries);
-        let mut exact = ExactMap::with_capacity(1000, Seed(1), Placement::default()).unwrap();
-        exact
-            .insert_all(
-                &entries
-                    .iter()
-                    .map(|entry| (*entry, Value::MEMBER))
-                    .collect::<Vec<_>>(),
-            )
-            .unwrap();
+        let exact = tables::exact(&entries, 1).unwrap();
         let lock = RwLock::new(());
-        for batch in [1, 3, 4, BURST] {
-            for kind in words::all() {
-                for distance in [None, Some(1), Some(40)] {
-                    let setting = setting(batch, kind, distance);
-                    let posts = [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)];
-                    let posts = posts.map(|lock| Searched::Post {
-                        table: &post,
-                        order: post_order(&setting),
-                        lock,
-                    });
-                    let exact = Searched::Exact {
-                        reader: exact.reader(),
-                        prefetch: exact_prefetch(&setting),
-                    };
-                    for searched in posts.into_iter().chain([exact]) {
-                        let trial = classified(&setting, searched, &traffic);
-                        let found = (trial.frames, trial.lookups, trial.matched, trial.refused);
-                        assert_eq!(found, (64, 128, expected, 0), "{setting}");
-                    }
-                }
+        let headers = [
+            Headers::Never,
+            Headers::Batch,
+            Headers::Ahead(1),
+            Headers::Ahead(40),
+        ];
+        let heads = [PostPrefetch::None, PostPrefetch::Head, PostPrefetch::HeadAndArray].map(Order::Batch);
+        let orders = heads.into_iter().chain([1, 40].map(Order::Rolling));
+        let locks = [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)];
+        let prefetches = [Prefetch::None, Prefetch::Ahead(1), Prefetch::Ahead(40)];
+        for (batch, headers) in [1, 3, 4, BURST]
+            .into_iter()
+            .flat_map(|batch| headers.map(|at| (batch, at)))
+        {
+            let posts = orders.clone().flat_map(|order| {
+                locks.map(|lock| Searched::Post {
+                    table: &post,
+                    order,
+                    lock,
+                })
+            });
+            let exacts = prefetches.map(|prefetch| Searched::Exact {
+                reader: exact.reader(),
+                prefetch,
+            });
+            for searched in posts.chain(exacts) {
+                let trial = classified(stages(batch, headers), searched, &traffic);
+                let found = (trial.frames, trial.lookups, trial.matched, trial.refused);
+                assert_eq!(
+                    found,
+                    (64, 128, expected, 0),
+                    "batch {batch}, headers {headers:?}"
+                );
             }
         }
     }
@@ -308,7 +324,7 @@ mod tests {
     #[test]
     fn without_a_table_frames_are_forwarded_and_nothing_is_looked_up() {
         let traffic = Traffic::new(10, &[], &mut Rng::with_seed(1));
-        let trial = classified(&setting(4, PrefetchKind::None, None), Searched::Nothing, &traffic);
+        let trial = classified(stages(4, Headers::Never), Searched::Nothing, &traffic);
         assert_eq!((trial.frames, trial.lookups), (64, 0));
     }
 }
