@@ -31,5 +31,6 @@ pub use needs::{Need, Needs};
 pub use sampler::{Sampled, Sampler};
 pub use showing::{Seen, Showing};
 pub use streams::{
-    StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProgress, StreamProtocol, TlsLoadError,
+    StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProgress, StreamProtocol, StreamStart,
+    TlsLoadError,
 };

@@ -3,11 +3,11 @@
 use super::live::{Growing, Shown, View};
 use super::sources;
 use crate::outcome::usage;
-use corelane_load::{Seen, StreamLoad, StreamLoadError, StreamLoaded, StreamProtocol, TlsLoadError};
+use corelane_load::{Seen, StreamLoad, StreamLoadError, StreamLoaded, StreamStart, TlsLoadError};
 use corelane_measure::quantity;
 use corelane_report::exposition::Exposed;
 
-impl<P: StreamProtocol> Shown for StreamLoad<P> {
+impl<P: StreamStart> Shown for StreamLoad<P> {
     /// Planning errors become usage errors that name the argument at fault.
     fn refused(error: StreamLoadError) -> anyhow::Error {
         let flag = match &error {

@@ -11,7 +11,7 @@ use clap::Args;
 use corelane_load::Seen;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
-use corelane_load::udp::{DatagramProtocol, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
+use corelane_load::udp::{DatagramStart, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
 use corelane_report::exposition::Exposed;
 use corelane_rss::Protocol;
 use std::net::SocketAddr;
@@ -80,11 +80,11 @@ pub fn run(arguments: &LoadUdpArguments) -> Outcome {
 }
 
 /// Sends datagrams of a protocol.
-pub fn run_protocol<P: DatagramProtocol>(arguments: &DatagramArguments, protocol: P) -> Outcome {
+pub fn run_protocol<P: DatagramStart>(arguments: &DatagramArguments, protocol: P) -> Outcome {
     arguments.foreground.run::<UdpLoad<P>>(plan(arguments, protocol)?)
 }
 
-impl<P: DatagramProtocol> Shown for UdpLoad<P> {
+impl<P: DatagramStart> Shown for UdpLoad<P> {
     /// Converts an error to a usage error that names the flag at fault.
     fn refused(error: UdpLoadError) -> anyhow::Error {
         match error {

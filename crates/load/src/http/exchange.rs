@@ -6,7 +6,7 @@ use super::plan::Http;
 use super::prepared::{Prepared, Requests};
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, Transport,
+    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, StreamStart, Transport,
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
@@ -80,6 +80,13 @@ enum Progress {
     Malformed,
 }
 
+impl StreamStart for Http {
+    #[inline(never)]
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
+        StreamLoad::of_plan(plan)
+    }
+}
+
 impl StreamProtocol for Http {
     const NAME: &'static str = "http";
     const SCHEMA: &'static str = HttpLoaded::SCHEMA;
@@ -87,11 +94,6 @@ impl StreamProtocol for Http {
     type Exchange = Exchange;
     /// The last head of a response.
     type Shared = LastHead;
-
-    #[inline(never)]
-    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
-        StreamLoad::of_plan(plan)
-    }
 
     fn prepare(&self) -> Result<Requests, StreamLoadError> {
         Requests::prepare(self)

@@ -30,7 +30,7 @@ pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
 pub use protocol::{Ask, Context, Step, StreamProtocol};
-pub use run::StreamLoad;
+pub use run::{StreamLoad, StreamStart};
 pub use tls::{PlannedTls, TlsLoadError, TlsLoaded};
 pub use transport::Transport;
 

@@ -4,7 +4,6 @@
 use super::error::StreamLoadError;
 use super::loaded::Counts;
 use super::plan::{Model, PlannedPool, StreamPlan};
-use super::run::StreamLoad;
 use super::tls::Encryption;
 use super::transport::Transport;
 use crate::failure::Failure;
@@ -43,13 +42,6 @@ pub trait StreamProtocol:
 
     /// State shared by the connections of one worker's part of a pool.
     type Shared: Default + Send;
-
-    /// Starts a generator of this protocol: [`StreamLoad::of_plan`]. Not a provided method, because it must not be generic: the loops of the
-    /// workers are compiled with this crate, once, instead of with every program that starts it.
-    ///
-    /// # Errors
-    /// If it cannot start; nothing is left running.
-    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError>;
 
     /// Prepares the requests.
     ///

@@ -41,7 +41,17 @@ pub struct StreamLoad<P: StreamProtocol> {
     pub(super) over_time: Recorder,
 }
 
-impl<P: StreamProtocol> Generator for StreamLoad<P> {
+/// A protocol whose generator can be started.
+pub trait StreamStart: StreamProtocol {
+    /// Starts a generator: [`StreamLoad::of_plan`]. Not a provided method, because it must not be generic: the loops of the workers are
+    /// compiled with the protocol, once, instead of with every program that starts them.
+    ///
+    /// # Errors
+    /// If it cannot start; nothing is left running.
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError>;
+}
+
+impl<P: StreamStart> Generator for StreamLoad<P> {
     type Plan = StreamPlan<P>;
     type Loaded = StreamLoaded<P>;
     type Error = StreamLoadError;
@@ -144,7 +154,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
     }
 }
 
-impl<P: StreamProtocol> StreamLoad<P> {
+impl<P: StreamStart> StreamLoad<P> {
     /// Starts the workers of a plan.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use super::loaded::{
 };
 use super::protocol::StreamProtocol;
 use super::run::StreamLoad;
+use super::run::StreamStart;
 use super::tls::{AUTHORITY, TlsLoaded};
 use crate::Failure;
 use crate::account::late;
@@ -25,7 +26,7 @@ const MOST_UNSENT: f64 = 0.001;
 /// Share of requests waiting for a connection above which the number of connections is reported as the limit.
 const MOST_WAITING: f64 = 0.01;
 
-impl<P: StreamProtocol> StreamLoad<P> {
+impl<P: StreamStart> StreamLoad<P> {
     /// The document of these outcomes, in the order of the plan's workers.
     pub(crate) fn add_up(&self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
         let of_pool = |pool: usize| Tally::sum(outcomes.iter().map(|outcome| &outcome.groups[pool].tally));

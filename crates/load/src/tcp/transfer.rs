@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, Transport,
+    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, StreamStart, Transport,
 };
 use corelane_measure::histogram::Histogram;
 use corelane_measure::words;
@@ -137,6 +137,13 @@ impl Transfers {
     }
 }
 
+impl StreamStart for Bytes {
+    #[inline(never)]
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
+        StreamLoad::of_plan(plan)
+    }
+}
+
 impl StreamProtocol for Bytes {
     const NAME: &'static str = "tcp";
     const SCHEMA: &'static str = "corelane/loaded-tcp/1";
@@ -144,11 +151,6 @@ impl StreamProtocol for Bytes {
     type Requests = ();
     type Exchange = Transfer;
     type Shared = Transfers;
-
-    #[inline(never)]
-    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
-        StreamLoad::of_plan(plan)
-    }
 
     fn prepare(&self) -> Result<(), StreamLoadError> {
         Ok(())

@@ -19,5 +19,5 @@ pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
 pub use metrics::Progress;
 pub use plan::{UdpLoadError, UdpPlan, Until};
 pub use protocol::{Answer, DatagramProtocol, Probes};
-pub use run::UdpLoad;
+pub use run::{DatagramStart, UdpLoad};
 pub use skew::{Skew, UnknownSkew};

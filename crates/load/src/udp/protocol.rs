@@ -1,7 +1,5 @@
 //! Interface between the sending of datagrams (when and from where) and a protocol.
 
-use super::plan::{UdpLoadError, UdpPlan};
-use super::run::UdpLoad;
 use corelane_proto::probe::{Probe, SizeError, Stamp};
 use corelane_worker::Time;
 use serde::de::DeserializeOwned;
@@ -14,13 +12,6 @@ pub trait DatagramProtocol:
 {
     /// Per-socket state to match answers with requests; `()` if answers repeat everything required.
     type Sent: Clone + fmt::Debug + Default + Send;
-
-    /// Starts a generator of this protocol: [`UdpLoad::of_plan`]. Not a provided method, because it must not be generic: the loops of the
-    /// workers are compiled with this crate, once, instead of with every program that starts it.
-    ///
-    /// # Errors
-    /// If it cannot start; nothing is left running.
-    fn start(plan: UdpPlan<Self>) -> Result<UdpLoad<Self>, UdpLoadError>;
 
     /// Bytes of each request.
     fn request_bytes(&self) -> usize;
@@ -83,11 +74,6 @@ impl TryFrom<ProbeSize> for Probes {
 
 impl DatagramProtocol for Probes {
     type Sent = ();
-
-    #[inline(never)]
-    fn start(plan: UdpPlan<Self>) -> Result<UdpLoad<Self>, UdpLoadError> {
-        UdpLoad::of_plan(plan)
-    }
 
     fn request_bytes(&self) -> usize {
         self.0.length()

@@ -42,7 +42,24 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     over_time: Recorder,
 }
 
-impl<P: DatagramProtocol> Generator for UdpLoad<P> {
+/// A protocol whose generator can be started.
+pub trait DatagramStart: DatagramProtocol {
+    /// Starts a generator: [`UdpLoad::of_plan`]. Not a provided method, because it must not be generic: the loops of the workers are
+    /// compiled with the protocol, once, instead of with every program that starts them.
+    ///
+    /// # Errors
+    /// If it cannot start; nothing is left running.
+    fn start(plan: UdpPlan<Self>) -> Result<UdpLoad<Self>, UdpLoadError>;
+}
+
+impl DatagramStart for Probes {
+    #[inline(never)]
+    fn start(plan: UdpPlan<Self>) -> Result<UdpLoad<Self>, UdpLoadError> {
+        UdpLoad::of_plan(plan)
+    }
+}
+
+impl<P: DatagramStart> Generator for UdpLoad<P> {
     type Plan = UdpPlan<P>;
     type Loaded = UdpLoaded;
     type Error = UdpLoadError;
