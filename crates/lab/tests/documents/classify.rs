@@ -3,11 +3,12 @@
 use corelane_host::cpus::{CacheInfo, CacheKind};
 use corelane_lab::classify::document::{CPU, FRAMES, LOOKUPS, MATCHED, MEMORY_READ, SHARE_OF_LIMIT};
 use corelane_lab::classify::document::{
-    ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, ThreadTrial, Trial,
-    Unknowns, published,
+    ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, Trial, Unknowns,
+    published,
 };
 use corelane_lab::document::{Document, Head};
 use corelane_lab::tried::Tried;
+use corelane_loops::pipeline::ThreadTrial;
 use corelane_report::page::Rendered;
 
 /// A trial of one second with this number of frames over all threads.
