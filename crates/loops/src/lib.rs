@@ -5,6 +5,7 @@
 //! and the rest of an experiment, which runs once per trial, quickly. Therefore nothing here is generic for its users.
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod flows;
 pub mod frames;
 pub mod hashing;

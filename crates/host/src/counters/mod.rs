@@ -8,7 +8,6 @@
 //! side of a bed from within it. A counter that decreased between two readings (another namespace, a device created
 //! anew) gives 0 in `since`.
 
-mod clock;
 mod cpu_times;
 mod device;
 mod family;
@@ -20,7 +19,6 @@ mod tcp;
 mod thread;
 mod udp;
 
-pub use clock::ClockRate;
 pub use cpu_times::{CpuTime, CpuTimes};
 pub use device::DeviceStatistics;
 pub use family::{Family, with_descendants};

@@ -8,10 +8,9 @@ use crate::tried::{Trial as _, TrialStatus, Tried, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions::{self, Condition};
-use corelane_host::counters::{
-    ClockRate, CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics,
-};
+use corelane_host::counters::{CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics};
 use corelane_load::udp::{UdpLoaded, WorkerLoaded};
+use corelane_loops::clock::ClockRate;
 use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_serve::udp::{BucketServed, Mode, UdpServed};
