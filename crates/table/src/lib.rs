@@ -44,7 +44,7 @@ mod value;
 
 pub use address::{Address, Prefix, PrefixError};
 pub use address_map::{
-    AddressMap, AddressTables, FamilyTable, LoadError, Loaded, SnapshotError, SnapshotMemory,
+    AddressMap, AddressTables, EntryCounts, FamilyTable, LoadError, Loaded, SnapshotError, SnapshotMemory,
 };
 pub use batch::{Lookup, Prefetch};
 pub use exact::{ExactMap, ExactTable};

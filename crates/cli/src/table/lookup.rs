@@ -5,10 +5,10 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
 use clap::Args;
 use corelane_measure::quantity::MISSING;
-use corelane_table::{AddressMap, Lookup, Prefetch, Value};
+use corelane_table::Value;
 use serde::Serialize;
 use std::io::{self, BufRead, BufWriter, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::Path;
 
 /// Shown under `--help`.
@@ -67,7 +67,7 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         (arguments.addresses.clone(), Vec::new())
     };
     let answers = addresses.chunks(AT_ONCE).flat_map(|addresses| {
-        let values = look_up(&map, addresses);
+        let values = map.values(addresses);
         addresses.iter().copied().zip(values)
     });
     if arguments.json.is_wanted() {
@@ -131,24 +131,4 @@ fn standard_input() -> anyhow::Result<(Vec<IpAddr>, Vec<Refused>)> {
         }
     }
     Ok((addresses, refused))
-}
-
-/// The value of each address, in order. IPv4 and IPv6 are looked up in separate batches.
-fn look_up(map: &AddressMap, addresses: &[IpAddr]) -> Vec<Option<Value>> {
-    let (mut fours, mut sixes): (Vec<Ipv4Addr>, Vec<Ipv6Addr>) = (Vec::new(), Vec::new());
-    for address in addresses {
-        match address {
-            IpAddr::V4(address) => fours.push(*address),
-            IpAddr::V6(address) => sixes.push(*address),
-        }
-    }
-    let (mut of_fours, mut of_sixes) = (vec![None; fours.len()], vec![None; sixes.len()]);
-    map.table().v4.lookup(&fours, Prefetch::default(), &mut of_fours);
-    map.table().v6.lookup(&sixes, Prefetch::default(), &mut of_sixes);
-    let (mut of_fours, mut of_sixes) = (of_fours.into_iter(), of_sixes.into_iter());
-    let value = |address: &IpAddr| match address {
-        IpAddr::V4(_) => of_fours.next().flatten(),
-        IpAddr::V6(_) => of_sixes.next().flatten(),
-    };
-    addresses.iter().map(value).collect()
 }

@@ -67,27 +67,17 @@ fn list(source: &Source) -> Outcome {
 impl TableFacts {
     /// Computes the statistics of a table.
     pub fn of(source: &Source) -> TableFacts {
-        let mut counts = [0; 4];
-        let mut seen = vec![false; usize::from(Value::LARGEST) + 1];
-        for (prefix, value) in source.map.iter() {
-            let kind = match prefix {
-                IpPrefix::V4(prefix) => usize::from(!prefix.is_host()),
-                IpPrefix::V6(prefix) => 2 + usize::from(!prefix.is_host()),
-            };
-            counts[kind] += 1;
-            seen[usize::from(value.get())] = true;
-        }
-        let [ipv4_addresses, ipv4_prefixes, ipv6_addresses, ipv6_prefixes] = counts;
+        let counts = source.map.count();
         let (entries, memory_bytes) = (source.map.len() as u64, source.map.memory_bytes() as u64);
         TableFacts {
             schema: "corelane/table/1",
             source: source.document.clone(),
             entries,
-            ipv4_addresses,
-            ipv4_prefixes,
-            ipv6_addresses,
-            ipv6_prefixes,
-            values: seen.iter().filter(|seen| **seen).count() as u64,
+            ipv4_addresses: counts.ipv4_addresses,
+            ipv4_prefixes: counts.ipv4_prefixes,
+            ipv6_addresses: counts.ipv6_addresses,
+            ipv6_prefixes: counts.ipv6_prefixes,
+            values: counts.values,
             memory_bytes,
             bytes_per_entry: (entries > 0).then(|| memory_bytes as f64 / entries as f64),
         }

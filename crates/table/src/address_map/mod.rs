@@ -14,12 +14,14 @@ pub use load::{LoadError, Loaded};
 pub use snapshot::{SnapshotError, SnapshotMemory};
 pub use writer::AddressWriter;
 
+use crate::batch::{Lookup, Prefetch};
 use crate::list::{IpPrefix, ListError, ListOptions, ListSummary, read_list};
 use crate::map::Map;
 use crate::memory::Placement;
 use crate::mix::Seed;
+use crate::value::Value;
 use family::Entries;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A map from addresses and prefixes of both families to values, looked up by longest match: for example a block list
 /// or an allow list.
@@ -70,4 +72,59 @@ impl AddressMap {
         writer.collect();
         Ok((Map::of_writer(writer), summary))
     }
+
+    /// The value of each address, in order, by the longest prefix; each family is looked up in batches.
+    #[must_use]
+    pub fn values(&self, addresses: &[IpAddr]) -> Vec<Option<Value>> {
+        let (mut fours, mut sixes): (Vec<Ipv4Addr>, Vec<Ipv6Addr>) = (Vec::new(), Vec::new());
+        for address in addresses {
+            match address {
+                IpAddr::V4(address) => fours.push(*address),
+                IpAddr::V6(address) => sixes.push(*address),
+            }
+        }
+        let (mut of_fours, mut of_sixes) = (vec![None; fours.len()], vec![None; sixes.len()]);
+        let tables = self.table();
+        tables.v4.lookup(&fours, Prefetch::default(), &mut of_fours);
+        tables.v6.lookup(&sixes, Prefetch::default(), &mut of_sixes);
+        let (mut of_fours, mut of_sixes) = (of_fours.into_iter(), of_sixes.into_iter());
+        let value = |address: &IpAddr| match address {
+            IpAddr::V4(_) => of_fours.next().flatten(),
+            IpAddr::V6(_) => of_sixes.next().flatten(),
+        };
+        addresses.iter().map(value).collect()
+    }
+
+    /// Counts all entries.
+    #[must_use]
+    pub fn count(&self) -> EntryCounts {
+        let mut counts = EntryCounts::default();
+        let mut seen = vec![false; usize::from(Value::LARGEST) + 1];
+        for (prefix, value) in self.iter() {
+            *match prefix {
+                IpPrefix::V4(prefix) if prefix.is_host() => &mut counts.ipv4_addresses,
+                IpPrefix::V4(_) => &mut counts.ipv4_prefixes,
+                IpPrefix::V6(prefix) if prefix.is_host() => &mut counts.ipv6_addresses,
+                IpPrefix::V6(_) => &mut counts.ipv6_prefixes,
+            } += 1;
+            seen[usize::from(value.get())] = true;
+        }
+        counts.values = seen.iter().filter(|seen| **seen).count() as u64;
+        counts
+    }
+}
+
+/// The entries of a map by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EntryCounts {
+    /// Single IPv4 addresses.
+    pub ipv4_addresses: u64,
+    /// Prefixes of IPv4.
+    pub ipv4_prefixes: u64,
+    /// Single IPv6 addresses.
+    pub ipv6_addresses: u64,
+    /// Prefixes of IPv6.
+    pub ipv6_prefixes: u64,
+    /// Distinct values.
+    pub values: u64,
 }
