@@ -4,7 +4,7 @@
 CARGO ?= cargo
 SHELL := /bin/bash
 PREFIX ?= /usr/local
-BINARY = $(or $(CARGO_TARGET_DIR),target)/release/corelane
+RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 # Tests wait most of their time. Many pin their workers to the first CPUs, so more threads do not help larger machines.
 TEST_THREADS ?= $(shell threads=$$((2 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
 
@@ -18,8 +18,8 @@ build: need-cargo
 
 # Without cargo, as under sudo, installs what `make build` built.
 install:
-	@if command -v $(CARGO) >/dev/null || [ ! -x "$(BINARY)" ]; then $(MAKE) --no-print-directory build; fi
-	@MANUAL=$(dir $(BINARY))examples/manual ./packaging/stage.sh "$(BINARY)" "$(DESTDIR)" "$(PREFIX)"
+	@if command -v $(CARGO) >/dev/null || [ ! -x "$(RELEASE)/corelane" ]; then $(MAKE) --no-print-directory build; fi
+	@MANUAL="$(RELEASE)/examples/manual" ./packaging/stage.sh "$(RELEASE)/corelane" "$(DESTDIR)" "$(PREFIX)"
 	@echo "$(DESTDIR)$(PREFIX)/bin/corelane"
 
 dist: need-cargo

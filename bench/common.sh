@@ -42,6 +42,13 @@ until_done() {
   return 1
 }
 
+# Terminates a process that this script started, even if it is stopped, and waits for it.
+end() {
+  kill -CONT "$1"
+  kill -TERM "$1"
+  wait "$1" || true
+}
+
 # CPU time of a process and all its threads, in seconds.
 cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print ($14 + $15) / tick }' "/proc/$1/stat"; }
 

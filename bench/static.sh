@@ -15,35 +15,30 @@ set -euo pipefail
 rounds=${1:-5}
 duration=${2:-1s}
 target=0.97
-need jq curl taskset
+need jq curl taskset setpriv
 root=$(realpath "$(dirname "$0")/..")
 static=${STATIC:-$(find "$root/dist" -name "corelane-*-$(uname -m)-*-static" -print -quit 2>/dev/null || true)}
 [[ -x $static ]] || { echo "skipped: no static binary: run make dist, or set STATIC" >&2; exit 77; }
 dynamic=$(program)
 mapfile -t cpus < <(allowed_cpus)
 folder=$(mktemp -d)
-pid=
-finish() {
-  [[ -z $pid ]] || kill "$pid" 2>/dev/null || true
-  wait 2>/dev/null || true
-  rm -r "$folder"
-}
-trap finish EXIT
+trap 'rm -r "$folder"' EXIT
 
-# Requests per second of CPU time of the program `$1` as a TLS server, for objects of `$2` bytes.
+# Prints the figure `$2`: requests per second of CPU time of the program `$1` as a TLS server, for objects of `$3` bytes. Not
+# for `$(...)`, in which a failed command would not end the script.
 tls() {
-  local url=https://127.0.0.1:18443/size/$2 before after requests
-  taskset -c "${cpus[0]}" "$1" serve http 127.0.0.1:18443 --tls --cpus "${cpus[0]}" --buckets 1 --json >"$folder/server" 2>&1 &
+  local url=https://127.0.0.1:18443/size/$3 pid before after requests
+  # It ends with the script, however the script ends.
+  (exec setpriv --pdeathsig TERM taskset -c "${cpus[0]}" \
+    "$1" serve http 127.0.0.1:18443 --tls --cpus "${cpus[0]}" --buckets 1 --json >"$folder/server" 2>&1) &
   pid=$!
   until_done curl -skf -o "$folder/answer" "$url"
   before=$(cpu_seconds "$pid")
   requests=$(taskset -c "${cpus[-1]}" "$dynamic" load http "$url" --insecure --connections 64 --cpus "${cpus[-1]}" \
     --workers 1 --duration "$duration" --json | jq .requests.ok)
   after=$(cpu_seconds "$pid")
-  kill "$pid"
-  wait "$pid" 2>/dev/null || true
-  pid=
-  awk "BEGIN { print $requests / ($after - $before) }"
+  end "$pid"
+  awk "BEGIN { print \"$2\", $requests / ($after - $before) }"
 }
 
 # The figures of the program `$1`, one per line: a name without spaces, and a number of which more is better.
@@ -60,8 +55,8 @@ figures() {
   "$1" lab scale tcp --models exact --placements aligned "${common[@]}" >/dev/null
   jq -r '.steps[] | select(.server_bytes_per_cpu_s)
     | "tcp,\(.traffic),\(.write_bytes)B,\(.buckets_active) \(.server_bytes_per_cpu_s)"' "$file"
-  echo "tls,1KiB $(tls "$1" 1024)"
-  echo "tls,1MiB $(tls "$1" 1048576)"
+  tls "$1" tls,1KiB 1024
+  tls "$1" tls,1MiB 1048576
 }
 
 for ((round = 0; round < rounds; round++)); do

@@ -32,13 +32,6 @@ server_in_background() {
 holds_udp() { [[ -n $(server ss --no-header --all --udp --numeric "sport = :$1") ]]; }
 server_listens_tcp() { [[ -n $(server ss --no-header --listening --tcp --numeric "sport = :$1") ]]; }
 
-# Terminates a process that this script started, even if it is stopped, and waits for it.
-end() {
-  kill -CONT "$1"
-  kill -TERM "$1"
-  wait "$1" || true
-}
-
 apart() { [[ $(readlink "/proc/$1/ns/net") != "$(readlink /proc/$$/ns/net)" ]]; }
 
 until_done apart "$server_holder" && until_done apart "$client_holder" || {

@@ -6,7 +6,8 @@
 #
 # The file name has the target: musl if the toolchain has a standard library for it (rustup target add
 # x86_64-unknown-linux-musl) and there is a C compiler for musl (Debian: musl-tools), otherwise glibc, linked statically.
-# If the toolchain has no standard library for an architecture, Debian's rustc-web with that library is used.
+# If the toolchain has no standard library for an architecture, Debian's rustc-web with that library is used. Without dpkg-deb,
+# as on most systems other than Debian, no .deb is made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/rust-web.sh
@@ -38,7 +39,8 @@ build() (
   target=$architecture-unknown-linux-musl
   if ! has_standard_library "$target" || ! command -v "$(compiler "$target")" >/dev/null; then
     target=$architecture-unknown-linux-gnu
-    [ "$architecture" = "$(uname -m)" ] ||
+    # Elsewhere than on Debian, the compiler is taken as it is.
+    [ "$architecture" = "$(uname -m)" ] || { ! command -v dpkg && command -v "$(compiler "$target")"; } >/dev/null ||
       need_packages "gcc-${architecture//_/-}-linux-gnu" "libc6-dev-$(debian "$architecture")-cross"
     has_standard_library "$target" || use_rust_web "libstd-rust-web-dev:$(debian "$architecture")"
   fi
@@ -71,14 +73,19 @@ build() (
 
 mkdir -p dist
 rm -f dist/corelane* dist/SHA256SUMS "$target_folder/manual"
-for architecture in ${@:-x86_64 aarch64}; do
+[ $# -gt 0 ] || set -- x86_64 aarch64
+for architecture in "$@"; do
   build "$architecture"
 done
 # Of this run; without one, packaging/stage.sh builds it.
 [ ! -x "$target_folder/manual" ] || export MANUAL=$target_folder/manual
 for binary in dist/corelane-*-static; do
-  packaging/deb.sh "$binary" dist
+  if command -v dpkg-deb >/dev/null; then
+    packaging/deb.sh "$binary" dist
+  fi
   packaging/rpm.sh "$binary" dist
 done
+command -v dpkg-deb >/dev/null || echo "skipped: .deb packages: dpkg-deb was not found: install dpkg"
+echo "made in dist:"
 cd dist
 sha256sum corelane* | tee SHA256SUMS

@@ -17,6 +17,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 packaging/stage.sh "$program" "$root" /usr
 library=$(needed_libc "$program")
+requires=${library:+"glibc = '>= $library'"}
 cat >"$root/Cargo.toml" <<MANIFEST
 [package]
 name = "corelane"
@@ -26,8 +27,10 @@ description = "Measures whether network servers scale with CPUs"
 
 [package.metadata.generate-rpm]
 assets = [
-  { source = "usr/**/*", dest = "/usr/" },
-  { source = "etc/**/*", dest = "/etc/", config = "noreplace" },
+  { source = "usr/bin/*", dest = "/usr/bin/", mode = "755" },
+  { source = "usr/lib/**/*", dest = "/usr/lib/", mode = "644" },
+  { source = "usr/share/**/*", dest = "/usr/share/", mode = "644" },
+  { source = "etc/**/*", dest = "/etc/", mode = "644", config = "noreplace" },
 ]
 # As those of the .deb. \$1 is the number of packages of this name that remain: 0 when it is removed, 2 after an upgrade.
 post_install_script = '''
@@ -37,17 +40,19 @@ if [ -d /run/systemd/system ]; then
 fi
 '''
 pre_uninstall_script = '''
-if [ \$1 = 0 ] && [ -d /run/systemd/system ]; then
-  systemctl stop corelane-bridge.service 'corelane-serve@*.service' || :
-  systemctl --no-reload disable corelane-bridge.service corelane-serve@.service || :
+if [ \$1 = 0 ]; then
+  [ ! -d /run/systemd/system ] || systemctl stop corelane-bridge.service 'corelane-serve@*.service' || :
+  ! command -v systemctl >/dev/null || systemctl --no-reload disable corelane-bridge.service corelane-serve@.service || :
 fi
 '''
 post_uninstall_script = '''
 [ ! -d /run/systemd/system ] || systemctl daemon-reload || :
+# cargo-generate-rpm packages no folders, so rpm leaves them.
+[ \$1 != 0 ] || rmdir /usr/share/doc/corelane/grafana /usr/share/doc/corelane /etc/corelane 2>/dev/null || :
 '''
 
 [package.metadata.generate-rpm.requires]
-${library:+glibc = ">= $library"}
+$requires
 MANIFEST
 cd "$root"
 "$tools/bin/cargo-generate-rpm" --auto-req disabled --arch "$(architecture "$program" x86_64 aarch64)" --output "$output"

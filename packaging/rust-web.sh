@@ -10,6 +10,7 @@ need_packages() {
     dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || { echo "these packages of Debian are needed, and there is no apt-get: ${missing[*]}"; exit 77; }
   line="apt-get install -y --no-install-recommends ${missing[*]}"
   [ "$(id -u)" -eq 0 ] || { echo "more packages are needed: sudo $line"; exit 77; }
   apt-get update -qq

@@ -2,14 +2,16 @@
 # Tests the static binaries that `make dist` builds: this machine's in an empty root, arm64's under qemu-user; then the pure
 # crates' tests as arm64 programs.
 #
-# Everything runs in namespaces of its own, which end with the commands. DIST=FOLDER tests binaries that were built before.
+# Everything runs in namespaces of its own, which end with their commands. DIST=FOLDER tests binaries that were built before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/rust-web.sh
 . bench/common.sh
 
 need_packages qemu-user iproute2 strace
-unshare --user --map-root-user --net --mount true ||
+# Namespaces that end with their first process, and every other process in them with it.
+isolated=(unshare --user --map-root-user --net --mount --pid --fork --kill-child --mount-proc)
+"${isolated[@]}" true ||
   { echo "skipped: user namespaces are not permitted here"; exit 77; }
 if [ -z "${DIST:-}" ]; then
   DIST=dist
@@ -23,10 +25,11 @@ mkdir "$folder/root"
 cp "$static" "$folder/root/corelane"
 failed=0
 
-# Runs a script in namespaces of its own, where $corelane runs in a root that contains nothing else.
+# Runs a script in namespaces of its own, where "${corelane[@]}" runs in $root, which contains nothing else.
 bare() {
-  unshare --user --map-root-user --net --mount bash -euo pipefail -c "
-    . bench/common.sh; ip link set lo up; corelane='chroot $folder/root /corelane'; $1" >"$folder/output" 2>&1
+  "${isolated[@]}" bash -euo pipefail -c '
+    . bench/common.sh; ip link set lo up; root=$1 corelane=(chroot "$1" /corelane); eval "$2"' \
+    - "$folder/root" "$1" >"$folder/output" 2>&1
 }
 
 # The result of the last command: its name, and what must be in its output.
@@ -43,37 +46,37 @@ check() {
 
 target=$(basename "$static" -static)
 target=${target#corelane-*-}
-bare '$corelane --version' && true
+bare '"${corelane[@]}" --version' && true
 check "the version names commit and target" "^commit: [0-9a-f]{40}"
 grep -qx "target: $target" "$folder/output" && true
 check "the target is $target" .
 
-bare '$corelane serve udp 127.0.0.1:8080 & until_done grep -q :1F90 /proc/net/udp
-  $corelane load udp 127.0.0.1:8080 --rate 10k --duration 1s --json; kill $!; wait $! || true' && true
+bare '"${corelane[@]}" serve udp 127.0.0.1:8080 & until_done grep -q :1F90 /proc/net/udp
+  "${corelane[@]}" load udp 127.0.0.1:8080 --rate 10k --duration 1s --json; kill $!; wait $! || true' && true
 check "serve udp and load udp in an empty root" '"returned": (9[0-9]{3}|10000)\b'
-bare '$corelane serve http 127.0.0.1:8080 --tls & until_done grep -q :1F90 /proc/net/tcp
-  $corelane load http https://127.0.0.1:8080/ --insecure --duration 1s; kill $!; wait $! || true' && true
+bare '"${corelane[@]}" serve http 127.0.0.1:8080 --tls & until_done grep -q :1F90 /proc/net/tcp
+  "${corelane[@]}" load http https://127.0.0.1:8080/ --insecure --duration 1s; kill $!; wait $! || true' && true
 check "serve http and load http with TLS in an empty root" '^failed +0 '
 
-bare '! $corelane load http http://localhost:8080/ --duration 1s' && true
+bare '! "${corelane[@]}" load http http://localhost:8080/ --duration 1s' && true
 check "a name that is not found says what was asked" 'asks /etc/hosts and the DNS servers'
 mkdir "$folder/root/etc"
 echo '127.0.0.1 known' >"$folder/root/etc/hosts"
 # Modules of another glibc must not be loaded.
 echo 'hosts: resolve files' >"$folder/root/etc/nsswitch.conf"
-bare '$corelane serve http 127.0.0.1:8080 & until_done grep -q :1F90 /proc/net/tcp
-  strace -f -e trace=openat $corelane load http http://known:8080/ --duration 1s
+bare '"${corelane[@]}" serve http 127.0.0.1:8080 & until_done grep -q :1F90 /proc/net/tcp
+  strace -f -e trace=openat "${corelane[@]}" load http http://known:8080/ --duration 1s
   kill $!; wait $! || true' && ! grep libnss "$folder/output" && true
 check "a name of /etc/hosts is found, without shared libraries" '^failed +0 '
 
 mkdir "$folder/root/proc" "$folder/root/sys"
-bare "mount --rbind /proc '$folder/root/proc'; mount --rbind /sys '$folder/root/sys'
-  \$corelane lab scale udp --duration 200ms --rounds 1" && true
+bare 'mount --rbind /proc "$root/proc"; mount --rbind /sys "$root/sys"
+  "${corelane[@]}" lab scale udp --duration 200ms --rounds 1' && true
 check "lab scale udp in a root with /proc and /sys" '^2 buckets answered|buckets? answered'
 
 # The kernel starts arm64 programs by qemu-user in namespaces of their own (Linux 6.7), so that a lab can start its children.
 emulated() {
-  unshare --user --map-root-user --net --mount bash -euo pipefail -c '
+  "${isolated[@]}" bash -euo pipefail -c '
     mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
     printf %s ":arm64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:$(command -v qemu-aarch64):F" >/proc/sys/fs/binfmt_misc/register
     ip link set lo up

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the packages: the .deb installs in a clean Debian and leaves nothing behind when it is purged; the units run under
-# a booted systemd with no capability more than they need; the .rpm installs; and the static program runs as nobody in an
-# empty root, as in its container. Needs root and a Debian; three minutes, most of them to fetch and unpack the Debian.
+# Checks the packages: .deb and .rpm install in a clean Debian and leave nothing behind, enabled units included, when they are
+# purged or erased; the units run under a booted systemd with no capability more than they need; and the static program runs
+# as nobody in an empty root, as in its container. Needs root and a Debian; three minutes, most of them to fetch and unpack the Debian.
 #   tests/packages/run.sh [PROGRAM]
 # PROGRAM is a program for this machine, of this source; if not given, the release build. What is left is a tar archive of
 # the Debian below the user's cache directory.
@@ -63,9 +63,34 @@ files() {
 }
 inside() { chroot "$debian" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"; }
 files >"$work/before"
-cp "$deb" "$debian/corelane.deb"
-inside dpkg --install /corelane.deb >"$work/log" 2>&1 || { cat "$work/log"; fail "dpkg does not install the package"; }
-rm "$debian/corelane.deb"
+
+# leaves_nothing WHAT: after it, the Debian is what it was, and no file has the name of the package.
+leaves_nothing() {
+  files >"$work/after"
+  diff "$work/before" "$work/after" || fail "$1 leaves files behind"
+  left=$(find "$debian" -xdev -name '*corelane*' -not -path '*/var/cache/man/*')
+  [ -z "$left" ] || fail "$1 leaves $left"
+  pass "$1 leaves nothing behind"
+}
+
+# logged WHAT COMMAND…: shows what the command printed if it fails.
+logged() {
+  "${@:2}" >"$work/log" 2>&1 || { cat "$work/log"; fail "$1"; }
+}
+
+install_deb() {
+  cp "$deb" "$debian/corelane.deb"
+  logged "dpkg does not install the package" inside dpkg --install /corelane.deb
+  rm "$debian/corelane.deb"
+}
+
+# Without a running systemd, as in an image that is being built.
+enable_units() {
+  logged "systemctl does not enable the units" inside systemctl enable corelane-bridge.service corelane-serve@http.service
+  [ -L "$debian/etc/systemd/system/multi-user.target.wants/corelane-serve@http.service" ] || fail "no unit is enabled"
+}
+
+install_deb
 pass "it installs in a clean Debian"
 inside corelane hash 66.9.149.187:2794 161.142.100.80:1766 | grep 51ccc178 >/dev/null || fail "the program does not run"
 pass "its program runs"
@@ -82,10 +107,11 @@ grep -q '^all units checked$' "$work/units" || fail "the units were not checked 
 passed=$((passed + $(grep -c '^ok: ' "$work/units")))
 
 say "purge"
-inside dpkg --purge corelane >"$work/log" 2>&1 || { cat "$work/log"; fail "dpkg does not purge the package"; }
-files >"$work/after"
-diff "$work/before" "$work/after" || fail "files are left behind"
-pass "a purge leaves nothing behind"
+leaves_nothing "a purge under systemd"
+install_deb
+enable_units
+logged "dpkg does not purge the package" inside dpkg --purge corelane
+leaves_nothing "a purge without systemd"
 
 say "container"
 skipped=0
@@ -104,10 +130,37 @@ done
 rpm=$(echo "$work"/one/*.rpm)
 cmp "$rpm" "$work/two/${rpm##*/}" || fail "two .rpm of one program differ"
 pass "two .rpm of one program are the same bytes"
-mkdir "$work/rpm"
-rpm --root "$work/rpm" --install --nodeps --noscripts "$rpm" || fail "rpm does not install the package"
-[ -x "$work/rpm/usr/bin/corelane" ] && [ -e "$work/rpm/usr/share/man/man1/corelane-load-http.1.gz" ] || fail "the .rpm lacks files"
-rpm --root "$work/rpm" --erase --nodeps --noscripts corelane
-[ ! -e "$work/rpm/usr/bin/corelane" ] && [ ! -e "$work/rpm/etc/corelane/bridge.conf" ] || fail "rpm leaves files behind"
-pass "the .rpm installs and is erased"
+# Its scripts run in the Debian, as under systemd, where systemctl records how it is called, and only enables and disables.
+# The folders of zsh and fish are in the base of systems with .rpm.
+mkdir -p "$debian/run/systemd/system" "$debian"/usr/share/{zsh/site-functions,fish/vendor_completions.d}
+files >"$work/before"
+printf '#!/bin/sh\necho "$*" >>/calls\ncase $* in *able*) exec /usr/bin/systemctl --root=/ "$@" ;; esac\n' >"$debian/usr/sbin/systemctl"
+chmod 755 "$debian/usr/sbin/systemctl"
+in_rpm() {
+  echo "$1" >>"$debian/calls"
+  logged "rpm fails: $*" rpm --root "$debian" --define '_dbpath /var/lib/rpm' --nodeps "$@"
+}
+in_rpm --install "$rpm"
+inside corelane --version >/dev/null || fail "the program of the .rpm does not run"
+[ "$(find "$debian/etc/corelane" -type f -perm 644 | wc -l)" -eq 4 ] &&
+  [ -e "$debian/usr/share/man/man1/corelane-load-http.1.gz" ] || fail "the .rpm lacks files"
+in_rpm --upgrade --force "$rpm"
+enable_units
+in_rpm --erase corelane
+diff - "$debian/calls" <<'CALLS' || fail "the scripts of the .rpm call systemctl otherwise"
+--install
+daemon-reload
+--upgrade
+daemon-reload
+try-restart corelane-bridge.service corelane-serve@*.service
+daemon-reload
+enable corelane-bridge.service corelane-serve@http.service
+--erase
+stop corelane-bridge.service corelane-serve@*.service
+--no-reload disable corelane-bridge.service corelane-serve@.service
+daemon-reload
+CALLS
+pass "the .rpm installs, is upgraded and erased, and its scripts run"
+rm -r "$debian/run/systemd" "$debian/usr/sbin/systemctl" "$debian/calls" "$debian/var/lib/rpm"
+leaves_nothing "an erased .rpm"
 echo "$passed passed, 0 failed, $skipped skipped"

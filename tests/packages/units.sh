@@ -74,8 +74,43 @@ systemctl start "$unit" || fail "$unit does not start"
 journal_has "$unit" bridging || fail "$unit is not ready"
 [ "$(capabilities "$unit")" = 0000008000003000 ] || fail "$unit has $(capabilities "$unit")"
 pass "$unit bridges xdp, packet and tap links"
+systemctl stop "$unit"
+
+# A reload reads the tables again: the bridge drops what it passed before.
+near() { ip netns exec near "$@"; }
+far() { ip netns exec far "$@"; }
+# How many of 100 datagrams are answered; that none is, is an error of the program.
+returned() {
+  { near corelane load udp 10.0.0.2:7 --rate 1k --duration 100ms --json 2>/dev/null || true; } |
+    sed -n 's/^    "returned": \([0-9]*\).*/\1/p'
+}
+ip netns add near
+ip netns add far
+ip link set left-end netns near
+ip link set right-end netns far
+near ip addr add 10.0.0.1/24 dev left-end
+far ip addr add 10.0.0.2/24 dev right-end
+near ip link set left-end up
+far ip link set right-end up
+table=/etc/corelane/blocked.txt
+echo 10.0.0.3 >"$table"
+configure bridge "--link packet:left --link packet:right --table $table --match src --no-reload"
+mark
+systemctl start "$unit"
+journal_has "$unit" bridging || fail "$unit is not ready"
+far corelane serve udp 10.0.0.2:7 >/dev/null 2>&1 &
+server=$!
+for _ in {1..50}; do answers=$(returned); [ "$answers" -eq 0 ] || break; done
+[ "$answers" -gt 0 ] || fail "no answers through the bridge"
+echo 10.0.0.1 >>"$table"
+[ "$(returned)" -gt 0 ] || fail "the bridge reads its table before it is reloaded"
 systemctl reload "$unit"
+for _ in {1..50}; do answers=$(returned); [ "$answers" -gt 0 ] || break; done
+[ "$answers" -eq 0 ] || fail "$answers answers through the bridge after its table was reloaded"
 systemctl is-active --quiet "$unit" || fail "$unit ends when it is reloaded"
+kill "$server"
+wait "$server" || true
+rm "$table"
 mark
 systemctl stop "$unit"
 journal_has "$unit" 'received' || fail "$unit does not report at its end"
@@ -87,5 +122,15 @@ breaks "$unit" cap_net_raw CAP_NET_RAW
 configure bridge "--link tap:tap0 --link tap:tap1"
 breaks "$unit" cap_net_admin CAP_NET_ADMIN
 
-systemctl stop 'corelane-*'
+configure serve-http "127.0.0.1:80 --access-log /var/log/corelane-serve-http/access.log"
+systemctl enable --quiet corelane-bridge.service corelane-serve@http.service
+systemctl restart corelane-serve@http.service
+while [ ! -e /var/log/corelane-serve-http/access.log ]; do systemctl is-active --quiet corelane-serve@http.service; done
+dpkg --purge corelane >/dev/null
+! systemctl is-active --quiet corelane-serve@http.service || fail "corelane-serve@http.service runs after a purge"
+# man-db keeps the pages that it has shown.
+left=$(find / -xdev -name '*corelane*' -not -path '/var/cache/man/*')
+[ -z "$left" ] || fail "a purge leaves $left"
+! getent passwd | grep corelane || fail "a purge leaves a user"
+pass "a purge stops and disables the units, and removes what they wrote"
 echo "all units checked"

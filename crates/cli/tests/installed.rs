@@ -144,13 +144,14 @@ fn below_prefix(root: &Path) -> Vec<String> {
 fn make_install_installs_every_file_below_its_prefix_and_units_where_systemd_looks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().unwrap();
-    fill_target(folder.path());
-    let destination = folder.path().join("root");
-    for (prefix, has_units) in [("/usr", true), ("/usr/local", true), ("/opt/x", false)] {
+    let target = folder.path().join("a target");
+    fill_target(&target);
+    let destination = folder.path().join("a root");
+    for (prefix, has_units) in [("/usr", true), ("/usr/local", true), ("/opt/a prefix", false)] {
         let installed = Command::new("make")
             .current_dir(&root)
             .args(["--no-print-directory", "install", "CARGO=no-cargo"])
-            .arg(format!("CARGO_TARGET_DIR={}", folder.path().display()))
+            .arg(format!("CARGO_TARGET_DIR={}", target.display()))
             .arg(format!("DESTDIR={}", destination.display()))
             .arg(format!("PREFIX={prefix}"))
             .output()
@@ -173,6 +174,69 @@ fn make_install_installs_every_file_below_its_prefix_and_units_where_systemd_loo
         assert_eq!(files_below(&destination), expected, "{prefix}");
         fs::remove_dir_all(&destination).unwrap();
     }
+}
+
+/// Runs a shell script in a folder, which has to succeed; what it prints.
+fn shell(folder: &Path, script: &str) -> String {
+    let output = Command::new("bash")
+        .args(["-euc", script])
+        .current_dir(folder)
+        .env_remove("CARGO")
+        .env_remove("CARGO_TARGET_DIR")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// With a cargo that copies a static program, and no tools of Debian's.
+#[test]
+fn dist_without_dpkg_deb_makes_what_it_can_and_names_the_tool() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = tempfile::tempdir().unwrap();
+    fill_target(&folder.path().join("built"));
+    let source = format!("cp -R '{}'", root.display());
+    let printed = shell(
+        folder.path(),
+        &format!(
+            r#"{source}/{{packaging,docs,README.md,CHANGELOG.md,LICENSE-MIT,LICENSE-APACHE,Cargo.toml}} .
+            echo 'void _start(void) {{}}' | gcc -nostdlib -static -x c - -o built/release/corelane
+            mkdir -p programs target/tools/bin
+            IFS=:
+            for programs in $PATH; do ln -s "$programs"/* programs/ 2>/dev/null || true; done
+            rm -f programs/{{dpkg,dpkg-deb,apt-get,cargo}}
+            echo '#!/bin/bash
+              while [ $# -gt 0 ]; do
+                case $1 in --target) target=$2 ;; --target-dir) folder=$2 ;; esac
+                shift
+              done
+              mkdir -p "$folder/$target" && cp -R built/release "$folder/$target"' >programs/cargo
+            printf '#!/bin/sh
+echo rpm >"$6/corelane.rpm"
+' >target/tools/bin/cargo-generate-rpm
+            chmod +x programs/cargo target/tools/bin/cargo-generate-rpm
+            PATH=$PWD/programs packaging/dist.sh "$(uname -m)"
+            cd dist && sha256sum --check --quiet SHA256SUMS"#
+        ),
+    );
+    let program = format!(
+        "corelane-{}-{}-unknown-linux-",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH
+    );
+    let mut lines = printed.lines().skip(1);
+    assert_eq!(
+        lines.next(),
+        Some("skipped: .deb packages: dpkg-deb was not found: install dpkg"),
+        "{printed}"
+    );
+    assert_eq!(lines.next(), Some("made in dist:"), "{printed}");
+    let made: Vec<&str> = lines.filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(made.len(), 2, "{printed}");
+    assert!(
+        made[0].starts_with(&program) && made[1] == "corelane.rpm",
+        "{printed}"
+    );
 }
 
 #[test]
