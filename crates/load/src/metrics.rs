@@ -1,20 +1,17 @@
 //! The metrics of a running generator, as far as its workers publish them: counts of each worker, and the live data that
 //! its live view shows, too. Each generator declares its own.
 
-use crate::failure::Failures;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition, Labels};
+use std::collections::BTreeMap;
 
 const PREFIX: &str = "corelane_load";
 
-static FAILURES: Metric<u64> = Metric::less("failures_by_cause_total", "failed", Show::Count)
-    .about("Requests or connections in progress that failed, by cause.")
-    .read(|count| Sample::count(*count));
-
-static NOT_OPENED: Metric<u64> = Metric::less("not_opened_by_cause_total", "not opened", Show::Count)
-    .about("Failed attempts to open a connection, by cause.")
-    .read(|count| Sample::count(*count));
+/// Declares what failed by cause, to be completed with what that is.
+pub(crate) const fn failures() -> Metric<u64> {
+    Metric::less("failures_by_cause_total", "failed", Show::Count).read(|count| Sample::count(*count))
+}
 
 /// A running generator at one moment.
 #[derive(Debug)]
@@ -27,8 +24,8 @@ pub struct Running<W: 'static> {
     pub(crate) workers: Vec<(u32, W)>,
     /// Durations over all workers.
     pub(crate) times: Option<(&'static Metric<Histogram>, Histogram)>,
-    /// Failures, and failed attempts to open a connection, over all workers.
-    pub(crate) failures: Option<[Failures; 2]>,
+    /// Failures by cause over all workers.
+    pub(crate) failures: Vec<(&'static Metric<u64>, BTreeMap<String, u64>)>,
 }
 
 impl<W> Exposed for Running<W> {
@@ -43,15 +40,10 @@ impl<W> Exposed for Running<W> {
         if let Some((metric, times)) = &self.times {
             exposition.add(PREFIX, metric, [(Labels::new(), times)]);
         }
-        for (metric, failures) in [&FAILURES, &NOT_OPENED]
-            .into_iter()
-            .zip(self.failures.iter().flatten())
-        {
-            let occurred: Vec<_> = failures.occurred().collect();
-            let causes = occurred.iter().map(|(failure, count)| {
-                let cause = failure.name().to_owned();
-                (vec![("cause", cause)], count)
-            });
+        for (metric, failures) in &self.failures {
+            let causes = failures
+                .iter()
+                .map(|(cause, count)| (vec![("cause", cause.clone())], count));
             exposition.add(PREFIX, metric, causes);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
-use crate::failure::{Failure, Failures};
+use crate::failure::Failures;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_worker::Time;
@@ -25,7 +25,7 @@ pub struct Seen {
     pub times: Histogram,
     /// Why there are no times, if so.
     pub no_times_because: Option<&'static str>,
-    /// Events that are errors beside the failures below, by name.
+    /// Events that are errors beside the failures below, by name; without those that did not occur.
     pub errors: BTreeMap<String, u64>,
     /// Failures of requests or connections in progress.
     pub failures: Failures,
@@ -51,13 +51,9 @@ impl Seen {
     /// All errors so far by name.
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
-        let named = |prefix: &'static str, failures: &Failures| {
-            let name = move |(failure, count): (Failure, u64)| (format!("{prefix}{}", failure.name()), count);
-            failures.occurred().map(name).collect::<BTreeMap<_, _>>()
-        };
         let mut errors = self.errors.clone();
-        errors.add(&named("", &self.failures));
-        errors.add(&named("not_opened_", &self.not_opened));
+        errors.add(&self.failures.named(""));
+        errors.add(&self.not_opened.named("not_opened_"));
         errors
     }
 }

@@ -142,8 +142,8 @@ impl Shown for PacketsLoad {
         loaded.failed_because.as_deref()
     }
 
-    fn running(&self, _seen: &Seen) -> Box<dyn Exposed + Send> {
-        Box::new(self.running())
+    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
+        Box::new(self.running(seen))
     }
 
     fn view(&self, _: Seen) -> Option<View> {

@@ -13,6 +13,7 @@ use crate::pace::{Pace, Schedule};
 use crate::showing::{Seen, Showing};
 use crate::{Generator, Moment, Needs, Running};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
+use corelane_measure::counters::Counters;
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::collections::BTreeMap;
@@ -150,7 +151,7 @@ impl PacketsLoad {
 
     /// The metrics of the run as of the last snapshot of each worker.
     #[must_use]
-    pub fn running(&self) -> Running<u64> {
+    pub fn running(&self, seen: &Seen) -> Running<u64> {
         let sent = self
             .shows()
             .map(|shown| shown.last().counts.get("sent").copied().unwrap_or(0));
@@ -162,7 +163,7 @@ impl PacketsLoad {
                 .map(|(number, sent)| (self.cpu(number), sent))
                 .collect(),
             times: None,
-            failures: None,
+            failures: vec![(&metrics::FAILURES, seen.errors.clone())],
         }
     }
 }
@@ -268,18 +269,31 @@ fn run(
 
 /// The live data of a worker's queues, each with the frames that its device refused.
 fn seen<'a>(queues: impl Iterator<Item = (&'a Sender, u64)>) -> Seen {
-    let (mut sent, mut sent_bytes, mut refused) = (0, 0, 0);
-    for (sender, refused_here) in queues {
+    let (mut sent, mut sent_bytes, mut not_sent) = (0, 0, BTreeMap::new());
+    for (sender, refused) in queues {
         sent += sender.sent.frames;
         sent_bytes += sender.sent.bytes;
-        refused += refused_here;
+        not_sent.add(&dropped(sender, refused));
     }
+    not_sent.retain(|_, count| *count > 0);
     Seen {
         at: Time::now(),
         counts: BTreeMap::from([("sent", sent), ("sent_bytes", sent_bytes)]),
-        errors: BTreeMap::from([("refused".to_owned(), refused)]),
+        errors: not_sent,
         ..Seen::default()
     }
+}
+
+/// Frames of a queue that were not sent, by reason.
+fn dropped(sender: &Sender, refused: u64) -> BTreeMap<String, u64> {
+    let oversized = match &sender.source {
+        Source::Stream(_) => 0,
+        Source::Replay(replay) => replay.oversized,
+    };
+    BTreeMap::from([
+        ("oversized".to_owned(), oversized),
+        ("refused".to_owned(), refused),
+    ])
 }
 
 /// Serves the queues in turn until all frames are sent or time is up.
@@ -399,10 +413,6 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent: outcome.sender.sent.frames,
         sent_bytes: outcome.sender.sent.bytes,
     });
-    let dropped = [
-        ("oversized", replays().map(|replay| replay.oversized).sum()),
-        ("refused", all().map(|outcome| outcome.refused).sum()),
-    ];
     PacketsLoaded {
         schema: PacketsLoaded::SCHEMA.to_owned(),
         link: plan.link.clone(),
@@ -411,7 +421,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent_bytes: sum(|sent| sent.bytes),
         frames_per_s: (sending_s > 0.0).then(|| sent as f64 / sending_s),
         unsent,
-        dropped: BTreeMap::from(dropped.map(|(reason, count)| (reason.to_owned(), count))),
+        dropped: BTreeMap::sum(all().map(|outcome| dropped(&outcome.sender, outcome.refused))),
         faults: injected.map(|injected| injected.by_name()),
         waits_for_room,
         sent_cut_short: replays().map(|replay| replay.cut_short).sum(),

@@ -1,5 +1,6 @@
 //! Live counts of a generator over streams, and the metrics of a running one.
 
+use crate::metrics::failures;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 
@@ -70,3 +71,11 @@ pub(super) static LATENCY: Metric<Histogram> = Metric::less("latency", "latency"
 pub(super) static CONNECT: Metric<Histogram> = Metric::less("connect", "connect", Show::Nanoseconds)
     .about("Time to open connections.")
     .read(|times| Some(Sample::Durations(times)));
+
+pub(super) static FAILURES: Metric<u64> =
+    failures().about("Requests or connections in progress that failed, by cause.");
+
+pub(super) static NOT_OPENED: Metric<u64> =
+    Metric::less("not_opened_by_cause_total", "not opened", Show::Count)
+        .about("Failed attempts to open a connection, by cause.")
+        .read(|count| Sample::count(*count));

@@ -235,7 +235,10 @@ impl<P: StreamProtocol> StreamLoad<P> {
             metrics,
             workers: cpus.zip(self.live_counts()).collect(),
             times: Some((times, seen.times.clone())),
-            failures: Some([seen.failures, seen.not_opened]),
+            failures: vec![
+                (&metrics::FAILURES, seen.failures.named("")),
+                (&metrics::NOT_OPENED, seen.not_opened.named("")),
+            ],
         }
     }
 

@@ -1,5 +1,6 @@
 //! Live counts of a UDP generator, and the metrics of a running one.
 
+use crate::metrics::failures;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 
@@ -24,3 +25,6 @@ pub(super) static WORKER: [Metric<Progress>; 2] = [
 pub(super) static ROUND_TRIP: Metric<Histogram> = Metric::less("round_trip", "round trip", Show::Nanoseconds)
     .about("Round trips from the intended send time.")
     .read(|times| Some(Sample::Durations(times)));
+
+pub(super) static FAILURES: Metric<u64> = failures()
+    .about("Datagrams that were refused or caused an ICMP error, and answers not as expected, by cause.");

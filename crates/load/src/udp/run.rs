@@ -150,7 +150,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
             metrics: &metrics::WORKER,
             workers: cpus.zip(self.live_counts()).collect(),
             times: Some((&metrics::ROUND_TRIP, seen.times.clone())),
-            failures: None,
+            failures: vec![(&metrics::FAILURES, seen.errors.clone())],
         }
     }
 

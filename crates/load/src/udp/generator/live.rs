@@ -2,6 +2,7 @@
 
 use super::Generator;
 use crate::showing::{Seen, Showing};
+use crate::udp::loaded::Counts;
 use crate::udp::protocol::DatagramProtocol;
 use corelane_worker::engine::{FailureCounts, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
@@ -31,25 +32,16 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// The live data of this worker.
     pub(super) fn seen(&self, ops: &Ops) -> Seen {
-        let (counters, counts) = (ops.counters(), &self.tally.counts);
-        let own = [
-            ("corrupted", counts.corrupted),
-            ("duplicated", counts.duplicated),
-            ("too_late", counts.too_late),
-        ];
-        let named = |prefix, causes: BTreeMap<String, u64>| {
-            let causes = causes.into_iter();
-            causes.map(move |(cause, count)| (format!("{prefix}_{cause}"), count))
+        let counters = ops.counters();
+        let counts = Counts {
+            refused: by_cause(&counters.send_failed),
+            network_errors: by_cause(&counters.errors),
+            ..self.tally.counts.clone()
         };
-        let own = own.map(|(name, count)| (name.to_owned(), count));
-        let errors = (own.into_iter())
-            .chain(named("refused", by_cause(&counters.send_failed)))
-            .chain(named("network", by_cause(&counters.errors)))
-            .chain(named("answered", counts.errors.clone()));
         Seen {
             at: Time::now(),
             counts: BTreeMap::from([("sent", counters.sent), ("returned", counts.returned)]),
-            errors: errors.filter(|(_, count)| *count > 0).collect(),
+            errors: counts.errors_by_name(),
             times: self.tally.round_trip.clone(),
             ..Seen::default()
         }
