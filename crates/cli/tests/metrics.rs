@@ -2,10 +2,11 @@
 
 use crate::common;
 use crate::scrape::{self, Exposing, families};
+use corelane_link::capture::CaptureWriter;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -155,6 +156,83 @@ fn a_server_exposes_the_counts_of_each_bucket_that_its_report_has() {
         sample(&text, "corelane_serve_balance_ratio"),
         sent as f64 / 2.0 / most
     );
+}
+
+/// The failures by cause that a generator exposes, once there are so many.
+fn failures(load: &Exposing, all: f64) -> BTreeMap<String, f64> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let text = load.scrape();
+        let found = families(&text).remove("corelane_load_failures_by_cause").unwrap();
+        if found.samples.values().sum::<f64>() == all {
+            let cause = |sample: &str| sample.split('"').nth(1).unwrap().to_owned();
+            let found = found.samples.into_iter();
+            return found.map(|(sample, count)| (cause(&sample), count)).collect();
+        }
+        assert!(Instant::now() < deadline, "{text}");
+    }
+}
+
+/// The non-zero counts of an object in a report, with this prefix to their names.
+fn named(prefix: &str, counts: &Value) -> BTreeMap<String, f64> {
+    let counts = counts.as_object().unwrap().iter();
+    let counts = counts.filter_map(|(name, count)| Some((format!("{prefix}{name}"), count.as_f64()?)));
+    counts.filter(|(_, count)| *count > 0.0).collect()
+}
+
+#[test]
+fn failures_of_datagrams_have_the_causes_and_counts_of_the_report() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // The second datagram of each is due in 100 s.
+    let load = |address| {
+        Exposing::start(&format!(
+            "load udp {address} --rate 0.01 --duration 300s --workers 1 --json"
+        ))
+    };
+    let (unanswered, answered) = (load(closed), load(server.local_addr().unwrap()));
+    let mut request = [0; 2_048];
+    let (length, from) = server.recv_from(&mut request).unwrap();
+    for answer in [
+        &request[..length],
+        &b"nonsense"[..],
+        &b"nonsense"[..],
+        &request[..length],
+    ] {
+        server.send_to(answer, from).unwrap();
+    }
+    let expected = BTreeMap::from([("network_refused".to_owned(), 1.0)]);
+    assert_eq!(failures(&unanswered, 1.0), expected);
+    let report = unanswered.report();
+    assert_eq!(named("network_", &report["total"]["network_errors"]), expected);
+    let found = failures(&answered, 3.0);
+    let total = &answered.report()["total"];
+    let expected = BTreeMap::from(
+        ["corrupted", "duplicated"].map(|cause| (cause.to_owned(), total[cause].as_f64().unwrap())),
+    );
+    assert_eq!(
+        (found, &total["corrupted"]),
+        (expected, &Value::from(2)),
+        "{total}"
+    );
+}
+
+#[test]
+fn frames_that_are_not_sent_have_the_causes_and_counts_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("frames.pcap");
+    let mut writer = CaptureWriter::create(&file).unwrap();
+    // The last one is due in 100 s.
+    for (time, length) in [(0, 60), (1, 4_000), (2, 4_000), (100_000_000_000, 60)] {
+        writer.write(time, length, &vec![0; length as usize]).unwrap();
+    }
+    writer.flush().unwrap();
+    let load = format!("load packets ring:metrics-e --replay {} --json", file.display());
+    let load = Exposing::start(&load);
+    let found = failures(&load, 2.0);
+    let report = load.report();
+    assert_eq!(found, named("", &report["dropped"]));
+    assert_eq!(found, BTreeMap::from([("oversized".to_owned(), 2.0)]));
 }
 
 #[test]

@@ -126,8 +126,8 @@ impl TimelineFile {
         Header {
             schema: SCHEMA.to_owned(),
             generators: vec![self.origin.clone()],
-            durations: G::TIMED.to_owned(),
-            units: Header::units(G::COUNTED),
+            durations: G::TIMED.map_or("", |times| times.label).to_owned(),
+            units: Header::units(&G::units()),
             aligned: None,
         }
     }

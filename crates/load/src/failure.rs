@@ -134,6 +134,12 @@ impl Failures {
         Failure::all().zip(self.0).filter(|(_, count)| *count > 0)
     }
 
+    /// The non-zero counts, by name with this prefix.
+    pub(crate) fn named(&self, prefix: &str) -> BTreeMap<String, u64> {
+        let name = |(failure, count): (Failure, u64)| (format!("{prefix}{}", failure.name()), count);
+        self.occurred().map(name).collect()
+    }
+
     /// The causes that occurred, with their counts.
     pub(crate) fn causes(&self) -> String {
         let causes = self.occurred();

@@ -1,8 +1,10 @@
 //! Interface shared by all generators: takes a plan, returns a report of what was sent and received.
 
-use crate::Needs;
-use crate::showing::{Seen, Showing};
+use crate::showing::{self, Lives, Seen};
+use crate::{Needs, Running};
 use corelane_host::memory::MemoryPolicy;
+use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Metric;
 use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use corelane_worker::{Time, WorkerSettings};
@@ -19,12 +21,16 @@ pub trait Generator: Sized {
     type Loaded: Serialize + DeserializeOwned;
     /// The error if it cannot start or continue.
     type Error: Error + Send + Sync + 'static;
-    /// Name of this kind of generator, used between processes.
+    /// What a worker counts while it runs.
+    type Counts: Send + Sync + 'static;
+    /// Name of this kind of generator, in its metrics and between processes.
     const KIND: &'static str;
-    /// What [`Seen::counts`] counts, with units.
-    const COUNTED: &'static [(&'static str, &'static str)];
-    /// The name of [`Seen::times`]; empty if nothing is timed.
-    const TIMED: &'static str;
+    /// The live counts: those whose name ends in `_total` are [`Seen::counts`], the others [`Seen::levels`].
+    const COUNTED: &'static [Metric<Self::Counts>];
+    /// [`Seen::times`]; `None` if nothing is timed.
+    const TIMED: Option<&'static Metric<Histogram>>;
+    /// Failures by cause; and if connections are opened, attempts that failed.
+    const FAILED: &'static [Metric<u64>];
 
     /// What a run of the plan requires of this machine.
     fn needs(plan: &Self::Plan) -> Needs;
@@ -42,8 +48,8 @@ pub trait Generator: Sized {
     /// The last moment reached.
     fn reached(&self) -> Option<Moment>;
 
-    /// Where each worker leaves its live data.
-    fn shows(&self) -> impl Iterator<Item = &Showing>;
+    /// What each worker publishes.
+    fn lives(&self) -> &Lives<Self::Counts>;
 
     /// The live data of all workers, as of their last snapshots; the final ones once the run has ended.
     fn seen(&mut self) -> Seen;
@@ -56,6 +62,34 @@ pub trait Generator: Sized {
     /// # Errors
     /// The error that ended a worker early.
     fn finish(self) -> Result<Self::Loaded, Self::Error>;
+
+    /// The sum of a live count over all workers.
+    fn total(&self, counted: &Metric<Self::Counts>) -> u64 {
+        let workers = self.lives().iter();
+        workers.map(|live| showing::count(counted, &live.counts)).sum()
+    }
+
+    /// The metrics of the run so far, with live data that was [`seen`](Self::seen).
+    fn running(&self, seen: &Seen) -> Running<Self::Counts> {
+        let (mut failures, not_opened) = (seen.errors.clone(), seen.not_opened.named(""));
+        failures.extend(seen.failures.named(""));
+        Running {
+            kind: Self::KIND,
+            counted: Self::COUNTED,
+            lives: self.lives().clone(),
+            times: Self::TIMED.map(|metric| (metric, seen.times.clone())),
+            failed: Self::FAILED.iter().zip([failures, not_opened]).collect(),
+        }
+    }
+
+    /// The names of [`Seen::counts`], with units.
+    #[must_use]
+    fn units() -> Vec<(&'static str, &'static str)> {
+        let counts = Self::COUNTED.iter().filter(|metric| showing::is_total(metric));
+        counts
+            .map(|metric| (showing::short_name(metric), metric.unit))
+            .collect()
+    }
 }
 
 /// A moment of a run at which counters are read.

@@ -29,8 +29,8 @@ pub use landed::{BucketsLanded, Landed};
 pub use metrics::Running;
 pub use needs::{Need, Needs};
 pub use sampler::{Sampled, Sampler};
-pub use showing::{Seen, Showing};
+pub use showing::{Live, Lives, Seen, Showing};
 pub use streams::{
-    StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProgress, StreamProtocol, StreamStart,
+    LiveStreams, StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProtocol, StreamStart,
     TlsLoadError,
 };

@@ -5,7 +5,7 @@
 //! and taken when every worker has answered, so that counts and durations are of one moment.
 
 use crate::Generator;
-use crate::showing::{Seen, Showing};
+use crate::showing::Seen;
 use corelane_host::HostError;
 use corelane_host::counters::{CpuTimes, ProcessCpu, Softnet, TcpStatistics, UdpStatistics};
 use corelane_measure::counters::Counters;
@@ -92,12 +92,12 @@ impl Sampler {
     fn look_at<G: Generator>(&mut self, now: Time, load: &mut G) -> Option<Sampled> {
         let Some(asked) = self.asked else {
             if now >= self.due_at() {
-                load.shows().for_each(Showing::ask);
+                load.lives().iter().for_each(|live| live.shown.ask());
                 self.asked = Some(now);
             }
             return None;
         };
-        if load.shows().any(Showing::is_awaited) && now.since(asked) < PATIENCE {
+        if load.lives().iter().any(|live| live.shown.is_awaited()) && now.since(asked) < PATIENCE {
             return None;
         }
         let closes_line = self.due.is_multiple_of(SAMPLES_A_LINE);
@@ -229,23 +229,43 @@ fn drops() -> Result<BTreeMap<String, u64>, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::showing::{self, Lives};
     use crate::{Moment, Needs};
+    use corelane_measure::histogram::Histogram;
+    use corelane_measure::metric::{Metric, Sample, Show};
+    use corelane_worker::Counter;
     use std::convert::Infallible;
-    use std::iter;
+
+    static SENT: [Metric<Counter>; 1] = [Metric::more("sent_datagrams_total", "sent", Show::Count)
+        .unit("datagrams")
+        .read(|sent| Sample::count(sent.get()))];
 
     /// Sends a datagram per millisecond, each with a round trip of 5 µs.
-    #[derive(Default)]
     struct Fake {
-        showing: Showing,
-        so_far: Seen,
+        lives: Lives<Counter>,
+        times: Histogram,
     }
 
     impl Fake {
+        fn new() -> Self {
+            Self {
+                lives: showing::lives([0].into_iter()),
+                times: Histogram::new(),
+            }
+        }
+
+        fn so_far(&self, at: Time) -> Seen {
+            Seen {
+                at,
+                times: self.times.clone(),
+                ..Seen::of(&SENT, &self.lives[0].counts)
+            }
+        }
+
         fn turn(&mut self, now: Time) {
-            self.so_far.at = now;
-            *self.so_far.counts.entry("sent").or_default() += 1;
-            self.so_far.times.record(5_000);
-            self.showing.show(|| self.so_far.clone());
+            self.lives[0].counts.add(1);
+            self.times.record(5_000);
+            self.lives[0].shown.show(|| self.so_far(now));
         }
     }
 
@@ -253,16 +273,18 @@ mod tests {
         type Plan = ();
         type Loaded = ();
         type Error = Infallible;
+        type Counts = Counter;
         const KIND: &'static str = "fake";
-        const COUNTED: &'static [(&'static str, &'static str)] = &[("sent", "datagrams")];
-        const TIMED: &'static str = "round trip";
+        const COUNTED: &'static [Metric<Counter>] = &SENT;
+        const TIMED: Option<&'static Metric<Histogram>> = None;
+        const FAILED: &'static [Metric<u64>] = &[];
 
         fn needs(_plan: &()) -> Needs {
             Needs::default()
         }
 
         fn start(_plan: ()) -> Result<Self, Infallible> {
-            Ok(Self::default())
+            Ok(Self::new())
         }
 
         fn wait(&mut self, _timeout: Duration) -> bool {
@@ -273,12 +295,12 @@ mod tests {
             None
         }
 
-        fn shows(&self) -> impl Iterator<Item = &Showing> {
-            iter::once(&self.showing)
+        fn lives(&self) -> &Lives<Counter> {
+            &self.lives
         }
 
         fn seen(&mut self) -> Seen {
-            self.showing.last()
+            self.lives[0].shown.last()
         }
 
         fn stop(&self) {}
@@ -292,7 +314,7 @@ mod tests {
     fn a_line_closes_with_each_whole_second_and_a_sample_with_each_quarter() {
         let start = Time::from_nanoseconds(77_000_000_000);
         let unix = Duration::from_millis(1_800_000_000_400);
-        let (mut sampler, mut load) = (Sampler::begin(true, start, unix), Fake::default());
+        let (mut sampler, mut load) = (Sampler::begin(true, start, unix), Fake::new());
         let (mut samples, mut seconds) = (0, Vec::new());
         for millisecond in 1..=3_700 {
             let now = start + Duration::from_millis(millisecond);
@@ -314,7 +336,9 @@ mod tests {
                 Some(milliseconds)
             );
         }
-        load.showing.end(load.so_far.clone());
+        load.lives[0]
+            .shown
+            .end(load.so_far(start + Duration::from_millis(3_700)));
         let last = sampler.end(&mut load).unwrap();
         let sent: u64 = seconds
             .iter()
@@ -329,7 +353,7 @@ mod tests {
         let start = Time::from_nanoseconds(1);
         let (mut sampler, mut load) = (
             Sampler::begin(true, start, Duration::from_millis(900)),
-            Fake::default(),
+            Fake::new(),
         );
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         assert!(sampler.look_at(at(100), &mut load).is_none());

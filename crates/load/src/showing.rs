@@ -2,13 +2,14 @@
 //!
 //! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
-use crate::failure::{Failure, Failures};
+use crate::failure::Failures;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
-use corelane_worker::Time;
+use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_worker::{CachePadded, Counter, Time};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Live data of one worker, or of a whole generator as of the last turn of each worker.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +18,7 @@ pub struct Seen {
     pub at: Time,
     /// What the generator does.
     pub stage: String,
-    /// Events so far, by the names of [`Generator::COUNTED`](crate::Generator::COUNTED).
+    /// Events so far, by name.
     pub counts: BTreeMap<&'static str, u64>,
     /// What there is now, such as open connections.
     pub levels: BTreeMap<&'static str, u64>,
@@ -25,7 +26,7 @@ pub struct Seen {
     pub times: Histogram,
     /// Why there are no times, if so.
     pub no_times_because: Option<&'static str>,
-    /// Events that are errors beside the failures below, by name.
+    /// Events that are errors beside the failures below, by name; without those that did not occur.
     pub errors: BTreeMap<String, u64>,
     /// Failures of requests or connections in progress.
     pub failures: Failures,
@@ -33,7 +34,76 @@ pub struct Seen {
     pub not_opened: Failures,
 }
 
+/// What a worker publishes while it runs.
+#[derive(Debug)]
+pub struct Live<C> {
+    pub(crate) cpu: u32,
+    /// Its counts.
+    pub counts: C,
+    /// 1 once it has sent its last datagram or request; for transfers, once their last bytes have arrived.
+    pub(crate) draining: Counter,
+    pub(crate) shown: Showing,
+}
+
+/// What all workers publish, by place.
+pub type Lives<C> = Arc<[CachePadded<Live<C>>]>;
+
+/// The live data of workers on these CPUs, before they start.
+pub(crate) fn lives<C: Default>(cpus: impl Iterator<Item = u32>) -> Lives<C> {
+    let live = |cpu| Live {
+        cpu,
+        counts: C::default(),
+        draining: Counter::new(),
+        shown: Showing::default(),
+    };
+    cpus.map(|cpu| CachePadded::new(live(cpu))).collect()
+}
+
+/// Whether every worker has sent its last.
+pub(crate) fn are_draining<C>(lives: &Lives<C>) -> bool {
+    lives.iter().all(|live| live.draining.get() > 0)
+}
+
+/// Whether it counts events; otherwise, what there is now.
+pub(crate) fn is_total<C>(metric: &Metric<C>) -> bool {
+    metric.name.ends_with("_total")
+}
+
+/// The name in timelines, without the unit except of bytes: `sent` of `sent_requests_total`, `sent_bytes` of
+/// `sent_bytes_total`.
+pub(crate) fn short_name<C>(metric: &Metric<C>) -> &'static str {
+    let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+    let short = name
+        .strip_suffix(metric.unit)
+        .filter(|_| metric.show != Show::Bytes);
+    short.map_or(name, |short| short.trim_end_matches('_'))
+}
+
+/// The count of one worker.
+pub(crate) fn count<C>(metric: &Metric<C>, counts: &C) -> u64 {
+    match metric.read.and_then(|read| read(counts)) {
+        Some(Sample::Number(count)) => count as u64,
+        _ => 0,
+    }
+}
+
 impl Seen {
+    /// The counts of a worker now.
+    pub(crate) fn of<C>(counted: &[Metric<C>], counts: &C) -> Self {
+        let mut seen = Self {
+            at: Time::now(),
+            ..Self::default()
+        };
+        for metric in counted {
+            let counted = match is_total(metric) {
+                true => &mut seen.counts,
+                false => &mut seen.levels,
+            };
+            counted.insert(short_name(metric), count(metric, counts));
+        }
+        seen
+    }
+
     /// The merged data of all workers.
     pub(crate) fn sum(workers: impl Iterator<Item = Self>) -> Self {
         workers.fold(Self::default(), |mut sum, seen| {
@@ -51,13 +121,9 @@ impl Seen {
     /// All errors so far by name.
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
-        let named = |prefix: &'static str, failures: &Failures| {
-            let name = move |(failure, count): (Failure, u64)| (format!("{prefix}{}", failure.name()), count);
-            failures.occurred().map(name).collect::<BTreeMap<_, _>>()
-        };
         let mut errors = self.errors.clone();
-        errors.add(&named("", &self.failures));
-        errors.add(&named("not_opened_", &self.not_opened));
+        errors.add(&self.failures.named(""));
+        errors.add(&self.not_opened.named("not_opened_"));
         errors
     }
 }

@@ -43,7 +43,7 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
     };
     let mut load = HttpLoad::start(scenario.plan(&settings).unwrap()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !load.progress().draining {
+    while !load.is_draining() {
         assert!(Instant::now() < deadline, "the run does not end");
         assert!(
             !load.wait(Duration::from_millis(1)),

@@ -1,4 +1,5 @@
-//! Compares the bucket that accepted each connection with the one that its hash selects.
+//! Compares the bucket that accepted each connection with the one that its hash selects, and the CPU that received it with
+//! that of the bucket's worker.
 
 use crate::service::Service;
 use arc_swap::ArcSwap;
@@ -17,12 +18,18 @@ pub(crate) struct Steered {
     pub(crate) samples: Counter,
     /// Those that the current table assigns to the worker's bucket.
     pub(crate) right: Counter,
+    /// Connections of which the kernel knows the CPU that received their last packet.
+    pub(crate) received: Counter,
+    /// Those received on the worker's CPU.
+    pub(crate) local: Counter,
 }
 
-/// A service of connections that checks each as it is accepted: on a wildcard address that costs a system call.
+/// A service of connections that checks each as it is accepted: that costs a system call, on a wildcard address two.
 pub(crate) struct Accepting<S> {
     pub(crate) service: S,
     pub(crate) bucket: Bucket,
+    /// The CPU of the worker.
+    pub(crate) cpu: u32,
     /// The listen address.
     pub(crate) address: SocketAddr,
     pub(crate) steerer: Arc<ArcSwap<Steerer>>,
@@ -42,6 +49,11 @@ impl<S> Accepting<S> {
             let right = self.steerer.load().bucket_of(&tuple) == self.bucket;
             self.steered.samples.add(1);
             self.steered.right.add(u64::from(right));
+        }
+        // The kernel sets it when the handshake ends (`sk_clone_lock`).
+        if let Some(cpu) = ops.incoming_cpu(id) {
+            self.steered.received.add(1);
+            self.steered.local.add(u64::from(cpu == self.cpu));
         }
     }
 }

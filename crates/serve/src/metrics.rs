@@ -41,6 +41,16 @@ pub(crate) const fn steering<T>() -> Metric<T> {
 static STEERING: Metric<ConnectionCounts> =
     steering().read(|connections| Some(Sample::Share(connections.steering())));
 
+/// Declares the share of samples received on the CPU of their worker, to be completed.
+pub(crate) const fn locality<T>() -> Metric<T> {
+    Metric::more("locality_ratio", "locality", Show::Share).about(
+        "Share of sampled datagrams, or accepted connections, since the start whose receive path ran on the CPU of their worker.",
+    )
+}
+
+static LOCALITY: Metric<ConnectionCounts> =
+    locality().read(|connections| Some(Sample::Share(connections.locality())));
+
 /// Connections accepted.
 pub static ACCEPTED: Metric<ConnectionCounts> =
     Metric::more("accepted_connections_total", "accepted", Show::Count)
@@ -141,7 +151,7 @@ impl<B, O> StreamsServed<B, O> {
             let counts: &ConnectionCounts = connections(bucket);
             of_bucket(counts.bucket, counts.cpu)
         };
-        for metric in [&ACCEPTED, &OPEN, &RECEIVED, &SENT, &STEERING] {
+        for metric in [&ACCEPTED, &OPEN, &RECEIVED, &SENT, &STEERING, &LOCALITY] {
             let buckets = self.buckets.iter();
             let buckets = buckets.map(|bucket| (labels(bucket), connections(bucket)));
             exposition.add(PREFIX, metric, buckets);

@@ -159,6 +159,12 @@ pub struct ConnectionCounts {
     /// Those accepted by the bucket that their hash selects.
     #[serde(default)]
     pub steering_right: u64,
+    /// Connections of which the kernel knew, when they were accepted, the CPU that received their last packet.
+    #[serde(default)]
+    pub locality_samples: u64,
+    /// Those received on the CPU of their worker.
+    #[serde(default)]
+    pub locality_right: u64,
     /// Failed accepts, by cause.
     pub accept_failed: BTreeMap<String, u64>,
     /// Connections that ended abnormally, by cause.
@@ -180,6 +186,15 @@ impl ConnectionCounts {
         }
     }
 
+    /// Share of connections received on the CPU of their worker, as of their acceptance.
+    #[must_use]
+    pub fn locality(&self) -> Share {
+        Share {
+            hits: self.locality_right,
+            samples: self.locality_samples,
+        }
+    }
+
     pub(crate) fn of(streams: &StreamCounters, steered: &Steered, bucket: u16, cpu: u32) -> Self {
         let ended = streams.closed + streams.broken.total();
         Self {
@@ -191,6 +206,8 @@ impl ConnectionCounts {
             bytes_sent: streams.bytes_sent,
             steering_samples: steered.samples.get(),
             steering_right: steered.right.get(),
+            locality_samples: steered.received.get(),
+            locality_right: steered.local.get(),
             accept_failed: named(streams.accept_failed.by_cause()),
             broken: named(streams.broken.by_cause()),
         }
@@ -311,6 +328,7 @@ impl<P: Protocol> StreamServer<P> {
             let bucket = Accepting {
                 service: measured,
                 bucket: Bucket::new(index as u16),
+                cpu: listening.steering.cpus[index],
                 address,
                 steerer: Arc::clone(&steerer),
                 steered: Arc::clone(&steered),

@@ -2,6 +2,8 @@
 
 use crate::common::{anywhere, connect, engines, steering};
 use corelane_host::memory::MemoryPolicy;
+use corelane_measure::share::Share;
+use corelane_rss::Steering;
 use corelane_serve::Server;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::io::{Read, Write};
@@ -38,6 +40,40 @@ fn counts_of_a_running_server_do_not_look_for_its_pages() {
         (server.counts().memory.len(), server.served().memory.len()),
         (0, 2)
     );
+}
+
+#[test]
+fn connections_are_local_in_buckets_on_the_cpu_that_received_them() {
+    let cpus = corelane_host::cpus::allowed().unwrap().cpus;
+    let (client, other) = (cpus[0], cpus[cpus.len() - 1]);
+    for engine in engines() {
+        let steering = Steering {
+            cpus: vec![client, other],
+            ..steering(2)
+        };
+        let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering);
+        plan.listening.engine = Some(engine);
+        let mut server = TcpServer::start(plan).unwrap();
+        let address = server.address();
+        let connect_all = move || {
+            // On loopback, the receive path runs on the CPU of the sender.
+            corelane_host::pin::current_thread(client).unwrap();
+            (0..32).for_each(|_| drop(connect(address)));
+        };
+        std::thread::spawn(connect_all).join().unwrap();
+        until(&mut server, "all are accepted", |served| {
+            served.sum(|bucket| bucket.connections.accepted) == 32
+        });
+        let served = server.stop().unwrap();
+        for bucket in served.buckets.iter().map(|bucket| &bucket.connections) {
+            let local = if bucket.cpu == client { bucket.accepted } else { 0 };
+            let locality = Share {
+                hits: local,
+                samples: bucket.accepted,
+            };
+            assert_eq!(bucket.locality(), locality, "{served:?}");
+        }
+    }
 }
 
 #[test]

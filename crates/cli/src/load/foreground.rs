@@ -62,7 +62,7 @@ impl ResultArguments {
         let lines = !self.outputs.json.on_stdout();
         let look = |generator: &G, seen: &_| {
             if let Some(metrics) = &metrics {
-                metrics.look(|| generator.running(seen));
+                metrics.look(|| Box::new(generator.running(seen)));
             }
         };
         let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look)?;

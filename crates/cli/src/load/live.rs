@@ -5,9 +5,9 @@ use crate::interrupt::Interrupt;
 use crate::terminal::error_columns;
 use corelane_lab::timeline::TimelineFile;
 use corelane_load::{Failures, Generator, Sampled, Sampler, Seen};
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_measure::seconds::Second;
-use corelane_report::exposition::Exposed;
 use corelane_report::table::cut;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -21,9 +21,6 @@ pub trait Shown: Generator {
     /// The live view of this data; `None` if this generator has none.
     fn view(&self, seen: Seen) -> Option<View>;
 
-    /// The metrics of the run so far; `seen` is of the last view.
-    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send>;
-
     /// Adds notes about the machine to the result, and whether the run was stopped before its end.
     fn note(loaded: &mut Self::Loaded, notes: Vec<String>, interrupted: bool);
 
@@ -32,8 +29,8 @@ pub trait Shown: Generator {
         None
     }
 
-    /// The count of [`Seen::counts`] printed once per second on standard output; `None` for no lines.
-    const PRINTED: Option<&'static str> = None;
+    /// Whether the first of its counts is printed once per second on standard output.
+    const IS_PRINTED: bool = false;
 }
 
 /// The content of one live view. Empty parts are not printed.
@@ -46,20 +43,16 @@ pub struct View {
     pub growing: Vec<Growing>,
     /// Further text for the first line.
     pub facts: Vec<String>,
-    /// The name of the measured duration; `seen` holds its distribution and the failures by cause.
-    pub measured: &'static str,
+    /// Its durations, and failures by cause.
     pub seen: Seen,
 }
-
-/// The forms of a count, and of its growth per second.
-type Forms = (fn(u64) -> String, fn(f64) -> String);
 
 /// A counter.
 #[derive(Debug, Clone, Copy)]
 pub struct Growing {
-    pub name: &'static str,
+    name: &'static str,
+    show: Show,
     pub count: u64,
-    forms: Forms,
 }
 
 /// How often the running generator is polled.
@@ -81,7 +74,8 @@ pub fn attend<G: Shown>(
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
     let (mut last, mut renewed, mut latest) = (Vec::new(), Instant::now(), Seen::default());
-    let mut printed = lines.then_some(G::PRINTED).flatten().map(Printed::new);
+    let printed = G::COUNTED.first().filter(|_| lines && G::IS_PRINTED);
+    let mut printed = printed.map(|counted| (counted, Printed::new(counted.header)));
     // Sampled without a terminal, too: the report has latencies over time.
     let mut sampler = Sampler::new(timeline.is_some());
     let mut interrupted = false;
@@ -96,12 +90,13 @@ pub fn attend<G: Shown>(
         };
         write_second::<G>(timeline, second);
         latest = seen.clone();
-        if let Some(printed) = &mut printed {
-            printed.print(&seen)?;
+        if let Some((counted, printed)) = &mut printed {
+            printed.print(generator.total(counted))?;
         }
         if let Some(view) = shown.then(|| generator.view(seen)).flatten() {
             let columns = error_columns();
-            let text = view.render(&last, renewed.elapsed());
+            let timed = G::TIMED.map_or("", |times| times.header);
+            let text = view.render(timed, &last, renewed.elapsed());
             let lines: Vec<String> = text.lines().map(|line| cut(line, columns)).collect();
             bar.set_message(lines.join("\n"));
             (last, renewed) = (view.growing, Instant::now());
@@ -135,11 +130,10 @@ impl Printed {
         }
     }
 
-    fn print(&mut self, seen: &Seen) -> io::Result<()> {
+    fn print(&mut self, count: u64) -> io::Result<()> {
         if self.at.elapsed() < LINE {
             return Ok(());
         }
-        let count = seen.counts.get(self.name).copied().unwrap_or(0);
         let rate = quantity::rate(count.saturating_sub(self.last) as f64 / self.at.elapsed().as_secs_f64());
         let (name, all) = (self.name, quantity::count(count));
         (self.last, self.at) = (count, Instant::now());
@@ -148,8 +142,9 @@ impl Printed {
 }
 
 impl View {
-    /// The lines of the view, each at most 100 columns wide; `last` holds the counters of the previous view.
-    fn render(&self, last: &[Growing], passed: Duration) -> String {
+    /// The lines of the view, each at most 100 columns wide; `timed` is the name of the durations, and `last` holds the
+    /// counters of the previous view.
+    fn render(&self, timed: &str, last: &[Growing], passed: Duration) -> String {
         let left = self
             .left
             .map(|left| format!(", {:.1} s left", left.as_secs_f64()));
@@ -162,7 +157,7 @@ impl View {
             lines.push(growing.line(before, passed));
         }
         if let Some(times) = self.seen.times.summary() {
-            lines.push(format!("{:<12}{times}", self.measured));
+            lines.push(format!("{timed:<12}{times}"));
         }
         for (what, failures) in [
             ("failed", &self.seen.failures),
@@ -177,28 +172,22 @@ impl View {
 }
 
 impl Growing {
-    /// A count of events, with events per second.
-    pub fn events(name: &'static str, count: u64) -> Self {
+    /// A live count over all workers.
+    pub fn of<G: Generator>(load: &G, counted: &Metric<G::Counts>) -> Self {
         Self {
-            name,
-            count,
-            forms: (quantity::count, quantity::rate),
-        }
-    }
-
-    /// A count of bytes, with bits per second.
-    pub fn bytes(name: &'static str, count: u64) -> Self {
-        Self {
-            name,
-            count,
-            forms: (quantity::bytes, quantity::bits),
+            name: counted.header,
+            show: counted.show,
+            count: load.total(counted),
         }
     }
 
     fn line(&self, before: u64, passed: Duration) -> String {
         let per_second =
             self.count.saturating_sub(before) as f64 / passed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let (count, rate) = (self.forms.0(self.count), self.forms.1(per_second));
+        let (count, rate) = match self.show {
+            Show::Bytes => (quantity::bytes(self.count), quantity::bits(per_second)),
+            _ => (quantity::count(self.count), quantity::rate(per_second)),
+        };
         format!("{:<12}{rate:>13}   {count:>15} in all", self.name)
     }
 }
@@ -226,6 +215,10 @@ mod tests {
     use corelane_load::Failure;
     use corelane_measure::histogram::Histogram;
 
+    fn growing(name: &'static str, show: Show, count: u64) -> Growing {
+        Growing { name, show, count }
+    }
+
     #[test]
     fn a_view_shows_rates_times_and_causes_in_lines_that_fit() {
         let (mut times, mut failures) = (Histogram::new(), Failures::default());
@@ -239,11 +232,10 @@ mod tests {
             stage: "hold (2 of 3)".to_owned(),
             left: Some(Duration::from_millis(4_230)),
             growing: vec![
-                Growing::events("answered", 1_030_000_000),
-                Growing::bytes("received", 64 << 30),
+                growing("answered", Show::Count, 1_030_000_000),
+                growing("received", Show::Bytes, 64 << 30),
             ],
             facts: vec!["1,000,000 connections open".to_owned()],
-            measured: "latency",
             seen: Seen {
                 times,
                 failures,
@@ -258,7 +250,7 @@ mod tests {
                 ..*growing
             })
             .collect();
-        let text = view.render(&last, Duration::from_millis(250));
+        let text = view.render("latency", &last, Duration::from_millis(250));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[..3],
@@ -281,10 +273,10 @@ mod tests {
     #[test]
     fn the_first_view_knows_no_rate() {
         let view = View {
-            growing: vec![Growing::events("sent", 7)],
+            growing: vec![growing("sent", Show::Count, 7)],
             ..View::default()
         };
-        let text = view.render(&[], Duration::from_millis(250));
+        let text = view.render("", &[], Duration::from_millis(250));
         assert!(text.contains(" 0/s "), "{text}");
     }
 }

@@ -15,7 +15,6 @@ use corelane_load::packets::{
     Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
-use corelane_report::exposition::Exposed;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,7 +116,7 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
 }
 
 impl Shown for PacketsLoad {
-    const PRINTED: Option<&'static str> = Some("sent");
+    const IS_PRINTED: bool = true;
 
     /// Converts an error to a usage error that names the argument at fault.
     fn refused(error: PacketsError) -> anyhow::Error {
@@ -140,10 +139,6 @@ impl Shown for PacketsLoad {
 
     fn failed_because(loaded: &PacketsLoaded) -> Option<&str> {
         loaded.failed_because.as_deref()
-    }
-
-    fn running(&self, _seen: &Seen) -> Box<dyn Exposed + Send> {
-        Box::new(self.running())
     }
 
     fn view(&self, _: Seen) -> Option<View> {

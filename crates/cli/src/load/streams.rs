@@ -3,9 +3,10 @@
 use super::live::{Growing, Shown, View};
 use super::sources;
 use crate::outcome::usage;
-use corelane_load::{Seen, StreamLoad, StreamLoadError, StreamLoaded, StreamStart, TlsLoadError};
+use corelane_load::{
+    Generator, LiveStreams, Seen, StreamLoad, StreamLoadError, StreamLoaded, StreamStart, TlsLoadError,
+};
 use corelane_measure::quantity;
-use corelane_report::exposition::Exposed;
 
 impl<P: StreamStart> Shown for StreamLoad<P> {
     /// Planning errors become usage errors that name the argument at fault.
@@ -32,15 +33,12 @@ impl<P: StreamStart> Shown for StreamLoad<P> {
         loaded.failed_because.as_deref()
     }
 
-    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
-        Box::new(self.running(seen))
-    }
-
     fn view(&self, seen: Seen) -> Option<View> {
-        let (progress, plan) = (self.progress(), self.plan());
-        let [open, connections] = [progress.open, plan.connections() as u64].map(quantity::count);
+        let plan = self.plan();
+        let [open, connections] =
+            [self.total(&LiveStreams::OPEN), plan.connections() as u64].map(quantity::count);
         let (stage, left) = match self.phase() {
-            _ if progress.draining => ("draining: waiting for outstanding responses".to_owned(), None),
+            _ if self.is_draining() => ("draining: waiting for outstanding responses".to_owned(), None),
             Some((place, left)) => {
                 let phase = &plan.phases[place];
                 (
@@ -48,15 +46,15 @@ impl<P: StreamStart> Shown for StreamLoad<P> {
                     left,
                 )
             }
-            None if progress.opening => ("connecting".to_owned(), None),
+            None if self.is_opening() => ("connecting".to_owned(), None),
             None => ("ending".to_owned(), None),
         };
-        let growing = match progress.opening {
-            true => vec![Growing::events("opened", progress.open)],
+        let growing = match self.is_opening() {
+            true => vec![Growing::of(self, &LiveStreams::OPENED)],
             false => {
-                let failed = Growing::events("failed", progress.failed);
-                let answered = [Growing::events("answered", progress.ok)];
-                let received = [Growing::bytes("received", progress.received_bytes)];
+                let failed = Growing::of(self, &LiveStreams::FAILED);
+                let answered = [Growing::of(self, &LiveStreams::OK)];
+                let received = [Growing::of(self, &LiveStreams::RECEIVED_BYTES)];
                 let failed = (failed.count > 0).then_some(failed);
                 answered.into_iter().chain(failed).chain(received).collect()
             }
@@ -66,7 +64,6 @@ impl<P: StreamStart> Shown for StreamLoad<P> {
             left,
             growing,
             facts: vec![format!("{open} of {connections} connections open")],
-            measured: "latency",
             seen,
         })
     }

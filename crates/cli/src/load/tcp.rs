@@ -9,9 +9,8 @@ use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size}
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
-use corelane_load::{Seen, StreamLoadError};
+use corelane_load::{Generator, LiveStreams, Seen, StreamLoadError};
 use corelane_measure::quantity;
-use corelane_report::exposition::Exposed;
 use corelane_rss::Protocol;
 use corelane_worker::engine::EngineKind;
 use std::time::Duration;
@@ -103,27 +102,24 @@ impl Shown for TcpLoad {
         loaded.failed_because.as_deref()
     }
 
-    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
-        Box::new(self.streams.running(seen))
-    }
-
     fn view(&self, seen: Seen) -> Option<View> {
-        let (progress, left) = (self.streams.progress(), self.left());
-        let stage = match (progress.opening, left) {
+        let (opening, left) = (self.streams.is_opening(), self.left());
+        let stage = match (opening, left) {
             (true, _) => "connecting".to_owned(),
             (false, Some(left)) if left.is_zero() => "ending".to_owned(),
             _ => self.plan.transfer.direction.to_string(),
         };
-        let growing = if progress.opening {
-            vec![Growing::events("opened", progress.open)]
+        let growing = if opening {
+            vec![Growing::of(self, &LiveStreams::OPENED)]
         } else {
             vec![
-                Growing::bytes("sent", progress.sent_bytes),
-                Growing::bytes("received", progress.received_bytes),
+                Growing::of(self, &LiveStreams::SENT_BYTES),
+                Growing::of(self, &LiveStreams::RECEIVED_BYTES),
             ]
         };
+        let [open, stalled] = [LiveStreams::OPEN, LiveStreams::STALLED].map(|level| self.total(&level));
         let [open, connections, stalled] =
-            [progress.open, self.plan.connections() as u64, progress.stalled].map(quantity::count);
+            [open, self.plan.connections() as u64, stalled].map(quantity::count);
         Some(View {
             stage,
             left: left.filter(|left| !left.is_zero()),
@@ -132,7 +128,6 @@ impl Shown for TcpLoad {
                 format!("{open} of {connections} connections open"),
                 format!("{stalled} stalled"),
             ],
-            measured: "opening",
             seen,
         })
     }

@@ -11,8 +11,9 @@ use clap::Args;
 use corelane_load::Seen;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
-use corelane_load::udp::{DatagramStart, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
-use corelane_report::exposition::Exposed;
+use corelane_load::udp::{
+    DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until,
+};
 use corelane_rss::Protocol;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -103,12 +104,7 @@ impl<P: DatagramStart> Shown for UdpLoad<P> {
         loaded.failed_because.as_deref()
     }
 
-    fn running(&self, seen: &Seen) -> Box<dyn Exposed + Send> {
-        Box::new(self.running(seen))
-    }
-
     fn view(&self, seen: Seen) -> Option<View> {
-        let progress = self.progress();
         let stage = match self.sending_ended() {
             true => "waiting for the last answers",
             false => "sending",
@@ -117,11 +113,10 @@ impl<P: DatagramStart> Shown for UdpLoad<P> {
             stage: stage.to_owned(),
             left: self.left(),
             growing: vec![
-                Growing::events("sent", progress.sent),
-                Growing::events("returned", progress.returned),
+                Growing::of(self, &LiveDatagrams::SENT),
+                Growing::of(self, &LiveDatagrams::RETURNED),
             ],
             facts: Vec::new(),
-            measured: "round trip",
             seen,
         })
     }

@@ -5,17 +5,18 @@ use super::plan::Http;
 use super::resolve::RunSettings;
 use super::scenario::{ClientPool, Scenario, UrlEntry};
 use crate::failure::Failure;
+use crate::showing;
 use crate::sources::{Steerings, WorkerRequest};
 use crate::streams::tls::{certificate, server_configuration};
 use crate::streams::{
-    Common, Counts, Generator, LiveCounters, Outcome, PhaseTimes, RequestCounts, Slot, StreamPlan, Terms,
-    Timeouts, TlsLoaded,
+    Common, Counts, Generator, Outcome, PhaseTimes, RequestCounts, Slot, StreamPlan, Terms, Timeouts,
+    TlsLoaded,
 };
 use corelane_host::memory::MemoryPolicy;
+use corelane_worker::Time;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
 use corelane_worker::engine::{Engine, EngineSettings, Event, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Time};
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -203,7 +204,7 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
         let server_settings = settings.clone();
         scope.spawn(move || server.serve(server_seat, listener, &server_settings));
         let mut engine = client_seat.engine(&settings).unwrap();
-        let live = vec![CachePadded::<LiveCounters>::default()].into();
+        let live = showing::lives([0].into_iter());
         let mut generator = Generator::new(Arc::clone(&common), 0, live, engine.now());
         generator.prepare(&mut engine).unwrap();
         let start = engine.now();

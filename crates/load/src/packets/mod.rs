@@ -15,6 +15,7 @@ mod run;
 mod sizes;
 
 pub use loaded::{PacketsLoaded, StreamLoaded};
+pub use metrics::LiveFrames;
 pub use plan::{FlowChoice, GeneratedPlan, PacketsError, PacketsPlan, ReplayPace, ReplayPlan, Traffic};
 pub use run::PacketsLoad;
 pub use sizes::{Sizes, SizesError};

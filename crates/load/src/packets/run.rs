@@ -4,17 +4,20 @@ use super::flows::{Flows, Space};
 use super::frame::{Writer, shortest};
 use super::generator::{Sender, Sent, Source, Stream};
 use super::loaded::{PacketsLoaded, StreamLoaded};
-use super::metrics;
+use super::metrics::{self, LiveFrames};
 use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::account::merge;
 use crate::pace::{Pace, Schedule};
-use crate::showing::{Seen, Showing};
-use crate::{Generator, Moment, Needs, Running};
+use crate::showing::{self, Live, Lives, Seen};
+use crate::{Generator, Moment, Needs};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
+use corelane_measure::counters::Counters;
+use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Metric;
 use corelane_worker::crew::{Crew, CrewEvent};
-use corelane_worker::{CachePadded, Time, WorkerSettings};
+use corelane_worker::{Time, WorkerSettings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
-    /// Live data of each worker.
-    shown: Vec<Arc<CachePadded<Showing>>>,
+    lives: Lives<LiveFrames>,
     crew: Crew<Vec<Outcome>>,
 }
 
@@ -56,9 +58,11 @@ impl Generator for PacketsLoad {
     type Plan = PacketsPlan;
     type Loaded = PacketsLoaded;
     type Error = PacketsError;
-    const KIND: &'static str = "packets_generator";
-    const COUNTED: &'static [(&'static str, &'static str)] = &[("sent", "frames"), ("sent_bytes", "bytes")];
-    const TIMED: &'static str = "";
+    type Counts = LiveFrames;
+    const KIND: &'static str = "packets";
+    const COUNTED: &'static [Metric<LiveFrames>] = &metrics::COUNTED;
+    const TIMED: Option<&'static Metric<Histogram>> = None;
+    const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
     fn needs(_plan: &PacketsPlan) -> Needs {
         Needs::default()
@@ -88,8 +92,9 @@ impl Generator for PacketsLoad {
             sources.push((queue, sender));
         }
         let workers = plan.cpus.len().clamp(1, used);
+        let cpus = (0..workers).map(|number| plan.cpus.get(number).copied().unwrap_or(0));
         let mut load = PacketsLoad {
-            shown: (0..workers).map(|_| Arc::default()).collect(),
+            lives: showing::lives(cpus),
             crew: Crew::new(),
             link,
             plan,
@@ -99,9 +104,9 @@ impl Generator for PacketsLoad {
             .duration_s
             .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
         for (number, share) in share_out(sources, workers).into_iter().enumerate() {
-            let (stop, shown) = (load.crew.stop_flag(), Arc::clone(&load.shown[number]));
-            let settings = WorkerSettings::new(format!("packets {number}"), load.cpu(number));
-            let body = move || Ok(run(share, end, delay, &stop, &shown));
+            let (stop, lives) = (load.crew.stop_flag(), Arc::clone(&load.lives));
+            let settings = WorkerSettings::new(format!("packets {number}"), lives[number].cpu);
+            let body = move || Ok(run(share, end, delay, &stop, &lives[number]));
             load.crew.spawn(settings, body)?;
         }
         Ok(load)
@@ -115,15 +120,15 @@ impl Generator for PacketsLoad {
         self.crew.is_finished().then_some(Moment::Sent)
     }
 
-    fn shows(&self) -> impl Iterator<Item = &Showing> {
-        self.shown.iter().map(|shown| &***shown)
+    fn lives(&self) -> &Lives<LiveFrames> {
+        &self.lives
     }
 
     fn seen(&mut self) -> Seen {
         Seen {
             stage: "sending".to_owned(),
             no_times_because: Some("frames are not answered"),
-            ..Seen::sum(self.shows().map(Showing::last))
+            ..Seen::sum(self.lives.iter().map(|live| live.shown.last()))
         }
     }
 
@@ -134,36 +139,11 @@ impl Generator for PacketsLoad {
     fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
         let mut outcomes = Vec::new();
         for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
-            let cpu = self.cpu(number);
+            let cpu = self.lives[number].cpu;
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream());
         Ok(loaded(&self.plan, &outcomes, self.link.injected()))
-    }
-}
-
-impl PacketsLoad {
-    /// The CPU of a worker.
-    fn cpu(&self, number: usize) -> u32 {
-        self.plan.cpus.get(number).copied().unwrap_or(0)
-    }
-
-    /// The metrics of the run as of the last snapshot of each worker.
-    #[must_use]
-    pub fn running(&self) -> Running<u64> {
-        let sent = self
-            .shows()
-            .map(|shown| shown.last().counts.get("sent").copied().unwrap_or(0));
-        Running {
-            kind: "packets",
-            metrics: &metrics::WORKER,
-            workers: sent
-                .enumerate()
-                .map(|(number, sent)| (self.cpu(number), sent))
-                .collect(),
-            times: None,
-            failures: None,
-        }
     }
 }
 
@@ -239,9 +219,9 @@ fn run(
     end: Time,
     delay: Duration,
     stop: &AtomicBool,
-    shown: &Showing,
+    live: &Live<LiveFrames>,
 ) -> Vec<Outcome> {
-    let mut failure = send(&mut share, end, stop, shown).err();
+    let mut failure = send(&mut share, end, stop, live).err();
     let over = Time::now().min(end);
     let mut outcomes = Vec::with_capacity(share.len());
     for (mut link, mut sender) in share {
@@ -260,26 +240,38 @@ fn run(
     if let Some(first) = outcomes.first_mut() {
         first.failure = failure;
     }
-    shown.end(seen(
-        outcomes.iter().map(|outcome| (&outcome.sender, outcome.refused)),
-    ));
+    let queues = outcomes.iter().map(|outcome| (&outcome.sender, outcome.refused));
+    live.shown.end(seen(&live.counts, queues));
     outcomes
 }
 
-/// The live data of a worker's queues, each with the frames that its device refused.
-fn seen<'a>(queues: impl Iterator<Item = (&'a Sender, u64)>) -> Seen {
-    let (mut sent, mut sent_bytes, mut refused) = (0, 0, 0);
-    for (sender, refused_here) in queues {
+/// The live data of a worker's queues, each with the frames that its device refused; publishes the counts.
+fn seen<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64)>) -> Seen {
+    let (mut sent, mut sent_bytes, mut not_sent) = (0, 0, BTreeMap::new());
+    for (sender, refused) in queues {
         sent += sender.sent.frames;
         sent_bytes += sender.sent.bytes;
-        refused += refused_here;
+        not_sent.add(&dropped(sender, refused));
     }
+    not_sent.retain(|_, count| *count > 0);
+    live.sent.set(sent);
+    live.sent_bytes.set(sent_bytes);
     Seen {
-        at: Time::now(),
-        counts: BTreeMap::from([("sent", sent), ("sent_bytes", sent_bytes)]),
-        errors: BTreeMap::from([("refused".to_owned(), refused)]),
-        ..Seen::default()
+        errors: not_sent,
+        ..Seen::of(&metrics::COUNTED, live)
     }
+}
+
+/// Frames of a queue that were not sent, by reason.
+fn dropped(sender: &Sender, refused: u64) -> BTreeMap<String, u64> {
+    let oversized = match &sender.source {
+        Source::Stream(_) => 0,
+        Source::Replay(replay) => replay.oversized,
+    };
+    BTreeMap::from([
+        ("oversized".to_owned(), oversized),
+        ("refused".to_owned(), refused),
+    ])
 }
 
 /// Serves the queues in turn until all frames are sent or time is up.
@@ -287,7 +279,7 @@ fn send(
     share: &mut [(AnyLink, Sender)],
     end: Time,
     stop: &AtomicBool,
-    shown: &Showing,
+    live: &Live<LiveFrames>,
 ) -> Result<(), LinkError> {
     let mut checked = Time::now();
     while !stop.load(Ordering::Relaxed) {
@@ -299,11 +291,11 @@ fn send(
         for (link, sender) in &mut *share {
             frames += sender.turn(link)?;
         }
-        shown.show(|| {
+        live.shown.show(|| {
+            let queues = share.iter();
             seen(
-                share
-                    .iter()
-                    .map(|(link, sender)| (sender, link.tally().send_failed)),
+                &live.counts,
+                queues.map(|(link, sender)| (sender, link.tally().send_failed)),
             )
         });
         if frames == 0 || now.since(checked) > CHECK {
@@ -399,10 +391,6 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent: outcome.sender.sent.frames,
         sent_bytes: outcome.sender.sent.bytes,
     });
-    let dropped = [
-        ("oversized", replays().map(|replay| replay.oversized).sum()),
-        ("refused", all().map(|outcome| outcome.refused).sum()),
-    ];
     PacketsLoaded {
         schema: PacketsLoaded::SCHEMA.to_owned(),
         link: plan.link.clone(),
@@ -411,7 +399,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent_bytes: sum(|sent| sent.bytes),
         frames_per_s: (sending_s > 0.0).then(|| sent as f64 / sending_s),
         unsent,
-        dropped: BTreeMap::from(dropped.map(|(reason, count)| (reason.to_owned(), count))),
+        dropped: BTreeMap::sum(all().map(|outcome| dropped(&outcome.sender, outcome.refused))),
         faults: injected.map(|injected| injected.by_name()),
         waits_for_room,
         sent_cut_short: replays().map(|replay| replay.cut_short).sum(),

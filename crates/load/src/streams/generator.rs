@@ -7,20 +7,19 @@
 use super::client::{Client, Shared, Slot, Stage};
 use super::connection::Input;
 use super::group::Group;
-use super::loaded::Counts;
+use super::metrics::LiveStreams;
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
 use crate::landed::Observer;
-use crate::showing::{Seen, Showing};
+use crate::showing::{Live, Lives, Seen};
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
 use corelane_measure::counters::Counters;
+use corelane_worker::Time;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Counter, Time};
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,22 +47,6 @@ const FEWEST_GATHERED: u128 = 2;
 /// Interval between adjustments of a connection ramp.
 const RAMP_LOOK: Duration = Duration::from_millis(10);
 
-/// Live counters of a worker, readable by any thread.
-#[derive(Debug, Default)]
-pub(crate) struct LiveCounters {
-    pub(crate) open: Counter,
-    pub(crate) sent: Counter,
-    pub(crate) ok: Counter,
-    pub(crate) failed: Counter,
-    pub(crate) sent_bytes: Counter,
-    pub(crate) received_bytes: Counter,
-    /// Transfers that stand still.
-    pub(crate) stalled: Counter,
-    /// 1 once no more requests are made, or the last bytes of all transfers have arrived.
-    pub(crate) draining: Counter,
-    pub(crate) shown: Showing,
-}
-
 /// State shared by all workers.
 pub(crate) struct Common<P: StreamProtocol> {
     pub(crate) plan: StreamPlan<P>,
@@ -81,7 +64,7 @@ pub(crate) struct Generator<P: StreamProtocol> {
     /// The current phase.
     phase: usize,
     /// Live counters of all workers; this one's at its place.
-    lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Lives<LiveStreams>,
     /// This worker's place among all.
     place: usize,
     groups: Vec<Group<P>>,
@@ -108,12 +91,7 @@ pub(crate) struct Outcome<P: StreamProtocol> {
 
 impl<P: StreamProtocol> Generator<P> {
     /// The generator of worker `place`, without open connections.
-    pub(crate) fn new(
-        common: Arc<Common<P>>,
-        place: usize,
-        lives: Arc<[CachePadded<LiveCounters>]>,
-        now: Time,
-    ) -> Self {
+    pub(crate) fn new(common: Arc<Common<P>>, place: usize, lives: Lives<LiveStreams>, now: Time) -> Self {
         let plan = &common.plan;
         let (mut groups, mut slots) = (Vec::new(), Vec::new());
         for (pool, terms) in common.terms.iter().enumerate() {
@@ -153,7 +131,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    fn live(&self) -> &LiveCounters {
+    fn live(&self) -> &Live<LiveStreams> {
         &self.lives[self.place]
     }
 
@@ -334,9 +312,16 @@ impl<P: StreamProtocol> Generator<P> {
     }
 
     fn show(&self) {
+        self.publish();
+        self.live().shown.show(|| self.shown());
+    }
+
+    fn publish(&self) {
         let sum = |count: fn(&Group<P>) -> u64| self.groups.iter().map(count).sum();
-        let live = self.live();
+        let live = &self.live().counts;
         live.open.set(self.shared.open);
+        live.opened
+            .set(sum(|group| group.tally.counts.connections.opened));
         live.sent.set(sum(|group| group.tally.counts.requests.sent));
         live.ok.set(sum(|group| group.tally.counts.requests.ok));
         live.failed.set(sum(|group| group.tally.counts.requests.failed));
@@ -344,44 +329,19 @@ impl<P: StreamProtocol> Generator<P> {
         live.received_bytes
             .set(sum(|group| group.tally.counts.bytes.received));
         live.stalled.set(sum(|group| P::stalled(&group.shared)));
-        live.shown.show(|| self.shown());
     }
 
-    /// The live data of this worker.
+    /// The live data of this worker, with the counts that it has published.
     fn shown(&self) -> Seen {
-        let mut shown = Seen {
-            at: Time::now(),
-            levels: BTreeMap::from([("open", self.shared.open)]),
-            ..Seen::default()
-        };
-        for Group { tally, shared, .. } in &self.groups {
-            let Counts {
-                connections,
-                requests,
-                bytes,
-                ..
-            } = &tally.counts;
-            let moved = [("sent_bytes", bytes.sent), ("received_bytes", bytes.received)];
-            let counted = [
-                ("sent", requests.sent),
-                ("ok", requests.ok),
-                ("failed", requests.failed),
-            ];
-            let counted = counted.into_iter().filter(|_| !P::IS_TRANSFER);
-            let all = counted.chain(moved).chain([("opened", connections.opened)]);
-            shown.counts.add(&all.collect());
-            if P::IS_TRANSFER {
-                shown
-                    .levels
-                    .add(&BTreeMap::from([("stalled", P::stalled(shared))]));
-            }
+        let mut shown = Seen::of(LiveStreams::all(P::IS_TRANSFER), &self.live().counts);
+        for Group { tally, .. } in &self.groups {
             shown.times.merge(if P::IS_TRANSFER {
                 &tally.histograms.connect
             } else {
                 &tally.histograms.latency
             });
-            shown.failures.add(&requests.by_cause);
-            shown.not_opened.add(&connections.failed);
+            shown.failures.add(&tally.counts.requests.by_cause);
+            shown.not_opened.add(&tally.counts.connections.failed);
         }
         shown
     }
@@ -446,6 +406,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
         self.drain(engine)?;
         let now = engine.now();
         self.close_accounts(engine.ops(), now);
+        self.publish();
         self.live().shown.end(self.shown());
         Ok(Outcome {
             running: ended.since(start),

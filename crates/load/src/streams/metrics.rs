@@ -1,72 +1,110 @@
 //! Live counts of a generator over streams, and the metrics of a running one.
 
+use crate::metrics::failures;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_worker::Counter;
 
-/// Progress of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamProgress {
-    /// Whether connections are still being opened.
-    pub opening: bool,
-    /// Whether no more requests are made: last answers are awaited, and connections closed. For transfers: whether
-    /// their last bytes have arrived.
-    pub draining: bool,
-    /// Connections that are open.
-    pub open: u64,
-    /// Requests sent.
-    pub sent: u64,
-    /// Requests answered as expected.
-    pub ok: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Stalled transfers.
-    pub stalled: u64,
+/// What a worker counts while it runs.
+#[derive(Debug, Default)]
+pub struct LiveStreams {
+    pub(super) open: Counter,
+    pub(super) opened: Counter,
+    pub(super) sent: Counter,
+    pub(super) ok: Counter,
+    pub(super) failed: Counter,
+    pub(super) sent_bytes: Counter,
+    pub(super) received_bytes: Counter,
+    pub(super) stalled: Counter,
 }
 
-const OPEN: Metric<StreamProgress> = Metric::explaining("open_connections", "open", Show::Count)
-    .about("Connections open now.")
-    .read(|worker| Sample::count(worker.open));
+impl LiveStreams {
+    /// Connections open now.
+    pub const OPEN: Metric<Self> = Metric::explaining("open_connections", "open", Show::Count)
+        .unit("connections")
+        .about("Connections open now.")
+        .read(|live| Sample::count(live.open.get()));
 
-const SENT: Metric<StreamProgress> = Metric::more("sent_bytes_total", "sent", Show::Bytes)
-    .about("Bytes sent.")
-    .read(|worker| Sample::count(worker.sent_bytes));
+    /// Connections opened.
+    pub const OPENED: Metric<Self> = Metric::explaining("opened_connections_total", "opened", Show::Count)
+        .unit("connections")
+        .about("Connections opened.")
+        .read(|live| Sample::count(live.opened.get()));
 
-const RECEIVED: Metric<StreamProgress> = Metric::more("received_bytes_total", "received", Show::Bytes)
-    .about("Bytes received.")
-    .read(|worker| Sample::count(worker.received_bytes));
-
-pub(super) static OF_REQUESTS: [Metric<StreamProgress>; 6] = [
-    OPEN,
-    Metric::more("sent_requests_total", "sent", Show::Count)
+    const SENT: Metric<Self> = Metric::more("sent_requests_total", "sent", Show::Count)
+        .unit("requests")
         .about("Requests written to a connection.")
-        .read(|worker| Sample::count(worker.sent)),
-    Metric::more("ok_requests_total", "ok", Show::Count)
-        .about("Requests answered completely, with an expected status and body.")
-        .read(|worker| Sample::count(worker.ok)),
-    Metric::less("failed_requests_total", "failed", Show::Count)
-        .about("Requests that failed.")
-        .read(|worker| Sample::count(worker.failed)),
-    SENT,
-    RECEIVED,
-];
+        .read(|live| Sample::count(live.sent.get()));
 
-pub(super) static OF_TRANSFERS: [Metric<StreamProgress>; 4] = [
-    OPEN,
-    SENT,
-    RECEIVED,
-    Metric::less("stalled_connections", "stalled", Show::Count)
+    /// Requests answered as expected.
+    pub const OK: Metric<Self> = Metric::more("ok_requests_total", "answered", Show::Count)
+        .unit("requests")
+        .about("Requests answered completely, with an expected status and body.")
+        .read(|live| Sample::count(live.ok.get()));
+
+    /// Requests that failed.
+    pub const FAILED: Metric<Self> = Metric::less("failed_requests_total", "failed", Show::Count)
+        .unit("requests")
+        .about("Requests that failed.")
+        .read(|live| Sample::count(live.failed.get()));
+
+    /// Bytes sent.
+    pub const SENT_BYTES: Metric<Self> = Metric::more("sent_bytes_total", "sent", Show::Bytes)
+        .unit("bytes")
+        .about("Bytes sent.")
+        .read(|live| Sample::count(live.sent_bytes.get()));
+
+    /// Bytes received.
+    pub const RECEIVED_BYTES: Metric<Self> = Metric::more("received_bytes_total", "received", Show::Bytes)
+        .unit("bytes")
+        .about("Bytes received.")
+        .read(|live| Sample::count(live.received_bytes.get()));
+
+    /// Connections stalled now.
+    pub const STALLED: Metric<Self> = Metric::less("stalled_connections", "stalled", Show::Count)
+        .unit("connections")
         .about("Connections stalled now.")
-        .read(|worker| Sample::count(worker.stalled)),
-];
+        .read(|live| Sample::count(live.stalled.get()));
+
+    /// The counts of transfers, or of requests.
+    pub(super) const fn all(transfers: bool) -> &'static [Metric<Self>] {
+        match transfers {
+            true => Self::OF_TRANSFERS,
+            false => Self::OF_REQUESTS,
+        }
+    }
+
+    const OF_REQUESTS: &'static [Metric<Self>] = &[
+        Self::OPEN,
+        Self::OPENED,
+        Self::SENT,
+        Self::OK,
+        Self::FAILED,
+        Self::SENT_BYTES,
+        Self::RECEIVED_BYTES,
+    ];
+
+    const OF_TRANSFERS: &'static [Metric<Self>] = &[
+        Self::OPEN,
+        Self::OPENED,
+        Self::SENT_BYTES,
+        Self::RECEIVED_BYTES,
+        Self::STALLED,
+    ];
+}
 
 pub(super) static LATENCY: Metric<Histogram> = Metric::less("latency", "latency", Show::Nanoseconds)
     .about("Latency of successful requests from their intended start.")
     .read(|times| Some(Sample::Durations(times)));
 
-pub(super) static CONNECT: Metric<Histogram> = Metric::less("connect", "connect", Show::Nanoseconds)
+pub(super) static CONNECT: Metric<Histogram> = Metric::less("connect", "opening", Show::Nanoseconds)
+    .label("time to open a connection")
     .about("Time to open connections.")
     .read(|times| Some(Sample::Durations(times)));
+
+pub(super) static FAILED: [Metric<u64>; 2] = [
+    failures().about("Requests or connections in progress that failed, by cause."),
+    Metric::less("not_opened_by_cause_total", "not opened", Show::Count)
+        .about("Failed attempts to open a connection, by cause.")
+        .read(|count| Sample::count(*count)),
+];

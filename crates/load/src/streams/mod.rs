@@ -25,7 +25,7 @@ pub use loaded::{
     ClientCost, ConnectionCounts, Counts, Histograms, PhaseLoaded, PoolLoaded, RequestCounts, StreamBytes,
     StreamLoaded, StreamsMerged, Tally, WorkerLoaded,
 };
-pub use metrics::StreamProgress;
+pub use metrics::LiveStreams;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
@@ -41,7 +41,7 @@ pub(crate) use plan::lease;
 pub(crate) use {
     client::Slot,
     connection::{Connection, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
-    generator::{Common, Generator, LiveCounters},
+    generator::{Common, Generator},
     phases::PhaseTimes,
     protocol::Terms,
 };

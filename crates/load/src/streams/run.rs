@@ -2,22 +2,25 @@
 //! progress, and sums the results.
 
 use super::error::StreamLoadError;
-use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
+use super::generator::{Common, Generator as WorkerGenerator, Outcome};
 use super::loaded::{PhaseLoaded, StreamLoaded};
-use super::metrics::{self, StreamProgress};
+use super::metrics::{self, LiveStreams};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
 use crate::generate::start_workers;
 use crate::landed::Observer;
 use crate::needs::Sockets;
-use crate::showing::{Seen, Showing};
-use crate::{Generator, Moment, Needs, Running};
+use crate::showing::{self, Lives, Seen};
+use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
+use corelane_measure::counters::Counters;
+use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Metric;
 use corelane_measure::timeline::Recorder;
+use corelane_worker::Time;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::Chosen;
-use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,13 +33,13 @@ pub struct StreamLoad<P: StreamProtocol> {
     pub(super) engine: Chosen,
     crew: Crew<Outcome<P>>,
     pub(super) ready: Vec<ReadyCell>,
-    lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Lives<LiveStreams>,
     pub(super) resident_before: Option<u64>,
     pub(super) resident_open: Option<u64>,
     began: Instant,
     opening: Option<Duration>,
-    /// The phase being monitored, and the counts at its beginning.
-    phase: Option<(usize, StreamProgress)>,
+    /// The phase being monitored, and [`settled`](Self::settled) at its beginning.
+    phase: Option<(usize, [u64; 2])>,
     pub(super) phases: Vec<PhaseLoaded>,
     pub(super) over_time: Recorder,
 }
@@ -55,26 +58,14 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
     type Plan = StreamPlan<P>;
     type Loaded = StreamLoaded<P>;
     type Error = StreamLoadError;
+    type Counts = LiveStreams;
     const KIND: &'static str = P::NAME;
-    const COUNTED: &'static [(&'static str, &'static str)] = match P::IS_TRANSFER {
-        true => &[
-            ("sent_bytes", "bytes"),
-            ("received_bytes", "bytes"),
-            ("opened", "connections"),
-        ],
-        false => &[
-            ("sent", "requests"),
-            ("ok", "requests"),
-            ("failed", "requests"),
-            ("sent_bytes", "bytes"),
-            ("received_bytes", "bytes"),
-            ("opened", "connections"),
-        ],
+    const COUNTED: &'static [Metric<LiveStreams>] = LiveStreams::all(P::IS_TRANSFER);
+    const TIMED: Option<&'static Metric<Histogram>> = match P::IS_TRANSFER {
+        true => Some(&metrics::CONNECT),
+        false => Some(&metrics::LATENCY),
     };
-    const TIMED: &'static str = match P::IS_TRANSFER {
-        true => "time to open a connection",
-        false => "latency",
-    };
+    const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
     fn needs(plan: &Self::Plan) -> Needs {
         let encrypted = plan.pools.iter().filter(|pool| pool.tls.is_some());
@@ -114,31 +105,29 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
     }
 
     fn reached(&self) -> Option<Moment> {
-        let progress = self.progress();
-        match (progress.opening, progress.draining) {
+        match (self.is_opening(), self.is_draining()) {
             (true, _) => None,
             (false, false) => Some(Moment::Opened),
             (false, true) => Some(Moment::Sent),
         }
     }
 
-    fn shows(&self) -> impl Iterator<Item = &Showing> {
-        self.lives.iter().map(|live| &live.shown)
+    fn lives(&self) -> &Lives<LiveStreams> {
+        &self.lives
     }
 
     /// Times are latencies, or for transfers the times to open connections.
     fn seen(&mut self) -> Seen {
-        let mut seen = Seen::sum(self.shows().map(Showing::last));
+        let mut seen = Seen::sum(self.lives.iter().map(|live| live.shown.last()));
         let start = self.common.phases.began(0);
         if seen.at > start && !P::IS_TRANSFER {
             self.over_time
                 .times(seen.at.since(start).as_secs_f64(), &seen.times);
         }
-        let progress = self.progress();
         seen.stage = match self.phase() {
-            _ if progress.draining => "draining".to_owned(),
+            _ if self.is_draining() => "draining".to_owned(),
             Some((place, _)) => self.plan().phases[place].name.clone(),
-            None if progress.opening => "opening".to_owned(),
+            None if self.is_opening() => "opening".to_owned(),
             None => "ending".to_owned(),
         };
         seen
@@ -161,7 +150,7 @@ impl<P: StreamStart> StreamLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError> {
         let crew = Crew::new();
-        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
+        let lives = showing::lives(plan.workers.iter().map(|worker| worker.cpu));
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Arc::new(Common {
@@ -206,55 +195,22 @@ impl<P: StreamStart> StreamLoad<P> {
         self.opening.unwrap_or_else(|| self.began.elapsed())
     }
 
-    /// Progress over all workers.
+    /// Whether connections are still being opened before the run.
     #[must_use]
-    pub fn progress(&self) -> StreamProgress {
-        let mut sum = StreamProgress {
-            opening: self.opening.is_none(),
-            draining: self.lives.iter().all(|live| live.draining.get() > 0),
-            ..StreamProgress::default()
-        };
-        for worker in self.live_counts() {
-            sum.open += worker.open;
-            sum.sent += worker.sent;
-            sum.ok += worker.ok;
-            sum.failed += worker.failed;
-            sum.sent_bytes += worker.sent_bytes;
-            sum.received_bytes += worker.received_bytes;
-            sum.stalled += worker.stalled;
-        }
-        sum
+    pub fn is_opening(&self) -> bool {
+        self.opening.is_none()
     }
 
-    /// Counts of each worker.
-    fn live_counts(&self) -> impl Iterator<Item = StreamProgress> {
-        self.lives.iter().map(|live| StreamProgress {
-            open: live.open.get(),
-            sent: live.sent.get(),
-            ok: live.ok.get(),
-            failed: live.failed.get(),
-            sent_bytes: live.sent_bytes.get(),
-            received_bytes: live.received_bytes.get(),
-            stalled: live.stalled.get(),
-            ..StreamProgress::default()
-        })
+    /// Whether no more requests are made: last answers are awaited, and connections closed. For transfers: whether
+    /// their last bytes have arrived.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        showing::are_draining(&self.lives)
     }
 
-    /// The metrics of the run so far, with live data that was [`seen`](Generator::seen).
-    #[must_use]
-    pub fn running(&self, seen: &Seen) -> Running<StreamProgress> {
-        let cpus = self.common.plan.workers.iter().map(|worker| worker.cpu);
-        let (metrics, times) = match P::IS_TRANSFER {
-            true => (&metrics::OF_TRANSFERS[..], &metrics::CONNECT),
-            false => (&metrics::OF_REQUESTS[..], &metrics::LATENCY),
-        };
-        Running {
-            kind: P::NAME,
-            metrics,
-            workers: cpus.zip(self.live_counts()).collect(),
-            times: Some((times, seen.times.clone())),
-            failures: Some([seen.failures, seen.not_opened]),
-        }
+    /// Requests so far that were answered as expected, and that failed.
+    fn settled(&self) -> [u64; 2] {
+        [LiveStreams::OK, LiveStreams::FAILED].map(|counted| self.total(&counted))
     }
 
     /// Records the rate, while requests are made.
@@ -264,11 +220,10 @@ impl<P: StreamStart> StreamLoad<P> {
         if now <= start || !self.over_time.is_due(at_s) {
             return;
         }
-        let progress = self.progress();
-        if !progress.draining {
+        if !self.is_draining() {
             let total = match P::IS_TRANSFER {
-                true => progress.sent_bytes + progress.received_bytes,
-                false => progress.ok,
+                true => self.total(&LiveStreams::SENT_BYTES) + self.total(&LiveStreams::RECEIVED_BYTES),
+                false => self.total(&LiveStreams::OK),
             };
             self.over_time.count(at_s, total);
         }
@@ -308,12 +263,11 @@ impl<P: StreamStart> StreamLoad<P> {
         let Some((phase, before)) = self.phase else {
             return;
         };
-        let (progress, plan) = (self.progress(), &self.common.plan);
-        let reached =
-            |count: Option<u64>, now: u64, before: u64| count.is_some_and(|count| now - before >= count);
+        let (settled, plan) = (self.settled(), &self.common.plan);
+        let [ok, failed] = settled.since(&before);
+        let reached = |count: Option<u64>, now: u64| count.is_some_and(|count| now >= count);
         if let Some(until) = plan.phases.get(phase).map(|phase| phase.until)
-            && (reached(until.requests, progress.ok, before.ok)
-                || reached(until.failures, progress.failed, before.failed))
+            && (reached(until.requests, ok) || reached(until.failures, failed))
             && self.common.phases.began(phase + 1) > now
         {
             self.common.phases.begin(phase + 1, now, &plan.phases);
@@ -321,7 +275,7 @@ impl<P: StreamStart> StreamLoad<P> {
         }
         if self.common.phases.began(phase + 1) <= now {
             self.end_phase(self.common.phases.began(phase + 1));
-            self.phase = Some((phase + 1, progress));
+            self.phase = Some((phase + 1, settled));
             self.watch_phases(now);
         }
     }
@@ -331,15 +285,15 @@ impl<P: StreamStart> StreamLoad<P> {
         let Some((phase, before)) = self.phase else {
             return;
         };
-        let (times, progress) = (&self.common.phases, self.progress());
+        let (times, [ok, failed]) = (&self.common.phases, self.settled().since(&before));
         if let Some(planned) = self.common.plan.phases.get(phase) {
             let since = |time: Time| time.since(times.began(0)).as_secs_f64();
             self.phases.push(PhaseLoaded {
                 name: planned.name.clone(),
                 began_s: since(times.began(phase)),
                 ended_s: since(ended),
-                ok: progress.ok - before.ok,
-                failed: progress.failed - before.failed,
+                ok,
+                failed,
             });
         }
     }
@@ -348,12 +302,12 @@ impl<P: StreamStart> StreamLoad<P> {
     fn begin(&mut self) {
         self.opening = Some(self.began.elapsed());
         self.resident_open = usage::resident_bytes();
-        if self.progress().open == 0 {
+        if self.total(&LiveStreams::OPEN) == 0 {
             // Nothing can be measured; the report states the reason.
             self.stop();
         }
         let (phases, plan) = (&self.common.phases, &self.common.plan);
         self.crew.begin(|start| phases.begin(0, start, &plan.phases));
-        self.phase = Some((0, StreamProgress::default()));
+        self.phase = Some((0, [0; 2]));
     }
 }

@@ -4,13 +4,15 @@ use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
-use crate::showing::{Seen, Showing};
+use crate::showing::{Lives, Seen};
 use crate::streams::{
-    self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamLoadError,
-    StreamPlan, Timeouts, Until,
+    self, Behaviour, LiveStreams, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad,
+    StreamLoadError, StreamPlan, Timeouts, Until,
 };
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
+use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Metric;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -29,9 +31,11 @@ impl Generator for TcpLoad {
     type Plan = TcpPlan;
     type Loaded = TcpLoaded;
     type Error = StreamLoadError;
+    type Counts = LiveStreams;
     const KIND: &'static str = StreamLoad::<Bytes>::KIND;
-    const COUNTED: &'static [(&'static str, &'static str)] = StreamLoad::<Bytes>::COUNTED;
-    const TIMED: &'static str = StreamLoad::<Bytes>::TIMED;
+    const COUNTED: &'static [Metric<LiveStreams>] = StreamLoad::<Bytes>::COUNTED;
+    const TIMED: Option<&'static Metric<Histogram>> = StreamLoad::<Bytes>::TIMED;
+    const FAILED: &'static [Metric<u64>] = StreamLoad::<Bytes>::FAILED;
 
     fn needs(plan: &TcpPlan) -> Needs {
         Needs::of_workers(&plan.workers, plan.target)
@@ -52,8 +56,8 @@ impl Generator for TcpLoad {
         self.streams.reached()
     }
 
-    fn shows(&self) -> impl Iterator<Item = &Showing> {
-        self.streams.shows()
+    fn lives(&self) -> &Lives<LiveStreams> {
+        self.streams.lives()
     }
 
     fn seen(&mut self) -> Seen {
@@ -76,7 +80,7 @@ impl TcpLoad {
     pub fn left(&self) -> Option<Duration> {
         match self.streams.phase() {
             Some((_, left)) => left,
-            None => (!self.streams.progress().opening).then_some(Duration::ZERO),
+            None => (!self.streams.is_opening()).then_some(Duration::ZERO),
         }
     }
 

@@ -3,18 +3,18 @@
 //! In: a lease of sources, a start time, events of its engine. Out: protocol requests through the engine; at the end an
 //! [`Outcome`].
 
-pub(super) mod live;
+mod live;
 mod mix;
 mod open;
 
-pub(super) use live::Lives;
-
 use super::flow::Flow;
 use super::loaded::Counts;
+use super::metrics::LiveDatagrams;
 use super::plan::UdpPlan;
 use super::protocol::DatagramProtocol;
 use crate::landed::{Landed, Observer};
 use crate::pace::{Pace, Schedule};
+use crate::showing::Lives;
 use crate::standstill::Standstill;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
@@ -51,7 +51,7 @@ const LONGEST_TURN: Duration = Duration::from_millis(100);
 pub(super) struct Shared<P> {
     pub(super) plan: Arc<UdpPlan<P>>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) lives: Lives,
+    pub(super) lives: Lives<LiveDatagrams>,
     /// Observes where sockets land, if their sources were aligned.
     pub(super) observer: Option<Arc<Observer>>,
 }
@@ -62,8 +62,8 @@ pub(super) struct Generator<P: DatagramProtocol> {
     /// A copy of the plan's protocol in this worker's memory.
     protocol: P,
     stop: Arc<AtomicBool>,
-    /// Live counters of all workers; this one's at its place.
-    lives: Lives,
+    /// What all workers publish; this one's is at its place.
+    lives: Lives<LiveDatagrams>,
     /// This worker's place, which determines its share of the schedule.
     place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
@@ -167,7 +167,7 @@ impl<P: DatagramProtocol> Generator<P> {
         self.tally.stood_still = self.standstill.lost();
         self.budget = 0;
         self.empty_queues(engine)?;
-        self.lives[self.place].sending_ended.set(1);
+        self.lives[self.place].draining.set(1);
         if self.plan.answers {
             self.drain(engine)?;
         }
@@ -438,7 +438,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
     fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally> {
         let sent = self.send_all(engine, start);
         // Set even on failure, because other workers may wait for it.
-        self.lives[self.place].sending_ended.set(1);
+        self.lives[self.place].draining.set(1);
         sent.map(|()| self.tally)
     }
 }

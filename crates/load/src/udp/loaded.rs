@@ -96,6 +96,29 @@ counters! {
     }
 }
 
+impl Counts {
+    /// The errors that occurred by name, as timelines and metrics have them.
+    pub(super) fn errors_by_name(&self) -> BTreeMap<String, u64> {
+        let counts = [
+            ("corrupted", self.corrupted),
+            ("duplicated", self.duplicated),
+            ("too_late", self.too_late),
+        ];
+        let causes = [
+            ("refused", &self.refused),
+            ("network", &self.network_errors),
+            ("answered", &self.errors),
+        ];
+        let causes = causes.into_iter().flat_map(|(what, causes)| {
+            let causes = causes.iter();
+            causes.map(move |(cause, count)| (format!("{what}_{cause}"), *count))
+        });
+        let counts = counts.map(|(name, count)| (name.to_owned(), count));
+        let all = counts.into_iter().chain(causes);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
 /// Results of one worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerLoaded {

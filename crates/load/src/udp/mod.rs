@@ -16,7 +16,7 @@ mod skew;
 mod weights;
 
 pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
-pub use metrics::Progress;
+pub use metrics::LiveDatagrams;
 pub use plan::{UdpLoadError, UdpPlan, Until};
 pub use protocol::{Answer, DatagramProtocol, Probes};
 pub use run::{DatagramStart, UdpLoad};

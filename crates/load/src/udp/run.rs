@@ -1,25 +1,26 @@
 //! The running UDP generator: starts its workers together, reports progress, and sums the results.
 
-use super::generator::{Generator as WorkerGenerator, Lives, Shared, Tally};
+use super::generator::{Generator as WorkerGenerator, Shared, Tally};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
-use super::metrics::{self, Progress};
+use super::metrics::{self, LiveDatagrams};
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::generate::start_workers;
 use crate::landed::{Landed, Observer};
-use crate::showing::{Seen, Showing};
+use crate::showing::{self, Lives, Seen};
 use crate::standstill;
-use crate::{Generator, Moment, Needs, Running};
+use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_measure::timeline::Recorder;
+use corelane_worker::Time;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::memory::PageLocations;
 use corelane_worker::worker_memory::WorkerMemory;
-use corelane_worker::{CachePadded, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,8 +33,7 @@ const MOST_DROPPED_HERE: f64 = 0.001;
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
-    /// Live counters of each worker.
-    lives: Lives,
+    lives: Lives<LiveDatagrams>,
     crew: Crew<Tally>,
     /// Memory placement of each worker.
     ready: Vec<ReadyCell>,
@@ -63,10 +63,11 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     type Plan = UdpPlan<P>;
     type Loaded = UdpLoaded;
     type Error = UdpLoadError;
-    const KIND: &'static str = "udp_generator";
-    const COUNTED: &'static [(&'static str, &'static str)] =
-        &[("sent", "datagrams"), ("returned", "datagrams")];
-    const TIMED: &'static str = "round trip";
+    type Counts = LiveDatagrams;
+    const KIND: &'static str = "udp";
+    const COUNTED: &'static [Metric<LiveDatagrams>] = LiveDatagrams::ALL;
+    const TIMED: Option<&'static Metric<Histogram>> = Some(&metrics::ROUND_TRIP);
+    const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
     fn needs(plan: &UdpPlan<P>) -> Needs {
         Needs::of_workers(&plan.workers, plan.target)
@@ -86,12 +87,12 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
         self.sending_ended().then_some(Moment::Sent)
     }
 
-    fn shows(&self) -> impl Iterator<Item = &Showing> {
-        self.lives.iter().map(|live| &live.shown)
+    fn lives(&self) -> &Lives<LiveDatagrams> {
+        &self.lives
     }
 
     fn seen(&mut self) -> Seen {
-        let mut seen = Seen::sum(self.shows().map(Showing::last));
+        let mut seen = Seen::sum(self.lives.iter().map(|live| live.shown.last()));
         if seen.at > self.start {
             self.over_time
                 .times(seen.at.since(self.start).as_secs_f64(), &seen.times);
@@ -113,14 +114,14 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     }
 }
 
-impl<P: DatagramProtocol> UdpLoad<P> {
+impl<P: DatagramStart> UdpLoad<P> {
     /// Starts the workers of a plan.
     ///
     /// # Errors
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
         let engine = choose(plan.engine);
-        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
+        let lives = showing::lives(plan.workers.iter().map(|worker| worker.cpu));
         let mut load = Self {
             plan: Arc::new(plan),
             engine,
@@ -148,48 +149,16 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         Ok(load)
     }
 
-    /// Progress of each worker.
-    fn live_counts(&self) -> impl Iterator<Item = Progress> {
-        self.lives.iter().map(|live| Progress {
-            sent: live.sent.get(),
-            returned: live.returned.get(),
-        })
-    }
-
-    /// Progress over all workers.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        self.live_counts()
-            .fold(Progress::default(), |sum, worker| Progress {
-                sent: sum.sent + worker.sent,
-                returned: sum.returned + worker.returned,
-            })
-    }
-
-    /// The metrics of the run so far, with live data that was [`seen`](Generator::seen).
-    #[must_use]
-    pub fn running(&self, seen: &Seen) -> Running<Progress> {
-        let cpus = self.plan.workers.iter().map(|worker| worker.cpu);
-        Running {
-            kind: "udp",
-            metrics: &metrics::WORKER,
-            workers: cpus.zip(self.live_counts()).collect(),
-            times: Some((&metrics::ROUND_TRIP, seen.times.clone())),
-            failures: None,
-        }
-    }
-
     /// Records the rate, until the last datagram is sent.
     fn record(&mut self) {
         let now = Time::now();
         let at_s = now.since(self.start).as_secs_f64();
         if now > self.start && self.over_time.is_due(at_s) && !self.sending_ended() {
-            let progress = self.progress();
-            let total = match self.plan.answers {
-                true => progress.returned,
-                false => progress.sent,
+            let counted = match self.plan.answers {
+                true => LiveDatagrams::RETURNED,
+                false => LiveDatagrams::SENT,
             };
-            self.over_time.count(at_s, total);
+            self.over_time.count(at_s, self.total(&counted));
         }
     }
 
@@ -203,7 +172,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
     /// Whether every worker has sent its last datagram; answers may still be pending.
     #[must_use]
     pub fn sending_ended(&self) -> bool {
-        self.lives.iter().all(|live| live.sending_ended.get() == 1)
+        showing::are_draining(&self.lives)
     }
 
     /// Memory placement of a worker.

@@ -1,17 +1,17 @@
 //! The generator against an echo server in a simulated network: the outcome of every datagram is counted correctly
 //! under loss, duplication and reordering, and a schedule is kept to the nanosecond.
 
-use super::generator::live::LiveCounters;
 use super::generator::{Generator, Shared, Tally};
 use super::plan::{UdpPlan, Until};
 use crate::pace::Pace;
+use crate::showing;
 use crate::sources::{PlannedWorker, Steerings};
 use crate::udp::{Probes, Skew};
 use corelane_host::memory::MemoryPolicy;
+use corelane_worker::Time;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
 use corelane_worker::engine::{Engine, EngineSettings, Event, Id, Ops};
-use corelane_worker::{CachePadded, Time};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn generator(
             ..PlannedWorker::default()
         }],
     };
-    let lives = vec![CachePadded::<LiveCounters>::default()].into();
+    let lives = showing::lives([0].into_iter());
     let shared = Shared {
         plan: Arc::new(plan),
         stop: Arc::default(),

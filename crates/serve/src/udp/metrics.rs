@@ -1,7 +1,7 @@
 //! The metrics of a UDP server.
 
 use super::served::{BucketServed, UdpServed};
-use crate::metrics::{BucketServer, PREFIX, by_name, of_bucket, steering};
+use crate::metrics::{BucketServer, PREFIX, by_name, locality, of_bucket, steering};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 
@@ -32,9 +32,7 @@ static DROPPED_BY_CAUSE: Metric<u64> = Metric::less("dropped_by_cause_total", "d
 pub static STEERING: Metric<BucketServed> = steering().read(|bucket| Some(Sample::Share(bucket.steering())));
 
 /// Sampled datagrams received on the CPU of their worker.
-pub static LOCALITY: Metric<BucketServed> = Metric::more("locality_ratio", "locality", Show::Share)
-    .about("Share of sampled datagrams since the start whose receive path ran on the CPU of their worker.")
-    .read(|bucket| Some(Sample::Share(bucket.locality())));
+pub static LOCALITY: Metric<BucketServed> = locality().read(|bucket| Some(Sample::Share(bucket.locality())));
 
 /// Sampled answers sent on the CPU of their worker and on the queue of their bucket.
 pub static TX_LOCALITY: Metric<BucketServed> = Metric::more("tx_locality_ratio", "tx local", Show::Share)

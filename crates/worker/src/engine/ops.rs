@@ -6,7 +6,7 @@
 use super::cause::{Cause, EngineCounters};
 use super::datagrams::Message;
 use super::id::Id;
-use super::received::LastReceived;
+use super::received::{self, LastReceived};
 use super::sends::{Ends, Full, Sends};
 use super::settings::EngineSettings;
 use super::slab::Slab;
@@ -19,7 +19,7 @@ use crate::time::Time;
 use crate::timers::Wheel;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// The queue of an engine's operations, the sockets it serves and the counts of what it did.
@@ -206,17 +206,26 @@ impl Ops {
     /// Where the kernel received the last packet of an open connection or connected socket. Costs two system calls.
     #[must_use]
     pub fn last_received(&self, id: Id) -> LastReceived {
+        self.descriptor(id).map(LastReceived::of).unwrap_or_default()
+    }
+
+    /// The CPU on which the kernel received the last packet of an open connection or connected socket, if known. Costs
+    /// a system call.
+    #[must_use]
+    pub fn incoming_cpu(&self, id: Id) -> Option<u32> {
+        self.descriptor(id).and_then(received::incoming_cpu)
+    }
+
+    /// The kernel's socket; `None` in the simulated network.
+    fn descriptor(&self, id: Id) -> Option<BorrowedFd<'_>> {
         match id.is_stream() {
-            true => {
-                let stream = self.streams.open(id).and_then(|stream| stream.descriptor());
-                stream.map(LastReceived::of)
-            }
-            false => match self.sockets.open(id).and_then(|entry| entry.socket.as_ref()) {
-                Some(Socket::Kernel(socket)) => Some(LastReceived::of(socket.as_fd())),
-                _ => None,
+            true => self.streams.open(id)?.descriptor(),
+            false => match self.sockets.open(id)?.socket.as_ref()? {
+                Socket::Kernel(socket) => Some(socket.as_fd()),
+                #[cfg(feature = "simulated")]
+                Socket::Simulated(_) => None,
             },
         }
-        .unwrap_or_default()
     }
 
     /// Datagrams that the kernel dropped at an open socket, see [`group::dropped`]; 0 in the simulated network. Costs a

@@ -14,11 +14,19 @@ pub struct LastReceived {
 
 impl LastReceived {
     pub(crate) fn of(socket: BorrowedFd<'_>) -> Self {
-        let read = |name| option::get(&socket, libc::SOL_SOCKET, name).ok();
         Self {
-            // -1 before the first packet.
-            cpu: read(libc::SO_INCOMING_CPU).filter(|cpu| i32::try_from(*cpu).is_ok()),
-            napi: read(libc::SO_INCOMING_NAPI_ID).filter(|napi| *napi > 0),
+            cpu: incoming_cpu(socket),
+            napi: read(socket, libc::SO_INCOMING_NAPI_ID).filter(|napi| *napi > 0),
         }
     }
+}
+
+/// [`LastReceived::cpu`] alone.
+pub(crate) fn incoming_cpu(socket: BorrowedFd<'_>) -> Option<u32> {
+    // -1 before the first packet.
+    read(socket, libc::SO_INCOMING_CPU).filter(|cpu| i32::try_from(*cpu).is_ok())
+}
+
+fn read(socket: BorrowedFd<'_>, name: i32) -> Option<u32> {
+    option::get(&socket, libc::SOL_SOCKET, name).ok()
 }

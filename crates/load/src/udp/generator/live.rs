@@ -1,57 +1,33 @@
 //! What an observer sees of a running worker: counters at any time, a snapshot of the rest on request.
 
 use super::Generator;
-use crate::showing::{Seen, Showing};
+use crate::showing::Seen;
+use crate::udp::loaded::Counts;
+use crate::udp::metrics::LiveDatagrams;
 use crate::udp::protocol::DatagramProtocol;
 use corelane_worker::engine::{FailureCounts, Ops};
-use corelane_worker::{CachePadded, Counter, Time};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// Live counters of a worker, readable by any thread.
-#[derive(Debug, Default)]
-pub(in crate::udp) struct LiveCounters {
-    pub(in crate::udp) sent: Counter,
-    pub(in crate::udp) returned: Counter,
-    /// 1 once sending has ended.
-    pub(in crate::udp) sending_ended: Counter,
-    pub(in crate::udp) shown: Showing,
-}
-
-/// Live counters of all workers, by place.
-pub(in crate::udp) type Lives = Arc<[CachePadded<LiveCounters>]>;
 
 impl<P: DatagramProtocol> Generator<P> {
     pub(in crate::udp) fn show(&self, ops: &Ops) {
         let live = &self.lives[self.place];
-        live.sent.set(ops.counters().sent);
-        live.returned.set(self.tally.counts.returned);
+        live.counts.sent.set(ops.counters().sent);
+        live.counts.returned.set(self.tally.counts.returned);
         live.shown.show(|| self.seen(ops));
     }
 
     /// The live data of this worker.
     pub(super) fn seen(&self, ops: &Ops) -> Seen {
-        let (counters, counts) = (ops.counters(), &self.tally.counts);
-        let own = [
-            ("corrupted", counts.corrupted),
-            ("duplicated", counts.duplicated),
-            ("too_late", counts.too_late),
-        ];
-        let named = |prefix, causes: BTreeMap<String, u64>| {
-            let causes = causes.into_iter();
-            causes.map(move |(cause, count)| (format!("{prefix}_{cause}"), count))
+        let counters = ops.counters();
+        let counts = Counts {
+            refused: by_cause(&counters.send_failed),
+            network_errors: by_cause(&counters.errors),
+            ..self.tally.counts.clone()
         };
-        let own = own.map(|(name, count)| (name.to_owned(), count));
-        let errors = (own.into_iter())
-            .chain(named("refused", by_cause(&counters.send_failed)))
-            .chain(named("network", by_cause(&counters.errors)))
-            .chain(named("answered", counts.errors.clone()));
         Seen {
-            at: Time::now(),
-            counts: BTreeMap::from([("sent", counters.sent), ("returned", counts.returned)]),
-            errors: errors.filter(|(_, count)| *count > 0).collect(),
+            errors: counts.errors_by_name(),
             times: self.tally.round_trip.clone(),
-            ..Seen::default()
+            ..Seen::of(LiveDatagrams::ALL, &self.lives[self.place].counts)
         }
     }
 }

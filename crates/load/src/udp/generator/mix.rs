@@ -7,8 +7,10 @@
 //!
 //! In: the plan's weights, and the live counters of the other workers. Out: datagrams, through the generator.
 
-use super::{Generator, Lives};
+use super::Generator;
+use crate::showing::Lives;
 use crate::sources::PlannedWorker;
+use crate::udp::metrics::LiveDatagrams;
 use crate::udp::plan::UdpPlan;
 use crate::udp::protocol::DatagramProtocol;
 use crate::udp::weights::Turns;
@@ -38,7 +40,7 @@ pub(super) struct Mix {
     place: usize,
     /// Each worker's share of the total.
     shares: Vec<f64>,
-    lives: Lives,
+    lives: Lives<LiveDatagrams>,
     issued: u64,
 }
 
@@ -54,7 +56,7 @@ enum Pause {
 
 impl Mix {
     /// The part of worker `place`; `None` if all flows have equal shares.
-    pub(super) fn new<P>(plan: &UdpPlan<P>, place: usize, lives: &Lives) -> Option<Self> {
+    pub(super) fn new<P>(plan: &UdpPlan<P>, place: usize, lives: &Lives<LiveDatagrams>) -> Option<Self> {
         let weights = &plan.workers.get(place)?.weights;
         let share = |worker: &PlannedWorker| worker.weights.iter().sum();
         (!weights.is_empty()).then(|| Self {
@@ -75,8 +77,8 @@ impl Mix {
     fn allowance(&self) -> u64 {
         let others = self.shares.iter().zip(&*self.lives).enumerate();
         let progress = others
-            .filter(|(place, (_, live))| *place != self.place && live.sending_ended.get() == 0)
-            .map(|(_, (share, live))| live.sent.get() as f64 / share);
+            .filter(|(place, (_, live))| *place != self.place && live.draining.get() == 0)
+            .map(|(_, (share, live))| live.counts.sent.get() as f64 / share);
         let slowest = progress.fold(f64::INFINITY, f64::min);
         ((slowest + LEAD) * self.share()) as u64
     }
