@@ -1,6 +1,7 @@
-//! Compares the bucket that accepted each connection with the one that its hash selects, and the CPU that received it with
-//! that of the bucket's worker.
+//! What a worker notes of its connections: whether the bucket that accepted each is the one that its hash selects, and
+//! its CPU the one that received it; with a policy of rebalancing, the load of each entry of the table.
 
+use crate::loads::Meter;
 use crate::service::Service;
 use arc_swap::ArcSwap;
 use corelane_rss::{Bucket, Steerer, Tuple};
@@ -24,6 +25,9 @@ pub(crate) struct Steered {
     pub(crate) local: Counter,
 }
 
+/// The load of opening and closing a connection, where an event on it is one: about as many more system calls.
+const CONNECTION_LOAD: u64 = 2;
+
 /// A service of connections that checks each as it is accepted: that costs a system call, on a wildcard address two.
 pub(crate) struct Accepting<S> {
     pub(crate) service: S,
@@ -34,34 +38,60 @@ pub(crate) struct Accepting<S> {
     pub(crate) address: SocketAddr,
     pub(crate) steerer: Arc<ArcSwap<Steerer>>,
     pub(crate) steered: Arc<CachePadded<Steered>>,
+    /// Counts the load of entries; `None` if nothing is rebalanced.
+    pub(crate) meter: Option<Meter>,
+    /// By slot, the entry of the connection, if its load is counted.
+    pub(crate) entries: Vec<Option<u16>>,
 }
 
 impl<S> Accepting<S> {
-    fn check(&self, ops: &Ops, id: Id, peer: SocketAddr) {
+    fn opened(&mut self, ops: &Ops, id: Id, peer: SocketAddr) {
         // On a wildcard address, each connection has its own.
         let own = match self.address.ip().is_unspecified() {
             true => ops.local_address(id),
             false => Some(self.address),
         };
-        // The hash takes neither mapped addresses nor scopes.
-        let on_wire = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
-        if let Some(Ok(tuple)) = own.map(|own| Tuple::new(on_wire(peer), on_wire(own))) {
-            let right = self.steerer.load().bucket_of(&tuple) == self.bucket;
+        let hashed = own.and_then(|own| Tuple::new(peer, own).ok()).map(|tuple| {
+            let steerer = self.steerer.load();
+            let hash = steerer.hash_of(&tuple);
+            (steerer.table().bucket(hash), steerer.table().entry(hash))
+        });
+        if let Some((bucket, _)) = hashed {
             self.steered.samples.add(1);
-            self.steered.right.add(u64::from(right));
+            self.steered.right.add(u64::from(bucket == self.bucket));
         }
         // The kernel sets it when the handshake ends (`sk_clone_lock`).
         if let Some(cpu) = ops.incoming_cpu(id) {
             self.steered.received.add(1);
             self.steered.local.add(u64::from(cpu == self.cpu));
         }
+        if let Some(meter) = &self.meter {
+            let (slot, entry) = (id.slot(), hashed.map(|(_, entry)| entry));
+            if self.entries.len() <= slot {
+                self.entries.resize(slot + 1, None);
+            }
+            self.entries[slot] = entry.map(|entry| entry as u16);
+            if let Some(entry) = entry {
+                meter.add(entry, CONNECTION_LOAD);
+            }
+        }
+    }
+
+    fn served(&self, id: Id) {
+        if let Some(meter) = &self.meter
+            && let Some(entry) = self.entries.get(id.slot()).copied().flatten()
+        {
+            meter.add(usize::from(entry), 1);
+        }
     }
 }
 
 impl<S: Handler> Handler for Accepting<S> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        if let Event::Opened { peer, .. } = &event {
-            self.check(ops, id, *peer);
+        match &event {
+            Event::Opened { peer, .. } => self.opened(ops, id, *peer),
+            Event::Bytes(_) | Event::Drained => self.served(id),
+            _ => {}
         }
         self.service.event(ops, now, id, event);
     }

@@ -5,16 +5,12 @@
 //! is computed when one opens.
 
 use crate::server::ServeError;
-use crate::service::Service;
 use corelane_rss::balance::{EntryLoads, Policy};
 use corelane_rss::{Steerer, Tuple};
-use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{Counter, Time};
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,9 +24,6 @@ const LONGEST: Duration = Duration::from_micros(25_600);
 
 /// Datagrams per sample at most.
 const MOST_INTERVAL: u32 = 1 << 12;
-
-/// The load of opening and closing a connection, where an event on it is one: about as many more system calls.
-const CONNECTION_LOAD: u64 = 2;
 
 /// The counts of one worker.
 #[derive(Debug)]
@@ -100,12 +93,12 @@ pub(crate) struct Meter {
 impl Meter {
     /// The entry of packets from `peer` to this server's address `own`.
     fn entry(&self, peer: SocketAddr, own: SocketAddr) -> Option<usize> {
-        let [peer, own] = [peer, own].map(|at| SocketAddr::new(at.ip().to_canonical(), at.port()));
         let hash = self.steerer.hash_of(&Tuple::new(peer, own).ok()?);
         Some(self.steerer.table().entry(hash))
     }
 
-    fn add(&self, entry: usize, load: u64) {
+    /// Adds the load of one event to an entry.
+    pub(crate) fn add(&self, entry: usize, load: u64) {
         self.counts.entries[entry].add(load);
         self.counts.samples.add(1);
     }
@@ -160,76 +153,6 @@ impl Sampler {
             (self.taken, self.adapted) = (0, now);
         }
         self.left = self.random.u32(1..2 * self.interval);
-    }
-}
-
-/// A service of connections that counts their events.
-pub(crate) struct Measured<S> {
-    pub(crate) service: S,
-    /// `None` if nothing is counted.
-    pub(crate) meter: Option<Meter>,
-    /// The listen address.
-    pub(crate) address: SocketAddr,
-    /// By slot, the entry of the connection.
-    pub(crate) entries: Vec<Option<u16>>,
-}
-
-impl<S> Measured<S> {
-    fn count(&mut self, ops: &Ops, id: Id, event: &Event<'_>) {
-        let Some(meter) = &self.meter else { return };
-        let slot = id.slot();
-        match event {
-            Event::Opened { peer, .. } => {
-                // On a wildcard address, each connection has its own.
-                let own = match self.address.ip().is_unspecified() {
-                    true => ops.local_address(id),
-                    false => Some(self.address),
-                };
-                let entry = own.and_then(|own| meter.entry(*peer, own));
-                if self.entries.len() <= slot {
-                    self.entries.resize(slot + 1, None);
-                }
-                self.entries[slot] = entry.map(|entry| entry as u16);
-                if let Some(entry) = entry {
-                    meter.add(entry, CONNECTION_LOAD);
-                }
-            }
-            Event::Bytes(_) | Event::Drained => {
-                if let Some(entry) = self.entries.get(slot).copied().flatten() {
-                    meter.add(usize::from(entry), 1);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-impl<S: Handler> Handler for Measured<S> {
-    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        self.count(ops, id, &event);
-        self.service.event(ops, now, id, event);
-    }
-}
-
-impl<S: Service> Service for Measured<S> {
-    fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
-        self.service.begin(ops, now, sockets)
-    }
-
-    fn next_due(&self) -> Time {
-        self.service.next_due()
-    }
-
-    fn turned(&mut self, ops: &mut Ops, now: Time) {
-        self.service.turned(ops, now);
-    }
-
-    fn is_done(&self, stopping: bool) -> bool {
-        self.service.is_done(stopping)
-    }
-
-    fn shutdown(&mut self, ops: &mut Ops) {
-        self.service.shutdown(ops);
     }
 }
 

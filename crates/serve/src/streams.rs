@@ -3,7 +3,6 @@
 
 use crate::accepted::{Accepting, Steered};
 use crate::live_steering::LiveSteering;
-use crate::loads::Measured;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
 use crate::shared::{lock, named};
@@ -319,14 +318,10 @@ impl<P: Protocol> StreamServer<P> {
                 ..WorkerSettings::new(format!("bucket {index}"), listening.steering.cpus[index])
             };
             let (own, steered) = (Arc::<CachePadded<P::Counters>>::default(), Arc::default());
-            let measured = Measured {
+            let bucket = Accepting {
                 service: server.protocol.bucket(&server.plan, Arc::clone(&own)),
                 meter: server.steering.meter(),
-                address,
                 entries: Vec::new(),
-            };
-            let bucket = Accepting {
-                service: measured,
                 bucket: Bucket::new(index as u16),
                 cpu: listening.steering.cpus[index],
                 address,
