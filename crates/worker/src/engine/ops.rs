@@ -220,8 +220,8 @@ impl Ops {
     fn descriptor(&self, id: Id) -> Option<BorrowedFd<'_>> {
         match id.is_stream() {
             true => self.streams.open(id)?.descriptor(),
-            false => match self.sockets.open(id)?.socket.as_ref()? {
-                Socket::Kernel(socket) => Some(socket.as_fd()),
+            false => match self.sockets.open(id).and_then(|entry| entry.socket.as_ref()) {
+                Some(Socket::Kernel(socket)) => Some(socket.as_fd()),
                 _ => None,
             },
         }
