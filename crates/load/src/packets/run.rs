@@ -311,8 +311,9 @@ fn send(
             let holds = share.iter().any(|(link, _)| held(link) > 0);
             let due = if holds { due.min(now + LOOK_AT_HELD) } else { due };
             let due = due.min(now + LONGEST_SLEEP);
-            if due.since(Time::now()) > SLEEP_OVER {
-                thread::sleep(due.since(Time::now()) - SLEEP_OVER / 2);
+            let wait = due.since(Time::now());
+            if wait > SLEEP_OVER {
+                thread::sleep(wait - SLEEP_OVER / 2);
             } else {
                 thread::yield_now();
             }

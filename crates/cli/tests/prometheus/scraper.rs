@@ -1,0 +1,108 @@
+//! Debian's Prometheus in a namespace of the test.
+
+use corelane_host::bed::Bed;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A running Prometheus, killed when dropped.
+pub struct Prometheus {
+    process: Child,
+    bed: Arc<Bed>,
+    _folder: TempDir,
+}
+
+impl Prometheus {
+    /// Starts it in the server's namespace, with these instances and their ports.
+    pub fn start(bed: &Arc<Bed>, instances: &[(&str, u16)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let targets: String = instances
+            .iter()
+            .map(|(name, port)| {
+                format!("  - targets: ['127.0.0.1:{port}']\n    labels: {{instance: {name}}}\n")
+            })
+            .collect();
+        let configuration = folder.path().join("prometheus.yml");
+        let job =
+            "scrape_configs:\n- job_name: corelane\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n";
+        fs::write(&configuration, format!("{job}  static_configs:\n{targets}")).unwrap();
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", configuration.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                folder.path().join("data").display()
+            ))
+            .arg("--web.listen-address=127.0.0.1:9090")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let process = bed.server.run(move || command.spawn()).unwrap();
+        Self {
+            process,
+            bed: Arc::clone(bed),
+            _folder: folder,
+        }
+    }
+
+    /// The results of an expression: labels in order, without the job, and value. Empty until Prometheus answers.
+    pub fn query(&self, expression: &str) -> BTreeMap<String, f64> {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let answer = self.bed.server.run(move || {
+            let mut stream = TcpStream::connect("127.0.0.1:9090").ok()?;
+            let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
+            stream.write_all(request.as_bytes()).ok()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).ok()?;
+            Some(answer)
+        });
+        let answer = answer.unwrap_or_default();
+        let Some((_, body)) = answer.split_once("\r\n\r\n") else {
+            return BTreeMap::new();
+        };
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
+        assert!(body["status"] != "error", "{expression}: {body}");
+        let results = body["data"]["result"].as_array().into_iter().flatten();
+        let result = |result: &Value| {
+            let labels = result["metric"].as_object().unwrap().iter();
+            let labels = labels.filter(|(label, _)| !["job", "__name__"].contains(&label.as_str()));
+            let values: Vec<&str> = labels.map(|(_, value)| value.as_str().unwrap()).collect();
+            (
+                values.join(" "),
+                result["value"][1].as_str().unwrap().parse::<f64>().unwrap(),
+            )
+        };
+        // A quotient or percentile of no events is not a number.
+        let known = results.map(result).filter(|(_, value)| !value.is_nan());
+        known.collect()
+    }
+
+    /// The sum of a counter over its labels as of their first scrapes.
+    pub fn first(&self, counter: &str) -> f64 {
+        self.query(&format!("min_over_time({counter}[5m])"))
+            .values()
+            .sum()
+    }
+
+    /// Waits until an expression, which is a condition, has so many results.
+    pub fn wait(&self, expression: &str, results: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.query(expression).len() != results {
+            let found = || (self.query(expression), self.query("{job=\"corelane\"}"));
+            assert!(Instant::now() < deadline, "{expression}: {:?}", found());
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
