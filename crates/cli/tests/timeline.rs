@@ -1,11 +1,10 @@
 //! `--timeline`: a line per second, written as it happens, which other tools can read and a kill does not damage.
 
+mod hdr_v2;
+
 use crate::common::{Server, alone_on_loopback, corelane, number, refused, run, run_json, until};
 use crate::raw_http::RawServer;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use hdr_v2::Decoded;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -21,15 +20,38 @@ fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// A histogram as a tool reads it that knows only the HdrHistogram V2 form.
-fn foreign(histogram: &Value) -> Histogram<u64> {
-    let text = histogram["hdr_v2_base64"].as_str().expect("base64");
-    let bytes = BASE64.decode(text).unwrap();
-    Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap()
-}
-
 fn sum(lines: &[Value], name: &str) -> u64 {
     lines.iter().map(|line| number(&line["counts"][name])).sum()
+}
+
+/// The histogram of the lines together.
+fn durations(lines: &[Value]) -> Decoded {
+    let mut all = Decoded::default();
+    for line in lines {
+        all.add(&Decoded::of(&line["durations"]));
+    }
+    all
+}
+
+/// The histogram of the lines is that of the report, with the percentiles of its summary.
+fn assert_summed_up(lines: &[Value], histogram: &Value, summary: &Value) {
+    let all = durations(lines);
+    assert_eq!(all, Decoded::of(histogram));
+    let percentiles = [50.0, 90.0, 99.0, 99.9, 100.0].map(|percent| all.percentile(percent));
+    let named = ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"].map(|name| number(&summary[name]));
+    assert_eq!((all.count(), percentiles), (number(&summary["count"]), named));
+}
+
+/// Each line covers the time from the end of the one before.
+fn assert_abut(lines: &[Value]) {
+    let mut ended = 0.0;
+    for line in lines {
+        let [at_s, interval_s] = ["at_s", "interval_s"].map(|name| line[name].as_f64().unwrap());
+        assert!((at_s - interval_s - ended).abs() < 1e-6, "{ended} s: {line}");
+        ended = at_s;
+        let started = |line: &Value| line["unix_s"].as_f64().unwrap() - line["at_s"].as_f64().unwrap();
+        assert!((started(line) - started(&lines[0])).abs() < 1e-5, "{line}");
+    }
 }
 
 #[test]
@@ -57,15 +79,11 @@ fn the_lines_of_a_run_close_with_the_seconds_and_add_up_to_its_report() {
     assert_eq!(header["generators"][0]["command_line"][0], "corelane");
     // 2.5 s have at least two whole seconds in them, each closed by a line, and the last line.
     assert!(seconds.len() >= 3, "{seconds:?}");
-    for (place, line) in seconds.iter().enumerate() {
-        let until = line["unix_s"].as_f64().unwrap();
-        let is_last = place == seconds.len() - 1;
-        assert!(is_last || (until - until.round()).abs() < 0.3, "{line}");
-        let is_whole = place > 0 && !is_last;
-        assert!(!is_whole || line["interval_s"].as_f64().unwrap() > 0.5, "{line}");
+    assert_abut(&seconds);
+    for line in &seconds {
         assert_eq!(line["durations"]["beyond_range"], 0);
         assert_eq!(
-            foreign(&line["durations"]).len(),
+            Decoded::of(&line["durations"]).count(),
             number(&line["counts"]["returned"]),
             "{line}"
         );
@@ -77,18 +95,7 @@ fn the_lines_of_a_run_close_with_the_seconds_and_add_up_to_its_report() {
     for name in ["sent", "returned"] {
         assert_eq!(sum(&seconds, name), number(&loaded["total"][name]), "{name}");
     }
-    let mut whole = foreign(&seconds[0]["durations"]);
-    for line in &seconds[1..] {
-        whole.add(foreign(&line["durations"])).unwrap();
-    }
-    let report = foreign(&loaded["round_trip_histogram"]);
-    let recorded = |histogram: &Histogram<u64>| {
-        let values = histogram.iter_recorded();
-        values
-            .map(|value| (value.value_iterated_to(), value.count_at_value()))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(recorded(&whole), recorded(&report));
+    assert_summed_up(&seconds, &loaded["round_trip_histogram"], &loaded["round_trip"]);
     shown(&file);
 }
 
@@ -162,30 +169,100 @@ fn a_timeline_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_trial_of_an_experiment_is_named_in_its_lines() {
+fn the_lines_of_connections_add_up_to_their_report() {
+    let mut server = corelane("serve tcp 127.0.0.1:0 --buckets 1 --mode echo");
+    let server = Server::of(server.stdout(Stdio::piped()).spawn().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("lab.jsonl");
-    let path = file.display().to_string();
-    let _alone = alone_on_loopback();
-    // A trial that another machine spoilt would be repeated under the same names.
-    let lab = "lab scale udp --models exact --placements aligned --duration 200ms --rounds 2 --bed loopback --max-steal 100%";
-    let words: Vec<&str> = lab.split(' ').chain(["--timeline", &path, "--json"]).collect();
-    let output = run(&words[..]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
-    });
-    let found = lines(&file);
-    let trials = report["trials"].as_array().unwrap();
-    for trial in trials {
-        let lines = found[1..].iter().filter(|line| {
-            let of = &line["trial"];
-            of["step"] == trial["step"] && of["round"] == trial["round"]
-        });
-        let sent: u64 = lines.map(|line| number(&line["counts"]["sent"])).sum();
-        assert_eq!(sent, number(&trial["generated"]), "{trial}");
+    let file = folder.path().join("run.jsonl");
+    let load = format!(
+        "load tcp {} --connections 4 --workers 1 --duration 1200ms --json --timeline",
+        server.address
+    );
+    let words: Vec<&str> = load.split(' ').chain([file.to_str().unwrap()]).collect();
+    let loaded = run_json(&words);
+    let seconds = lines(&file).split_off(1);
+    assert_abut(&seconds);
+    for name in ["opened", "sent_bytes", "received_bytes"] {
+        assert_eq!(sum(&seconds, name), number(&loaded["total"][name]), "{name}");
     }
-    assert!(!trials.is_empty() && found[1]["trial"]["title"].as_str().unwrap().contains("exact"));
+    assert_eq!(sum(&seconds, "opened"), 4);
+    assert_summed_up(&seconds, &loaded["connect_histogram"], &loaded["connect"]);
     shown(&file);
+}
+
+/// A count of the lines, and the field of a trial that it is.
+type Counted = (&'static str, &'static str);
+
+/// The shortest run of each experiment that has timelines; where its document has its trials; and what is counted.
+const EXPERIMENTS: [(&str, &str, &[Counted]); 5] = [
+    (
+        "scale udp --models exact --placements aligned --duration 200ms --rounds 2",
+        "trials",
+        // Sinks answer nothing.
+        &[("sent", "generated")],
+    ),
+    (
+        "scale http --models exact --placements aligned --size 1KiB --connections 8 --duration 150ms --rounds 1",
+        "trials",
+        &[
+            ("ok", "requests_ok"),
+            ("sent_bytes", "sent_bytes"),
+            ("received_bytes", "received_bytes"),
+        ],
+    ),
+    (
+        "scale tcp --models exact --placements aligned --connections 8 --duration 100ms --rounds 1",
+        "trials",
+        &[("sent_bytes", "sent_bytes"), ("received_bytes", "received_bytes")],
+    ),
+    (
+        "rebalance --buckets 4 --share-cpus --duration 300ms --rate 2k --rounds 1",
+        "phases",
+        &[("sent", "sent"), ("returned", "returned")],
+    ),
+    (
+        "engines --duration 150ms --rounds 1",
+        "udp_trials",
+        &[("returned", "answered")],
+    ),
+];
+
+#[test]
+fn the_lines_of_an_experiment_name_their_trial_and_add_up_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let _alone = alone_on_loopback();
+    for (lab, of_document, counts) in EXPERIMENTS {
+        let file = folder.path().join("lab.jsonl");
+        // A trial that another machine spoilt would be repeated under the same names.
+        let lab = format!("lab {lab} --bed loopback --max-steal 100% --json --timeline");
+        let words: Vec<&str> = lab.split(' ').chain([file.to_str().unwrap()]).collect();
+        let report = run_json(&words);
+        let found = lines(&file).split_off(1);
+        let trials = report[of_document].as_array().unwrap();
+        let mut of_trials = 0;
+        for trial in trials {
+            let is_of = |line: &&Value| {
+                let of = &line["trial"];
+                let part = &of["part"];
+                of["step"] == trial["step"]
+                    && of["round"] == trial["round"]
+                    && (part.is_null() || *part == trial["name"])
+            };
+            let lines: Vec<Value> = found.iter().filter(is_of).cloned().collect();
+            of_trials += lines.len();
+            assert!(!lines[0]["trial"]["title"].as_str().unwrap().is_empty(), "{lab}");
+            assert_abut(&lines);
+            for (counted, reported) in counts {
+                assert_eq!(
+                    sum(&lines, counted),
+                    number(&trial[*reported]),
+                    "{lab}: {counted} of {trial}"
+                );
+            }
+        }
+        assert!(!trials.is_empty() && of_trials == found.len(), "{lab}");
+        shown(&file);
+    }
 }
 
 #[test]
@@ -226,8 +303,7 @@ fn timelines_of_simultaneous_runs_are_added_second_by_second() {
         .sum();
     let found = lines(&file("both.jsonl"));
     assert_eq!(sum(&found[1..], "returned"), apart);
-    let durations = found[1..].iter().map(|line| foreign(&line["durations"]).len());
-    assert_eq!(durations.sum::<u64>(), apart);
+    assert_eq!(durations(&found[1..]).count(), apart);
     assert!(found[1..].iter().any(|line| line["generators"] == 2), "{found:?}");
     shown(&file("both.jsonl"));
     let json = folder.path().join("run.json");

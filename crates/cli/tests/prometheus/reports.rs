@@ -179,7 +179,18 @@ pub fn add_bridge(wanted: &mut Wanted, report: &Value) {
 }
 
 pub fn add_generators(wanted: &mut Wanted, loads: &Loads, prometheus: &Prometheus) {
-    let total = &loads["load-udp"]["total"];
+    add_datagram_generator(wanted, &loads["load-udp"]);
+    add_request_generators(wanted, &loads["load-http"], &loads["load-failing"]);
+    for (cause, count) in loads["load-packets"]["dropped"].as_object().unwrap() {
+        let labels = format!("{cause} load-packets");
+        let count = AtMost(number(count));
+        wanted.rate("instance, cause", "load_failures_by_cause_total", &labels, count);
+    }
+    add_traffic(wanted, loads, prometheus);
+}
+
+fn add_datagram_generator(wanted: &mut Wanted, report: &Value) {
+    let total = &report["total"];
     let returned = Increase(number(&total["returned"]));
     wanted.rate("instance", "load_returned_datagrams_total", "load-udp", returned);
     for cause in ["corrupted", "duplicated", "too_late"] {
@@ -187,7 +198,17 @@ pub fn add_generators(wanted: &mut Wanted, loads: &Loads, prometheus: &Prometheu
         let count = AtMost(number(&total[cause]));
         wanted.rate("instance, cause", "load_failures_by_cause_total", &labels, count);
     }
-    let (http, failing) = (&loads["load-http"], &loads["load-failing"]);
+    add_quantile(
+        wanted,
+        "load-udp",
+        "round_trip",
+        "0.99",
+        &report["round_trip"]["p99_ns"],
+    );
+}
+
+/// A generator of requests that all succeed, and one of requests that all fail.
+fn add_request_generators(wanted: &mut Wanted, http: &Value, failing: &Value) {
     for (instance, ok) in [
         ("load-http", Increase(number(&http["requests"]["ok"]))),
         ("load-failing", Increase(0.0)),
@@ -202,48 +223,42 @@ pub fn add_generators(wanted: &mut Wanted, loads: &Loads, prometheus: &Prometheu
             wanted.rate("instance, cause", &metric, &labels, AtMost(count));
         }
     }
-    for (share, metric, instance, time) in [
-        ("0.5", "latency", "load-http", &http["latency"]["p50_ns"]),
-        ("0.99", "latency", "load-http", &http["latency"]["p99_ns"]),
-        (
-            "0.99",
-            "round_trip",
-            "load-udp",
-            &loads["load-udp"]["round_trip"]["p99_ns"],
-        ),
-    ] {
-        let rate = format!("sum by (instance, le) (rate(corelane_load_{metric}_seconds_bucket))");
-        // Within its bucket, whose bounds differ by up to 2.5.
-        let time = Expected::Value(number(time) / 1e9, 1.5);
-        wanted.add(&format!("histogram_quantile({share}, {rate})"), instance, time);
+    for (share, field) in [("0.5", "p50_ns"), ("0.99", "p99_ns")] {
+        add_quantile(wanted, "load-http", "latency", share, &http["latency"][field]);
     }
-    let packets = &loads["load-packets"];
-    for (cause, count) in packets["dropped"].as_object().unwrap() {
-        let labels = format!("{cause} load-packets");
-        let count = AtMost(number(count));
-        wanted.rate("instance, cause", "load_failures_by_cause_total", &labels, count);
-    }
+}
+
+/// A quantile of a histogram, in nanoseconds in the report.
+fn add_quantile(wanted: &mut Wanted, instance: &str, metric: &str, share: &str, reported: &Value) {
+    let rate = format!("sum by (instance, le) (rate(corelane_load_{metric}_seconds_bucket))");
+    // Within its bucket, whose bounds differ by up to 2.5.
+    let time = Expected::Value(number(reported) / 1e9, 1.5);
+    wanted.add(&format!("histogram_quantile({share}, {rate})"), instance, time);
+}
+
+/// Frames and bytes of every generator that counts them.
+fn add_traffic(wanted: &mut Wanted, loads: &Loads, prometheus: &Prometheus) {
     // What was sent before the first scrape is no increase.
     let mut sent = |metric: &str, instance: &str, sent: &Value| {
         let first = prometheus.first(&format!("corelane_{metric}{{instance=\"{instance}\"}}"));
         wanted.rate("instance", metric, instance, Increase(number(sent) - first));
     };
+    let packets = &loads["load-packets"];
     sent("load_sent_frames_total", "load-packets", &packets["sent"]);
-    sent("load_sent_bytes_total", "load-packets", &packets["sent_bytes"]);
-    sent(
-        "load_sent_bytes_total",
-        "load-tcp",
-        &loads["load-tcp"]["total"]["sent_bytes"],
-    );
-    sent("load_sent_bytes_total", "load-http", &http["bytes"]["sent"]);
-    sent("load_sent_bytes_total", "load-failing", &failing["bytes"]["sent"]);
-    let received = Increase(number(&http["bytes"]["received"]));
-    let rows = [
+    for (instance, bytes) in [
+        ("load-packets", &packets["sent_bytes"]),
+        ("load-tcp", &loads["load-tcp"]["total"]["sent_bytes"]),
+        ("load-http", &loads["load-http"]["bytes"]["sent"]),
+        ("load-failing", &loads["load-failing"]["bytes"]["sent"]),
+    ] {
+        sent("load_sent_bytes_total", instance, bytes);
+    }
+    let received = Increase(number(&loads["load-http"]["bytes"]["received"]));
+    for (instance, received) in [
         ("load-http", received),
         ("load-failing", Increase(0.0)),
         ("load-tcp", Increase(0.0)),
-    ];
-    for (instance, received) in rows {
+    ] {
         wanted.rate("instance", "load_received_bytes_total", instance, received);
     }
 }
