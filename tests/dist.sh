@@ -69,6 +69,8 @@ bare '"${corelane[@]}" serve http 127.0.0.1:8080 & until_done grep -q :1F90 /pro
   kill $!; wait $! || true' && ! grep libnss "$folder/output" && true
 check "a name of /etc/hosts is found, without shared libraries" '^failed +0 '
 
+bare '! "${corelane[@]}" lab scale udp --quick' && true
+check "a lab, which starts itself as its children, says without /proc what is missing" 'Is /proc mounted\?'
 mkdir "$folder/root/proc" "$folder/root/sys"
 bare 'mount --rbind /proc "$root/proc"; mount --rbind /sys "$root/sys"
   "${corelane[@]}" lab scale udp --duration 200ms --rounds 1' && true
