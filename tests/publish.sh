@@ -9,8 +9,9 @@ cargo=${CARGO:-cargo}
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/package-test"
 rm -f "$CARGO_TARGET_DIR"/package/*.crate
 changed=$(git status --porcelain)
-"$cargo" package --workspace --exclude corelane-tests --exclude corelane-examples --locked --quiet ${changed:+--allow-dirty}
-for package in "$CARGO_TARGET_DIR"/package/*.crate; do
+"$cargo" package --workspace --locked --quiet ${changed:+--allow-dirty}
+# Tests and examples are packaged with the workspace, but not published.
+for package in $(ls "$CARGO_TARGET_DIR"/package/*.crate | grep -v -e /corelane-tests- -e /corelane-examples-); do
   for licence in LICENSE-MIT LICENSE-APACHE; do
     tar -xOzf "$package" --wildcards "*/$licence" | cmp - "$licence"
   done
