@@ -66,11 +66,32 @@ median() { sort -g | awk '{ values[NR] = $1 } END { print values[int((NR + 1) / 
 # Prints one line: the subject, the figure, and whether it is on the right side (>= or <=) of its target.
 verdict() {
   local what=$1 figure=$2 side=$3 target=$4 word=met
-  if ! awk -v figure="$figure" -v target="$target" "BEGIN { exit !(figure $side target) }"; then
+  if ! awk "BEGIN { exit !(${figure%% *} $side $target) }"; then
     word=MISSED
     missed=1
   fi
   printf '%-56s %10s  target %s %-8s %s\n' "$what" "$figure" "$side" "$target" "$word"
+}
+
+# Compares two cases that took turns: files with a figure per round and line, each divided by that of the same round. Prints
+# the median of these ratios, its interval of 95 % confidence (by the order of the rounds' ratios, whatever their distribution),
+# and whether it meets its target. A median on the wrong side whose interval has the target in it is `unclear`: more rounds
+# would tell.
+compared() {
+  local what=$1 figures=$2 references=$3 side=$4 target=$5 low ratio high
+  read -r low ratio high < <(paste -d' ' "$figures" "$references" | awk '{ printf "%.3f\n", $1 / $2 }' | sort -g | awk '
+    { ratios[NR] = $1 }
+    END {
+      outside = int((NR - 1.96 * sqrt(NR)) / 2)
+      if (outside < 1) outside = 1
+      print ratios[outside], ratios[int((NR + 1) / 2)], ratios[NR + 1 - outside]
+    }')
+  what=$(printf '%s (%.4g over %.4g)' "$what" "$(median <"$figures")" "$(median <"$references")")
+  if awk "BEGIN { exit !(!($ratio $side $target) && ($low $side $target || $high $side $target)) }"; then
+    printf '%-56s %s  %s to %s  target %s %s  unclear\n' "$what" "$ratio" "$low" "$high" "$side" "$target"
+  else
+    verdict "$what" "$ratio  $low to $high" "$side" "$target"
+  fi
 }
 
 conclude() { exit "$missed"; }

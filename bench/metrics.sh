@@ -6,8 +6,7 @@
 #
 # One bucket answers a closed loop of datagrams of 510 bytes over a veth pair. The endpoint is there in either case; the
 # client of the scrapes, curl, shares the CPU of the generator's worker. CPU time of the server includes that of its
-# endpoint and of its control thread. The two cases take turns; ratios are computed within a round, and their medians
-# reported. A round in which fewer than nine scrapes a second succeed, or one fails, ends the script.
+# endpoint and of its control thread. The two cases take turns; ratios are computed within a round. A round in which fewer than nine scrapes a second succeed, or one fails, ends the script.
 #
 # Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
 set -euo pipefail
@@ -74,14 +73,7 @@ for round in $(seq "$rounds"); do
   fi
 done
 
-# Compares a figure of the two cases.
-row() {
-  local ratio
-  ratio=$(paste -d' ' "$scratch/$2.scraped" "$scratch/$2.plain" | awk '{ printf "%.3f\n", $1 / $2 }' | median)
-  verdict "$1 ($(median <"$scratch/$2.scraped"), $(median <"$scratch/$2.plain"))" "$ratio" "$3" "$4"
-}
-
 echo "a scrape every 100 ms over none, medians of $rounds rounds of $seconds s"
-row "datagrams answered per second" rate ">=" 0.99
-row "CPU time per datagram, ns" cost "<=" 1.01
+compared "datagrams answered per second" "$scratch/rate.scraped" "$scratch/rate.plain" ">=" 0.99
+compared "CPU time per datagram, ns" "$scratch/cost.scraped" "$scratch/cost.plain" "<=" 1.01
 conclude
