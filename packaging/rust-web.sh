@@ -3,19 +3,7 @@
 
 rust="${XDG_CACHE_HOME:-$HOME/.cache}/corelane/rust-web"
 
-# Installs packages; if that takes root, prints how and ends the script.
-need_packages() {
-  local missing=() package line
-  for package in "$@"; do
-    dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
-  done
-  [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get >/dev/null || { echo "these packages of Debian are needed, and there is no apt-get: ${missing[*]}"; exit 77; }
-  line="apt-get install -y --no-install-recommends ${missing[*]}"
-  [ "$(id -u)" -eq 0 ] || { echo "more packages are needed: sudo $line"; exit 77; }
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $line -qq
-}
+. "${BASH_SOURCE[0]%/*}/apt.sh"
 
 # Makes cargo use rustc-web, with further packages, such as rust-web-src or libstd-rust-web-dev:arm64.
 use_rust_web() {

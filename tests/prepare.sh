@@ -2,30 +2,17 @@
 # Installs the packages that the tests need beyond Rust. As root it installs what is missing; otherwise it prints the
 # command that does so.
 set -euo pipefail
+. "$(dirname "$0")/../packaging/apt.sh"
 
 packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl groff-base systemd
   zsh fish prometheus)
 
-missing=()
-for package in "${packages[@]}"; do
-  dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
-done
-
-line="apt-get install -y --no-install-recommends ${missing[*]}"
-if [ ${#missing[@]} -eq 0 ]; then
-  :
-elif [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $line -qq
-else
-  echo "the tests need more packages: sudo $line"
-fi
+install_packages "${packages[@]}" || true
 
 # The check of NICs emulates an igb, which QEMU has since 8.0. Debian 12 has it in its backports.
 install_backported_qemu() {
   local sources site codename
-  # The first archive that apt reads packages from.
-  read -r site codename < <(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages')
+  read -r site codename < <(first_archive)
   sources=$(mktemp)
   cat /etc/apt/sources.list >"$sources" 2>/dev/null || true
   echo "deb $site $codename-backports main" >>"$sources"

@@ -10,14 +10,8 @@ cd "$(dirname "$0")/../.."
 
 [ "$(id -u)" -eq 0 ] || { echo "skipped: packages: run as root: they are installed in a root of their own"; exit 77; }
 command -v apt-get >/dev/null || { echo "skipped: packages: no apt-get: run on a Debian"; exit 77; }
-missing=()
-for package in mmdebstrap systemd-container rpm; do
-  dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+. packaging/apt.sh
+need_packages mmdebstrap systemd-container rpm
 
 program=${1:-}
 if [ -z "$program" ]; then
@@ -37,8 +31,7 @@ say "a clean Debian"
 base=${XDG_CACHE_HOME:-$HOME/.cache}/corelane/packages/debian.tar
 if [ ! -e "$base" ]; then
   mkdir -p "${base%/*}"
-  # The first archive that apt reads packages from.
-  read -r site codename < <(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages')
+  read -r site codename < <(first_archive)
   mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,iproute2,man-db,bash-completion \
     --aptopt='APT::Sandbox::User "root"' "$codename" "$work/base.tar" "deb $site $codename main"
   mv "$work/base.tar" "$base"

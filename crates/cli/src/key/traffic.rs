@@ -51,28 +51,17 @@ pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Resul
     } else if let Some(path) = &arguments.flow_list {
         (
             format!("flows of {}", path.display()),
-            entries("--flow-list", path, flow)?.into_iter().collect(),
+            entries("--flow-list", path, flow)?,
         )
     } else {
         let what = format!("drawn from {} to {}", arguments.clients, arguments.server);
         (what, drawn(arguments, rule.hash_fields)?)
     };
-    let steerer = rule.steerer();
-    // Flows with equal hash input count once: if ports are not hashed, each client counts once.
-    let inputs: HashSet<Vec<u8>> = flows
-        .iter()
-        .map(|flow| flow.input(rule.hash_fields).as_bytes().to_vec())
-        .collect();
-    let distinct = inputs.len();
-    let toeplitz = corelane_rss::Toeplitz::new(&rule.key);
-    let imbalance = audit::imbalance(
-        steerer.table(),
-        inputs.iter().map(|input| toeplitz.hash_input(input)),
-    );
-    Ok((format!("{} {what}", quantity::count(distinct as u64)), imbalance))
+    let imbalance = audit::imbalance(rule, &flows);
+    Ok((format!("{} {what}", quantity::count(imbalance.flows)), imbalance))
 }
 
-fn of_capture(path: &Path) -> anyhow::Result<HashSet<Tuple>> {
+fn of_capture(path: &Path) -> anyhow::Result<Vec<Tuple>> {
     let mut flows = HashSet::new();
     capture::each_frame(path, |frame, _| {
         if let Ok(dissection) = Dissection::of(frame) {
@@ -80,7 +69,7 @@ fn of_capture(path: &Path) -> anyhow::Result<HashSet<Tuple>> {
         }
         Ok(())
     })?;
-    Ok(flows)
+    Ok(flows.into_iter().collect())
 }
 
 /// Parses a flow such as `10.11.2.3:4000 10.11.2.1:8080`, optionally with `->` in between.
@@ -99,7 +88,7 @@ fn flow(line: &str) -> Result<Tuple, String> {
     }
 }
 
-fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<HashSet<Tuple>> {
+fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Vec<Tuple>> {
     let clients: Vec<IpAddr> = arguments
         .clients
         .addresses_like(arguments.server.ip())
@@ -114,19 +103,19 @@ fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Has
     };
     let possible = clients.len() as u64 * ports;
     let wanted = arguments.flows.min(possible);
-    let mut random = fastrand::Rng::with_seed(arguments.seed);
-    let mut flows = HashSet::new();
-    let draw = |number: u64| {
+    let flow = |number: u64| {
         let client = clients[(number / ports) as usize];
         let source = SocketAddr::new(client, 1024 + (number % ports) as u16);
         Tuple::new(source, arguments.server).map_err(|error| usage("--clients and --server", error))
     };
     // If most flows are wanted, enumerate them: random draws of the last ones would take too long.
     if wanted * 2 > possible {
-        return (0..wanted).map(draw).collect();
+        return (0..wanted).map(flow).collect();
     }
-    while (flows.len() as u64) < wanted {
-        flows.insert(draw(random.u64(0..possible))?);
+    let mut random = fastrand::Rng::with_seed(arguments.seed);
+    let mut numbers = HashSet::new();
+    while (numbers.len() as u64) < wanted {
+        numbers.insert(random.u64(0..possible));
     }
-    Ok(flows)
+    numbers.into_iter().map(flow).collect()
 }

@@ -1,6 +1,9 @@
 //! Measures how evenly hashes are spread over buckets, and whether chance explains the imbalance.
 
+use crate::steering::Steering;
 use crate::table::{Bucket, IndirectionTable};
+use crate::toeplitz::Toeplitz;
+use crate::tuple::{HashInput, Tuple};
 use serde::Serialize;
 
 /// Distribution of flows over the buckets of a table.
@@ -33,10 +36,22 @@ pub struct BucketShare {
     pub expected: f64,
 }
 
+/// Counts flows by the bucket to which `rule` steers them. Those with equal hash input count once: if ports are not hashed,
+/// each client counts once.
+#[must_use]
+pub fn imbalance(rule: &Steering, flows: &[Tuple]) -> Imbalance {
+    let inputs = flows.iter().map(|flow| flow.input(rule.hash_fields));
+    let mut inputs: Vec<HashInput> = inputs.collect();
+    inputs.sort_unstable_by(|one, other| one.as_bytes().cmp(other.as_bytes()));
+    inputs.dedup_by(|one, other| one.as_bytes() == other.as_bytes());
+    let toeplitz = Toeplitz::new(&rule.key);
+    let hashes = inputs.iter().map(|input| toeplitz.hash_input(input.as_bytes()));
+    of_hashes(rule.steerer().table(), hashes)
+}
+
 /// Counts the hashes of flows by bucket, each flow once. The table itself may be uneven on purpose, so the expected
 /// share of a bucket is its share of the entries.
-#[must_use]
-pub fn imbalance(table: &IndirectionTable, hashes: impl IntoIterator<Item = u32>) -> Imbalance {
+fn of_hashes(table: &IndirectionTable, hashes: impl IntoIterator<Item = u32>) -> Imbalance {
     let mut counts = vec![0_u64; table.buckets()];
     let mut flows = 0_u64;
     for hash in hashes {
@@ -84,9 +99,9 @@ mod tests {
     #[test]
     fn even_hashes_are_even_and_one_hash_is_not() {
         let table = IndirectionTable::round_robin(128, 4).unwrap();
-        let even = imbalance(&table, 0..1280);
+        let even = of_hashes(&table, 0..1280);
         assert_eq!((even.fullest_over_mean, even.worst_deviations), (1.0, 0.0));
-        let one = imbalance(&table, [6; 1000]);
+        let one = of_hashes(&table, [6; 1000]);
         assert_eq!(one.fullest_over_mean, 4.0);
         assert!(one.worst_deviations > Imbalance::SUSPICIOUS);
     }
@@ -94,7 +109,7 @@ mod tests {
     #[test]
     fn a_table_uneven_on_purpose_is_no_imbalance_of_the_key() {
         let table = IndirectionTable::from_entries([0, 0, 0, 1].map(Bucket::new).to_vec()).unwrap();
-        let fell = imbalance(&table, 0..400);
+        let fell = of_hashes(&table, 0..400);
         assert_eq!(fell.worst_deviations, 0.0);
         assert_eq!(fell.fullest_over_mean, 1.5);
         assert_eq!(fell.buckets[1].expected, 100.0);
@@ -103,6 +118,6 @@ mod tests {
     #[test]
     fn no_flows_are_no_imbalance() {
         let table = IndirectionTable::round_robin(4, 1).unwrap();
-        assert_eq!(imbalance(&table, []).worst_deviations, 0.0);
+        assert_eq!(of_hashes(&table, []).worst_deviations, 0.0);
     }
 }
