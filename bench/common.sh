@@ -75,8 +75,8 @@ verdict() {
 
 # Compares two cases that took turns: files with a figure per round and line, each divided by that of the same round. Prints
 # the median of these ratios, its interval of 95 % confidence (by the order of the rounds' ratios, whatever their distribution),
-# and whether it meets its target. A median on the wrong side whose interval has the target in it is `unclear`: more rounds
-# would tell.
+# and whether it meets its target. A median on the wrong side whose interval has the target in it is `undecided`: more rounds
+# would decide.
 compared() {
   local what=$1 figures=$2 references=$3 side=$4 target=$5 low ratio high
   read -r low ratio high < <(paste -d' ' "$figures" "$references" | awk '{ printf "%.3f\n", $1 / $2 }' | sort -g | awk '
@@ -88,7 +88,7 @@ compared() {
     }')
   what=$(printf '%s (%.4g over %.4g)' "$what" "$(median <"$figures")" "$(median <"$references")")
   if awk "BEGIN { exit !(!($ratio $side $target) && ($low $side $target || $high $side $target)) }"; then
-    printf '%-56s %s  %s to %s  target %s %s  unclear\n' "$what" "$ratio" "$low" "$high" "$side" "$target"
+    printf '%-56s %s  %s to %s  target %s %s  undecided\n' "$what" "$ratio" "$low" "$high" "$side" "$target"
   else
     verdict "$what" "$ratio  $low to $high" "$side" "$target"
   fi

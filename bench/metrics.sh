@@ -8,7 +8,7 @@
 # client of the scrapes, curl, shares the CPU of the generator's worker. CPU time of the server includes that of its
 # endpoint and of its control thread. The two cases take turns; ratios are computed within a round. A round in which fewer than nine scrapes a second succeed, or one fails, ends the script.
 #
-# Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
+# Exit code: 0 if no target is missed, 1 if one is, 77 if this machine cannot run it.
 set -euo pipefail
 . "$(dirname "$0")/veth.sh"
 

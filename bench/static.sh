@@ -8,7 +8,7 @@
 # alternate, each first in turn. Figures are per second of the server's CPU time, which other programs on the same CPU hardly
 # affect. The client of TLS is the dynamic one for both.
 #
-# Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
+# Exit code: 0 if no target is missed, 1 if one is, 77 if this machine cannot run it.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 

@@ -7,7 +7,7 @@
 # bucket answers a closed loop of datagrams of 510 bytes over a veth pair; its time includes the receive path of the
 # clients, which runs on the sender's CPU here. Servers take turns; ratios are computed within a round.
 #
-# Exit code: 0 if all targets are met, 1 if not, 77 if this machine cannot run it.
+# Exit code: 0 if no target is missed, 1 if one is, 77 if this machine cannot run it.
 set -euo pipefail
 . "$(dirname "$0")/veth.sh"
 

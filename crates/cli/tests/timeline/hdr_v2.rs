@@ -41,8 +41,8 @@ impl Decoded {
         assert_eq!((word(0), word(4)), (u64::from(PLAIN), counts.len() as u64));
         let (offset, ratio) = (word(8), f64::from_bits(long(32)));
         assert_eq!((offset, ratio), (0, 1.0));
-        // So many values of 1 are told apart that the digits are significant, as a power of two.
-        let told_apart = (2 * 10u64.pow(word(12) as u32)).next_power_of_two();
+        // So many cells of one unit make the digits significant: a power of two.
+        let unit_cells = (2 * 10u64.pow(word(12) as u32)).next_power_of_two();
         let unit = long(16).ilog2();
         let mut decoded = Self::default();
         let mut index = 0;
@@ -51,7 +51,7 @@ impl Decoded {
                 zeros @ ..0 => index += zeros.unsigned_abs(),
                 count => {
                     if count > 0 {
-                        let value = largest(index, told_apart, unit);
+                        let value = largest(index, unit_cells, unit);
                         decoded.0.insert(value, count as u64);
                     }
                     index += 1;
@@ -105,10 +105,10 @@ fn zigzag(bytes: &mut &[u8]) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// The largest value of a cell: the first `told_apart` cells are one unit wide, and each further half as many cells are
+/// The largest value of a cell: the first `unit_cells` cells are one unit wide, and each further half as many cells are
 /// twice as wide as those before.
-fn largest(index: u64, told_apart: u64, unit: u32) -> u64 {
-    let half = told_apart / 2;
+fn largest(index: u64, unit_cells: u64, unit: u32) -> u64 {
+    let half = unit_cells / 2;
     let doubled = (index / half).saturating_sub(1);
     let width = 1 << (unit + doubled as u32);
     (index - doubled * half + 1) * width - 1
