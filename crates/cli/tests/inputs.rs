@@ -4,8 +4,9 @@ use crate::common::{corelane, mounting, refused, run, run_json};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::process::Stdio;
 
 #[test]
@@ -78,6 +79,19 @@ fn names_and_ports_alone_are_targets() {
     assert!(error.contains("no.such.host.invalid"), "{error}");
 }
 
+/// A listener on one address, and a socket that keeps the same port of the other from listeners, so that it refuses.
+fn listening_on_one_of(address: &str, other: &str) -> (TcpListener, Socket) {
+    let other: IpAddr = other.parse().unwrap();
+    loop {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        if silent.bind(&SocketAddr::new(other, port).into()).is_ok() {
+            return (listener, silent);
+        }
+    }
+}
+
 #[test]
 fn every_address_of_a_name_is_tried_for_a_url_and_for_a_scenario() {
     let (folder, program) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_corelane"));
@@ -88,8 +102,8 @@ fn every_address_of_a_name_is_tried_for_a_url_and_for_a_scenario() {
         return;
     };
     // One of them accepts connections: whichever the resolver names first, both cases occur.
-    for address in ["127.0.0.1:0", "127.7.7.7:0"] {
-        let server = TcpListener::bind(address).unwrap();
+    for [address, other] in [["127.0.0.1", "127.7.7.7"], ["127.7.7.7", "127.0.0.1"]] {
+        let (server, _refuses) = listening_on_one_of(address, other);
         let address = server.local_addr().unwrap();
         let name = format!("corelane.test:{}", address.port());
         let scenario = format!(

@@ -44,10 +44,13 @@ impl Deref for Shown<'_> {
 impl Shown<'_> {
     fn page(&self) -> Page {
         let span = quantity::duration(self.span_s() * 1e9);
-        let lines = quantity::count(self.lines.len() as u64);
+        let lines = match self.lines.len() {
+            1 => "one line".to_owned(),
+            several => format!("{} lines", quantity::count(several as u64)),
+        };
         let mut page = Page {
             subject: "Timeline".to_owned(),
-            headline: format!("{span} in {lines} lines{}", self.of_generators()),
+            headline: format!("{span} in {lines}{}", self.of_generators()),
             verdict: self.in_all(),
             written_by: self.origin(),
             origin: (self.header.aligned.iter())

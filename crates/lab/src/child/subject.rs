@@ -25,8 +25,8 @@ const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 /// Timeout of one attempt.
 const ACCEPT_WITHIN: Duration = Duration::from_millis(200);
 
-/// Timeout of the server's shutdown.
-const GRACE: Duration = Duration::from_secs(2);
+/// Timeout of the server's shutdown, also on a machine whose CPUs are busy.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Lines of it that an error quotes.
 const MOST_LINES: usize = 5;
