@@ -76,8 +76,13 @@ fn how_they_ended(report: &Value) -> String {
 fn assert_in_namespaces(report: &Value) {
     for step in report["steps"].as_array().unwrap() {
         let what = format!(
-            "{} {} {} x{}",
-            step["mode"], step["model"], step["placement"], step["buckets_active"]
+            "{} {} {} x{}, answers {}, metadata {}",
+            step["mode"],
+            step["model"],
+            step["placement"],
+            step["buckets_active"],
+            step["answers"],
+            step["metadata"]
         );
         assert_eq!(step["trials"], 1, "{what}: {}", how_they_ended(report));
         let model = step["model"].as_str().unwrap();
