@@ -71,8 +71,13 @@ impl ResultArguments {
         G::note(&mut loaded, notes, interrupted);
         let recorded = Recorded::new(loaded, head);
         let json = serde_json::to_string_pretty(&recorded)? + "\n";
-        self.outputs.finish(&recorded, &json, &gates)?;
-        self.timeline.finish(timeline)?;
+        let reported = self.outputs.finish(&recorded, &json, &gates);
+        // One of them must not hide what became of the other.
+        match self.timeline.finish(timeline) {
+            Err(lost) if reported.is_err() => eprintln!("corelane: {lost}"),
+            finished => finished?,
+        }
+        reported?;
         match G::failed_because(&recorded.loaded) {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),

@@ -21,6 +21,9 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// Further time to read the error that a missed deadline gets.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Reads at a time of what arrives after the response.
+const MOST_DISCARDS: usize = 16;
+
 /// A scraper's request has some 300 bytes.
 const LIMITS: Limits = Limits {
     line_bytes: 1_024,
@@ -186,10 +189,15 @@ impl Client {
         Ok(())
     }
 
+    /// Discards a bounded part of what it still sends, so that neither other clients nor its deadline wait for it.
     fn discard(&mut self) -> io::Result<()> {
         let mut part = [0; 1024];
-        while self.socket.read(&mut part)? > 0 {}
-        Err(io::ErrorKind::UnexpectedEof.into())
+        for _ in 0..MOST_DISCARDS {
+            if self.socket.read(&mut part)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
     }
 }
 

@@ -182,3 +182,25 @@ fn a_client_that_is_given_no_document_gets_503() {
     stream.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 503 Service Unavailable"), "{text}");
 }
+
+/// A client that goes on sending after its response, faster than it is read, delays neither the next client nor its own end.
+#[test]
+fn a_client_that_never_stops_sending_delays_nobody() {
+    let (endpoint, address) = endpoint();
+    let flooding = TcpStream::connect(address).unwrap();
+    let floods = [(); 4].map(|()| {
+        let mut flooding = flooding.try_clone().unwrap();
+        thread::spawn(move || {
+            let start = Instant::now();
+            // Ends when the endpoint closes the connection.
+            while flooding.write_all(&[b'x'; 65_536]).is_ok() {
+                assert!(start.elapsed() < Duration::from_secs(30), "it is never closed");
+            }
+        })
+    });
+    let text = asked(&endpoint, address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    for flood in floods {
+        flood.join().unwrap();
+    }
+}
