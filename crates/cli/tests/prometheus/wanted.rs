@@ -61,7 +61,7 @@ impl Wanted {
         }
     }
 
-    /// Compares the results; every result must be expected, and except [`Expected::AtMost`] vice versa.
+    /// Compares the results; every result must be expected, and unless nothing occurred, vice versa.
     pub fn compare(&self, mut found: Results) {
         for (expression, rows) in &self.0 {
             let found = found.remove(expression);
@@ -69,7 +69,7 @@ impl Wanted {
             // Such as of a metric that no process has.
             assert!(!found.is_empty(), "{expression} gives nothing");
             for (labels, expected) in rows {
-                let may_be_absent = matches!(expected, Expected::AtMost(_));
+                let may_be_absent = matches!(expected, Expected::AtMost(0.0));
                 let value = found.get(labels).copied();
                 let holds = value.map_or(may_be_absent, |value| expected.holds(value));
                 assert!(holds, "{expression}: '{labels}' is not {expected:?}: {found:?}");
