@@ -14,7 +14,7 @@ use crate::date;
 use markup::{Markup, element, plain, void};
 
 /// The style sheet. It contains no URL, so nothing is fetched.
-const STYLE: &str = include_str!("html/style.css");
+const STYLE: &str = include_str!("style.css");
 
 /// Renders a page with this title and body.
 #[must_use]
