@@ -8,7 +8,7 @@ use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
 use corelane_lab::{saved, timeline};
-use corelane_load::http::{HttpLoaded, HttpMerged};
+use corelane_load::http::{HttpLoadReport, HttpMerged};
 use corelane_measure::seconds::{SCHEMA, Seconds};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
@@ -104,7 +104,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
         ReportWhat::Merge { files } => match merged_timelines(files)? {
             Some(timeline) => write!(out, "{}", timeline::to_text(&timeline)?)?,
             None => {
-                let documents: anyhow::Result<Vec<HttpLoaded>> =
+                let documents: anyhow::Result<Vec<HttpLoadReport>> =
                     files.iter().map(|file| read_loaded(file)).collect();
                 print_json(&HttpMerged::of(&documents?))?;
             }
@@ -182,12 +182,12 @@ fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {
     usage(&path.display().to_string(), error)
 }
 
-fn read_loaded(path: &Path) -> anyhow::Result<HttpLoaded> {
+fn read_loaded(path: &Path) -> anyhow::Result<HttpLoadReport> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
     let expected = "a document of `load http --json`";
-    let loaded: HttpLoaded = parse(&text, expected).map_err(|error| wrong(path, &error))?;
-    if loaded.schema != HttpLoaded::SCHEMA {
-        let (found, expected) = (&loaded.schema, HttpLoaded::SCHEMA);
+    let loaded: HttpLoadReport = parse(&text, expected).map_err(|error| wrong(path, &error))?;
+    if loaded.schema != HttpLoadReport::SCHEMA {
+        let (found, expected) = (&loaded.schema, HttpLoadReport::SCHEMA);
         return Err(wrong(
             path,
             &format!("the document has schema {found}, expected {expected}"),

@@ -4,7 +4,7 @@
 //! The rules of every document: changes only add, units stand in field names, raw trials are always kept, and what is
 //! unknown is `null` with its reason beside it.
 
-use crate::tried::{SPOILT, TrialStatus, Tried};
+use crate::trial::{SPOILT, TrialHead, TrialStatus};
 use corelane_host::bed::{Bed as TestBed, BedKind};
 use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
@@ -169,14 +169,14 @@ const SET_ASIDE: [(TrialStatus, &str); 2] = [
 /// The trials that are not results, as paragraphs of the text and caveats of the page.
 pub(crate) fn set_aside<'a>(
     head: &Head,
-    trials: impl IntoIterator<Item = &'a Tried>,
+    trials: impl IntoIterator<Item = &'a TrialHead>,
     page: &mut Page,
 ) -> Section {
-    let trials: Vec<&Tried> = trials.into_iter().collect();
+    let trials: Vec<&TrialHead> = trials.into_iter().collect();
     let all = trials.len();
     let mut section = Section::new("");
     let mut caveat = |sentence: String| page.caveats.push(Caveat::from(sentence));
-    let ended = |status| trials.iter().filter(move |tried| tried.status == status);
+    let ended = |status| trials.iter().filter(move |head| head.status == status);
     for (status, why) in SET_ASIDE {
         let marked = ended(status).count();
         if marked > 0 {
@@ -187,8 +187,8 @@ pub(crate) fn set_aside<'a>(
         }
     }
     let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
-    for tried in ended(TrialStatus::Failed) {
-        let reason = tried.why.as_deref().unwrap_or("for no reason that is known");
+    for head in ended(TrialStatus::Failed) {
+        let reason = head.why.as_deref().unwrap_or("for no reason that is known");
         *failed.entry(reason).or_default() += 1;
     }
     if !failed.is_empty() {
@@ -282,7 +282,7 @@ impl Head {
         &self,
         subject: &str,
         plan: &impl Serialize,
-        trials: impl IntoIterator<Item = &'a Tried>,
+        trials: impl IntoIterator<Item = &'a TrialHead>,
     ) -> Page {
         let mut page = self.page(subject);
         let set_aside = set_aside(self, trials, &mut page);

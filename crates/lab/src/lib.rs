@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
-mod asked;
 pub mod child;
 pub mod classify;
 mod columns;
@@ -11,8 +10,6 @@ pub mod document;
 pub mod engines;
 pub mod error;
 pub mod experiment;
-mod growth;
-pub mod limit;
 pub mod nic;
 pub mod observe;
 pub mod observed;
@@ -21,8 +18,5 @@ pub mod rebalance;
 pub mod saved;
 pub mod scale;
 pub mod simulate;
-pub mod steps;
-pub mod streams;
 pub mod timeline;
-pub mod trials;
-pub mod tried;
+pub mod trial;

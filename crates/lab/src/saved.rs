@@ -5,12 +5,12 @@ use crate::document::{Document, DocumentError, Head, Tool};
 use crate::engines::EnginesReport;
 use crate::nic::NicReport;
 use crate::rebalance::Rebalancing;
-use crate::scale::ScaleReport;
+use crate::scale::datagrams::ScaleReport;
+use crate::scale::streams::StreamsReport;
 use crate::simulate::SimulateReport;
-use crate::streams::StreamsReport;
-use corelane_load::http::HttpLoaded;
-use corelane_load::tcp::TcpLoaded;
-use corelane_load::udp::UdpLoaded;
+use corelane_load::http::HttpLoadReport;
+use corelane_load::tcp::TcpLoadReport;
+use corelane_load::udp::UdpLoadReport;
 use corelane_report::gate::Figure;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Rendered};
@@ -38,9 +38,9 @@ pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
     ];
     let known = kinds.iter().find_map(|kind| kind(schema, text));
     let load = || match schema {
-        HttpLoaded::SCHEMA => Some(loaded::<HttpLoaded>(text)),
-        TcpLoaded::SCHEMA => Some(loaded::<TcpLoaded>(text)),
-        UdpLoaded::SCHEMA => Some(loaded::<UdpLoaded>(text)),
+        HttpLoadReport::SCHEMA => Some(loaded::<HttpLoadReport>(text)),
+        TcpLoadReport::SCHEMA => Some(loaded::<TcpLoadReport>(text)),
+        UdpLoadReport::SCHEMA => Some(loaded::<UdpLoadReport>(text)),
         _ => None,
     };
     known

@@ -7,7 +7,7 @@ use corelane_lab::document::RunFacts;
 use corelane_lab::engines::{Comparison, EnginesReport, Plan, ToeplitzTrial, UdpTrial, UdpWay};
 use corelane_lab::experiment::Experiment;
 use corelane_lab::nic::{ModelReport, NicPlan, NicProbed, NicProof, RoundReport, TypeReport};
-use corelane_lab::tried::TrialStatus;
+use corelane_lab::trial::TrialStatus;
 use corelane_loops::pipeline::ThreadTrial;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ fn engines_report_the_rate_of_a_way_and_the_fastest_hash() {
     comparison.conclude(&mut report);
     let results = [0, 1].map(|step| comparison.result(step, &report).unwrap());
     assert_eq!(results, ["1.20 M/CPU s", "7.50 ns/hash by tables, 1 at once"]);
-    let last = &mut report.udp_trials[0].tried;
+    let last = &mut report.udp_trials[0].head;
     last.end(TrialStatus::Failed, "the server did not start");
     let why = Some("the server did not start".to_owned());
     assert_eq!(comparison.result(0, &report), why);
@@ -140,7 +140,7 @@ fn nic_reports_the_frames_of_the_model_or_why_it_was_skipped() {
         queues: 4,
         rounds: vec![round],
     });
-    models[1].tried.step = 1;
+    models[1].head.step = 1;
     models[1].skipped = Some("this QEMU has no device igb".to_owned());
     let report = corelane_lab::nic::NicReport {
         head: corelane_lab::document::Head::default(),

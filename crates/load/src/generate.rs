@@ -18,7 +18,7 @@ pub trait Generator: Sized {
     /// The plan it runs.
     type Plan: Serialize + DeserializeOwned;
     /// Its report.
-    type Loaded: Serialize + DeserializeOwned;
+    type Report: Serialize + DeserializeOwned;
     /// The error if it cannot start or continue.
     type Error: Error + Send + Sync + 'static;
     /// What a worker counts while it runs.
@@ -61,7 +61,7 @@ pub trait Generator: Sized {
     ///
     /// # Errors
     /// The error that ended a worker early.
-    fn finish(self) -> Result<Self::Loaded, Self::Error>;
+    fn finish(self) -> Result<Self::Report, Self::Error>;
 
     /// The sum of a live count over all workers.
     fn total(&self, counted: &Metric<Self::Counts>) -> u64 {

@@ -5,10 +5,10 @@
 #![doc = include_str!("../README.md")]
 
 mod account;
+mod alignment;
 mod failure;
 mod generate;
 pub mod http;
-mod landed;
 mod metrics;
 mod needs;
 pub mod pace;
@@ -23,14 +23,14 @@ mod streams;
 pub mod tcp;
 pub mod udp;
 
+pub use alignment::{AlignmentCounts, BucketAlignment};
 pub use failure::{Failure, Failures};
 pub use generate::{Generator, Moment};
-pub use landed::{BucketsLanded, Landed};
 pub use metrics::Running;
 pub use needs::{Need, Needs};
 pub use sampler::{Sampled, Sampler};
 pub use showing::{Live, Lives, Seen, Showing};
 pub use streams::{
-    LiveStreams, StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamProtocol, StreamStart,
+    LiveStreams, StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamProtocol, StreamStart,
     TlsLoadError,
 };

@@ -271,7 +271,7 @@ mod tests {
 
     impl Generator for Fake {
         type Plan = ();
-        type Loaded = ();
+        type Report = ();
         type Error = Infallible;
         type Counts = Counter;
         const KIND: &'static str = "fake";

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
-mod accepted;
 pub mod bridge;
+mod connections;
 pub mod endpoint;
 pub mod http;
 mod live_steering;

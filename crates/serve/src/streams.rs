@@ -1,7 +1,7 @@
 //! Servers of connections: one listener, one pinned worker and one block of counters per bucket. Protocols implement
 //! [`Protocol`].
 
-use crate::accepted::{Accepting, Steered};
+use crate::connections::{Accepting, Steered};
 use crate::live_steering::LiveSteering;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};

@@ -4,7 +4,7 @@ use super::scale_streams::{self, StreamsArguments};
 use crate::outcome::{Outcome, usage};
 use crate::values::{duration, rate, size};
 use clap::Args;
-use corelane_lab::streams::{Protocol, StreamsRequest, SubjectRequest, Traffic};
+use corelane_lab::scale::streams::{Protocol, StreamsRequest, SubjectRequest, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.

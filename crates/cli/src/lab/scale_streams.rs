@@ -11,8 +11,8 @@ use crate::timeline::TimelineArgument;
 use crate::values::{MOST_CONNECTIONS, count_to};
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::scale::Placement;
-use corelane_lab::streams::{Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest};
+use corelane_lab::scale::datagrams::Placement;
+use corelane_lab::scale::streams::{Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest};
 use corelane_rss::{HashFields, Key};
 use corelane_worker::engine::EngineKind;
 

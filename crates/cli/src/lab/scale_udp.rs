@@ -10,7 +10,7 @@ use crate::timeline::TimelineArgument;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::scale::{Placement, Scale, ScalePlan, ScaleRequest};
+use corelane_lab::scale::datagrams::{Placement, Scale, ScalePlan, ScaleRequest};
 use corelane_load::udp::Skew;
 use corelane_measure::words::UnknownWord;
 use corelane_proto::probe::Stamp;

@@ -42,12 +42,12 @@ pub struct ResultArguments {
 impl ResultArguments {
     /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report,
     /// and a value that is dropped after the generator ends.
-    pub fn run<G: Shown<Loaded: Measurement + Serialize>, Held>(
+    pub fn run<G: Shown<Report: Measurement + Serialize>, Held>(
         &self,
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
-        let gates = self.outputs.forms.gates(&G::Loaded::gated())?;
+        let gates = self.outputs.forms.gates(&G::Report::gated())?;
         self.outputs.check()?;
         let facts = facts(None);
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
@@ -149,7 +149,7 @@ impl ForegroundArguments {
     }
 
     /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.
-    pub fn run<G: Shown<Loaded: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
+    pub fn run<G: Shown<Report: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
         if self.result.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }

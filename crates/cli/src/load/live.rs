@@ -22,10 +22,10 @@ pub trait Shown: Generator {
     fn view(&self, seen: Seen) -> Option<View>;
 
     /// Adds notes about the machine to the result, and whether the run was stopped before its end.
-    fn note(loaded: &mut Self::Loaded, notes: Vec<String>, interrupted: bool);
+    fn note(loaded: &mut Self::Report, notes: Vec<String>, interrupted: bool);
 
     /// Why the run failed although it produced a result, if so.
-    fn failed_because(_loaded: &Self::Loaded) -> Option<&str> {
+    fn failed_because(_loaded: &Self::Report) -> Option<&str> {
         None
     }
 

@@ -11,8 +11,8 @@ use clap::Args;
 use corelane_load::Seen;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
-    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan,
-    Sizes, Traffic,
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoadReport, PacketsPlan, ReplayPace,
+    ReplayPlan, Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
 use std::path::PathBuf;
@@ -133,11 +133,11 @@ impl Shown for PacketsLoad {
         usage(flag, error)
     }
 
-    fn note(loaded: &mut PacketsLoaded, _notes: Vec<String>, interrupted: bool) {
+    fn note(loaded: &mut PacketsLoadReport, _notes: Vec<String>, interrupted: bool) {
         loaded.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &PacketsLoaded) -> Option<&str> {
+    fn failed_because(loaded: &PacketsLoadReport) -> Option<&str> {
         loaded.failed_because.as_deref()
     }
 

@@ -4,7 +4,7 @@ use super::live::{Growing, Shown, View};
 use super::sources;
 use crate::outcome::usage;
 use corelane_load::{
-    Generator, LiveStreams, Seen, StreamLoad, StreamLoadError, StreamLoaded, StreamStart, TlsLoadError,
+    Generator, LiveStreams, Seen, StreamLoad, StreamLoadError, StreamLoadReport, StreamStart, TlsLoadError,
 };
 use corelane_measure::quantity;
 
@@ -24,12 +24,12 @@ impl<P: StreamStart> Shown for StreamLoad<P> {
         usage(flag, error)
     }
 
-    fn note(loaded: &mut StreamLoaded<P>, notes: Vec<String>, interrupted: bool) {
+    fn note(loaded: &mut StreamLoadReport<P>, notes: Vec<String>, interrupted: bool) {
         loaded.notes.extend(notes);
         loaded.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &StreamLoaded<P>) -> Option<&str> {
+    fn failed_because(loaded: &StreamLoadReport<P>) -> Option<&str> {
         loaded.failed_because.as_deref()
     }
 

@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
-use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoaded, TcpPlan};
+use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoadReport, TcpPlan};
 use corelane_load::{Generator, LiveStreams, Seen, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
@@ -93,12 +93,12 @@ impl Shown for TcpLoad {
         error.into()
     }
 
-    fn note(loaded: &mut TcpLoaded, notes: Vec<String>, interrupted: bool) {
+    fn note(loaded: &mut TcpLoadReport, notes: Vec<String>, interrupted: bool) {
         loaded.notes.extend(notes);
         loaded.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &TcpLoaded) -> Option<&str> {
+    fn failed_because(loaded: &TcpLoadReport) -> Option<&str> {
         loaded.failed_because.as_deref()
     }
 

@@ -12,7 +12,7 @@ use corelane_load::Seen;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{
-    DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until,
+    DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpLoadReport, UdpPlan, Until,
 };
 use corelane_rss::Protocol;
 use std::net::SocketAddr;
@@ -95,12 +95,12 @@ impl<P: DatagramStart> Shown for UdpLoad<P> {
         }
     }
 
-    fn note(loaded: &mut UdpLoaded, notes: Vec<String>, interrupted: bool) {
+    fn note(loaded: &mut UdpLoadReport, notes: Vec<String>, interrupted: bool) {
         loaded.notes.extend(notes);
         loaded.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &UdpLoaded) -> Option<&str> {
+    fn failed_because(loaded: &UdpLoadReport) -> Option<&str> {
         loaded.failed_because.as_deref()
     }
 

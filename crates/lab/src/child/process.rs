@@ -185,7 +185,7 @@ impl<G: Generator> LoadProcess<G> {
         plan: &G::Plan,
         watch: impl Into<Watch<'a>>,
         mut reached: impl FnMut(Moment),
-    ) -> anyhow::Result<G::Loaded> {
+    ) -> anyhow::Result<G::Report> {
         let Watch { interrupt, lines } = watch.into();
         self.child.run(G::KIND, plan, lines.is_some())?;
         loop {

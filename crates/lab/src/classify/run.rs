@@ -8,7 +8,7 @@ use super::document::{
 use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
-use crate::tried::{RawTrials, Trial as _, Tried};
+use crate::trial::{RawTrials, Trial as _, TrialHead};
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
 use corelane_host::{HostError, pin};
@@ -121,23 +121,23 @@ impl Classification {
     }
 
     /// Reads random lines on the first CPU.
-    fn read_lines(&self, way: usize, tried: Tried, bench: &Bench) -> anyhow::Result<LimitTrial> {
+    fn read_lines(&self, way: usize, head: TrialHead, bench: &Bench) -> anyhow::Result<LimitTrial> {
         let (name, reading) = LIMIT_WAYS[way];
         let limit = &bench.tables.limit.table;
         let read = || tables::lines_per_s(limit, &bench.lines, reading, self.duration());
         let lines_per_s = self.on_first_cpu(read)?;
         Ok(LimitTrial {
-            tried,
+            head,
             way: name.to_owned(),
             lines_per_s,
         })
     }
 
     /// Fetches headers one after the other on the first CPU.
-    fn fetch_headers(&self, stride: usize, tried: Tried, bench: &Bench) -> anyhow::Result<HeaderTrial> {
+    fn fetch_headers(&self, stride: usize, head: TrialHead, bench: &Bench) -> anyhow::Result<HeaderTrial> {
         let (request, duration) = (&self.request, self.duration());
         let ns_per_header = self.on_first_cpu(|| {
-            let mut order = Rng::with_seed(request.plan.seed ^ tried.round as u64);
+            let mut order = Rng::with_seed(request.plan.seed ^ head.round as u64);
             frames::nanoseconds(
                 stride,
                 self.ring(),
@@ -148,7 +148,7 @@ impl Classification {
             )
         })?;
         Ok(HeaderTrial {
-            tried,
+            head,
             stride,
             ns_per_header,
         })
@@ -168,7 +168,7 @@ impl Classification {
     fn classify(
         &self,
         setting: &Setting,
-        tried: Tried,
+        head: TrialHead,
         bench: &Bench,
         first: usize,
     ) -> anyhow::Result<Trial> {
@@ -196,7 +196,7 @@ impl Classification {
         let elapsed_ns = begun.elapsed().as_nanos() as u64;
         let done = done?;
         Ok(Trial {
-            tried,
+            head,
             cache_misses: done.iter().map(|(_, misses)| *misses).sum(),
             threads: done.into_iter().map(|(trial, _)| trial).collect(),
             mem_read_bytes: moved.map(|moved| moved.read),
@@ -264,19 +264,19 @@ impl Experiment for Classification {
         const BEGUN: &str = "trials follow the beginning";
         let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
         let bench = self.bench.as_ref().expect(BEGUN);
-        let tried = trying.tried(self.request.plan.duration_s);
+        let head = trying.head(self.request.plan.duration_s);
         match bench.units[trying.turn.step] {
             Unit::Step(step) => {
                 let setting = report.steps[step].setting;
-                let trial = trying.clock(|| self.classify(&setting, tried, bench, first))?;
+                let trial = trying.clock(|| self.classify(&setting, head, bench, first))?;
                 report.trials.push(trial);
             }
             Unit::Limit(way) => {
-                let trial = trying.clock(|| self.read_lines(way, tried, bench))?;
+                let trial = trying.clock(|| self.read_lines(way, head, bench))?;
                 report.limit.trials.push(trial);
             }
             Unit::Headers(stride) => {
-                let trial = trying.clock(|| self.fetch_headers(stride, tried, bench))?;
+                let trial = trying.clock(|| self.fetch_headers(stride, head, bench))?;
                 report.header_trials.push(trial);
             }
         }

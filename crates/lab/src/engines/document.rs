@@ -7,8 +7,8 @@
 
 use super::ways::{BASIC, LeftOut, ORACLE, Plan, UdpWay as Way};
 use crate::document::{Head, document};
-use crate::steps::number;
-use crate::tried::{Trial, Tried, trial};
+use crate::scale::steps::number;
+use crate::trial::{Trial, TrialHead, trial};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ impl Measured for UdpWay {
 pub struct ToeplitzTrial {
     /// The trial's step, round and status.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The way.
     pub name: String,
     /// What was hashed.
@@ -99,7 +99,7 @@ pub struct ToeplitzTrial {
 pub struct UdpTrial {
     /// The trial's step, round and status.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The way.
     pub name: String,
     /// Datagrams that the server answered.
@@ -124,7 +124,7 @@ impl ToeplitzTrial {
 impl UdpTrial {
     /// Datagrams per second of the server's CPU time; `None` when the trial gives no figure.
     pub(crate) fn datagrams_per_cpu_second(&self) -> Option<f64> {
-        let measured = self.tried.is_result() && self.answered > 0 && self.server_cpu_ns > 0;
+        let measured = self.head.is_result() && self.answered > 0 && self.server_cpu_ns > 0;
         measured.then(|| self.answered as f64 * 1e9 / self.server_cpu_ns as f64)
     }
 }
@@ -153,7 +153,7 @@ impl EnginesReport {
         let trials = self
             .toeplitz_trials
             .iter()
-            .filter(|trial| trial.tried.round == round && trial.tried.is_result() && trial.tuple == COMPARED);
+            .filter(|trial| trial.head.round == round && trial.head.is_result() && trial.tuple == COMPARED);
         trials.min_by(|one, other| one.ns_per_hash.total_cmp(&other.ns_per_hash))
     }
 
@@ -199,7 +199,7 @@ fn values<T: Trial>(metrics: &[&'static Metric<T>], own: &[&T], reference: &[&T]
     values.fill(metrics, own);
     let number = |trial: &&T| {
         let number = metrics[0].numbers([*trial]).first().copied();
-        trial.tried().in_round(number)
+        trial.head().in_round(number)
     };
     let quotients =
         statistics::within_rounds(own.iter().filter_map(number), reference.iter().filter_map(number));
@@ -208,7 +208,7 @@ fn values<T: Trial>(metrics: &[&'static Metric<T>], own: &[&T], reference: &[&T]
 }
 
 fn toeplitz_ways(trials: &[ToeplitzTrial]) -> Vec<ToeplitzWay> {
-    let results = || trials.iter().filter(|trial| trial.tried.is_result());
+    let results = || trials.iter().filter(|trial| trial.head.is_result());
     let mut kinds: Vec<(&str, &str, usize)> = Vec::new();
     for trial in results() {
         if !kinds.contains(&trial.kind()) {
@@ -235,7 +235,7 @@ fn udp_way(way: Way, trials: &[UdpTrial]) -> UdpWay {
     let name = way.to_string();
     let own = of(&name);
     let values = values(UDP_METRICS, &own, &of(BASIC));
-    let unknown_because = match own.iter().find_map(|trial| trial.tried.why.clone()) {
+    let unknown_because = match own.iter().find_map(|trial| trial.head.why.clone()) {
         _ if RATIO_TO_BASIC.of(&values).is_some() => None,
         _ if PER_CPU_SECOND.of(&values).is_some() => {
             Some(format!("no round gave a figure for it and for {BASIC}"))
@@ -288,7 +288,7 @@ mod tests {
 
     fn hashed(name: &str, batch: usize, round: usize, ns_per_hash: f64) -> ToeplitzTrial {
         ToeplitzTrial {
-            tried: Tried::new(0, round, 1.0),
+            head: TrialHead::new(0, round, 1.0),
             name: name.to_owned(),
             tuple: "ipv4-4tuple".to_owned(),
             batch,
@@ -297,10 +297,10 @@ mod tests {
     }
 
     fn moved(name: &str, round: usize, answered: u64, why: Option<&str>) -> UdpTrial {
-        let mut tried = Tried::new(0, round, 1.0);
-        tried.why = why.map(str::to_owned);
+        let mut head = TrialHead::new(0, round, 1.0);
+        head.why = why.map(str::to_owned);
         UdpTrial {
-            tried,
+            head,
             name: name.to_owned(),
             answered,
             server_cpu_ns: 1_000_000_000,

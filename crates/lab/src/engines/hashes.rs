@@ -4,7 +4,7 @@
 
 use super::document::ToeplitzTrial;
 use super::ways::{self, ORACLE};
-use crate::tried::{Tried, Turn};
+use crate::trial::{TrialHead, Turn};
 use corelane_loops::hashing::{Hashing, INPUTS};
 use corelane_measure::statistics;
 use corelane_rss::Key;
@@ -35,7 +35,7 @@ pub(super) fn round(ways: &[String], turn: Turn, seed: u64) -> Vec<ToeplitzTrial
     let trial = |(name, hashing, times): (&String, Hashing, Vec<f64>)| {
         let nanoseconds = times.iter().sum::<f64>() * (PASSES * INPUTS) as f64;
         Some(ToeplitzTrial {
-            tried: Tried::new(turn.step, turn.round, nanoseconds / 1e9),
+            head: TrialHead::new(turn.step, turn.round, nanoseconds / 1e9),
             name: name.clone(),
             tuple: hashing.tuple.to_owned(),
             batch: hashing.batch,
@@ -59,7 +59,7 @@ mod tests {
         assert!(
             trials
                 .iter()
-                .all(|trial| trial.ns_per_hash > 0.0 && trial.tried.is_valid() && trial.tried.round == 3)
+                .all(|trial| trial.ns_per_hash > 0.0 && trial.head.is_valid() && trial.head.round == 3)
         );
     }
 }

@@ -6,7 +6,7 @@ use super::document::{
 };
 use super::ways::ORACLE;
 use crate::columns::{self, half_range, number, words};
-use crate::tried::Trial;
+use crate::trial::Trial;
 use corelane_measure::metric::{Measured, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -16,8 +16,8 @@ use corelane_report::table::{Cell, Column, Table};
 
 impl Rendered for EnginesReport {
     fn page(&self) -> Page {
-        let hashes = self.toeplitz_trials.iter().map(Trial::tried);
-        let datagrams = self.udp_trials.iter().map(Trial::tried);
+        let hashes = self.toeplitz_trials.iter().map(Trial::head);
+        let datagrams = self.udp_trials.iter().map(Trial::head);
         let trials = hashes.chain(datagrams);
         let mut page = self.head.page_of("Hashes and engines", &self.plan, trials);
         page.headline = self.conclusion();

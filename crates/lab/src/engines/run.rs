@@ -7,7 +7,7 @@ use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
 use crate::placing::lasting;
-use crate::tried::{RawTrials, Trial as _, TrialStatus, Turn};
+use crate::trial::{RawTrials, Trial as _, TrialStatus, Turn};
 use corelane_host::bed::Bed;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
@@ -89,7 +89,7 @@ impl Experiment for Comparison {
                 .last()?
                 .in_words(|trial| PER_CPU_SECOND.words_of(trial)),
             None => report.toeplitz_trials.last()?.in_words(|last| {
-                let fastest = report.fastest_trial(last.tried.round)?;
+                let fastest = report.fastest_trial(last.head.round)?;
                 let time = NS_PER_HASH.words_with_unit(fastest.ns_per_hash);
                 Some(format!("{time} by {}, {} at once", fastest.name, fastest.batch))
             }),
@@ -148,13 +148,13 @@ fn trial(comparison: &Comparison, way: UdpWay, trying: &mut Trying<'_>) -> anyho
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);
-    let mut tried = trying.tried(loaded.sending_s);
+    let mut head = trying.head(loaded.sending_s);
     if answered < FEWEST_ANSWERS {
         let why = "were answered, too few for a figure: give a longer --duration";
-        tried.end(TrialStatus::Failed, format!("only {answered} datagrams {why}"));
+        head.end(TrialStatus::Failed, format!("only {answered} datagrams {why}"));
     }
     Ok(UdpTrial {
-        tried,
+        head,
         name: way.to_string(),
         answered,
         server_cpu_ns: cpu.since(&cpu_before).total_ns,

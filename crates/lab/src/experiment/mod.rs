@@ -5,7 +5,7 @@
 
 use crate::document::Document;
 use crate::timeline::{TimelineFile, Watch};
-use crate::tried::{RawTrials, TrialStatus, Tried, Turn};
+use crate::trial::{RawTrials, TrialHead, TrialStatus, Turn};
 use corelane_host::conditions::ThermalCounters;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
@@ -85,8 +85,8 @@ impl<'a> Trying<'a> {
     }
 
     /// A trial of this turn that measured for so many seconds.
-    pub(crate) fn tried(&self, duration_s: f64) -> Tried {
-        Tried::new(self.turn.step, self.turn.round, duration_s)
+    pub(crate) fn head(&self, duration_s: f64) -> TrialHead {
+        TrialHead::new(self.turn.step, self.turn.round, duration_s)
     }
 
     /// The CPU readings before and after the measurement; the steal time between them is limited.
@@ -200,9 +200,9 @@ pub fn run<E: Experiment>(
         let is_spoilt = match (measured, set_aside) {
             (Err(error), _) if done == 0 => return Err(error),
             (Err(error), _) => {
-                let mut tried = trying.tried(0.0);
-                tried.end(TrialStatus::Failed, error.to_string());
-                raw.fail(tried, &title);
+                let mut head = trying.head(0.0);
+                head.end(TrialStatus::Failed, error.to_string());
+                raw.fail(head, &title);
                 false
             }
             (Ok(()), Some((status, why))) => raw.end(turn, status, &why) && status == TrialStatus::Spoilt,

@@ -116,7 +116,7 @@ impl Experiment for Fake {
         }
         trying.clocked(&times(0, 0), &times(50, steal_ns));
         report.udp_trials.push(UdpTrial {
-            tried: trying.tried(1.0),
+            head: trying.head(1.0),
             ..UdpTrial::default()
         });
         Ok(())
@@ -155,7 +155,7 @@ fn every_experiment_keeps_its_failed_spoilt_and_interrupted_trials_with_their_st
         |_| (),
     )
     .unwrap();
-    let ended: Vec<_> = report.udp_trials.iter().map(|trial| trial.tried.status).collect();
+    let ended: Vec<_> = report.udp_trials.iter().map(|trial| trial.head.status).collect();
     assert_eq!(
         ended,
         [
@@ -167,9 +167,9 @@ fn every_experiment_keeps_its_failed_spoilt_and_interrupted_trials_with_their_st
         ]
     );
     let failed = &report.udp_trials[1];
-    assert_eq!(failed.tried.why.as_deref(), Some("the server did not start"));
-    assert_eq!(failed.name, format!("step {}", failed.tried.step));
-    assert_eq!(report.udp_trials[4].tried.step, report.udp_trials[2].tried.step);
+    assert_eq!(failed.head.why.as_deref(), Some("the server did not start"));
+    assert_eq!(failed.name, format!("step {}", failed.head.step));
+    assert_eq!(report.udp_trials[4].head.step, report.udp_trials[2].head.step);
     assert!(report.head.interrupted);
     assert_eq!(report.head.failed_trials, 1);
 }

@@ -1,7 +1,7 @@
 //! The document of `lab nic`, schema `corelane/nic/1`.
 
 use crate::document::{Head, document};
-use crate::tried::{TrialStatus, Tried, trial};
+use crate::trial::{TrialHead, TrialStatus, trial};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct Verdict {
 pub struct ModelReport {
     /// The trial's step, round and status.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The emulator's name of the model.
     pub model: String,
     /// Why it did not run.
@@ -181,7 +181,7 @@ impl Verdict {
         let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
         let none_failed = models
             .iter()
-            .all(|model| model.tried.status != TrialStatus::Failed);
+            .all(|model| model.head.status != TrialStatus::Failed);
         let mut faults = Vec::new();
         let mut fault = |is: bool, words: String| faults.extend(is.then_some(words));
         fault(!none_failed, "a model failed".to_owned());
@@ -363,7 +363,7 @@ mod tests {
         }
         assert!(!passes(Vec::new()));
         let mut failed = ModelReport::default();
-        failed.tried.end(TrialStatus::Failed, "the guest did not end");
+        failed.head.end(TrialStatus::Failed, "the guest did not end");
         assert!(!passes(vec![model(round()), failed]));
     }
 }

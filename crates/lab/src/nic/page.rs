@@ -3,7 +3,7 @@
 use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
 use crate::columns::{count, number, words};
 use crate::document::set_aside;
-use crate::tried::Trial;
+use crate::trial::Trial;
 use corelane_measure::metric::Show;
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
@@ -21,7 +21,7 @@ impl Rendered for NicReport {
             false => format!(": {}", verdict.faults.join("; ")),
         };
         page.verdict = format!("{}: {passed}{because}", verdict.counts());
-        let set_aside = set_aside(&self.head, self.models.iter().map(Trial::tried), &mut page);
+        let set_aside = set_aside(&self.head, self.models.iter().map(Trial::head), &mut page);
         page.section(set_aside);
         for model in &self.models {
             page.section(model_section(model));

@@ -7,7 +7,7 @@ use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, as_json};
 use crate::experiment::{Experiment, Trying};
-use crate::tried::{RawTrials, Trial as _};
+use crate::trial::{RawTrials, Trial as _};
 use anyhow::anyhow;
 use corelane_guest::{GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
@@ -55,7 +55,7 @@ impl Experiment for NicProof {
     }
 
     fn result(&self, step: usize, report: &NicReport) -> Option<String> {
-        let last = report.models.iter().rfind(|model| model.tried.step == step)?;
+        let last = report.models.iter().rfind(|model| model.head.step == step)?;
         last.in_words(|model| match &model.skipped {
             Some(reason) => Some(format!("skipped: {reason}")),
             None => Some(Verdict::of(slice::from_ref(model)).counts()),
@@ -66,7 +66,7 @@ impl Experiment for NicProof {
         let model = MODELS[trying.turn.step];
         let parts = GuestParts::find()?;
         let mut found = ModelReport {
-            tried: trying.tried(0.0),
+            head: trying.head(0.0),
             model: model.name.to_owned(),
             ..ModelReport::default()
         };
@@ -77,7 +77,7 @@ impl Experiment for NicProof {
         match model.guest(&parts, &self.program, &plan)? {
             Ok(guest) => {
                 let (probed, took) = probe_model(&guest, &parts, &plan)?;
-                found.tried.duration_s = took.as_secs_f64();
+                found.head.duration_s = took.as_secs_f64();
                 (found.probed, found.took_seconds) = (Some(probed), Some(took.as_secs_f64()));
             }
             Err(reason) => found.skipped = Some(reason),

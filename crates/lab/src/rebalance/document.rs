@@ -2,7 +2,7 @@
 
 use super::Request;
 use crate::document::{Head, document};
-use crate::tried::{Tried, trial};
+use crate::trial::{TrialHead, trial};
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
@@ -60,7 +60,7 @@ pub enum PhaseName {
 pub struct Phase {
     /// Step, round and status: the control is step 0, the phases of the second server are step 1.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The kind of phase.
     pub name: PhaseName,
     /// Datagrams sent.
@@ -139,7 +139,7 @@ pub(super) fn entry_loads(counts: &FlowCounts, entries: usize) -> Vec<u64> {
 
 /// Computes the verdict; `None` unless each phase was measured.
 pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
-    let results = || (rebalancing.phases.iter()).filter(|phase| phase.tried.is_result());
+    let results = || (rebalancing.phases.iter()).filter(|phase| phase.head.is_result());
     let of = |name: PhaseName| results().filter(move |phase| phase.name == name);
     let lost = |name: PhaseName| {
         let count = |count: fn(&Phase) -> u64| of(name).map(count).sum::<u64>() as f64;
@@ -168,7 +168,7 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::document::Document;
-    use crate::tried::{RawTrials, Trial, TrialStatus};
+    use crate::trial::{RawTrials, Trial, TrialStatus};
     use corelane_report::page::Rendered;
 
     const DOCUMENT: &str = include_str!("../../../cli/tests/golden/documents/rebalance.json");
@@ -186,7 +186,7 @@ mod tests {
         run.verdict = None;
         let whole = verdict(&run).unwrap();
         let mut spoilt = run.phases[0].clone();
-        spoilt.tried.end(TrialStatus::Spoilt, "stolen");
+        spoilt.head.end(TrialStatus::Spoilt, "stolen");
         (spoilt.lost, spoilt.fullest_over_mean) = (spoilt.sent, Some(9.0));
         run.phases.push(spoilt);
         let now = verdict(&run).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         );
         for phase in &mut run.phases {
             if phase.name == PhaseName::During {
-                phase.tried.end(TrialStatus::Interrupted, "ended early");
+                phase.head.end(TrialStatus::Interrupted, "ended early");
             }
         }
         assert!(verdict(&run).is_none());
@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn a_failed_second_server_is_no_control() {
         let mut phases: Vec<Phase> = Vec::new();
-        phases.fail(Tried::new(1, 0, 0.0), "before, during, after");
-        phases.fail(Tried::new(0, 0, 0.0), CONTROL_TITLE);
+        phases.fail(TrialHead::new(1, 0, 0.0), "before, during, after");
+        phases.fail(TrialHead::new(0, 0, 0.0), CONTROL_TITLE);
         let names: Vec<_> = phases.iter().map(|phase| phase.name).collect();
         assert_eq!(names, [PhaseName::Before, PhaseName::Static]);
-        assert!(phases.iter().all(|phase| phase.tried().step < 2));
+        assert!(phases.iter().all(|phase| phase.head().step < 2));
     }
 }

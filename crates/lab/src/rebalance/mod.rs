@@ -16,7 +16,7 @@ pub use phase::PAYLOAD_BYTES;
 use crate::document::{Head, RunFacts, as_json};
 use crate::error::Refusal;
 use crate::experiment::{Experiment, Trying};
-use crate::tried::RawTrials;
+use crate::trial::RawTrials;
 use corelane_host::bed::Bed;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::quantity;
@@ -167,7 +167,7 @@ impl Experiment for Rebalance {
     fn conclude(&self, rebalancing: &mut Rebalancing) {
         rebalancing
             .phases
-            .sort_by_key(|phase| (phase.tried.round, phase.name));
+            .sort_by_key(|phase| (phase.head.round, phase.name));
         rebalancing.verdict = verdict(rebalancing);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
-use crate::steps;
-use crate::tried::Trial;
+use crate::scale::steps;
+use crate::trial::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
@@ -16,7 +16,7 @@ const MOST_OVER_BEST: f64 = 1.05;
 
 impl Rendered for Rebalancing {
     fn page(&self) -> Page {
-        let trials = self.phases.iter().map(Trial::tried);
+        let trials = self.phases.iter().map(Trial::head);
         let mut page = self.head.page_of("Rebalancing", &self.request, trials);
         page.headline = self.load();
         page.verdict = match &self.verdict {
@@ -55,7 +55,7 @@ impl Rendered for Rebalancing {
             .key("bucket_shares")
             .may_shrink();
         let readings = [
-            count("round", "round", |phase: &Phase| phase.tried.round as u64 + 1),
+            count("round", "round", |phase: &Phase| phase.head.round as u64 + 1),
             Reading::new(Column::left("phase").key("name"), |phase: &Phase| {
                 phase.name.to_string()
             }),

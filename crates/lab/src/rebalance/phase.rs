@@ -7,7 +7,7 @@ use crate::error::Refusal;
 use crate::experiment::Trying;
 use crate::placing::lasting;
 use crate::timeline::Watch;
-use crate::tried::Tried;
+use crate::trial::TrialHead;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan};
@@ -34,7 +34,7 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// A server and its load.
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
-    tried: Tried,
+    head: TrialHead,
     watch: Watch<'a>,
     pub(super) server: ServerProcess<UdpServer>,
 }
@@ -55,7 +55,7 @@ impl<'a> Bench<'a> {
         };
         Ok(Bench {
             experiment,
-            tried: trying.tried(experiment.request.duration_s),
+            head: trying.head(experiment.request.duration_s),
             watch: trying.watch(),
             server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
         })
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
         let (experiment, watch) = (self.experiment, self.watch);
         let part = watch.part(name);
         let watch = watch.naming(part.as_ref());
-        let load = load(&experiment.request, self.server.ready().address, self.tried.round)?;
+        let load = load(&experiment.request, self.server.ready().address, self.head.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
@@ -98,7 +98,7 @@ impl<'a> Bench<'a> {
         let table_changes = after.steering.generation - before.steering.generation;
         let (total, round_trip) = (loaded.total, loaded.round_trip);
         Ok(Phase {
-            tried: self.tried.clone(),
+            head: self.head.clone(),
             name,
             sent: total.sent,
             returned: total.returned,

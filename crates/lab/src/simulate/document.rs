@@ -7,8 +7,8 @@
 
 use super::Request;
 use crate::document::{Head, document};
-use crate::steps::number;
-use crate::tried::{Tried, trial};
+use crate::scale::steps::number;
+use crate::trial::{TrialHead, trial};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::ratio;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub struct Flow {
 pub struct Trial {
     /// The trial's step, round and status. No time is measured.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// Entries of the table.
     pub table_size: usize,
     /// Buckets.

@@ -2,7 +2,7 @@
 
 use super::document::{METRICS, SimulateReport, Step, Trial};
 use crate::columns::{self, count};
-use crate::tried::Trial as _;
+use crate::trial::Trial as _;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -18,7 +18,7 @@ const LEGEND: &str = "fullest: load of the fullest bucket over the mean, 1 when 
 
 impl Rendered for SimulateReport {
     fn page(&self) -> Page {
-        let trials = self.trials.iter().map(Trial::tried);
+        let trials = self.trials.iter().map(Trial::head);
         let mut page = self.head.page_of("RSS simulation", &self.plan, trials);
         let asked = &self.plan.request;
         let flows = quantity::count(asked.flows as u64);
@@ -69,7 +69,7 @@ impl SimulateReport {
             "from {} to {}, hashed as {}",
             asked.clients, asked.server, asked.hash_fields
         );
-        let rounds = self.trials.iter().map(|trial| trial.tried.round + 1).max();
+        let rounds = self.trials.iter().map(|trial| trial.head.round + 1).max();
         let rounds = format!(
             "{}, each with flows of its own, seed {}; median\u{b1}half the range",
             rounds.unwrap_or(0),

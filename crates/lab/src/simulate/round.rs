@@ -4,7 +4,7 @@ use super::document::{self, PerBucket, Trial};
 use super::sizes::share_out;
 use super::{MOST_CLIENTS, Request};
 use crate::error::Refusal;
-use crate::tried::Tried;
+use crate::trial::TrialHead;
 use corelane_loops::flows::{self, SOURCE_PORTS, Sources};
 use corelane_rss::balance::{self, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, InputError, Toeplitz};
@@ -39,7 +39,7 @@ impl Round {
     /// What the round shows for one table.
     pub(super) fn outcome(
         &self,
-        tried: Tried,
+        head: TrialHead,
         table: &IndirectionTable,
         tolerance: f64,
     ) -> Result<(Trial, Vec<PerBucket>), InputError> {
@@ -53,7 +53,7 @@ impl Round {
         let rebalanced = balance::rebalance(table, &entry_loads, Options { buckets, tolerance })?;
         let (datagrams, largest) = flows::total_and_largest(&self.flows);
         let trial = Trial {
-            tried,
+            head,
             table_size: table.size(),
             buckets,
             datagrams,

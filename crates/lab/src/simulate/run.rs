@@ -6,7 +6,7 @@ use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
 use crate::document::{Head, RunFacts, as_json};
 use crate::error::{Refusal, within};
 use crate::experiment::{Experiment, Trying};
-use crate::tried::RawTrials;
+use crate::trial::RawTrials;
 use corelane_rss::IndirectionTable;
 use serde_json::Value;
 
@@ -99,11 +99,7 @@ impl Experiment for Simulation {
         if number == 0 && self.request.list_flows && report.flows.is_empty() {
             report.flows = round.listed();
         }
-        let outcome = round.outcome(
-            trying.tried(0.0),
-            &self.state.tables[step],
-            self.request.tolerance,
-        );
+        let outcome = round.outcome(trying.head(0.0), &self.state.tables[step], self.request.tolerance);
         let (trial, per_bucket) = outcome.map_err(|error| Refusal::new("--tolerance", error))?;
         report.trials.push(trial);
         if number == 0 {
@@ -126,13 +122,13 @@ impl Experiment for Simulation {
         if self.state.in_round < self.state.tables.len() {
             return;
         }
-        let place = |trial: &Trial| (trial.tried.step, trial.tried.round);
+        let place = |trial: &Trial| (trial.head.step, trial.head.round);
         report.trials.sort_by_key(place);
         let counts = |trial: &&Trial| {
-            trial.tried.is_result() && self.state.complete.binary_search(&trial.tried.round).is_ok()
+            trial.head.is_result() && self.state.complete.binary_search(&trial.head.round).is_ok()
         };
         let counted: Vec<&Trial> = report.trials.iter().filter(counts).collect();
-        let by_step = counted.chunk_by(|one, next| one.tried.step == next.tried.step);
+        let by_step = counted.chunk_by(|one, next| one.head.step == next.head.step);
         let per_bucket = self.state.per_bucket.iter();
         let steps = by_step.zip(per_bucket);
         report.steps = steps

@@ -7,7 +7,7 @@ use corelane_lab::classify::document::{
     published,
 };
 use corelane_lab::document::{Document, Head};
-use corelane_lab::tried::Tried;
+use corelane_lab::trial::TrialHead;
 use corelane_loops::pipeline::ThreadTrial;
 use corelane_report::page::Rendered;
 
@@ -24,7 +24,7 @@ fn trial(step: usize, round: usize, threads: usize, frames: u64) -> Trial {
         waited_ns: 500_000_000,
     };
     Trial {
-        tried: Tried::new(step, round, 1.0),
+        head: TrialHead::new(step, round, 1.0),
         threads: vec![thread; threads],
         cache_misses: None,
         mem_read_bytes: Some(3_000_000),
@@ -49,7 +49,7 @@ fn plan() -> Plan {
 
 fn limit() -> Limit {
     let trial = |round, way: &str, lines_per_s| LimitTrial {
-        tried: Tried::new(0, round, 1.0),
+        head: TrialHead::new(0, round, 1.0),
         way: way.to_owned(),
         lines_per_s,
     };

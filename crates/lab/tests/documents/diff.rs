@@ -1,7 +1,7 @@
 //! Comparison of two saved runs.
 
 use crate::documents::support::report;
-use corelane_lab::scale::{Placement, ScaleReport};
+use corelane_lab::scale::datagrams::{Placement, ScaleReport};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::gate::Gate;
 use corelane_report::page::Rendered;
@@ -49,7 +49,7 @@ fn a_change_beyond_the_spread_is_said_with_its_size() {
 #[test]
 fn one_round_tells_nothing_from_noise() {
     let first_round = |mut report: ScaleReport| {
-        report.trials.retain(|trial| trial.tried.round == 0);
+        report.trials.retain(|trial| trial.head.round == 0);
         report.summarise();
         report
     };
@@ -134,11 +134,11 @@ fn steps_are_compared_by_a_field_of_their_shape() {
         let kept: Vec<_> = kept.map(|(index, step)| (index, step.clone())).collect();
         report
             .trials
-            .retain(|trial| kept.iter().any(|(index, _)| *index == trial.tried.step));
+            .retain(|trial| kept.iter().any(|(index, _)| *index == trial.head.step));
         for trial in &mut report.trials {
-            trial.tried.step = kept
+            trial.head.step = kept
                 .iter()
-                .position(|(index, _)| *index == trial.tried.step)
+                .position(|(index, _)| *index == trial.head.step)
                 .unwrap();
         }
         report.steps = kept.into_iter().map(|(_, step)| step).collect();

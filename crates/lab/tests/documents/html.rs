@@ -1,9 +1,9 @@
 //! The HTML page: valid, self-contained, and with the numbers of the JSON document.
 
 use corelane_lab::document::Document;
-use corelane_lab::scale::ScaleReport;
-use corelane_lab::scale::metrics::{ANSWERED, CPU, RATE};
-use corelane_lab::tried::TrialStatus;
+use corelane_lab::scale::datagrams::ScaleReport;
+use corelane_lab::scale::datagrams::metrics::{ANSWERED, CPU, RATE};
+use corelane_lab::trial::TrialStatus;
 use corelane_measure::metric::Value as Measured;
 use corelane_report::page::Rendered;
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
 #[test]
 fn the_verdict_and_what_spoils_it_come_before_any_figure() {
     let mut report = super::support::report(2, 215_000.0);
-    report.trials[0].tried.status = TrialStatus::GeneratorLimited;
+    report.trials[0].head.status = TrialStatus::GeneratorLimited;
     report.head.interrupted = true;
     let html = page(&report);
     let before = html.split("<svg").next().unwrap();

@@ -2,8 +2,8 @@
 
 use corelane_lab::document::Document;
 use corelane_lab::observed::Observed;
-use corelane_lab::scale::locks::LockComparison;
-use corelane_lab::scale::{Placement, ScaleReport};
+use corelane_lab::scale::datagrams::locks::LockComparison;
+use corelane_lab::scale::datagrams::{Placement, ScaleReport};
 use corelane_observe::locks::{LockReport, LockSite};
 use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile, SampledEvent};
 use corelane_observe::softnet::{SoftnetReport, SoftnetRow};

@@ -1,10 +1,10 @@
 //! The document of `lab scale udp` and its text.
 
 use corelane_lab::document::Document;
-use corelane_lab::scale::document::{ScaleReport, Shape, Step, Trial, unexplained};
-use corelane_lab::scale::metrics::{ANSWERED, LINEARITY, SEEN};
-use corelane_lab::scale::{METRICS, Placement};
-use corelane_lab::tried::{Trial as _, TrialStatus, Tried};
+use corelane_lab::scale::datagrams::document::{ScaleReport, Shape, Step, Trial, unexplained};
+use corelane_lab::scale::datagrams::metrics::{ANSWERED, LINEARITY, SEEN};
+use corelane_lab::scale::datagrams::{METRICS, Placement};
+use corelane_lab::trial::{Trial as _, TrialHead, TrialStatus};
 use corelane_measure::drops::Gap;
 use corelane_measure::metric::Value;
 use corelane_report::page::Rendered;
@@ -150,8 +150,8 @@ fn a_trial_limited_by_the_generator_enters_no_number() {
     let mut report = super::support::report(2, 215_000.0);
     let before = report.steps[0].clone();
     let mut limited = report.trials[0].clone();
-    limited.tried.status = TrialStatus::GeneratorLimited;
-    limited.tried.why = Some("sent 40 % late".to_owned());
+    limited.head.status = TrialStatus::GeneratorLimited;
+    limited.head.why = Some("sent 40 % late".to_owned());
     limited.seen = 1;
     report.trials.push(limited);
     report.summarise();
@@ -170,8 +170,8 @@ fn a_trial_limited_by_the_generator_enters_no_number() {
 fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
     let mut report = super::support::report(1, 1_000.0);
     report.steps.truncate(1);
-    let mut trial = Trial::new(Tried::new(0, 0, 1.0));
-    trial.tried.status = TrialStatus::GeneratorLimited;
+    let mut trial = Trial::new(TrialHead::new(0, 0, 1.0));
+    trial.head.status = TrialStatus::GeneratorLimited;
     report.trials = vec![trial];
     report.summarise();
     assert_eq!(SEEN.of(&report.steps[0]), None);
@@ -192,7 +192,7 @@ fn linearity_compares_trials_of_one_round() {
     // The machine slows by half from the first round to the second; the two steps of each round agree.
     for (round, speed) in [(0, 1_000), (1, 500)] {
         for (step, frames) in [(0, speed), (1, 2 * speed)] {
-            let mut trial = Trial::new(Tried::new(step, round, 1.0));
+            let mut trial = Trial::new(TrialHead::new(step, round, 1.0));
             trial.seen = frames;
             trial.answered = Some(frames);
             report.trials.push(trial);
@@ -205,7 +205,7 @@ fn linearity_compares_trials_of_one_round() {
 
 #[test]
 fn frames_missing_without_a_cause_are_said_to_be_so() {
-    let mut trial = Trial::new(Tried::new(0, 0, 1.0));
+    let mut trial = Trial::new(TrialHead::new(0, 0, 1.0));
     trial.generated = 100;
     trial.received = Some(98);
     trial.seen = 90;

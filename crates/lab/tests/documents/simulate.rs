@@ -3,7 +3,7 @@
 use corelane_lab::document::{Document, Head, Tool};
 use corelane_lab::simulate::document::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
 use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Step, Trial};
-use corelane_lab::tried::Tried;
+use corelane_lab::trial::TrialHead;
 use corelane_load::udp::Skew;
 use corelane_report::page::Rendered;
 use corelane_rss::HashFields;
@@ -17,7 +17,7 @@ fn trial((table_size, buckets): (usize, usize), round: usize, thousandths: u64) 
     Trial {
         table_size,
         buckets,
-        tried: Tried::new(0, round, 0.0),
+        head: TrialHead::new(0, round, 0.0),
         datagrams: DATAGRAMS,
         fullest_datagrams: share * thousandths / 1000,
         random_fullest_datagrams: share * 1100 / 1000,

@@ -1,18 +1,18 @@
 //! The documents of `lab scale http` and `tcp`, with made-up counts of a small machine.
 
 use corelane_lab::document::{Bed, Document, Head, Tool};
-use corelane_lab::limit::Scaling;
-use corelane_lab::limit::{Limit, LimitCause, Suspect, SuspectName};
-use corelane_lab::scale::Placement;
-use corelane_lab::streams::document::{
+use corelane_lab::scale::datagrams::Placement;
+use corelane_lab::scale::limit::Scaling;
+use corelane_lab::scale::limit::{Limit, LimitCause, Suspect, SuspectName};
+use corelane_lab::scale::streams::document::{
     ByteStreams, CacheGrowth, Connections, CpuUse, Memory, Segments, Shape, Step, Trial,
 };
-use corelane_lab::streams::metrics::{
+use corelane_lab::scale::streams::metrics::{
     CLIENT_PER_REQUEST, CLIENT_SHARE, LATENCY, LINEARITY, OTHERS_SHARE, PAYLOAD, REQUESTS, SERVER_BYTES,
     SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
-use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
-use corelane_lab::tried::{CpuShare, Trial as _, TrialStatus, Tried};
+use corelane_lab::scale::streams::{Protocol, Server, StreamsReport, Traffic};
+use corelane_lab::trial::{CpuShare, Trial as _, TrialHead, TrialStatus};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use corelane_measure::timeline::{RateUntil, Timeline};
@@ -90,7 +90,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
             }],
             ..Memory::default()
         }),
-        ..Trial::new(Tried::new(step, round, 2.0))
+        ..Trial::new(TrialHead::new(step, round, 2.0))
     }
 }
 
@@ -202,8 +202,8 @@ fn the_verdict_is_about_exact_steering_with_the_most_connections() {
 #[test]
 fn a_trial_that_the_generator_limited_enters_no_number() {
     let mut report = report(2);
-    for trial in report.trials.iter_mut().filter(|trial| trial.tried.step == 0) {
-        trial.tried.status = TrialStatus::GeneratorLimited;
+    for trial in report.trials.iter_mut().filter(|trial| trial.head.step == 0) {
+        trial.head.status = TrialStatus::GeneratorLimited;
     }
     report.summarise();
     let step = &report.steps[0];
@@ -356,10 +356,10 @@ fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_men
 /// A run with failed and generator-limited trials, a shape that cannot run, and a step without trials.
 fn unlucky_report() -> StreamsReport {
     let mut report = report(2);
-    report.trials.retain(|trial| trial.tried.step != 5);
+    report.trials.retain(|trial| trial.head.step != 5);
     for (trial, status) in [(0, TrialStatus::GeneratorLimited), (4, TrialStatus::Failed)] {
-        report.trials[trial].tried.status = status;
-        report.trials[trial].tried.why = Some("the server ended".to_owned());
+        report.trials[trial].head.status = status;
+        report.trials[trial].head.why = Some("the server ended".to_owned());
     }
     report.kind.left_out = vec!["crossed clients: one CPU has no other".to_owned()];
     report.head.interrupted = true;
@@ -381,7 +381,7 @@ fn texts_are_those_that_were_read_before() {
 fn comparisons_are_those_that_were_read_before() {
     let slower = |mut report: StreamsReport| {
         for trial in &mut report.trials {
-            trial.tried.duration_s *= 1.25;
+            trial.head.duration_s *= 1.25;
             trial.cpu.server_ns = trial.cpu.server_ns.map(|time| time * 2);
         }
         let snapshot = json!({ "conditions": [
@@ -437,7 +437,7 @@ fn documents_of_earlier_versions_are_read() {
 fn shares_are_of_the_clocked_time_and_late_answers_enter_no_rate() {
     let mut slow = report(1);
     for trial in &mut slow.trials {
-        trial.tried.duration_s = 0.2;
+        trial.head.duration_s = 0.2;
         (trial.requests_ok, trial.requests_late) = (70, 64);
         (trial.sent_bytes, trial.received_bytes) = (0, 70_000);
         trial.cpu = CpuUse {
@@ -460,8 +460,8 @@ fn shares_are_of_the_clocked_time_and_late_answers_enter_no_rate() {
 fn linearity_is_the_quotient_of_the_rates_that_the_table_shows() {
     let mut run = report(2);
     let rates = [[110e3, 123e3, 130e3], [245e3, 238e3, 250e3]];
-    for trial in run.trials.iter_mut().filter(|trial| trial.tried.step < 2) {
-        trial.requests_ok = (rates[trial.tried.step][trial.tried.round] * 2.0) as u64;
+    for trial in run.trials.iter_mut().filter(|trial| trial.head.step < 2) {
+        trial.requests_ok = (rates[trial.head.step][trial.head.round] * 2.0) as u64;
     }
     run.summarise();
     let [one, two] = [&run.steps[0], &run.steps[1]];
@@ -477,7 +477,7 @@ fn a_run_without_a_result_fails() {
     let mut run = report(1);
     assert_eq!(run.proved(), Ok(()));
     for trial in &mut run.trials {
-        trial.tried.end(TrialStatus::Failed, "no request was answered");
+        trial.head.end(TrialStatus::Failed, "no request was answered");
     }
     run.summarise();
     assert!(run.proved().unwrap_err().contains("no trial gave a result"));

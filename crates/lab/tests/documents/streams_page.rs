@@ -1,7 +1,7 @@
 //! The page and the text of `lab scale http`: figures, the limit in the headline, terms, widths.
 
 use super::streams::report;
-use corelane_lab::streams::Server;
+use corelane_lab::scale::streams::Server;
 use corelane_report::page::Rendered;
 use corelane_report::text::Width;
 
@@ -71,7 +71,7 @@ fn a_control_faster_than_exact_steering_is_explained_by_what_was_measured() {
         .filter(|step| report.steps[*step].shape.server == Server::Reuseport)
         .collect();
     for trial in &mut report.trials {
-        if controls.contains(&trial.tried.step) {
+        if controls.contains(&trial.head.step) {
             trial.requests_ok *= 2;
         }
     }

@@ -2,7 +2,7 @@
 //! request is counted by cause.
 //!
 //! In: an [`HttpPlan`], resolved from a scenario by [`Scenario::plan`](scenario::Scenario::plan). Out: a running [`HttpLoad`], and
-//! at its end an [`HttpLoaded`]. Connections are those of all stream protocols (`streams`); `exchange` is one request.
+//! at its end an [`HttpLoadReport`]. Connections are those of all stream protocols (`streams`); `exchange` is one request.
 
 mod body;
 mod exchange;
@@ -13,27 +13,27 @@ pub mod scenario;
 
 pub use crate::failure::{Failure, Failures};
 pub use crate::streams::{
-    Behaviour, ClientCost, ConnectionCounts, Counts, GATHER, Histograms, Model, PhaseLoaded, PlannedPhase,
-    PlannedPool, PlannedTls, PlannedWorker, PoolLoaded, RequestCounts, Share, StreamBytes, Tally, Timeouts,
-    TlsLoadError, TlsLoaded, Until, WorkerLoaded,
+    Behaviour, ClientCost, ConnectionCounts, Counts, GATHER, Histograms, Model, PhaseReport, PlannedPhase,
+    PlannedPool, PlannedTls, PlannedWorker, PoolCounts, RequestCounts, Share, StreamBytes, Tally, Timeouts,
+    TlsCounts, TlsLoadError, Until, WorkerCounts,
 };
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::RunSettings;
 
-use crate::streams::{StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamsMerged};
+use crate::streams::{StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamsMerged};
 
 /// An HTTP load generator.
 pub type HttpLoad = StreamLoad<Http>;
 /// The plan of an HTTP load generator.
 pub type HttpPlan = StreamPlan<Http>;
 /// The results of one generator.
-pub type HttpLoaded = StreamLoaded<Http>;
+pub type HttpLoadReport = StreamLoadReport<Http>;
 /// The merged results of several generators.
 pub type HttpMerged = StreamsMerged;
 /// Why an HTTP load could not be planned, started or finished.
 pub type HttpLoadError = StreamLoadError;
 
-impl HttpLoaded {
+impl HttpLoadReport {
     /// Name and version of the document format.
     pub const SCHEMA: &'static str = "corelane/loaded-http/1";
 }

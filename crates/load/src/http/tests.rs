@@ -10,7 +10,7 @@ use crate::sources::{Steerings, WorkerRequest};
 use crate::streams::tls::{certificate, server_configuration};
 use crate::streams::{
     Common, Counts, Generator, Outcome, PhaseTimes, RequestCounts, Slot, StreamPlan, Terms, Timeouts,
-    TlsLoaded,
+    TlsCounts,
 };
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::Time;
@@ -166,7 +166,7 @@ impl Ran {
         &self.outcome.groups[0].tally.counts
     }
 
-    fn tls(&self) -> &TlsLoaded {
+    fn tls(&self) -> &TlsCounts {
         self.counts().tls.as_ref().unwrap()
     }
 

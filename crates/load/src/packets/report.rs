@@ -1,6 +1,6 @@
 //! Text report of a packet run, and its metrics.
 
-use super::loaded::PacketsLoaded;
+use super::document::PacketsLoadReport;
 use crate::report::{Ended, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -8,7 +8,7 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
 use corelane_report::text::counted;
 
-impl Measurement for PacketsLoaded {
+impl Measurement for PacketsLoadReport {
     const METRICS: &'static [Metric<Self>] = &[
         Metric::more("rate", "rate", Show::PerSecond)
             .about("frames sent per second")

@@ -1,9 +1,9 @@
 //! Runs a packet generator: opens the link, assigns queues to workers, and merges their results.
 
+use super::document::{PacketsLoadReport, StreamLoadReport};
 use super::flows::{Flows, Space};
 use super::frame::{Writer, shortest};
 use super::generator::{Sender, Sent, Source, Stream};
-use super::loaded::{PacketsLoaded, StreamLoaded};
 use super::metrics::{self, LiveFrames};
 use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
@@ -56,7 +56,7 @@ struct Outcome {
 
 impl Generator for PacketsLoad {
     type Plan = PacketsPlan;
-    type Loaded = PacketsLoaded;
+    type Report = PacketsLoadReport;
     type Error = PacketsError;
     type Counts = LiveFrames;
     const KIND: &'static str = "packets";
@@ -136,7 +136,7 @@ impl Generator for PacketsLoad {
         self.crew.stop();
     }
 
-    fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
+    fn finish(mut self) -> Result<PacketsLoadReport, PacketsError> {
         let mut outcomes = Vec::new();
         for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
             let cpu = self.lives[number].cpu;
@@ -364,7 +364,7 @@ impl Outcome {
     }
 }
 
-fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoaded {
+fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoadReport {
     let all = || outcomes.iter().map(|(_, outcome)| outcome);
     let sum = |of: fn(&Sent) -> u64| -> u64 { all().map(|outcome| of(&outcome.sender.sent)).sum() };
     let replays = || all().filter_map(Outcome::replay);
@@ -384,7 +384,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         (_, 0) => Some("the generator's CPU: frames were due faster than it could generate them".to_owned()),
         _ => Some("the link: it was full when frames were due".to_owned()),
     };
-    let streams = outcomes.iter().map(|(cpu, outcome)| StreamLoaded {
+    let streams = outcomes.iter().map(|(cpu, outcome)| StreamLoadReport {
         stream: outcome.stream().map(|(number, _)| number),
         queue: outcome.queue.clone(),
         cpu: *cpu,
@@ -392,8 +392,8 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent: outcome.sender.sent.frames,
         sent_bytes: outcome.sender.sent.bytes,
     });
-    PacketsLoaded {
-        schema: PacketsLoaded::SCHEMA.to_owned(),
+    PacketsLoadReport {
+        schema: PacketsLoadReport::SCHEMA.to_owned(),
         link: plan.link.clone(),
         sending_s,
         sent,

@@ -2,8 +2,8 @@
 //! and executes the results: engine operations, counts, the next request.
 
 use super::connection::{Connection, Input, Next, Outcome, Settled};
+use super::document::Counts;
 use super::group::Group;
-use super::loaded::Counts;
 use super::protocol::{Ask, Context, StreamProtocol, Terms};
 use super::tls::Session;
 use super::transport::Transport;

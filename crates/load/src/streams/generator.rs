@@ -11,7 +11,7 @@ use super::metrics::LiveStreams;
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
-use crate::landed::Observer;
+use crate::alignment::Observer;
 use crate::showing::{Live, Lives, Seen};
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;

@@ -1,10 +1,10 @@
 //! One worker's part of one pool: its terms, schedule, ports, counts and histograms.
 
-use super::loaded::Tally;
+use super::document::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
 use super::protocol::{StreamProtocol, Terms};
 use super::tls::Encryption;
-use crate::landed::Observer;
+use crate::alignment::Observer;
 use crate::pace::{Ramp, Schedule};
 use corelane_rss::plan::Landing;
 use corelane_worker::Time;

@@ -1,15 +1,15 @@
 //! Generators over streams: opens, uses, monitors and closes connections, independent of the protocol.
 //!
 //! In: a [`StreamPlan`]: pools of connections, each with a [`StreamProtocol`], a pace, sources, and optional TLS. Out:
-//! a running [`StreamLoad`], and at its end counts and times ([`StreamLoaded`], or what a protocol derives from the
+//! a running [`StreamLoad`], and at its end counts and times ([`StreamLoadReport`], or what a protocol derives from the
 //! [`Outcome`]s).
 
 mod client;
 mod connection;
+mod document;
 mod error;
 mod generator;
 mod group;
-mod loaded;
 mod metrics;
 mod phases;
 mod plan;
@@ -20,18 +20,18 @@ mod sum;
 pub(crate) mod tls;
 mod transport;
 
-pub use error::StreamLoadError;
-pub use loaded::{
-    ClientCost, ConnectionCounts, Counts, Histograms, PhaseLoaded, PoolLoaded, RequestCounts, StreamBytes,
-    StreamLoaded, StreamsMerged, Tally, WorkerLoaded,
+pub use document::{
+    ClientCost, ConnectionCounts, Counts, Histograms, PhaseReport, PoolCounts, RequestCounts, StreamBytes,
+    StreamLoadReport, StreamsMerged, Tally, WorkerCounts,
 };
+pub use error::StreamLoadError;
 pub use metrics::LiveStreams;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
 pub use protocol::{Ask, Context, Step, StreamProtocol};
 pub use run::{StreamLoad, StreamStart};
-pub use tls::{PlannedTls, TlsLoadError, TlsLoaded};
+pub use tls::{PlannedTls, TlsCounts, TlsLoadError};
 pub use transport::Transport;
 
 pub(crate) use generator::Outcome;

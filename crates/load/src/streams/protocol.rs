@@ -1,8 +1,8 @@
 //! Interface between the connection handling of a generator (when, from where and how connections are opened, used and
 //! closed) and a protocol.
 
+use super::document::Counts;
 use super::error::StreamLoadError;
-use super::loaded::Counts;
 use super::plan::{Model, PlannedPool, StreamPlan};
 use super::tls::Encryption;
 use super::transport::Transport;

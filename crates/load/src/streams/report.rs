@@ -1,6 +1,6 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
-use super::{ConnectionCounts, RequestCounts, StreamLoaded, StreamProtocol, TlsLoaded};
+use super::{ConnectionCounts, RequestCounts, StreamLoadReport, StreamProtocol, TlsCounts};
 use crate::report::{Charted, Ended, by_generator, page, percentile, rates, time, times};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
@@ -15,7 +15,7 @@ const WORTH_REPORTING: f64 = 0.01;
 /// Smallest number of connections for which memory is reported: for fewer, the memory of the process dominates.
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
-impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
+impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
     const METRICS: &'static [Metric<Self>] = &[
         Metric::more("rate", "rate", Show::Prefixed)
             .about("successful requests per second")
@@ -117,7 +117,7 @@ impl<P: StreamProtocol> Measurement for StreamLoaded<P> {
     }
 }
 
-impl<P> StreamLoaded<P> {
+impl<P> StreamLoadReport<P> {
     fn opening(&self, target: &str) -> [String; 2] {
         let opened = self.counts.connections.opened - self.counts.connections.opened_again;
         let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);
@@ -205,7 +205,7 @@ fn connections(counts: &ConnectionCounts) -> Vec<String> {
     lines
 }
 
-fn tls(tls: &TlsLoaded) -> Vec<String> {
+fn tls(tls: &TlsCounts) -> Vec<String> {
     let suites: Vec<&str> = tls.suites.keys().map(String::as_str).collect();
     let agreed = if suites.is_empty() {
         "none agreed on a cipher".to_owned()

@@ -1,15 +1,15 @@
 //! A running generator over streams: starts its workers, opens their connections, starts the requests together, reports
 //! progress, and sums the results.
 
+use super::document::{PhaseReport, StreamLoadReport};
 use super::error::StreamLoadError;
 use super::generator::{Common, Generator as WorkerGenerator, Outcome};
-use super::loaded::{PhaseLoaded, StreamLoaded};
 use super::metrics::{self, LiveStreams};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
+use crate::alignment::Observer;
 use crate::generate::start_workers;
-use crate::landed::Observer;
 use crate::needs::Sockets;
 use crate::showing::{self, Lives, Seen};
 use crate::{Generator, Moment, Needs};
@@ -40,7 +40,7 @@ pub struct StreamLoad<P: StreamProtocol> {
     opening: Option<Duration>,
     /// The phase being monitored, and [`settled`](Self::settled) at its beginning.
     phase: Option<(usize, [u64; 2])>,
-    pub(super) phases: Vec<PhaseLoaded>,
+    pub(super) phases: Vec<PhaseReport>,
     pub(super) over_time: Recorder,
 }
 
@@ -56,7 +56,7 @@ pub trait StreamStart: StreamProtocol {
 
 impl<P: StreamStart> Generator for StreamLoad<P> {
     type Plan = StreamPlan<P>;
-    type Loaded = StreamLoaded<P>;
+    type Report = StreamLoadReport<P>;
     type Error = StreamLoadError;
     type Counts = LiveStreams;
     const KIND: &'static str = P::NAME;
@@ -137,7 +137,7 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
         self.crew.stop();
     }
 
-    fn finish(mut self) -> Result<Self::Loaded, StreamLoadError> {
+    fn finish(mut self) -> Result<Self::Report, StreamLoadError> {
         let outcomes = self.outcomes()?;
         Ok(self.add_up(&outcomes))
     }
@@ -288,7 +288,7 @@ impl<P: StreamStart> StreamLoad<P> {
         let (times, [ok, failed]) = (&self.common.phases, self.settled().since(&before));
         if let Some(planned) = self.common.plan.phases.get(phase) {
             let since = |time: Time| time.since(times.began(0)).as_secs_f64();
-            self.phases.push(PhaseLoaded {
+            self.phases.push(PhaseReport {
                 name: planned.name.clone(),
                 began_s: since(times.began(phase)),
                 ended_s: since(ended),

@@ -1,13 +1,13 @@
 //! Merges the outcomes of all workers into the document, and determines what limited the generator.
 
-use super::generator::Outcome;
-use super::loaded::{
-    ClientCost, ConnectionCounts, Counts, PoolLoaded, RequestCounts, StreamLoaded, Tally, WorkerLoaded,
+use super::document::{
+    ClientCost, ConnectionCounts, Counts, PoolCounts, RequestCounts, StreamLoadReport, Tally, WorkerCounts,
 };
+use super::generator::Outcome;
 use super::protocol::StreamProtocol;
 use super::run::StreamLoad;
 use super::run::StreamStart;
-use super::tls::{AUTHORITY, TlsLoaded};
+use super::tls::{AUTHORITY, TlsCounts};
 use crate::Failure;
 use crate::account::late;
 use crate::standstill;
@@ -28,12 +28,12 @@ const MOST_WAITING: f64 = 0.01;
 
 impl<P: StreamStart> StreamLoad<P> {
     /// The document of these outcomes, in the order of the plan's workers.
-    pub(crate) fn add_up(&self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
+    pub(crate) fn add_up(&self, outcomes: &[Outcome<P>]) -> StreamLoadReport<P> {
         let of_pool = |pool: usize| Tally::sum(outcomes.iter().map(|outcome| &outcome.groups[pool].tally));
         let plan = self.plan();
         let pools = plan.pools.iter().enumerate();
-        let pools: Vec<PoolLoaded> = pools
-            .map(|(place, pool)| PoolLoaded {
+        let pools: Vec<PoolCounts> = pools
+            .map(|(place, pool)| PoolCounts {
                 name: pool.name.clone(),
                 target: pool.target,
                 model: pool.model.name().to_owned(),
@@ -54,7 +54,7 @@ impl<P: StreamStart> StreamLoad<P> {
         let targets: Vec<SocketAddr> = plan.pools.iter().map(|pool| pool.target).collect();
         let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
         let gathering = gathering.filter(|gathering| !gathering.is_zero());
-        StreamLoaded {
+        StreamLoadReport {
             schema: P::SCHEMA.to_owned(),
             model: if models.len() == 1 { models[0] } else { "mixed" }.to_owned(),
             engine: self.engine.kind.to_string(),
@@ -98,11 +98,11 @@ impl<P: StreamStart> StreamLoad<P> {
         })
     }
 
-    fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerLoaded> {
+    fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerCounts> {
         let (plan, pages) = (self.plan(), PageLocations::read());
         let planned = plan.workers.iter().zip(outcomes).zip(&self.ready);
         planned
-            .map(|((planned, outcome), ready)| WorkerLoaded {
+            .map(|((planned, outcome), ready)| WorkerCounts {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 connections: planned.connections() as u64,
@@ -185,7 +185,7 @@ fn failed_because<P: StreamProtocol>(counts: &Counts, targets: &[SocketAddr]) ->
 }
 
 /// What to do if the server's certificate was refused.
-fn certificate_remedy(connections: &ConnectionCounts, tls: Option<&TlsLoaded>) -> Option<&'static str> {
+fn certificate_remedy(connections: &ConnectionCounts, tls: Option<&TlsCounts>) -> Option<&'static str> {
     let refused = connections.failed.of(Failure::CertificateRefused) > 0;
     let is_authority = tls.is_some_and(|tls| tls.errors.contains_key(AUTHORITY));
     refused.then_some(match is_authority {

@@ -1,15 +1,15 @@
 //! `load tcp`: n workers with m connections each that write, read or both, at full speed or at a rate; reports stalled
 //! connections individually.
 //!
-//! In: a [`TcpPlan`]. Out: a running [`TcpLoad`], and at its end a [`TcpLoaded`].
+//! In: a [`TcpPlan`]. Out: a running [`TcpLoad`], and at its end a [`TcpLoadReport`].
 
-mod loaded;
+mod document;
 mod plan;
 mod report;
 mod run;
 mod transfer;
 
-pub use loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
+pub use document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts};
 pub use plan::TcpPlan;
 pub use run::TcpLoad;
 pub use transfer::{Bytes, Direction, Stall, WRITE_BYTES};

@@ -1,6 +1,6 @@
 //! Text report of a TCP run, and its metrics.
 
-use super::loaded::{TcpCounts, TcpLoaded};
+use super::document::{TcpCounts, TcpLoadReport};
 use crate::report::{Charted, Ended, by_generator, columns, page, percentile, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -16,7 +16,7 @@ fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
     (total.asked > 0).then(|| Sample::Number(failed as f64 / total.asked as f64))
 }
 
-impl Measurement for TcpLoaded {
+impl Measurement for TcpLoadReport {
     const METRICS: &'static [Metric<Self>] = &[
         Metric::more("sent_gbit", "sent", Show::Fixed(3))
             .unit("Gbit/s")
@@ -102,7 +102,7 @@ impl Measurement for TcpLoaded {
     }
 }
 
-impl TcpLoaded {
+impl TcpLoadReport {
     /// Number of connections, and bytes moved.
     fn moved(&self) -> Vec<String> {
         let total = &self.total;

@@ -1,6 +1,6 @@
 //! The running TCP generator, and the sum of its workers' results.
 
-use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
+use super::document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts};
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
@@ -29,7 +29,7 @@ pub struct TcpLoad {
 
 impl Generator for TcpLoad {
     type Plan = TcpPlan;
-    type Loaded = TcpLoaded;
+    type Report = TcpLoadReport;
     type Error = StreamLoadError;
     type Counts = LiveStreams;
     const KIND: &'static str = StreamLoad::<Bytes>::KIND;
@@ -68,7 +68,7 @@ impl Generator for TcpLoad {
         self.streams.stop();
     }
 
-    fn finish(mut self) -> Result<TcpLoaded, StreamLoadError> {
+    fn finish(mut self) -> Result<TcpLoadReport, StreamLoadError> {
         let outcomes = self.streams.outcomes()?;
         Ok(self.add_up(&outcomes))
     }
@@ -84,7 +84,7 @@ impl TcpLoad {
         }
     }
 
-    fn add_up(self, outcomes: &[Outcome<Bytes>]) -> TcpLoaded {
+    fn add_up(self, outcomes: &[Outcome<Bytes>]) -> TcpLoadReport {
         let streams = self.streams.add_up(outcomes);
         let transfers = || outcomes.iter().map(|outcome| &outcome.groups[0].shared);
         let until_last_byte = transfers().map(Transfers::running).max().unwrap_or_default();
@@ -101,7 +101,7 @@ impl TcpLoad {
         for (worker, outcome) in streams.workers.into_iter().zip(outcomes) {
             let counts = TcpCounts::of(outcome, self.plan.transfer.drain_s.is_some());
             total.add(&counts);
-            workers.push(TcpWorkerLoaded {
+            workers.push(TcpWorkerCounts {
                 cpu: worker.cpu,
                 bucket: worker.bucket,
                 counts,
@@ -116,7 +116,7 @@ impl TcpLoad {
         let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         let first = streams.pools.into_iter().next();
         let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
-        TcpLoaded {
+        TcpLoadReport {
             schema: streams.schema,
             engine: streams.engine,
             engine_reason: streams.engine_reason,

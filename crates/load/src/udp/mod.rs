@@ -1,10 +1,10 @@
 //! `load udp`: datagrams from any number of sockets, flooded, windowed or on a schedule; each one is accounted for.
 //!
-//! In: a [`UdpPlan`]. Out: a running [`UdpLoad`], and at its end a [`UdpLoaded`].
+//! In: a [`UdpPlan`]. Out: a running [`UdpLoad`], and at its end a [`UdpLoadReport`].
 
+mod document;
 mod flow;
 mod generator;
-mod loaded;
 mod metrics;
 mod plan;
 mod protocol;
@@ -15,7 +15,7 @@ mod simulated_tests;
 mod skew;
 mod weights;
 
-pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
+pub use document::{SourceCounts, UdpLoadReport, WorkerCounts};
 pub use metrics::LiveDatagrams;
 pub use plan::{UdpLoadError, UdpPlan, Until};
 pub use protocol::{Answer, DatagramProtocol, Probes};

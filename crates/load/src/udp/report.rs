@@ -1,6 +1,6 @@
 //! Text report of a UDP run, and its metrics.
 
-use super::loaded::UdpLoaded;
+use super::document::UdpLoadReport;
 use crate::report::{Charted, Ended, by_generator, columns, page, percentile, rates, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -11,7 +11,7 @@ use corelane_report::table::{Cell, Table};
 /// Maximum number of source addresses in the report; the JSON document has all.
 const SOURCES_SHOWN: usize = 16;
 
-impl UdpLoaded {
+impl UdpLoadReport {
     fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.sending_s.max(f64::MIN_POSITIVE)
     }
@@ -64,7 +64,7 @@ impl UdpLoaded {
     }
 }
 
-impl Measurement for UdpLoaded {
+impl Measurement for UdpLoadReport {
     const METRICS: &'static [Metric<Self>] = &[
         Metric::more("rate", "rate", Show::PerSecond)
             .about("datagrams sent per second")

@@ -1,13 +1,13 @@
 //! The running UDP generator: starts its workers together, reports progress, and sums the results.
 
+use super::document::{Counts, SourceCounts, UdpLoadReport, WorkerCounts};
 use super::generator::{Generator as WorkerGenerator, Shared, Tally};
-use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::metrics::{self, LiveDatagrams};
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
+use crate::alignment::{AlignmentCounts, Observer};
 use crate::generate::start_workers;
-use crate::landed::{Landed, Observer};
 use crate::showing::{self, Lives, Seen};
 use crate::standstill;
 use crate::{Generator, Moment, Needs};
@@ -61,7 +61,7 @@ impl DatagramStart for Probes {
 
 impl<P: DatagramStart> Generator for UdpLoad<P> {
     type Plan = UdpPlan<P>;
-    type Loaded = UdpLoaded;
+    type Report = UdpLoadReport;
     type Error = UdpLoadError;
     type Counts = LiveDatagrams;
     const KIND: &'static str = "udp";
@@ -108,7 +108,7 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
         self.crew.stop();
     }
 
-    fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
+    fn finish(mut self) -> Result<UdpLoadReport, UdpLoadError> {
         let outcomes = self.crew.finish()?;
         Ok(self.add_up(outcomes))
     }
@@ -181,8 +181,8 @@ impl<P: DatagramStart> UdpLoad<P> {
         Some(ready.buffers.report(plan.memory, plan.settings.memory, pages))
     }
 
-    fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoaded {
-        let (mut total, mut landed) = (Counts::default(), Landed::default());
+    fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
+        let (mut total, mut landed) = (Counts::default(), AlignmentCounts::default());
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
@@ -190,7 +190,7 @@ impl<P: DatagramStart> UdpLoad<P> {
         let standstill = standstill::limit(
             ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
         );
-        let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
+        let mut sources: BTreeMap<_, SourceCounts> = BTreeMap::new();
         let (mut workers, pages) = (Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
@@ -199,12 +199,12 @@ impl<P: DatagramStart> UdpLoad<P> {
             for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
                 let entry = sources.entry(key);
-                let entry = entry.or_insert_with(|| SourceLoaded::new(lease.address, planned.bucket));
+                let entry = entry.or_insert_with(|| SourceCounts::new(lease.address, planned.bucket));
                 entry.sockets += lease.connections;
                 entry.sent += sent;
                 entry.returned += returned;
             }
-            workers.push(WorkerLoaded {
+            workers.push(WorkerCounts {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 stood_still_s: outcome.stood_still.as_secs_f64(),
@@ -212,8 +212,8 @@ impl<P: DatagramStart> UdpLoad<P> {
                 memory: self.memory(place, &pages),
             });
         }
-        UdpLoaded {
-            schema: UdpLoaded::SCHEMA.to_owned(),
+        UdpLoadReport {
+            schema: UdpLoadReport::SCHEMA.to_owned(),
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),

@@ -35,9 +35,9 @@ fn compared((factor, words, steps): Pair, trials: &[Trial]) -> Option<Choice> {
         return None;
     };
     let of = |step: usize| {
-        let own = trials.iter().filter(move |trial| trial.tried.step == step);
+        let own = trials.iter().filter(move |trial| trial.head.step == step);
         // A spoilt trial of a round has no rate; its repeat has one.
-        own.filter_map(|trial| trial.tried.in_round(trial.frames_per_s()))
+        own.filter_map(|trial| trial.head.in_round(trial.frames_per_s()))
     };
     let ratio = within_rounds(of(to), of(from)).filter(|_| from != to)?;
     let faster = ratio.median >= 1.0 + LEAST && ratio.minimum > 1.0;

@@ -18,8 +18,8 @@ pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use strides::{HeaderTrial, Held, Stride};
 
 use crate::document::{Head, document};
-use crate::steps::{number, share};
-use crate::tried::{Tried, trial};
+use crate::scale::steps::{number, share};
+use crate::trial::{TrialHead, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_loops::pipeline::ThreadTrial;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
@@ -110,7 +110,7 @@ pub struct Limit {
 pub struct LimitTrial {
     /// Round and status; the step is its place in the schedule.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The way of reading.
     pub way: String,
     /// Lines read per second of CPU time.
@@ -122,14 +122,14 @@ trial!(LimitTrial, named: way);
 impl Limit {
     /// The valid measurements.
     fn results(&self) -> impl Iterator<Item = &LimitTrial> {
-        self.trials.iter().filter(|trial| trial.tried.is_result())
+        self.trials.iter().filter(|trial| trial.head.is_result())
     }
 
     /// The limit as it was in a round; in a round without one, the median of all.
     pub(crate) fn in_round(&self, round: usize) -> Option<f64> {
         let own = self
             .results()
-            .find(|trial| trial.tried.round == round && Some(&trial.way) == self.way.as_ref());
+            .find(|trial| trial.head.round == round && Some(&trial.way) == self.way.as_ref());
         own.map(|trial| trial.lines_per_s)
             .or_else(|| self.lines_per_s_spread.map(|spread| spread.median))
     }
@@ -183,7 +183,7 @@ impl ClassifyReport {
             let own: Vec<&Trial> = self
                 .trials
                 .iter()
-                .filter(|trial| trial.tried.step == place)
+                .filter(|trial| trial.head.step == place)
                 .collect();
             step.conclude(&own, &self.limit, &self.unknowns);
         }
@@ -204,7 +204,7 @@ impl ClassifyReport {
 pub struct Trial {
     /// The trial's step, by its place in `steps`, its round and status.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The counts of each thread.
     pub threads: Vec<ThreadTrial>,
     /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
@@ -241,7 +241,7 @@ impl Trial {
             (own > 0).then(|| of(thread) as f64 * 1e9 / own as f64)
         };
         let sum = self.threads.iter().map(rate).sum::<Option<f64>>()?;
-        (self.tried.is_result() && sum > 0.0).then_some(sum)
+        (self.head.is_result() && sum > 0.0).then_some(sum)
     }
 
     /// CPU time over time: below 1, the threads waited for a lock or for their CPU.
@@ -250,7 +250,7 @@ impl Trial {
             self.sum(|thread| thread.cpu_ns),
             self.sum(|thread| thread.wall_ns),
         );
-        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.tried.is_result())
+        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.head.is_result())
     }
 
     /// Millions of bytes per second of the whole trial.
@@ -325,7 +325,7 @@ impl Step {
         self.values.fill(METRICS, trials);
         let threads = self.setting.threads as f64;
         let share =
-            |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.tried.round)?);
+            |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.head.round)?);
         let shares: Vec<f64> = trials.iter().filter_map(share).collect();
         self.values.set_spread(&SHARE_OF_LIMIT, Spread::of(&shares));
         self.explain(trials, unknowns);
@@ -334,7 +334,7 @@ impl Step {
     /// Says why each figure that is missing is.
     fn explain(&mut self, trials: &[&Trial], unknowns: &Unknowns) {
         self.unknown.clear();
-        let failed = trials.iter().find_map(|trial| trial.tried.why.as_deref());
+        let failed = trials.iter().find_map(|trial| trial.head.why.as_deref());
         let none = failed.unwrap_or("no trial was complete");
         let (looked_up, page) = match self.setting.table {
             TableKind::None => ("nothing is looked up", "there is no table"),

@@ -7,7 +7,7 @@
 
 use super::setting::Setting;
 use super::{FRAMES, Step};
-use crate::tried::{Tried, trial};
+use crate::trial::{TrialHead, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::{Spread, within_rounds};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct Stride {
 pub struct HeaderTrial {
     /// Round and status; the step is its place in the schedule.
     #[serde(flatten)]
-    pub tried: Tried,
+    pub head: TrialHead,
     /// The stride; 0 if the trial failed.
     pub stride: usize,
     /// See [`Stride::ns_per_header`].
@@ -137,9 +137,9 @@ fn held(stride: usize, burst: usize, cache: &CacheInfo) -> Option<Held> {
 /// Adds the measurements to the predictions.
 pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTrial]) {
     let times = |size: usize| {
-        let is_own = move |trial: &&HeaderTrial| trial.stride == size && trial.tried.is_result();
+        let is_own = move |trial: &&HeaderTrial| trial.stride == size && trial.head.is_result();
         let own = trials.iter().filter(is_own);
-        own.filter_map(|trial| trial.tried.in_round(Some(trial.ns_per_header)))
+        own.filter_map(|trial| trial.head.in_round(Some(trial.ns_per_header)))
     };
     for stride in &mut *strides {
         let probes = |setting: &Setting| setting.stride == stride.stride && setting.is_stride_probe();
@@ -237,7 +237,7 @@ mod tests {
         let caches = [SECOND];
         let mut strides = [2048, 1920].map(|stride| Stride::predicted(stride, 1024, &caches));
         let trial = |stride, round, ns_per_header| HeaderTrial {
-            tried: Tried::new(0, round, 1.0),
+            head: TrialHead::new(0, round, 1.0),
             stride,
             ns_per_header,
         };

@@ -3,7 +3,7 @@
 use crate::classify::document::{
     ClassifyReport, FRAMES, LockKind, PrefetchKind, Setting, Step, TableKind, published,
 };
-use crate::growth::{self, Y_STEPS};
+use crate::scale::page::{self as growth, Y_STEPS};
 use corelane_measure::quantity;
 use corelane_report::html::axis::Linear;
 use corelane_report::html::figure::{figure, legend, y_ticks};

@@ -7,7 +7,7 @@ use super::document::{
     MISSES, PrefetchKind, PublishedRow, SHARE_OF_LIMIT, Setting, Step, Stride, TableKind,
 };
 use crate::columns::{self, half_range, number, plain, words};
-use crate::tried::Trial;
+use crate::trial::Trial;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
@@ -18,9 +18,9 @@ use corelane_report::table::{Cell, Column, Table};
 
 impl Rendered for ClassifyReport {
     fn page(&self) -> Page {
-        let limits = self.limit.trials.iter().map(Trial::tried);
-        let headers = self.header_trials.iter().map(Trial::tried);
-        let trials = self.trials.iter().map(Trial::tried).chain(limits).chain(headers);
+        let limits = self.limit.trials.iter().map(Trial::head);
+        let headers = self.header_trials.iter().map(Trial::head);
+        let trials = self.trials.iter().map(Trial::head).chain(limits).chain(headers);
         let mut page = self.head.page_of("classification in memory", &self.plan, trials);
         page.headline = self.headline();
         page.tiles = self.tiles();

@@ -1,212 +1,263 @@
-//! The figures of growth with buckets, and of the models side by side.
+//! Figures of growth with buckets: rates and costs by number, distributions of durations, rates over time.
 
-use crate::growth::{Growth, MEDIANS, MOST_X_LABELS, Y_STEPS};
-use crate::scale::Placement;
-use crate::scale::document::{PerBucket, ScaleReport, Series, Step};
-use crate::scale::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
-use crate::steps::Shape as _;
-use crate::tried::CpuShare;
-use corelane_measure::quantity::{self, or_missing};
+use super::{MOST_X_LABELS, Y_STEPS};
+use crate::scale::steps::{Kind, Report, Series, Shape, Step};
+use corelane_measure::metric::{Measured, Metric};
+use corelane_measure::quantity::or_missing;
+use corelane_measure::timeline::Timeline;
 use corelane_report::html::axis::{Linear, whole_ticks};
-use corelane_report::html::bars::{self, Bar};
+use corelane_report::html::curves::{self, Curve, Points};
 use corelane_report::html::figure::{figure, legend, y_ticks};
 use corelane_report::html::markup::Markup;
-use corelane_report::html::plot::{Column, Plot, Tick};
-use corelane_serve::udp::{Mode, Model};
+use corelane_report::html::plot::{self, Line, Plot, Point, Tick};
+use std::collections::BTreeSet;
 
-/// Rate and CPU time a frame against active buckets, of the growing series of a mode.
-pub(super) fn growth(report: &ScaleReport, mode: Mode) -> [Markup; 2] {
-    let series = growing(report, mode);
-    let main = series.iter().find(|series| series.shape().is_exact());
-    let one = main.and_then(|main| main.0.iter().find(|step| step.shape.buckets_active == 1));
-    let rate = Growth {
-        title: format!("Rate, {mode}"),
-        caption: MEDIANS,
-        y_title: format!("frames {} per second", mode.main_rate_name()),
-        metric: &RATE,
-        series: &series,
-        show: quantity::rate,
-        brief: quantity::metric_brief,
-        ideal: one.and_then(|step| RATE.of(*step)),
-    };
-    let cost = Growth {
-        title: format!("CPU per frame, {mode}"),
-        caption: "Workers and receive path together, for each frame seen. A level line means that buckets do not slow each \
-                  other down.",
-        y_title: "CPU \u{b5}s per frame".to_owned(),
-        metric: &CPU,
-        series: &series,
-        show: |value| format!("{} \u{b5}s", quantity::fixed(value, 2)),
-        brief: |value| match quantity::fixed(value, 2) {
-            text if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-            text => text,
-        },
-        ideal: None,
-    };
-    [rate.draw(), cost.draw()]
-}
-
-/// Every series of a mode at its largest step.
-pub(super) fn models(report: &ScaleReport, mode: Mode) -> Markup {
-    let series = of_mode(report, mode);
-    let steps = || series.iter().filter_map(|series| series.0.last().copied());
-    let rates = series
-        .iter()
-        .flat_map(|series| &series.0)
-        .filter_map(|step| RATE.of(*step));
-    let most = rates.filter(|rate| rate.is_finite()).fold(0.0, f64::max);
-    if series.len() < 2 || most <= 0.0 {
-        return Markup::default();
+impl<K: Kind> Report<K> {
+    /// The valid trials of one of the steps.
+    fn trials_of(&self, step: &Step<K>) -> Vec<&K::Trial> {
+        let index = self.steps.iter().position(|other| std::ptr::eq(other, step));
+        index.map_or_else(Vec::new, |index| self.valid_trials(index))
     }
-    let bars: Vec<Bar> = steps()
-        .map(|step| {
-            let value = or_missing(RATE.of(step), quantity::rate);
-            let locality = or_missing(LOCALITY.of(step), quantity::percent);
-            let tip = format!("{value}, locality {locality}");
-            Bar {
-                label: step.shape.who(),
-                parts: vec![(step.shape.class(), RATE.of(step).unwrap_or(0.0) / most, tip)],
-                value: format!("{value} \u{b7} local {locality}"),
-            }
-        })
-        .collect();
-    let active = steps().map(|step| step.shape.buckets_active).max().unwrap_or(1);
-    let rate = mode.main_rate_name();
-    figure(
-        &format!("Models side by side, {mode}"),
-        &format!("Frames {rate} per second at {active} active buckets, and locality."),
-        bars::draw(&bars),
-    )
-}
 
-fn of_mode(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
-    let mut series = report.series();
-    series.retain(|series| series.shape().mode == mode);
-    series
-}
-
-/// The series that growth is drawn for: every model with aligned clients, and exact steering however it was tried.
-/// Rivals with crossed clients stand among the models side by side: a dozen lines would hide each other.
-fn growing(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
-    let mut series = of_mode(report, mode);
-    let is_aligned = |series: &Series<'_>| series.shape().placement == Placement::Aligned;
-    let all_crossed = !series.iter().any(is_aligned);
-    series.retain(|series| all_crossed || series.shape().model == Model::Exact || is_aligned(series));
-    series
-}
-
-/// CPUs whose time is drawn: more bars than this are no longer compared by eye.
-const MOST_CPUS: usize = 16;
-
-/// Frames per second of each bucket, seen and dropped.
-pub(super) fn buckets(step: &Step) -> Markup {
-    let buckets = &step.found.per_bucket;
-    let count = buckets.len();
-    let tallest = buckets.iter().map(|bucket| seen_and_dropped(bucket).iter().sum());
-    let scale = Linear::to(tallest.fold(0.0, f64::max), Y_STEPS);
-    let place = |index: usize| (index as f64 + 0.5) / count as f64;
-    let column = |(index, bucket): (usize, &PerBucket)| {
-        let [seen, dropped] = seen_and_dropped(bucket);
-        let part = |class, rate, what: &str| {
-            let (number, cpu, rate_words) = (bucket.bucket, bucket.cpu, quantity::rate(rate));
-            (
-                String::from(class),
-                scale.place(rate),
-                format!("bucket {number} on CPU {cpu}: {rate_words} {what}"),
-            )
+    /// The distribution of durations, a line per number of active buckets; empty if there are none.
+    pub(crate) fn distribution(
+        &self,
+        series: &Series<'_, K>,
+        metric: &'static Metric<K::Trial>,
+        [title, caption, y_title]: [&str; 3],
+    ) -> Markup {
+        let durations = |step: &&Step<K>| {
+            let merged = metric.merged(&self.trials_of(step))?;
+            Some((step.shape.active(), merged))
         };
-        Column {
-            x: place(index),
-            width: (0.7 / count as f64).min(0.2),
-            parts: vec![
-                part("fill exact", seen, "seen"),
-                part("fill dropped", dropped, "dropped"),
-            ],
-            range: None,
-        }
-    };
-    let tick = |number: usize| Tick {
-        place: place(number - 1),
-        label: buckets[number - 1].bucket.to_string(),
-    };
-    let plot = Plot {
-        description: format!("frames per second of each of {count} buckets; the table has the figures"),
-        x_title: "bucket".to_owned(),
-        y_title: "frames per second".to_owned(),
-        x_ticks: whole_ticks(count, 2 * MOST_X_LABELS)
-            .into_iter()
-            .map(tick)
-            .collect(),
-        y_ticks: y_ticks(&scale, quantity::metric_brief),
-        columns: buckets.iter().enumerate().map(column).collect(),
-        lines: Vec::new(),
-    };
-    let kinds = [("exact", "seen"), ("dropped", "dropped at its socket")];
-    of_step(step, "Each bucket", plot.draw(), &kinds)
-}
-
-/// How each active CPU spent a step.
-pub(super) fn cpus(step: &Step) -> Markup {
-    let active = step
-        .cpu_shares
-        .iter()
-        .filter(|share| step.cpus.contains(&share.cpu));
-    let bars: Vec<Bar> = active.filter_map(cpu_bar).collect();
-    if bars.is_empty() || bars.len() > MOST_CPUS {
-        return Markup::default();
+        let measured: Vec<_> = series.0.iter().filter_map(durations).collect();
+        let curve = |(class, (active, data))| Curve {
+            class,
+            words: format!("{active} active"),
+            data,
+        };
+        let curves: Vec<_> = curves::distinct(measured).into_iter().map(curve).collect();
+        curves::percentiles(title, caption, y_title, &curves)
     }
-    let kinds = [
-        ("softirq", "softirq: the receive path"),
-        ("exact", "workers, clients and the rest"),
-        ("track", "idle"),
-    ];
-    of_step(step, "Where CPU time went", bars::draw(&bars), &kinds)
+
+    /// The rate over time, a line per number of active buckets: that of the round with the median rate. `of` is what a
+    /// trial recorded, `unit` converts it.
+    pub(crate) fn over_time(
+        &self,
+        series: &Series<'_, K>,
+        of: fn(&K::Trial) -> &Timeline,
+        (y_title, unit): (&str, f64),
+    ) -> Markup {
+        let recorded = |step: &&Step<K>| {
+            let mut trials = self.trials_of(step);
+            let rate = |trial: &&K::Trial| self.rate().numbers([*trial]).first().copied().unwrap_or(0.0);
+            trials.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+            let rates = &of(trials.get(trials.len() / 2)?).rates;
+            let points: Points = (rates.iter())
+                .map(|rate| (rate.until_s, rate.per_second * unit))
+                .collect();
+            (!points.is_empty()).then_some((step.shape.active(), points))
+        };
+        let measured: Vec<_> = series.0.iter().filter_map(recorded).collect();
+        let curve = |(class, (active, data))| Curve {
+            class,
+            words: format!("{active} active"),
+            data,
+        };
+        let curves: Vec<_> = curves::distinct(measured).into_iter().map(curve).collect();
+        let caption = "The round with the median rate; an even line means that nothing disturbed it.";
+        curves::rates("Rate over time", caption, y_title, &curves)
+    }
 }
 
-/// A figure of the largest step of the main series, with a legend of filled areas: class and words.
-fn of_step(step: &Step, title: &str, drawn: Markup, kinds: &[(&str, &str)]) -> Markup {
-    let entry = |(class, words): &(&str, &str)| (format!("fill {class}"), (*words).to_owned());
-    figure(
-        &format!("{title}, {}", step.shape.mode),
-        &format!("Exact steering, aligned, {} active.", step.shape.buckets_active),
-        drawn.with(legend(kinds.iter().map(entry))),
-    )
+/// A plot of a metric against active buckets, one line per series.
+pub(crate) struct Growth<'a, K: Kind> {
+    pub(crate) title: String,
+    pub(crate) caption: &'a str,
+    pub(crate) y_title: String,
+    pub(crate) metric: &'static Metric<K::Trial>,
+    pub(crate) series: &'a [Series<'a, K>],
+    /// A value in words, and on the axis.
+    pub(crate) show: fn(f64) -> String,
+    pub(crate) brief: fn(f64) -> String,
+    /// The value at one bucket, for the guide line of proportional growth.
+    pub(crate) ideal: Option<f64>,
 }
 
-/// Round trips, and the rate over time, of a series.
-pub(super) fn series(report: &ScaleReport, series: &Series<'_>) -> [Markup; 2] {
-    let mode = series.shape().mode;
-    let title = format!("Round trips, {mode}");
-    let caption =
-        "From the intended send time, so that waiting to be sent counts; all valid trials together.";
-    let y_title = format!("frames {} per second", mode.main_rate_name());
-    [
-        report.distribution(series, &ROUND_TRIP, [&title, caption, "round trip"]),
-        report.over_time(series, |trial| &trial.over_time, (&y_title, 1.0)),
-    ]
+impl<K: Kind> Growth<'_, K> {
+    /// Draws the figure; empty without measurements.
+    pub(crate) fn draw(&self) -> Markup {
+        let steps = || self.series.iter().flat_map(|series| series.0.iter().copied());
+        let last = steps().map(|step| step.shape.active()).max().unwrap_or(1).max(1);
+        let highest = |step| match self.metric.range(step) {
+            Some(spread) => Some(spread.maximum),
+            None => self.metric.of(step),
+        };
+        let values = steps().filter_map(highest).filter(|value| value.is_finite());
+        let most = values.fold(self.ideal.map_or(0.0, |one| one * last as f64), f64::max);
+        if most <= 0.0 {
+            return Markup::default();
+        }
+        let scale = Linear::to(most, Y_STEPS);
+        let counts: BTreeSet<usize> = steps().map(|step| step.shape.active()).collect();
+        let places = Places::new(&counts);
+        let mut plot = places.plot(&scale, self.brief);
+        plot.y_title.clone_from(&self.y_title);
+        let words: Vec<String> = self.series.iter().map(|series| self.words(series)).collect();
+        plot.description = format!("{}, {}: {}", self.y_title, self.title, words.join("; "));
+        let mut entries: Vec<_> = (self.series.iter())
+            .map(|series| (series.shape().class(), series.shape().who()))
+            .collect();
+        if let Some(one) = self.ideal {
+            let guide = |buckets: usize| Point {
+                x: places.of(buckets),
+                y: scale.place(one * buckets as f64),
+                range: None,
+                tip: String::new(),
+            };
+            plot.lines.push(Line {
+                class: "ideal".to_owned(),
+                points: vec![guide(1), guide(last)],
+                marked: false,
+            });
+            entries.push(("ideal".to_owned(), "in proportion to one bucket".to_owned()));
+        }
+        let each = || self.series.iter().enumerate().rev();
+        match places {
+            Places::Even { .. } => {
+                plot.lines.extend(each().map(|of| self.line(of, &places, &scale)));
+            }
+            Places::Few(_) => {
+                plot.columns = each().flat_map(|of| self.columns(of, &places, &scale)).collect();
+            }
+        }
+        figure(
+            &self.title,
+            self.caption,
+            plot.draw().with(legend(entries.into_iter())),
+        )
+    }
+
+    fn words(&self, series: &Series<'_, K>) -> String {
+        let value = |step: &&Step<K>| {
+            let value = or_missing(self.metric.of(*step), self.show);
+            format!("{value} at {}", step.shape.active())
+        };
+        let values: Vec<String> = series.0.iter().map(value).collect();
+        format!("{}: {}", series.shape().who(), values.join(", "))
+    }
+
+    /// The place of a step beside those of the other series, and its tooltip.
+    fn at(&self, (index, series): (usize, &Series<'_, K>), places: &Places, step: &Step<K>) -> (f64, String) {
+        let active = step.shape.active();
+        let aside = index as f64 - (self.series.len() - 1) as f64 / 2.0;
+        let value = or_missing(self.metric.of(step), self.show);
+        let tip = format!("{}, {active} active: {value}", series.shape().title());
+        (places.of(active) + aside * places.apart(self.series.len()), tip)
+    }
+
+    fn line(&self, of: (usize, &Series<'_, K>), places: &Places, scale: &Linear) -> Line {
+        let at = |step: &Step<K>, _| self.at(of, places, step);
+        line(of.1.shape().class(), self.metric, &of.1.0, scale, at)
+    }
+
+    fn columns(&self, of: (usize, &Series<'_, K>), places: &Places, scale: &Linear) -> Vec<plot::Column> {
+        let class = of.1.shape().class();
+        let line = self.line(of, places, scale);
+        let column = |point: Point| plot::Column {
+            x: point.x,
+            width: places.apart(self.series.len()) * 0.85,
+            parts: vec![(class.clone(), point.y, point.tip)],
+            range: point.range,
+        };
+        line.points.into_iter().map(column).collect()
+    }
 }
 
-/// Frames per second. Drops are counted in frames: they are as many times the rate as they are times the frames seen.
-fn seen_and_dropped(bucket: &PerBucket) -> [f64; 2] {
-    let seen = bucket.seen_pps.unwrap_or(0.0);
-    let times = bucket.dropped as f64 / bucket.seen as f64;
-    [seen, if times.is_finite() { seen * times } else { 0.0 }]
+/// The line of a metric, with the range of the rounds; `at` gives the place and the tip of a row and its value.
+pub(crate) fn line<T, Row: Measured>(
+    class: String,
+    metric: &Metric<T>,
+    rows: &[&Row],
+    scale: &Linear,
+    at: impl Fn(&Row, f64) -> (f64, String),
+) -> Line {
+    let point = |row: &&Row| {
+        let value = metric.of(*row)?;
+        let (x, tip) = at(row, value);
+        let range = metric.range(*row);
+        Some(Point {
+            x,
+            y: scale.place(value),
+            range: range.map(|spread| (scale.place(spread.minimum), scale.place(spread.maximum))),
+            tip,
+        })
+    };
+    Line {
+        class,
+        points: rows.iter().filter_map(point).collect(),
+        marked: true,
+    }
 }
 
-fn cpu_bar(share: &CpuShare) -> Option<Bar> {
-    let (idle, softirq) = (share.idle_share?, share.softirq_share?);
-    let rest = (1.0 - idle - softirq).max(0.0);
-    let [idle, softirq_words, rest_words] = [idle, softirq, rest].map(quantity::percent);
-    Some(Bar {
-        label: format!("CPU {}", share.cpu),
-        value: format!("softirq {softirq_words} \u{b7} idle {idle}"),
-        parts: vec![
-            (
-                "fill softirq".to_owned(),
-                softirq,
-                format!("softirq {softirq_words}"),
-            ),
-            ("fill exact".to_owned(), rest, format!("all else {rest_words}")),
-        ],
-    })
+/// Where numbers of active buckets stand on the x axis. One or two are columns: a line between two points would claim
+/// what nobody measured.
+enum Places {
+    /// Groups of columns, one per number.
+    Few(Vec<usize>),
+    /// In proportion, up to `last`.
+    Even { last: usize },
+}
+
+/// Groups of columns at most.
+const FEW: usize = 2;
+
+/// The share of its place that a group of columns takes.
+const GROUP: f64 = 0.72;
+
+impl Places {
+    fn new(counts: &BTreeSet<usize>) -> Self {
+        match counts.last() {
+            Some(last) if counts.len() > FEW => Self::Even { last: *last },
+            _ => Self::Few(counts.iter().copied().collect()),
+        }
+    }
+
+    /// The x position of a number of buckets, slightly inside the edges.
+    fn of(&self, buckets: usize) -> f64 {
+        match self {
+            Self::Few(counts) => {
+                let place = counts.iter().position(|count| *count == buckets).unwrap_or(0);
+                (place as f64 + 0.5) / counts.len() as f64
+            }
+            Self::Even { last } => 0.04 + 0.92 * (buckets.saturating_sub(1)) as f64 / (last - 1) as f64,
+        }
+    }
+
+    /// The distance of the series at one number of buckets.
+    fn apart(&self, series: usize) -> f64 {
+        match self {
+            Self::Few(counts) => GROUP / (counts.len() * series) as f64,
+            // Wide enough that error bars do not hide each other.
+            Self::Even { last } => (0.025_f64).min(0.5 / (last * series) as f64),
+        }
+    }
+
+    /// A plot over numbers of active buckets, still without lines and columns.
+    fn plot(&self, scale: &Linear, show: impl Fn(f64) -> String) -> Plot {
+        let tick = |buckets: usize| Tick {
+            place: self.of(buckets),
+            label: buckets.to_string(),
+        };
+        let ticks = match self {
+            Self::Few(counts) => counts.clone(),
+            Self::Even { last } => whole_ticks(*last, MOST_X_LABELS),
+        };
+        Plot {
+            x_title: "active buckets".to_owned(),
+            x_ticks: ticks.into_iter().map(tick).collect(),
+            y_ticks: y_ticks(scale, show),
+            ..Plot::default()
+        }
+    }
 }

@@ -1,307 +1,409 @@
-//! A run for people: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate.
+//! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
 mod figures;
-mod published;
 
-use super::document::{Datagrams, PerBucket, ScaleReport, Series, Step};
-use super::locks::LockComparison;
-use super::metrics::{
-    ANSWERED, CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, CPU, GENERATED, IMBALANCE, LINEARITY, LOCALITY,
-    PAYLOAD, RATE, RATE_OF_PLAIN, RECEIVED, REORDERED, RETURNED, ROUND_TRIP, SEEN, STEERING, TX_LOCALITY,
-};
-use crate::columns::{number, words};
-use crate::growth::{self, Shown, active, linearity_tile, median_words, share, trials};
-use crate::steps::Shape as _;
-use corelane_measure::drops;
-use corelane_measure::metric::Show;
+pub(crate) use figures::{Growth, line};
+
+use crate::columns;
+use crate::document::{reasons, set_aside};
+use crate::scale::limit::BUSY_IDLE_SHARE;
+use crate::scale::settings;
+use crate::scale::steps::{Kind, Report, Shape, Step};
+use crate::trial::{Trial, TrialStatus};
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
+use corelane_measure::statistics;
+use corelane_report::diff::{self, Numbers, Run};
+use corelane_report::gate::Figure;
 use corelane_report::html::tiles::Tile;
-use corelane_report::page::{Page, Section};
-use corelane_report::reading::{Reading, metric, named, percentiles, relative_range, table, with_range};
-use corelane_report::table::{Cell, Column};
-use corelane_serve::udp::{Mode, Model};
-use corelane_worker::worker_memory;
+use corelane_report::page::{Caveat, Page, Rendered, Section};
+use corelane_report::reading::{Reading, metric, table};
+use corelane_report::table::{Cell, Column, Table};
+use std::collections::BTreeSet;
 
-/// Rows of the table of buckets that a page shows unfolded.
-const MOST_BUCKETS_UNFOLDED: usize = 16;
+/// Ticks of a y axis: about as many as stay apart on a phone.
+pub(crate) const Y_STEPS: usize = 4;
 
-/// What locality can mean where no device chose the CPU.
-const LOCALITY_BY_PLACEMENT: &str = "Locality here is by placement: on veth and loopback the receive path runs on the sender's \
-                                     CPU, so aligned clients make it true and crossed clients must make it false";
+/// Labels of an x axis, for the same reason.
+pub(crate) const MOST_X_LABELS: usize = 8;
 
-/// What it means where the socket is chosen by the receiving CPU.
-const EXCEPT_BY_CPU: &str = ", except under SO_INCOMING_CPU, which chooses the worker by the receiving CPU and so the wrong \
-                             bucket's where clients are crossed";
+/// Caption of figures of medians.
+pub(crate) const MEDIANS: &str =
+    "Medians of the valid trials; error bars span the lowest and the highest round.";
 
-impl Shown for Datagrams {
-    fn headline(_report: &ScaleReport, step: &Step) -> String {
-        let does = match step.shape.mode {
-            Mode::Echo => "answer",
-            Mode::Sink => "take in",
+/// A control this much faster than exact steering gets a sentence.
+const FASTER: f64 = 1.02;
+
+/// The specific parts of a scaling experiment's page.
+pub trait Shown: Kind {
+    /// The headline, from the last measured step of the main series.
+    fn headline(report: &Report<Self>, step: &Step<Self>) -> String;
+
+    /// Key numbers of that step.
+    fn tiles(report: &Report<Self>, step: &Step<Self>) -> Vec<Tile>;
+
+    /// Sections before the trials' status.
+    fn sections(report: &Report<Self>, page: &mut Page);
+
+    /// The last sections.
+    fn closing(report: &Report<Self>, page: &mut Page);
+}
+
+impl<K: Shown> Rendered for Report<K> {
+    fn page(&self) -> Page {
+        let mut page = self.head.page(&format!("{} scaling", self.kind.name()));
+        page.verdict = self.qualified(self.limit.sentence.clone());
+        page.lead = self.limit.lead();
+        page.evidence.clone_from(&self.limit.evidence);
+        let last = self.last_step();
+        page.headline = last.map_or("Nothing was measured".to_owned(), |step| {
+            self.qualified(self.limit.headline(K::headline(self, step)))
+        });
+        page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
+        let trials = self.trials_section(&mut page);
+        page.section(self.terms());
+        K::sections(self, &mut page);
+        page.section(trials);
+        page.section(self.unknown_section());
+        page.section(Section::new("").note(self.scaling.sentence().unwrap_or_default()));
+        K::closing(self, &mut page);
+        // Cannot fail: the value was read from JSON.
+        let pretty = |value| serde_json::to_string_pretty(value).unwrap_or_default();
+        page.documents = vec![
+            ("Plan", pretty(&self.plan)),
+            ("Steering document", pretty(&self.steering)),
+        ];
+        page
+    }
+
+    fn table(&self) -> Table {
+        let mut readings = K::columns();
+        readings.extend(self.kind.metrics().iter().map(|of| metric(of)));
+        table(readings, &self.steps)
+    }
+
+    fn compared(&self) -> Option<Run> {
+        let compared = || self.kind.metrics().iter().filter(|metric| metric.compared);
+        let numbers = |index: usize| {
+            let of = |(place, metric): (usize, &&'static Metric<K::Trial>)| {
+                Numbers::of(metric, self.valid_trials(index), place == 0)
+            };
+            compared().enumerate().map(of).collect()
         };
-        let rate = or_missing(RATE.of(step), quantity::rate);
-        match (step.shape.buckets_active, LINEARITY.of(step)) {
-            (1, _) => format!("One bucket {does}s {rate}"),
-            (buckets, Some(linearity)) => {
-                let times = quantity::fixed(linearity * buckets as f64, 2);
-                format!("{buckets} buckets {does} {rate}: {times} times what one does")
-            }
-            (buckets, None) => format!("{buckets} buckets {does} {rate}"),
-        }
-    }
-
-    fn tiles(report: &ScaleReport, step: &Step) -> Vec<Tile> {
-        let active = step.shape.buckets_active;
-        let main = report.main_series();
-        let one = main.and_then(|series| CPU.of(*series.0.first()?));
-        let growth = CPU.of(step).zip(one).filter(|_| active > 1);
-        let growth =
-            growth.map(|(many, one)| format!("{} of one bucket\u{2019}s", quantity::ratio(many / one)));
-        let payload = PAYLOAD
-            .of(step)
-            .map(|rate| format!(", {} Gb/s", quantity::fixed(rate, 2)));
-        let buckets = format!(
-            "{active} {}{}",
-            growth::buckets(active),
-            payload.unwrap_or_default()
-        );
-        let steering = STEERING.of(step);
-        let steering = steering.map(|share| format!("steered right {}", quantity::percent(share)));
-        let words = |metric| growth::words(metric, step);
-        let unexplained = quantity::count(unexplained_frames(report));
-        vec![
-            (step.shape.mode.main_rate_name(), words(&RATE), Some(buckets)),
-            linearity_tile(&LINEARITY, step),
-            ("CPU per frame", words(&CPU), growth),
-            ("locality", words(&LOCALITY), steering),
-            (
-                "round trip, p99",
-                words(&ROUND_TRIP),
-                median_words(&ROUND_TRIP, step),
-            ),
-            (
-                "unexplained",
-                unexplained,
-                Some("frames without a cause".to_owned()),
-            ),
-        ]
-    }
-
-    fn sections(report: &ScaleReport, page: &mut Page) {
-        let [judged, _] = report.parted_series();
-        for series in &judged {
-            page.section(frames_section(report, series));
-            page.section(costs_section(report, series));
-        }
-        page.section(buckets_section(report));
-        page.section(controls_section(report));
-        page.section(variations_section(report));
-        page.section(drops_section(report));
-        let sentences = report.kind.lock_comparisons.iter().map(LockComparison::words);
-        growth::observed_sections(report, sentences, page);
-    }
-
-    fn closing(report: &ScaleReport, page: &mut Page) {
-        for mode in [Mode::Echo, Mode::Sink] {
-            page.section(published::section(report, mode));
-        }
-    }
-}
-
-/// The posts' table: frames at five places, and what came of the CPUs.
-fn frames_section(report: &ScaleReport, series: &Series<'_>) -> Section {
-    let mut readings = vec![active()];
-    let metrics = [
-        &GENERATED, &RECEIVED, &SEEN, &ANSWERED, &RETURNED, &PAYLOAD, &LOCALITY, &CPU,
-    ];
-    readings.extend(metrics.map(metric));
-    readings.extend([
-        share("idle", Step::idle_share),
-        share("softirq", Step::softirq_share),
-        with_range(&LINEARITY, 2),
-    ]);
-    Section::new(format!("{}; N buckets active", series.shape().title()))
-        .figures(figures::growth(report, series.shape().mode))
-        .table(table(readings, series.0.iter().copied()))
-}
-
-/// What else a step cost: round trips, context switches, the clock.
-fn costs_section(report: &ScaleReport, series: &Series<'_>) -> Section {
-    let mut readings = vec![active()];
-    let trip = percentiles(&ROUND_TRIP, ("round trip", "median"));
-    // A line of 100 columns has no room for the 90th percentile.
-    let narrowed =
-        |(place, reading): (usize, Reading<'static, Step>)| if place == 1 { reading.wide() } else { reading };
-    readings.extend(trip.into_iter().enumerate().map(narrowed));
-    readings.extend([&CONTEXT_SWITCHES, &CLOCK, &STEERING].map(metric));
-    readings.extend([relative_range(&RATE, "spread of rate"), trials()]);
-    Section::new("")
-        .figures(figures::series(report, series))
-        .table(table(readings, series.0.iter().copied()).without_silent_columns())
-}
-
-/// The buckets of the main series at its largest step.
-fn buckets_section(report: &ScaleReport) -> Section {
-    let Some(step) = report
-        .last_step()
-        .filter(|step| !step.found.per_bucket.is_empty())
-    else {
-        return Section::default();
-    };
-    type Bucket = PerBucket;
-    let right = |header, unit| Column::right(header).unit(unit);
-    let plain = |header, read: fn(&Bucket) -> u64| {
-        Reading::new(Column::right(header), move |of| Cell::count(read(of)))
-    };
-    let frames = |header, read: fn(&Bucket) -> Option<u64>| {
-        number(right(header, "frames"), Show::Count, move |of| {
-            read(of).map(|frames| frames as f64)
+        let shape = K::columns();
+        let step = |(index, step): (usize, &Step<K>)| diff::Step {
+            key: settings::of_shape(&step.shape),
+            shape: shape.iter().map(|reading| reading.cell(step)).collect(),
+            numbers: numbers(index),
+        };
+        Some(Run {
+            asked: settings::of_plan(&self.plan),
+            shape: shape.iter().map(Reading::column).collect(),
+            steps: self.steps.iter().enumerate().map(step).collect(),
+            ..self.head.compared()
         })
-    };
-    let memory = |header, read: fn(&worker_memory::WorkerMemory) -> String| {
-        words(header, move |of: &Bucket| or_missing(of.memory.as_ref(), read)).wide()
-    };
-    let readings = [
-        plain("bucket", |of| of.bucket.into()),
-        plain("cpu", |of| of.cpu.into()),
-        number(right("seen", "/s"), Show::PerSecond, |of: &Bucket| of.seen_pps),
-        frames("seen", |of| Some(of.seen)),
-        frames("answered", |of| of.answered),
-        frames("dropped", |of| Some(of.dropped)),
-        number(right("local", "%"), Show::Share, |of: &Bucket| of.locality),
-        number(right("steered right", "%"), Show::Share, |of: &Bucket| {
-            of.steering_ok
-        }),
-        memory("memory", |memory| memory.policies()),
-        memory("pages of buffers", |memory| memory.words()),
-    ];
-    let all = &step.found.per_bucket;
-    let buckets = table(readings, all);
-    let title = format!(
-        "each bucket, {}, {} active",
-        step.shape.mode, step.shape.buckets_active
-    );
-    let section = Section::new(title).figures([figures::buckets(step), figures::cpus(step)]);
-    let section = match all.len() {
-        count if count > MOST_BUCKETS_UNFOLDED => section.folded(format!("All {count} buckets"), buckets),
-        _ => section.table(buckets),
-    };
-    section.notes(worker_memory::sentence(
-        all.iter().filter_map(|bucket| bucket.memory.as_ref()),
-    ))
-}
-
-/// Every series at its largest step, beside exact steering with aligned clients.
-fn controls_section(report: &ScaleReport) -> Section {
-    if report.series().len() < 2 {
-        return Section::default();
     }
-    let more = [
-        metric(&LOCALITY),
-        named(&STEERING, "steered", "%"),
-        metric(&CPU),
-        with_range(&LINEARITY, 2),
-    ];
-    let modes = [Mode::Echo, Mode::Sink];
-    Section::new("controls beside exact steering (rate: answered for echo, seen for sink)")
-        .figures(modes.map(|mode| figures::models(report, mode)))
-        .table(report.controls_table(metric(&RATE), more))
-        .notes(report.faster_controls(&[("CPU per frame", &CPU)], quantity::rate))
-        .notes(locality_note(report))
-}
 
-/// Steps that did something otherwise, beside the plain steps of their shape; their clients are aligned.
-fn variations_section(report: &ScaleReport) -> Section {
-    let mut readings = vec![
-        words("mode", |step: &Step| step.shape.mode.to_string()),
-        words("model", |step: &Step| step.shape.model.to_string()),
-        words("otherwise", |step: &Step| step.shape.variation()),
-        active(),
-    ];
-    let metrics = [
-        &RATE,
-        &RATE_OF_PLAIN,
-        &COST_OF_PLAIN,
-        &IMBALANCE,
-        &REORDERED,
-        &LOCALITY,
-        &TX_LOCALITY,
-    ];
-    readings.extend(metrics.map(metric));
-    readings.push(share("idle", Step::idle_share));
-    let varied = table(readings, report.varied_steps());
-    if varied.is_empty() {
-        return Section::default();
+    fn figures(&self) -> Vec<(Figure, Option<f64>)> {
+        columns::figures(self.kind.metrics(), self.last_step())
     }
-    Section::new("otherwise than above, at the same number of buckets")
-        .table(varied.without_silent_columns())
-        .notes(report.variation_sentences())
-}
 
-/// Frames dropped by cause, and frames that nothing accounts for.
-fn drops_section(report: &ScaleReport) -> Section {
-    let columns = [
-        Column::left("cause").may_shrink(),
-        Column::right("frames"),
-        Column::right("of generated").unit("%"),
-    ];
-    let drops = report.parts_table(columns, |index, step| {
-        let generated: u64 = report
-            .valid_trials(index)
-            .iter()
-            .map(|trial| trial.generated)
-            .sum();
-        let dropped = step.found.drops.iter().filter(|(_, frames)| **frames > 0);
-        let dropped = dropped.map(|(key, frames)| {
-            let share = Cell::number(Some(*frames as f64 / generated as f64), Show::Share);
-            [drops::label(key).into(), Cell::count(*frames), share]
-        });
-        let gaps = step.found.unexplained.iter();
-        let missing = gaps.filter_map(|(gap, frames)| Some((gap, frames.filter(|frames| *frames != 0)?)));
-        let missing = missing.map(|(gap, frames)| {
-            let count = Cell::shown(Some(frames as f64), |_| quantity::signed_count(frames));
-            [
-                Cell::from(format!("NO CAUSE, {gap}")).alarming(),
-                count,
-                Cell::default(),
-            ]
-        });
-        dropped.chain(missing).collect()
-    });
-    if drops.is_empty() {
-        return Section::new("").note("drops by cause, over all valid trials: none");
+    fn proved(&self) -> Result<(), String> {
+        let measured = |trial: &K::Trial| {
+            let head = trial.head();
+            head.is_valid() || head.status == TrialStatus::GeneratorLimited
+        };
+        match self.head.interrupted || self.trials.iter().any(measured) {
+            true => Ok(()),
+            false => Err("no trial gave a result: see why each failed".to_owned()),
+        }
     }
-    let uncounted = |step: &Step| step.summed.trials > 0 && RECEIVED.of(step).is_none();
-    let verdict = match (unexplained_frames(report), report.steps.iter().any(uncounted)) {
-        (0, false) => "every frame missing between two places has a cause",
-        (0, true) => "received was not counted, so the account has a gap",
-        _ => "some frames are missing without a cause",
-    };
-    Section::new(format!("drops by cause, over all valid trials; {verdict}")).table(drops)
 }
 
-/// What locality can mean in this bed; `None` if a device chose the CPU.
-fn locality_note(report: &ScaleReport) -> Option<String> {
-    let simple = ["namespaces", "user_namespace", "loopback"];
-    let by_device = report
-        .head
-        .bed
-        .as_ref()
-        .is_some_and(|bed| !simple.contains(&bed.kind.as_str()));
-    let by_cpu = report
-        .steps
-        .iter()
-        .any(|step| step.shape.model == Model::IncomingCpu);
-    let exception = if by_cpu { EXCEPT_BY_CPU } else { "" };
-    (!by_device).then(|| format!("{LOCALITY_BY_PLACEMENT}{exception}."))
+/// The terms of the tables: each with the word that shows that a run has it, and its meaning.
+const TERMS: [(&str, &str, &str); 6] = [
+    (
+        "bucket",
+        "",
+        "a value of the RSS indirection table for a packet\u{2019}s Toeplitz hash: a queue of a NIC, here a socket with one worker",
+    ),
+    (
+        "exact",
+        "exact",
+        "each packet reaches the socket of its bucket, chosen by its Toeplitz hash",
+    ),
+    (
+        "reuseport",
+        "REUSEPORT",
+        "the kernel\u{2019}s own hash chooses the socket",
+    ),
+    (
+        "aligned",
+        "aligned",
+        "the clients of a bucket run on its worker\u{2019}s CPU",
+    ),
+    (
+        "crossed",
+        "crossed",
+        "the clients of a bucket run on another CPU than its worker",
+    ),
+    (
+        "linearity",
+        "",
+        "rate at N buckets over N times the rate at one, \u{b1} half the range of the rounds; 1 is growth in proportion",
+    ),
+];
+
+/// What a reader of a quick run must know.
+const INDICATIVE: &str = "one short trial per step, so the numbers are indicative; without --quick they are medians and have \
+                          a spread";
+
+impl<K: Kind> Report<K> {
+    /// Whether this was a quick run.
+    fn is_quick(&self) -> bool {
+        self.plan["quick"] == true
+    }
+
+    /// A sentence about the result; that of a quick run says that it is indicative.
+    fn qualified(&self, sentence: String) -> String {
+        match self.is_quick() {
+            true => format!("Indicative: {sentence}"),
+            false => sentence,
+        }
+    }
+
+    /// What the terms of this run mean, before the first table.
+    fn terms(&self) -> Section {
+        let who: Vec<String> = self.steps.iter().map(|step| step.shape.who()).collect();
+        let has = |word: &str| word.is_empty() || who.iter().any(|who| who.contains(word));
+        let shown = TERMS.iter().filter(|(_, word, _)| has(word));
+        shown.fold(Section::new("terms"), |section, (term, _, meaning)| {
+            section.labelled(format!("  {term:<11}"), *meaning)
+        })
+    }
+
+    /// The trials' status and what was skipped; in text at this place, on a page before the figures.
+    fn trials_section(&self, page: &mut Page) -> Section {
+        let mut section = set_aside(&self.head, self.trials.iter().map(Trial::head), page);
+        if self.is_quick() {
+            section = section.text_note("quick    ", INDICATIVE);
+            let about = "quick".to_owned();
+            page.caveats.push(Caveat {
+                about,
+                sentence: format!("{INDICATIVE}."),
+            });
+        }
+        for reason in self.kind.left_out() {
+            section = section.text_note("left out ", reason);
+            let about = "left out".to_owned();
+            page.caveats.push(Caveat {
+                about,
+                sentence: format!("{reason}."),
+            });
+        }
+        section
+    }
+
+    /// Values that could not be measured in the main series, one paragraph per reason.
+    fn unknown_section(&self) -> Section {
+        let main = self.main_series().map_or_else(Vec::new, |series| series.0);
+        let unknown = main.iter().flat_map(|step| &step.summed.unknown);
+        let unknown = unknown.filter(|(field, _)| self.kind.is_news(field));
+        let lines = reasons(unknown).into_iter();
+        lines.fold(Section::new(""), |section, line| {
+            section.text_note("unknown  ", line)
+        })
+    }
+
+    /// All series at their largest step, compared with exact steering with aligned clients.
+    pub(crate) fn controls_table<'a>(
+        &'a self,
+        rate: Reading<'a, Step<K>>,
+        more: impl IntoIterator<Item = Reading<'a, Step<K>>>,
+    ) -> Table {
+        let of_exact =
+            |step: &Step<K>| statistics::ratio(self.rate().of(step)?, self.rate().of(self.reference(step)?)?);
+        let mut readings: Vec<Reading<'a, Step<K>>> = K::columns();
+        readings.push(rate);
+        readings.push(Reading::new(Column::right("of exact"), move |step: &Step<K>| {
+            Cell::number(of_exact(step), Show::Ratio)
+        }));
+        readings.extend(more);
+        let series = self.series();
+        table(
+            readings,
+            series.iter().filter_map(|series| series.0.last().copied()),
+        )
+    }
+
+    /// The step of exact steering with aligned clients that has the same traffic.
+    fn reference(&self, step: &Step<K>) -> Option<&Step<K>> {
+        self.steps.iter().find(|other| {
+            let (own, other) = (&step.shape, &other.shape);
+            other.is_plain() && other.is_exact() && other.same_load(own) && other.active() == own.active()
+        })
+    }
+
+    /// A sentence for each control that was faster than exact steering: why, by what was measured. `costs` name the
+    /// CPU time of one event.
+    pub(crate) fn faster_controls(
+        &self,
+        costs: &[(&str, &'static Metric<K::Trial>)],
+        show: impl Fn(f64) -> String,
+    ) -> Vec<String> {
+        let series = self.series().into_iter();
+        let last = series.filter_map(|series| series.last_measured());
+        let sentence = |step: &Step<K>| {
+            let exact = self.reference(step).filter(|exact| !std::ptr::eq(*exact, step))?;
+            let (own, other) = (self.rate().of(step)?, self.rate().of(exact)?);
+            let times = statistics::ratio(own, other).filter(|times| *times >= FASTER)?;
+            let [own, other, times] = [show(own), show(other), quantity::ratio(times)];
+            let why = self.why_faster(step, exact, costs, &show);
+            let title = step.shape.title();
+            Some(format!(
+                "Faster than exact steering, {times}: {title}: {own} against {other}. {why}"
+            ))
+        };
+        last.filter_map(sentence).collect()
+    }
+
+    fn why_faster(
+        &self,
+        step: &Step<K>,
+        exact: &Step<K>,
+        costs: &[(&str, &'static Metric<K::Trial>)],
+        show: &impl Fn(f64) -> String,
+    ) -> String {
+        match (self.rate().range(step), self.rate().range(exact)) {
+            (Some(own), Some(other)) if own.count > 1 && own.overlaps(other) => {
+                let [from, to] = [other.minimum, other.maximum].map(show);
+                return format!(
+                    "The rounds overlap (exact steering had {from} to {to}), so the difference may be chance."
+                );
+            }
+            (Some(own), _) if own.count > 1 => {}
+            _ => return "One round cannot show whether this is chance: use more --rounds.".to_owned(),
+        }
+        let mut why = Vec::new();
+        for (what, metric) in costs {
+            if let (Some(own), Some(other)) = (metric.of(step), metric.of(exact))
+                && own < other
+            {
+                let [own, other] = [own, other].map(|value| metric.show.words(value));
+                why.push(format!("{own} of {what}, exact steering {other}"));
+            }
+        }
+        if let (Some(own), Some(other)) = (step.idle_share(), exact.idle_share())
+            && own + BUSY_IDLE_SHARE < other
+        {
+            let [own, other] = [own, other].map(quantity::percent);
+            why.push(format!("CPUs idle for {own}, with exact steering for {other}"));
+        }
+        match why.is_empty() {
+            true => "No measured cost explains it.".to_owned(),
+            false => format!("Measured: {}.", why.join("; ")),
+        }
+    }
+
+    /// A table with several rows per step: columns that name the step, and columns of each part.
+    pub(crate) fn parts_table<const N: usize>(
+        &self,
+        columns: [Column; N],
+        parts: impl Fn(usize, &Step<K>) -> Vec<[Cell; N]>,
+    ) -> Table {
+        let shape = K::columns();
+        let mut all = Table::new(shape.iter().map(Reading::column).chain(columns).collect());
+        for (index, step) in self.steps.iter().enumerate() {
+            for cells in parts(index, step) {
+                all.row(shape.iter().map(|of| of.cell(step)).chain(cells));
+            }
+        }
+        all
+    }
 }
 
-/// Frames that are missing without a cause, or too many without one, over all steps and gaps.
-fn unexplained_frames(report: &ScaleReport) -> u64 {
-    let gaps = report
-        .steps
-        .iter()
-        .flat_map(|step| step.found.unexplained.values());
-    gaps.flatten()
-        .fold(0, |sum: u64, frames| sum.saturating_add(frames.unsigned_abs()))
+/// Adds what was observed in the steps that a reader compares, all buckets active; nothing if nothing was requested.
+/// `sentences` compare steps.
+pub(crate) fn observed_sections<K: Kind>(
+    report: &Report<K>,
+    sentences: impl IntoIterator<Item = String>,
+    page: &mut Page,
+) {
+    let most = report.steps.iter().map(|step| step.shape.active()).max();
+    let mut notes = BTreeSet::new();
+    for step in &report.steps {
+        let is_shown = step.shape.is_observed() && Some(step.shape.active()) == most;
+        let Some(observed) = step.observed.as_ref().filter(|_| is_shown) else {
+            continue;
+        };
+        let (active, round) = (step.shape.active(), observed.round + 1);
+        let title = format!(
+            "where the time went: {}, {active} active (round {round})",
+            step.shape.title()
+        );
+        observed.sections(&title, page);
+        notes.extend(observed.notes());
+    }
+    let mut words = Section::new("");
+    for sentence in sentences {
+        words = words.labelled("locks    ", sentence);
+    }
+    for line in notes {
+        words = words.labelled("observed ", line);
+    }
+    // What was requested and could not be observed, each reason once: `profile: not permitted …`.
+    let all = report.steps.iter().filter_map(|step| step.observed.as_ref());
+    let unknown = all.flat_map(|observed| &observed.unknown);
+    let lines: BTreeSet<String> = unknown
+        .map(|(part, reason)| format!("{part}: {reason}"))
+        .collect();
+    for line in lines {
+        words = words.labelled("not observed  ", line);
+    }
+    page.section(words);
+}
+
+/// The column of the number of active buckets.
+pub(crate) fn active<K: Kind>() -> Reading<'static, Step<K>> {
+    Reading::new(Column::right("N").key("buckets_active"), |step: &Step<K>| {
+        Cell::count(step.shape.active() as u64)
+    })
+}
+
+/// The column of the number of valid trials.
+pub(crate) fn trials<K: Kind>() -> Reading<'static, Step<K>> {
+    Reading::new(Column::right("trials"), |step: &Step<K>| {
+        Cell::count(step.summed.trials as u64)
+    })
+}
+
+/// A column of a share of CPU time, in whole percent.
+pub(crate) fn share<K: Kind>(header: &str, of: fn(&Step<K>) -> Option<f64>) -> Reading<'static, Step<K>> {
+    Reading::new(Column::right(header).unit("%"), move |step: &Step<K>| {
+        Cell::number(of(step), Show::WholeShare)
+    })
+}
+
+/// A metric's value of a step in words.
+pub(crate) fn words<K: Kind>(metric: &Metric<K::Trial>, step: &Step<K>) -> String {
+    or_missing(metric.of(step), |value| metric.show.words(value))
+}
+
+/// The key number of growth.
+pub(crate) fn linearity_tile<K: Kind>(linearity: &Metric<K::Trial>, step: &Step<K>) -> Tile {
+    let spread = linearity.range(step).filter(|spread| spread.count > 1);
+    let half_range =
+        spread.map(|spread| format!("\u{b1} {:.2}, {} rounds", spread.half_range(), spread.count));
+    ("linearity", words(linearity, step), half_range)
+}
+
+/// `bucket` or `buckets`.
+pub(crate) const fn buckets(count: usize) -> &'static str {
+    if count == 1 { "bucket" } else { "buckets" }
+}
+
+/// The median of durations, beside their 99th percentile.
+pub(crate) fn median_words<K: Kind>(metric: &Metric<K::Trial>, step: &Step<K>) -> Option<String> {
+    let durations = metric.durations(step)?;
+    Some(format!("median {}", quantity::duration(durations.p50_ns as f64)))
 }

@@ -2,13 +2,13 @@
 
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Bed, Head, Tool};
-use corelane_lab::limit::Scaling;
-use corelane_lab::limit::{Limit, LimitCause};
-use corelane_lab::scale::Placement;
-use corelane_lab::scale::document::{
+use corelane_lab::scale::datagrams::Placement;
+use corelane_lab::scale::datagrams::document::{
     Datagrams, SCHEMA, ScaleReport, Shape, Step, Trial, TrialBucket, unexplained,
 };
-use corelane_lab::tried::{CpuShare, Trial as _, Tried};
+use corelane_lab::scale::limit::Scaling;
+use corelane_lab::scale::limit::{Limit, LimitCause};
+use corelane_lab::trial::{CpuShare, Trial as _, TrialHead};
 use corelane_measure::drops::{Cause, Side};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
@@ -98,7 +98,7 @@ fn trial(
     let each = (per_bucket * SECONDS * drift * cost / contention) as u64;
     let full = each / 50;
     let echo = mode == Mode::Echo;
-    let mut trial = Trial::new(Tried::new(step, round, SECONDS));
+    let mut trial = Trial::new(TrialHead::new(step, round, SECONDS));
     trial.seen = each * active as u64;
     trial.generated = trial.seen + full * active as u64;
     trial.received = Some(trial.generated);
@@ -141,7 +141,7 @@ fn trial(
         trial.round_trip = Some(round_trips);
     } else {
         let reason = "the clock was not read".to_owned();
-        trial.tried.unknown = BTreeMap::from([("effective_mhz".to_owned(), reason)]);
+        trial.head.unknown = BTreeMap::from([("effective_mhz".to_owned(), reason)]);
         trial.effective_mhz = None;
     }
     trial

@@ -1,6 +1,6 @@
 //! One HTTP/1.1 request and its response. The request is written in pieces; the response is parsed as it arrives.
 
-use super::HttpLoaded;
+use super::HttpLoadReport;
 use super::body::Body;
 use super::plan::Http;
 use super::prepared::{Prepared, Requests};
@@ -89,7 +89,7 @@ impl StreamStart for Http {
 
 impl StreamProtocol for Http {
     const NAME: &'static str = "http";
-    const SCHEMA: &'static str = HttpLoaded::SCHEMA;
+    const SCHEMA: &'static str = HttpLoadReport::SCHEMA;
     type Requests = Requests;
     type Exchange = Exchange;
     /// The last head of a response.

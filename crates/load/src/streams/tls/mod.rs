@@ -1,7 +1,7 @@
 //! TLS of the client: certificate verification, session resumption, and each session as a state machine.
 //!
 //! In: the TLS settings of each pool ([`PlannedTls`]). Out: sessions ([`Session`]), and their statistics
-//! ([`TlsLoaded`]).
+//! ([`TlsCounts`]).
 
 mod tickets;
 mod trust;
@@ -43,7 +43,7 @@ pub struct PlannedTls {
 
 /// TLS statistics of one pool, or of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TlsLoaded {
+pub struct TlsCounts {
     /// Whether every certificate was verified; `false` with `--insecure`.
     pub verified: bool,
     /// Full handshakes, with a certificate.
@@ -86,7 +86,7 @@ pub enum TlsLoadError {
     Configuration(#[from] Error),
 }
 
-impl TlsLoaded {
+impl TlsCounts {
     /// Adds what `other` counted; `verified` only if both are.
     pub fn add(&mut self, other: &Self) {
         self.verified &= other.verified;
@@ -148,7 +148,7 @@ fn is_authority(error: &Error) -> bool {
 pub(crate) struct Encryption {
     pub(super) configuration: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
-    pub(super) counts: TlsLoaded,
+    pub(super) counts: TlsCounts,
     resumption: bool,
 }
 
@@ -177,9 +177,9 @@ impl Encryption {
         Ok(Self {
             configuration: Arc::new(configuration),
             server_name: server_name(&tls.server_name)?,
-            counts: TlsLoaded {
+            counts: TlsCounts {
                 verified: !tls.insecure,
-                ..TlsLoaded::default()
+                ..TlsCounts::default()
             },
             resumption: tls.resumption,
         })

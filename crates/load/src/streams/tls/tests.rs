@@ -313,7 +313,7 @@ fn both_sides_end_by_their_word_and_nothing_follows() {
 
 #[test]
 fn errors_are_told_apart_up_to_a_bound() {
-    let mut counts = TlsLoaded::default();
+    let mut counts = TlsCounts::default();
     for number in 0..100 {
         counts.count_error(&Error::General(format!("number {number}")));
     }

@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::showing::Seen;
-use crate::udp::loaded::Counts;
+use crate::udp::document::Counts;
 use crate::udp::metrics::LiveDatagrams;
 use crate::udp::protocol::DatagramProtocol;
 use corelane_worker::engine::{FailureCounts, Ops};

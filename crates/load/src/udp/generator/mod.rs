@@ -7,12 +7,12 @@ mod live;
 mod mix;
 mod open;
 
+use super::document::Counts;
 use super::flow::Flow;
-use super::loaded::Counts;
 use super::metrics::LiveDatagrams;
 use super::plan::UdpPlan;
 use super::protocol::DatagramProtocol;
-use crate::landed::{Landed, Observer};
+use crate::alignment::{AlignmentCounts, Observer};
 use crate::pace::{Pace, Schedule};
 use crate::showing::Lives;
 use crate::standstill::Standstill;
@@ -88,7 +88,7 @@ pub(super) struct Tally {
     pub(super) counts: Counts,
     /// By lease: datagrams sent, and answers returned.
     pub(super) leases: Vec<(u64, u64)>,
-    pub(super) landed: Landed,
+    pub(super) landed: AlignmentCounts,
     pub(super) round_trip: Histogram,
     pub(super) schedule_lag: Histogram,
     pub(super) sending: Duration,

@@ -2,7 +2,7 @@
 //! one byte per second, or stop reading, use a bounded share, and the latency of others is the same as without them.
 
 use super::*;
-use crate::accepted::Steered;
+use crate::connections::Steered;
 use crate::http::connection::PAUSE;
 use crate::http::output::INPUT_BYTES;
 use crate::http::plan::HttpLimits;

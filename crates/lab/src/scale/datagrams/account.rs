@@ -1,0 +1,341 @@
+//! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
+//! generator's own counts come in; a [`Trial`] goes out, in which `places` then counts drops by cause.
+
+use super::document::{Trial, TrialBucket};
+use super::plan::ScalePlan;
+use crate::scale::steps::cpu_shares;
+use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn};
+use corelane_host::HostError;
+use corelane_host::bed::{Bed, Side};
+use corelane_host::conditions::{self, Condition};
+use corelane_host::counters::{CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics};
+use corelane_load::udp::{UdpLoadReport, WorkerCounts};
+use corelane_loops::clock::ClockRate;
+use corelane_measure::counters::Counters;
+use corelane_measure::share::Share;
+use corelane_serve::udp::{BucketServed, Mode, UdpServed};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+/// Everything that was read around one trial.
+pub(super) struct Evidence<'a> {
+    pub(super) sides_before: Sides,
+    pub(super) sides: Sides,
+    pub(super) spent_before: &'a Spent,
+    pub(super) spent: &'a Spent,
+    pub(super) clock: &'a ClockRate,
+    pub(super) served_before: &'a UdpServed,
+    pub(super) served: &'a UdpServed,
+    pub(super) loaded: &'a UdpLoadReport,
+    /// Whether the two ends have a device and counters each; on loopback they share them.
+    pub(super) apart: bool,
+}
+
+/// Adds up one trial.
+pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Trial {
+    let step = &plan.steps[turn.step];
+    let loaded = evidence.loaded;
+    let (before, after) = (evidence.served_before, evidence.served);
+    let per_bucket = buckets(step.mode, before, after);
+    let answers = step.mode == Mode::Echo;
+    let (spent, earlier) = (evidence.spent, evidence.spent_before);
+    let switches = spent.server_switches.since(&earlier.server_switches);
+    let mut trial = Trial {
+        generated: loaded.total.sent,
+        seen: per_bucket.iter().map(|bucket| bucket.seen).sum(),
+        answered: answers.then(|| per_bucket.iter().filter_map(|bucket| bucket.answered).sum()),
+        returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
+        seen_bytes: Some(grown(before, after, |bucket| bucket.seen_bytes)),
+        server_cpu_us: Some(spent.server_process.since(&earlier.server_process).total_ns as f64 / 1e3),
+        locality: per_bucket
+            .iter()
+            .filter_map(|bucket| bucket.locality)
+            .reduce(Share::plus),
+        steering: per_bucket
+            .iter()
+            .filter_map(|bucket| bucket.steering)
+            .reduce(Share::plus),
+        tx_locality: departed(before, after, |bucket| bucket.tx_right),
+        tx_on_cpu: departed(before, after, |bucket| bucket.tx_on_cpu),
+        tx_on_queue: departed(before, after, |bucket| bucket.tx_on_queue),
+        imbalance: imbalance(&loaded.workers),
+        reordered: answers.then_some(loaded.total.reordered),
+        cpu_shares: cpu_shares(&plan.cpus(step), &earlier.cpus, &spent.cpus),
+        others_share: (spent.cpus.since(&earlier.cpus)).others_share(&plan.cpus(step), spent.own(earlier)),
+        context_switches: Some(switches.voluntary + switches.involuntary),
+        effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
+        round_trip: loaded.round_trip_histogram.clone(),
+        over_time: loaded.over_time.clone(),
+        per_bucket,
+        raw: json!({ "engine": evidence.served.engine, "engine_reason": evidence.served.engine_reason,
+            "loaded": loaded.total, "workers": loaded.workers, "sources": loaded.sources,
+            "served_causes": evidence.served.dropped() }),
+        ..Trial::new(TrialHead::new(turn.step, turn.round, loaded.sending_s))
+    };
+    give_reasons(&mut trial, evidence);
+    trial.raw["by_others"] = json!(spent.by_others(earlier));
+    if let Some(limit) = &loaded.limited_by {
+        trial.head.end(TrialStatus::GeneratorLimited, limit);
+    }
+    trial
+}
+
+/// Adds the reasons for numbers that the server or the clock did not report.
+fn give_reasons(trial: &mut Trial, evidence: &Evidence<'_>) {
+    let served = evidence.served;
+    let (local, left) = (trial.locality.is_none(), trial.tx_locality.is_none());
+    let reasons = [
+        ("locality", &served.locality_unknown, local),
+        ("tx_locality", &served.tx_locality_unknown, left),
+        ("tx_on_cpu", &served.tx_locality_unknown, left),
+        ("tx_on_queue", &served.tx_locality_unknown, left),
+        ("effective_mhz", &evidence.clock.unknown_because, true),
+    ];
+    for (field, reason, missing) in reasons {
+        if let Some(reason) = reason.clone().filter(|_| missing) {
+            trial.head.explain(field, reason);
+        }
+    }
+}
+
+/// What each bucket did between the two looks at the server.
+fn buckets(mode: Mode, before: &UdpServed, after: &UdpServed) -> Vec<TrialBucket> {
+    let pairs = before.buckets.iter().zip(&after.buckets);
+    pairs
+        .map(|(before, after): (&BucketServed, &BucketServed)| {
+            let share = |hits: u64, samples: u64| {
+                let hits = hits.min(samples);
+                (samples > 0).then_some(Share { hits, samples })
+            };
+            let dropped = |bucket: &BucketServed| bucket.dropped.values().sum::<u64>();
+            TrialBucket {
+                bucket: after.bucket,
+                cpu: after.cpu,
+                seen: after.seen - before.seen,
+                answered: (mode == Mode::Echo).then_some(after.answered - before.answered),
+                dropped: dropped(after) - dropped(before),
+                // Which worker has a flow may be learnt after the flow was tapped, so these two may run backwards.
+                locality: share(
+                    after.locality_right.saturating_sub(before.locality_right),
+                    after.locality_samples.saturating_sub(before.locality_samples),
+                ),
+                steering: share(
+                    after.steering_right - before.steering_right,
+                    after.steering_samples - before.steering_samples,
+                ),
+                memory: after.memory.clone(),
+            }
+        })
+        .collect()
+}
+
+/// What all buckets counted between the two looks.
+fn grown(before: &UdpServed, after: &UdpServed, of: fn(&BucketServed) -> u64) -> u64 {
+    let sum = |served: &UdpServed| served.buckets.iter().map(of).sum::<u64>();
+    sum(after).saturating_sub(sum(before))
+}
+
+/// Of the answers that the tap saw leaving over the trial, those that `hits` counts.
+fn departed(before: &UdpServed, after: &UdpServed, hits: fn(&BucketServed) -> u64) -> Option<Share> {
+    let samples = grown(before, after, |bucket| bucket.tx_samples);
+    let hits = grown(before, after, hits).min(samples);
+    (samples > 0).then_some(Share { hits, samples })
+}
+
+/// What the fullest bucket was sent over the mean of those that were sent anything at all.
+fn imbalance(workers: &[WorkerCounts]) -> Option<f64> {
+    let mut by_bucket: BTreeMap<Option<u16>, u64> = BTreeMap::new();
+    for worker in workers {
+        *by_bucket.entry(worker.bucket).or_default() += worker.counts.sent;
+    }
+    let (most, all) = (by_bucket.values().max()?, by_bucket.values().sum::<u64>());
+    (all > 0).then(|| *most as f64 * by_bucket.len() as f64 / all as f64)
+}
+
+/// How long the effective clock is measured: long enough for 1 % with a 4 kHz timer's interruptions, and outside the
+/// trial.
+const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
+
+/// What both sides counted up to one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sides {
+    pub(super) server: SideReading,
+    pub(super) client: SideReading,
+    /// Frames that the CPUs' backlogs refused, of both sides and of all other devices of the machine.
+    pub(super) backlog_dropped: u64,
+}
+
+/// What the CPUs and the two processes did up to one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Spent {
+    pub(super) cpus: CpuTimes,
+    pub(super) server_process: ProcessCpu,
+    pub(super) generator_process: ProcessCpu,
+    pub(super) server_switches: Switches,
+}
+
+/// The counters of one side's namespace.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SideReading {
+    pub(super) udp: UdpStatistics,
+    pub(super) device: DeviceStatistics,
+}
+
+impl Sides {
+    /// Reads both sides.
+    pub(super) fn take(bed: &Bed) -> Result<Self, HostError> {
+        Ok(Self {
+            server: SideReading::take(&bed.server)?,
+            client: SideReading::take(&bed.client)?,
+            // If this is unavailable, these frames are counted as device drops.
+            backlog_dropped: Softnet::read().map_or(0, |softnet| softnet.total().dropped),
+        })
+    }
+}
+
+impl Spent {
+    /// What others did to the CPUs since `earlier`: the time that other programs took, and the time that was stolen.
+    pub(super) fn by_others(&self, earlier: &Self) -> Vec<Condition> {
+        conditions::during(&earlier.cpus, &self.cpus, self.own(earlier))
+    }
+
+    /// CPU time of both processes since `earlier`.
+    fn own(&self, earlier: &Self) -> Duration {
+        let server = self.server_process.since(&earlier.server_process).total_ns;
+        Duration::from_nanos(server + self.generator_process.since(&earlier.generator_process).total_ns)
+    }
+
+    /// Reads the CPUs and both processes.
+    pub(super) fn take(server: u32, generator: u32) -> Result<Self, HostError> {
+        Ok(Self {
+            server_process: ProcessCpu::read(server)?,
+            generator_process: ProcessCpu::read(generator)?,
+            server_switches: Switches::read(server)?,
+            cpus: CpuTimes::read()?,
+        })
+    }
+}
+
+/// The clock at which `cpu` runs now, which is to say right after load: measured on a thread that is pinned there.
+pub(super) fn clock(cpu: u32) -> ClockRate {
+    let measure = move || {
+        // Measured elsewhere, it still says on which CPU.
+        let _ = corelane_host::pin::current_thread(cpu);
+        ClockRate::measure(CLOCK_MEASUREMENT)
+    };
+    thread::scope(|scope| scope.spawn(measure).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+impl SideReading {
+    /// Reads the counters of the side's namespace and device.
+    pub(super) fn take(side: &Side) -> Result<Self, HostError> {
+        let device = side.device().to_owned();
+        side.run(move || {
+            Ok(Self {
+                udp: UdpStatistics::read()?,
+                device: DeviceStatistics::read(&device)?,
+            })
+        })
+    }
+
+    /// Frames that the device received, less ICMP's own messages: those are the kernel's, not the experiment's.
+    pub(super) fn received(&self) -> u64 {
+        self.device.rx_packets.saturating_sub(self.udp.icmp_received)
+    }
+
+    /// What was counted since `earlier`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            udp: self.udp.since(&earlier.udp),
+            device: self.device.since(&earlier.device),
+        }
+    }
+
+    /// Of `received`, those that neither UDP nor IP has counted: they are in socket buffers, and Linux counts them only
+    /// when they are read.
+    pub(super) fn queued(&self, received: u64) -> u64 {
+        let ip = self.udp.ip_total();
+        received.saturating_sub(self.udp.total().arrived() + ip.in_header_errors + ip.in_discards)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(bucket: u16, sent: u64) -> serde_json::Value {
+        let counts = json!({ "sent": sent, "sent_bytes": 0, "returned": sent, "lost": 0, "duplicated": 0, "reordered": 0,
+            "corrupted": 0, "too_late": 0, "unsent": 0, "refused": {} });
+        json!({ "cpu": bucket, "bucket": bucket, "counts": counts })
+    }
+
+    fn sums(sent: &[u64]) -> Option<f64> {
+        let workers = sent.iter().zip(0..).map(|(sent, bucket)| worker(bucket, *sent));
+        let workers: Vec<WorkerCounts> = workers
+            .map(|worker| serde_json::from_value(worker).unwrap())
+            .collect();
+        imbalance(&workers)
+    }
+
+    #[test]
+    fn the_fullest_bucket_is_told_against_the_mean() {
+        assert_eq!(sums(&[100, 100]), Some(1.0));
+        assert_eq!(sums(&[300, 100, 200]), Some(1.5));
+        assert_eq!(sums(&[0, 0]), None);
+        assert_eq!(sums(&[]), None);
+        let again = [worker(0, 10), worker(1, 10), worker(0, 20)];
+        let again = again.map(|worker| serde_json::from_value(worker).unwrap());
+        assert_eq!(imbalance(&again), Some(1.5), "two workers may send to one bucket");
+    }
+
+    fn served(counts: [u64; 6]) -> UdpServed {
+        let [seen, answered, dropped, right, samples, tx_right] = counts;
+        let bucket = json!({ "bucket": 0, "cpu": 4, "seen": seen, "seen_bytes": 10 * seen, "answered": answered,
+            "dropped": { "full_buffers": dropped }, "steering_samples": samples, "steering_right": right,
+            "locality_samples": samples, "locality_right": right, "tx_samples": samples, "tx_right": tx_right });
+        let steering = json!({ "schema": "corelane/steering/1", "key": corelane_rss::Key::VERIFICATION,
+            "hash_fields": "2tuple", "table": [0], "cpus": [4], "generation": 0 });
+        let document = json!({ "schema": "corelane/served-udp/1", "address": "127.0.0.1:1", "engine": "epoll",
+            "engine_reason": null, "model": "exact", "steering": steering, "buckets": [bucket],
+            "locality_unknown": null });
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn a_bucket_counts_what_grew_between_two_readings() {
+        let before = served([100, 90, 5, 1, 2, 0]);
+        // Counts that have grown; and a tap that learns the bucket of a flow after its samples, so that it may run
+        // backwards.
+        let table = [
+            (
+                [300, 280, 7, 9, 10, 8],
+                (200, Some(190), 2, Some((8, 8)), Some((8, 8))),
+            ),
+            ([100, 90, 5, 1, 2, 0], (0, Some(0), 0, None, None)),
+            ([101, 91, 5, 1, 4, 1], (1, Some(1), 0, Some((0, 2)), Some((1, 2)))),
+        ];
+        for (after, expected) in table {
+            let after = served(after);
+            let counts = &buckets(Mode::Echo, &before, &after)[0];
+            let share = |share: Option<Share>| share.map(|share| (share.hits, share.samples));
+            let departed = departed(&before, &after, |bucket| bucket.tx_right);
+            let found = (
+                counts.seen,
+                counts.answered,
+                counts.dropped,
+                share(counts.locality),
+                share(departed),
+            );
+            assert_eq!(found, expected);
+            assert_eq!(counts.steering, counts.locality);
+            assert_eq!(buckets(Mode::Sink, &before, &after)[0].answered, None);
+            assert_eq!(
+                grown(&before, &after, |bucket| bucket.seen_bytes),
+                10 * counts.seen
+            );
+        }
+    }
+}

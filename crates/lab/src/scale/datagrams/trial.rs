@@ -1,0 +1,163 @@
+//! One trial of one step: a server and its clients as fresh processes in the bed, a warm-up that is not counted, and
+//! readings before and after; between them, what was asked to be observed.
+
+use super::account::{self, Evidence, SideReading, Sides, Spent};
+use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
+use super::places;
+use super::plan::ScalePlan;
+use super::verdict;
+use crate::child::{LoadProcess, ServerProcess};
+use crate::document::{Head, RunFacts};
+use crate::error::Refusal;
+use crate::experiment::Trying;
+use crate::observe::Observation;
+use crate::observed::Observed;
+use crate::scale::experiment::Trials;
+use corelane_host::HostError;
+use corelane_host::bed::{Bed, BedKind};
+use corelane_load::sources::SourceError;
+use corelane_load::udp::{UdpLoad, UdpLoadError};
+use corelane_observe::profile::Processes;
+use corelane_serve::udp::{Mode, UdpServed, UdpServer};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Interval between polls of the server's counts.
+const SETTLING_LOOK: Duration = Duration::from_millis(2);
+
+/// Counts are final after this time without change if the worker has counted every datagram that the kernel delivered.
+const SETTLED_WHEN_COMPLETE: Duration = Duration::from_millis(10);
+
+/// Otherwise counts are stable after this time without change: a worker may wait this long for its CPU.
+const SETTLED_AFTER: Duration = Duration::from_millis(100);
+
+/// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds.
+const LONGEST_SETTLING: Duration = Duration::from_secs(2);
+
+/// A scaling experiment, ready to run.
+pub struct Scale {
+    /// The plan.
+    pub plan: ScalePlan,
+    /// Where.
+    pub bed: Bed,
+    /// The executable of servers and generators: this program.
+    pub program: PathBuf,
+    /// Facts about the run for its document.
+    pub facts: RunFacts,
+    /// Descriptors that one process may hold.
+    pub descriptor_limit: usize,
+}
+
+impl Trials for Scale {
+    type Kind = Datagrams;
+
+    fn planned(&self) -> ScaleReport {
+        let head = Head::new(SCHEMA, &self.facts, Some(&self.bed));
+        let (plan, steering) = (&self.plan, &self.plan.request.steering);
+        ScaleReport::planned(head, Datagrams::default(), plan, steering, &plan.steps)
+    }
+
+    fn check(&self, shape: &Shape) -> anyhow::Result<()> {
+        match self.plan.load(shape, self.descriptor_limit) {
+            Err(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
+                Err(Refusal::new("--buckets", error).into())
+            }
+            load => Ok(load.map(drop)?),
+        }
+    }
+
+    fn measure(&mut self, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+        run(self, trying)
+    }
+
+    fn judge(&self, report: &mut ScaleReport) {
+        report.limit = verdict::limit(report, &self.plan);
+    }
+}
+
+/// Runs one trial.
+fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+    let (plan, bed) = (&experiment.plan, &experiment.bed);
+    let (turn, watch) = (trying.turn, trying.watch());
+    let step = &plan.steps[turn.step];
+    let load = plan.load(step, experiment.descriptor_limit)?;
+    let program = &experiment.program;
+    plan.prepare(step, bed)?;
+    let delivered_before = delivered(bed)?;
+    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
+        &plan.warm_up(&load),
+        watch.interrupt,
+        |_| (),
+    )?;
+    let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);
+    let served_before = settle(&mut server)?;
+    let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
+    let (serving, generating) = (server.pid(), generator.pid());
+    let processes = Processes {
+        server: vec![serving],
+        generator: generating,
+    };
+    let observation = Observation::start(plan.request.observe, plan.cpus(step), &processes);
+    let sides_before = Sides::take(bed)?;
+    let spent_before = Spent::take(serving, generating)?;
+    let mut spent = Err(HostError::Missing {
+        place: "the generator",
+        what: "last datagram".to_owned(),
+    });
+    let loaded = generator.run(&load, watch, |_| {
+        spent = Spent::take(serving, generating);
+    })?;
+    // CPU time spent on lost answers and on settling is excluded from the trial.
+    let spent = spent?;
+    let clock = account::clock(plan.request.steering.cpus[0]);
+    let seen = observation.finish(turn.round);
+    let served = settle(&mut server)?;
+    let evidence = Evidence {
+        sides: Sides::take(bed)?,
+        sides_before,
+        spent: &spent,
+        spent_before: &spent_before,
+        clock: &clock,
+        served_before: &served_before,
+        served: &served,
+        loaded: &loaded,
+        apart: bed.kind() != BedKind::Loopback,
+    };
+    trying.clocked(&spent_before.cpus, &spent.cpus);
+    let mut trial = account::trial(plan, turn, &evidence);
+    places::count(&mut trial, plan, &evidence);
+    Ok((trial, seen))
+}
+
+/// Datagrams that the server's host has delivered to applications or dropped.
+fn delivered(bed: &Bed) -> anyhow::Result<u64> {
+    Ok(SideReading::take(&bed.server)?.udp.total().arrived())
+}
+
+/// Waits until the server has read what its host received and its counts are stable; returns them.
+fn settle(
+    bed: &Bed,
+    mode: Mode,
+    delivered_before: u64,
+    server: &mut ServerProcess<UdpServer>,
+) -> anyhow::Result<UdpServed> {
+    let counts = |served: &UdpServed| (served.seen(), served.answered());
+    server.settled(
+        [SETTLING_LOOK, LONGEST_SETTLING],
+        counts,
+        |&(seen, answered), still| {
+            // Loopback counters cover all programs since boot: they do not show what is queued here.
+            if bed.kind() == BedKind::Loopback {
+                return Ok(still > SETTLED_AFTER);
+            }
+            let reading = SideReading::take(&bed.server)?;
+            let all_read = reading.queued(reading.received()) == 0;
+            let all_counted = delivered_before + seen == reading.udp.total().arrived();
+            let is_complete = all_counted && (mode == Mode::Sink || answered == seen);
+            Ok(still > 4 * SETTLED_AFTER
+                || all_read && still > SETTLED_AFTER
+                || all_read && is_complete && still > SETTLED_WHEN_COMPLETE)
+        },
+    )
+}

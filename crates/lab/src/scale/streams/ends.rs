@@ -1,0 +1,258 @@
+//! What server and clients of a trial counted, in a common form.
+
+use super::document::{Connections, CpuUse, Segments, Trial};
+use crate::child::SubjectReady;
+use crate::document::as_json;
+use crate::trial::{Trial as _, TrialHead};
+use corelane_load::Failure;
+use corelane_load::http::{Histograms, HttpLoadReport};
+use corelane_load::sources::Ports;
+use corelane_load::tcp::TcpLoadReport;
+use corelane_measure::histogram::Histogram;
+use corelane_rss::{Steering, Tuple};
+use corelane_serve::http::HttpServed;
+use corelane_serve::tcp::TcpServed;
+use corelane_worker::worker_memory::WorkerMemory;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// The clients' counts.
+pub(super) struct ClientCounts {
+    /// The trial as counted by the clients. Its raw report omits the plan, which is large and follows from the
+    /// experiment's, and the histograms, which the trial contains.
+    pub(super) trial: Trial,
+    /// Requests written to a connection; `None` if there are no requests.
+    pub(super) requests_sent: Option<u64>,
+    /// Why the generator alone missed its schedule.
+    pub(super) behind_schedule: Option<String>,
+    /// Counts per bucket of the server, if connections were planned for buckets; empty without byte counts.
+    pub(super) per_bucket: BTreeMap<u16, ClientBucket>,
+}
+
+/// The clients of one bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ClientBucket {
+    /// Connections whose source ports were planned for it.
+    pub(super) connections: u64,
+    /// Bytes sent and received, if the bucket's workers have no other bucket.
+    pub(super) bytes: Option<(u64, u64)>,
+}
+
+impl ClientCounts {
+    /// Whether bytes are counted per bucket.
+    pub(super) fn by_bucket(&self) -> bool {
+        !self.per_bucket.is_empty() && self.per_bucket.values().all(|bucket| bucket.bytes.is_some())
+    }
+}
+
+pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
+    let counts = &loaded.counts;
+    let (requests, connections) = (&counts.requests, &counts.connections);
+    let mut errors = named(requests.by_cause.occurred(), "");
+    for (name, count) in [
+        ("unfinished", requests.unfinished),
+        ("unsent", requests.unsent),
+        ("connections_reset", connections.reset_by_server),
+        ("connections_unanswered", connections.open_unanswered),
+    ] {
+        if count > 0 {
+            errors.insert(name.to_owned(), count);
+        }
+    }
+    let trial = Trial {
+        requests_ok: requests.ok,
+        requests_late: requests.ok_late,
+        errors,
+        received_bytes: counts.bytes.received,
+        sent_bytes: counts.bytes.sent,
+        latency: merged(loaded, |histograms| &histograms.latency),
+        over_time: loaded.over_time.clone(),
+        schedule_lag: merged(loaded, |histograms| &histograms.schedule_lag),
+        connections: Connections {
+            asked: connections.asked,
+            opened: connections.opened.saturating_sub(connections.opened_again),
+            held: connections.open_at_end,
+            failed: named(connections.failed.occurred(), "connect_"),
+            opening_s: Some(loaded.opening_s),
+        },
+        cpu: spent(loaded.client.cpu_s),
+        limited_by: loaded
+            .failed_because
+            .clone()
+            .or_else(|| loaded.limited_by.clone()),
+        raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
+        ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
+    };
+    ClientCounts {
+        trial,
+        requests_sent: Some(requests.sent),
+        behind_schedule: loaded.behind_schedule.clone(),
+        per_bucket: BTreeMap::new(),
+    }
+}
+
+/// The CPU time of the client while it was measured.
+fn spent(cpu_s: f64) -> CpuUse {
+    CpuUse {
+        server_ns: None,
+        client_ns: Some((cpu_s * 1e9) as u64),
+        ..CpuUse::default()
+    }
+}
+
+/// `steering` is the table that the sources were planned with, if any.
+pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> ClientCounts {
+    let total = &loaded.total;
+    let mut errors = named(total.broken.occurred(), "");
+    if total.undrained > 0 {
+        errors.insert("connections_not_ended".to_owned(), total.undrained);
+    }
+    let trial = Trial {
+        errors,
+        received_bytes: total.received_bytes,
+        sent_bytes: total.sent_bytes,
+        schedule_lag: loaded.schedule_lag_histogram.clone(),
+        over_time: loaded.over_time.clone(),
+        connections: Connections {
+            asked: total.asked,
+            opened: total.opened,
+            held: total.open_at_end,
+            failed: named(total.not_opened.occurred(), "connect_"),
+            opening_s: Some(loaded.opening_s),
+        },
+        cpu: spent(loaded.cpu_s),
+        limited_by: loaded
+            .failed_because
+            .clone()
+            .or_else(|| loaded.limited_by.clone()),
+        segments: Some(Segments {
+            sent_again: total.retransmitted,
+            out_of_order: total.out_of_order,
+            stalls: total.stalls,
+        }),
+        raw: without(
+            loaded,
+            &["plan", "connect_histogram", "schedule_lag_histogram", "over_time"],
+        ),
+        ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
+    };
+    ClientCounts {
+        trial,
+        requests_sent: None,
+        behind_schedule: loaded.behind_schedule.clone(),
+        per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
+    }
+}
+
+/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the
+/// worker.
+fn per_bucket(loaded: &TcpLoadReport, steering: &Steering) -> BTreeMap<u16, ClientBucket> {
+    let (steerer, target) = (steering.steerer(), loaded.plan.target);
+    let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();
+    for lease in loaded.plan.workers.iter().flat_map(|worker| &worker.leases) {
+        let port = match &lease.ports {
+            Ports::Kernel => None,
+            Ports::Range { first, .. } => Some(*first),
+            Ports::Listed(ports) => ports.first().copied(),
+        };
+        let source = port.map(|port| SocketAddr::new(lease.address, port));
+        if let Some(tuple) = source.and_then(|source| Tuple::new(source, target).ok()) {
+            let bucket = steerer.bucket_of(&tuple).index() as u16;
+            buckets.entry(bucket).or_default().connections += lease.connections as u64;
+        }
+    }
+    for worker in &loaded.workers {
+        // A worker with several buckets does not count per bucket.
+        let Some(own) = worker.bucket.and_then(|bucket| buckets.get_mut(&bucket)) else {
+            continue;
+        };
+        let (sent, received) = own.bytes.unwrap_or_default();
+        let counts = &worker.counts;
+        own.bytes = Some((sent + counts.sent_bytes, received + counts.received_bytes));
+    }
+    buckets
+}
+
+fn named(occurred: impl Iterator<Item = (Failure, u64)>, prefix: &str) -> BTreeMap<String, u64> {
+    occurred
+        .map(|(failure, count)| (format!("{prefix}{}", failure.name()), count))
+        .collect()
+}
+
+fn merged(loaded: &HttpLoadReport, of: impl Fn(&Histograms) -> &Histogram) -> Option<Histogram> {
+    let mut all = Histogram::new();
+    let pools = loaded.pools.iter();
+    pools.for_each(|pool| all.merge(of(&pool.tally.histograms)));
+    (all.count() > 0).then_some(all)
+}
+
+/// The server's own counts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ServerCounts {
+    /// Requests received; `None` if bytes are counted.
+    pub(super) requests: Option<u64>,
+    /// Connections accepted by each bucket, in bucket order; empty if the server does not report them.
+    pub(super) accepted: Vec<u64>,
+    /// Bytes that each bucket received and sent, in bucket order; empty where requests are counted, or nothing.
+    pub(super) bytes: Vec<(u64, u64)>,
+    /// Retransmissions, reordering and stalls of TCP, if they were polled.
+    pub(super) segments: Option<Segments>,
+    /// The last lines of a subject's output.
+    pub(super) said: String,
+    /// NUMA placement of its workers, if that was requested.
+    pub(super) memory: Vec<WorkerMemory>,
+    /// Its raw report.
+    pub(super) raw: Value,
+}
+
+/// A subject does not count; its report shows that it still runs.
+pub(super) fn served_by_subject(served: &SubjectReady) -> ServerCounts {
+    ServerCounts {
+        said: served.said.clone(),
+        raw: as_json(served),
+        ..ServerCounts::default()
+    }
+}
+
+pub(super) fn served_http(served: &HttpServed) -> ServerCounts {
+    ServerCounts {
+        requests: Some(served.sum(|bucket| bucket.requests)),
+        accepted: (served.buckets.iter())
+            .map(|bucket| bucket.connections.accepted)
+            .collect(),
+        memory: served.memory.clone(),
+        // The report has steering once for all trials, and memory in each.
+        raw: without(served, &["steering", "memory"]),
+        ..ServerCounts::default()
+    }
+}
+
+pub(super) fn served_tcp(served: &TcpServed) -> ServerCounts {
+    let buckets = || served.buckets.iter().map(|bucket| &bucket.connections);
+    ServerCounts {
+        requests: None,
+        accepted: buckets().map(|bucket| bucket.accepted).collect(),
+        bytes: buckets()
+            .map(|bucket| (bucket.bytes_received, bucket.bytes_sent))
+            .collect(),
+        segments: Some(Segments {
+            sent_again: served.sum(|bucket| bucket.retransmitted_segments),
+            out_of_order: served.sum(|bucket| bucket.out_of_order_segments),
+            stalls: served.sum(|bucket| bucket.stalls),
+        }),
+        memory: served.memory.clone(),
+        raw: without(served, &["steering", "memory"]),
+        ..ServerCounts::default()
+    }
+}
+
+/// The document without some of its fields.
+fn without(document: &impl Serialize, fields: &[&str]) -> Value {
+    let mut document = as_json(document);
+    if let Some(document) = document.as_object_mut() {
+        document.retain(|name, _| !fields.contains(&name.as_str()));
+    }
+    document
+}

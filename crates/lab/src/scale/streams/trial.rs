@@ -1,0 +1,226 @@
+//! One trial of one step: a bed, a server and clients of its own; readings when every connection is open, in the
+//! middle, and when the last request has been made.
+
+use super::account::{self, Evidence, Readings};
+use super::document::Server as ServerKind;
+use super::document::{ByteStreams, FEWEST_TO_SHARE, Shape, StreamsReport, Trial};
+use super::ends::{ClientCounts, ServerCounts, of_http, of_tcp, served_by_subject, served_http, served_tcp};
+use super::memory::{self, KernelMemory, ServerProcesses};
+use super::plan::StreamsPlan;
+use super::verdict;
+use crate::child::{LoadProcess, ServerProcess, Subject};
+use crate::document::{self, Head, RunFacts};
+use crate::experiment::Trying;
+use crate::observe::Observation;
+use crate::observed::Observed;
+use crate::scale::experiment::Trials;
+use anyhow::bail;
+use corelane_host::bed::Bed;
+use corelane_load::http::HttpLoad;
+use corelane_load::tcp::TcpLoad;
+use corelane_load::{Generator, Moment};
+use corelane_observe::profile::Processes;
+use corelane_serve::Server;
+use corelane_serve::http::HttpServer;
+use corelane_serve::tcp::TcpServer;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval between polls of the server's counts.
+const SETTLING_LOOK: Duration = Duration::from_millis(5);
+
+/// Counts are stable after this time without change: a worker publishes them every 20 ms.
+const SETTLED_AFTER: Duration = Duration::from_millis(50);
+
+/// Timeout of settling.
+const LONGEST_SETTLING: Duration = Duration::from_secs(5);
+
+/// A scaling experiment, ready to run.
+pub struct Streams {
+    /// The plan.
+    pub plan: StreamsPlan,
+    /// Where, for its document: every trial builds its own.
+    pub bed: document::Bed,
+    /// The executable of servers and generators: this program.
+    pub program: PathBuf,
+    /// Facts about the run for its document.
+    pub facts: RunFacts,
+}
+
+impl Trials for Streams {
+    type Kind = ByteStreams;
+
+    fn planned(&self) -> StreamsReport {
+        let (plan, request) = (&self.plan, &self.plan.request);
+        let head = Head {
+            bed: Some(self.bed.clone()),
+            ..Head::new(request.protocol.schema(), &self.facts, None)
+        };
+        let kind = ByteStreams {
+            protocol: request.protocol,
+            subject: request.subject.as_ref().map(|subject| subject.command.clone()),
+            left_out: plan.left_out.clone(),
+        };
+        StreamsReport::planned(head, kind, plan, &request.steering, &plan.steps)
+    }
+
+    fn check(&self, shape: &Shape) -> anyhow::Result<()> {
+        match shape.traffic.of_bytes() {
+            None => drop(self.plan.http_load(shape)?),
+            Some((direction, _)) => drop(self.plan.tcp_load(shape, direction)?),
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+        run(self, trying)
+    }
+
+    fn judge(&self, report: &mut StreamsReport) {
+        for index in 0..report.steps.len() {
+            report.steps[index].found.limit = verdict::of_step(report, index, &self.plan);
+        }
+        report.limit = verdict::of_report(report);
+    }
+}
+
+/// Runs one trial with the server and the clients of its step.
+fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+    let plan = &experiment.plan;
+    let shape = &plan.steps[trying.turn.step];
+    let subject = plan
+        .subject(shape)
+        .map(|subject| (subject, served_by_subject as fn(&_) -> _));
+    let Some((direction, mode)) = shape.traffic.of_bytes() else {
+        let clients = (plan.http_load(shape)?, of_http);
+        return match subject {
+            Some(subject) => measure::<Subject, HttpLoad>(experiment, trying, subject, clients),
+            None => {
+                let server = (plan.http_server(shape), served_http as fn(&_) -> _);
+                measure::<HttpServer, HttpLoad>(experiment, trying, server, clients)
+            }
+        };
+    };
+    let steering = (shape.server == ServerKind::Exact).then_some(&plan.request.steering);
+    let clients = (plan.tcp_load(shape, direction)?, |loaded: &_| {
+        of_tcp(loaded, steering)
+    });
+    match subject {
+        Some(subject) => measure::<Subject, TcpLoad>(experiment, trying, subject, clients),
+        None => {
+            let server = (plan.tcp_server(shape, mode), served_tcp as fn(&_) -> _);
+            measure::<TcpServer, TcpLoad>(experiment, trying, server, clients)
+        }
+    }
+}
+
+/// Reads the counts out of a server's report.
+type Counted<S> = fn(&<S as Server>::Served) -> ServerCounts;
+
+/// Runs one trial: plans of server and clients, and what their reports count.
+fn measure<S: Server, G: Generator>(
+    experiment: &Streams,
+    trying: &mut Trying<'_>,
+    (serve, served): (S::Plan, Counted<S>),
+    (load, loaded): (G::Plan, impl FnOnce(&G::Report) -> ClientCounts),
+) -> anyhow::Result<(Trial, Option<Observed>)> {
+    let (plan, program) = (&experiment.plan, &experiment.program);
+    let (shape, round) = (&plan.steps[trying.turn.step], trying.turn.round);
+    let bed = Bed::build(&plan.bed)?;
+    let kernel_before = KernelMemory::take();
+    let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
+    let processes = ServerProcesses::of(&server);
+    let server_memory_before = processes.family()?.memory_bytes();
+    let begun = Readings::take(&bed, processes, None)?;
+    let generator = LoadProcess::<G>::start(program, &bed.client)?;
+    let pid = generator.pid();
+    let (mut opened, mut sent, mut observation, mut seen) = (None, None, None, None);
+    let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
+    let (report, memory, ended) = thread::scope(|scope| {
+        let (ended, has_ended) = mpsc::channel::<()>();
+        let (mut has_ended, mut reading) = (Some(has_ended), None);
+        let take = || memory::take(&bed, processes, pid, server_memory_before, &kernel_before);
+        let report = generator.run(&load, trying.watch(), |moment| match moment {
+            Moment::Opened => {
+                opened = Some(Readings::take(&bed, processes, Some(pid)));
+                observation = processes.observe(plan, shape, pid);
+                // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
+                let many = shape.connections >= FEWEST_TO_SHARE;
+                if let Some(has_ended) = has_ended.take().filter(|_| many) {
+                    reading = Some(scope.spawn(move || in_the_middle(&has_ended, middle, take)));
+                }
+            }
+            Moment::Sent => {
+                sent = Some(Readings::take(&bed, processes, Some(pid)));
+                seen = observation
+                    .take()
+                    .and_then(|begun| Observation::finish(begun, round));
+            }
+        });
+        let ended_at = Instant::now();
+        drop(ended);
+        (report, reading.and_then(joined), ended_at)
+    });
+    let last = settled(&mut server, served)?;
+    let (served, loaded) = (served(&last), loaded(&report?));
+    let (Some(opened), Some(sent)) = (opened, sent) else {
+        bail!(account::unopened(&loaded, &served));
+    };
+    let evidence = Evidence {
+        begun,
+        opened: opened?,
+        sent: sent?,
+        served,
+        loaded,
+        memory,
+        ended,
+    };
+    trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
+    Ok((account::trial(plan, trying.turn, evidence), seen))
+}
+
+/// Takes a reading in the middle of a run, unless the run has ended by then.
+fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, middle: Duration, take: impl FnOnce() -> T) -> Option<T> {
+    let over = has_ended.recv_timeout(middle);
+    (over == Err(mpsc::RecvTimeoutError::Timeout)).then(take)
+}
+
+/// The result of a thread.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    (thread.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+impl ServerProcesses {
+    fn of<S: Server>(server: &ServerProcess<S>) -> Self {
+        Self {
+            first: server.pid(),
+            keeps: S::STARTS_PROCESSES,
+        }
+    }
+
+    /// Starts to observe these processes and the generator; `None` if they cannot be read, because they have ended. Call
+    /// it after a reading of the CPUs: it looks up symbols, while the server already serves.
+    fn observe(self, plan: &StreamsPlan, shape: &Shape, generator: u32) -> Option<Observation> {
+        let processes = Processes {
+            server: self.family().ok()?.members.into_keys().collect(),
+            generator,
+        };
+        let observe = plan.request.observe;
+        Some(Observation::start(observe, plan.cpus(shape), &processes))
+    }
+}
+
+/// Waits until the server's counts are stable; returns its last report.
+fn settled<S: Server>(server: &mut ServerProcess<S>, served: Counted<S>) -> anyhow::Result<S::Served> {
+    let counts = |report: &S::Served| {
+        let counts = served(report);
+        (counts.requests, counts.accepted, counts.bytes)
+    };
+    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
+    // A subject does not count.
+    server.settled(settling, counts, |(_, accepted, _), still| {
+        Ok(accepted.is_empty() || still > SETTLED_AFTER)
+    })
+}

@@ -1,0 +1,217 @@
+//! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
+
+use corelane_measure::seconds::OfTrial;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The position of one trial in the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The step.
+    pub step: usize,
+    /// The round, from 0.
+    pub round: usize,
+}
+
+impl Turn {
+    /// The name of trial `number` in a timeline; `title` is that of its step.
+    pub(crate) fn trial(self, number: usize, title: &str) -> OfTrial {
+        OfTrial {
+            number,
+            step: self.step,
+            round: self.round,
+            title: title.to_owned(),
+            part: None,
+        }
+    }
+}
+
+/// The status of a trial: only the numbers of a valid trial are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialStatus {
+    /// The trial is a result.
+    #[default]
+    Valid,
+    /// The generator was the limit; kept, but excluded from medians.
+    GeneratorLimited,
+    /// Another machine on the same hardware used too much CPU time; kept, but excluded from medians.
+    Spoilt,
+    /// The run was interrupted during the trial.
+    Interrupted,
+    /// The trial failed.
+    Failed,
+}
+
+/// Why a trial is spoilt.
+pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
+
+/// How one CPU spent its time, in shares of 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuShare {
+    /// CPU number.
+    pub cpu: u32,
+    /// Idle.
+    pub idle_share: Option<f64>,
+    /// In the kernel's receive and transmit path.
+    pub softirq_share: Option<f64>,
+}
+
+/// A raw trial of a document; implemented by `trial!`.
+pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// A trial that counted nothing, to be filled in.
+    #[must_use]
+    fn new(head: TrialHead) -> Self {
+        let mut trial = Self::default();
+        *trial.head_mut() = head;
+        trial
+    }
+
+    /// The common fields.
+    fn head(&self) -> &TrialHead;
+
+    /// The common fields, mutable.
+    fn head_mut(&mut self) -> &mut TrialHead;
+
+    /// Sets the field that names what was tried, in a trial that failed; `title` is that of its step.
+    fn name(&mut self, _title: &str) {}
+
+    /// The trial in a few words: why it is no result, else what `result` makes of it.
+    fn in_words(&self, result: impl FnOnce(&Self) -> Option<String>) -> Option<String> {
+        self.head().why.clone().or_else(|| result(self))
+    }
+
+    /// CPU time shares of the trial.
+    fn cpu_shares(&self) -> &[CpuShare] {
+        &[]
+    }
+}
+
+/// Makes a type with a field `head` a raw trial; in a failed one, the field `named` has the title of the step.
+macro_rules! trial {
+    ($trial:ty, named: $field:ident) => {
+        $crate::trial::trial!(
+            $trial,
+            fn name(&mut self, title: &str) {
+                title.clone_into(&mut self.$field);
+            }
+        );
+    };
+    ($trial:ty $(, $($more:tt)+)?) => {
+        impl $crate::trial::Trial for $trial {
+            fn head(&self) -> &$crate::trial::TrialHead {
+                &self.head
+            }
+
+            fn head_mut(&mut self) -> &mut $crate::trial::TrialHead {
+                &mut self.head
+            }
+
+            $($($more)+)?
+        }
+    };
+}
+pub(crate) use trial;
+
+/// The raw trials of one kind in a document.
+pub trait RawTrials {
+    /// Adds a trial that failed, of the step of this title.
+    fn fail(&mut self, head: TrialHead, title: &str);
+
+    /// Sets the status of the trials of a turn that are results; returns whether there are any.
+    fn end(&mut self, turn: Turn, status: TrialStatus, why: &str) -> bool;
+
+    /// Whether a trial of a turn failed.
+    fn has_failed(&self, turn: Turn) -> bool;
+}
+
+impl<T: Trial> RawTrials for Vec<T> {
+    fn fail(&mut self, head: TrialHead, title: &str) {
+        let mut trial = T::new(head);
+        trial.name(title);
+        self.push(trial);
+    }
+
+    fn end(&mut self, turn: Turn, status: TrialStatus, why: &str) -> bool {
+        let mut any = false;
+        for head in self.iter_mut().map(T::head_mut) {
+            let measured = matches!(head.status, TrialStatus::Valid | TrialStatus::GeneratorLimited);
+            if measured && (head.step, head.round) == (turn.step, turn.round) {
+                head.end(status, why);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn has_failed(&self, turn: Turn) -> bool {
+        let mut all = self.iter().map(T::head);
+        all.any(|head| {
+            head.status == TrialStatus::Failed && (head.step, head.round) == (turn.step, turn.round)
+        })
+    }
+}
+
+/// What every trial says of itself, flattened into its document. A field that an earlier version did not write has its
+/// default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrialHead {
+    /// Index of the step in the document.
+    pub step: usize,
+    /// The round, from 0: trials of one round ran next to each other.
+    pub round: usize,
+    /// Seconds that were measured.
+    pub duration_s: f64,
+    /// Whether the numbers may be used.
+    pub status: TrialStatus,
+    /// Why not.
+    pub why: Option<String>,
+    /// Why a field is null: field name to reason.
+    pub unknown: BTreeMap<String, String>,
+}
+
+impl TrialHead {
+    /// A valid trial of so many seconds.
+    #[must_use]
+    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
+        Self {
+            step,
+            round,
+            duration_s,
+            ..Self::default()
+        }
+    }
+
+    /// Marks how it ended, and why.
+    pub fn end(&mut self, status: TrialStatus, why: impl Into<String>) {
+        (self.status, self.why) = (status, Some(why.into()));
+    }
+
+    /// Records why a field is null.
+    pub(crate) fn explain(&mut self, field: &str, reason: impl Into<String>) {
+        self.unknown.insert(field.to_owned(), reason.into());
+    }
+
+    /// Whether the trial is a result. Earlier versions wrote a reason, and no status, if it is not.
+    pub(crate) fn is_result(&self) -> bool {
+        self.status == TrialStatus::Valid && self.why.is_none()
+    }
+
+    /// Whether the trial is a result, of some time.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.is_result() && self.duration_s > 0.0
+    }
+
+    /// A value of this trial with its round.
+    pub(crate) fn in_round(&self, value: Option<f64>) -> Option<(usize, f64)> {
+        Some((self.round, value?))
+    }
+
+    /// A count as a rate per second.
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.duration_s
+    }
+}

@@ -1,0 +1,213 @@
+//! Compares where sockets were planned to land with where they do.
+//!
+//! In: the planned landing of each socket, its addresses and where it received, as the kernel reports them. Out: counts by
+//! bucket. What the target receives is not visible here: its bucket is that of the oracle, for the addresses that the
+//! socket really has; the target's own report has the observation. The same holds for replies, except where the plan names
+//! the device that receives them: then the queue is observed, by its NAPI instance, or by the CPU of its interrupt.
+
+use crate::report::columns;
+use crate::sources::{Direction, Steerings};
+use corelane_host::inventory::{Inventory, inventory};
+use corelane_measure::counters;
+use corelane_measure::metric::{Sample, Show};
+use corelane_report::table::{Cell, Table};
+use corelane_rss::plan::{Landing, Landings};
+use corelane_rss::{Bucket, Tuple};
+use corelane_worker::engine::{Id, LastReceived, Ops};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+counters! {
+    /// Sockets or connections by the bucket where they were planned to land, and where they were observed.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct AlignmentCounts {
+        /// What the target receives, by its bucket.
+        pub forward: BucketAlignment,
+        /// What the target sends, by the bucket of this machine.
+        pub reply: BucketAlignment,
+        /// Sockets that received their last packet on the CPU of their worker.
+        pub received_on_own_cpu: u64,
+        /// Sockets that received it on another CPU.
+        pub received_on_other_cpu: u64,
+    }
+}
+
+counters! {
+    /// One direction. Lists are by bucket; all are empty if the direction was not aligned.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct BucketAlignment {
+        /// Sockets planned for each bucket.
+        pub planned: Vec<u64>,
+        /// Sockets observed on each bucket.
+        pub observed: Vec<u64>,
+        /// Sockets observed where they were planned.
+        pub right: u64,
+        /// Sockets whose bucket is the queue that received, as observed; that of others is computed from their addresses.
+        pub by_queue: u64,
+        /// Sockets that could not be observed.
+        pub unknown: u64,
+    }
+}
+
+impl BucketAlignment {
+    fn count(&mut self, planned: Option<Bucket>, observed: Option<Bucket>) {
+        let Some(planned) = planned else { return };
+        let count = |counts: &mut Vec<u64>, bucket: Bucket| {
+            counts.resize(counts.len().max(bucket.index() + 1), 0);
+            counts[bucket.index()] += 1;
+        };
+        count(&mut self.planned, planned);
+        match observed {
+            Some(observed) => count(&mut self.observed, observed),
+            None => self.unknown += 1,
+        }
+        self.right += u64::from(observed == Some(planned));
+    }
+
+    fn sockets(&self) -> u64 {
+        self.planned.iter().sum()
+    }
+
+    fn note(&self, what: &str) -> Option<String> {
+        let (sockets, right) = (self.sockets(), self.right);
+        let how = match self.by_queue {
+            0 => "computed from the addresses of each socket".to_owned(),
+            queues => format!("{queues} by the queue that received"),
+        };
+        let unknown = match self.unknown {
+            0 => String::new(),
+            unknown => format!(", {unknown} not observed"),
+        };
+        (sockets > 0).then(|| format!("{what}: {right} of {sockets} on the planned bucket ({how}{unknown})"))
+    }
+}
+
+impl AlignmentCounts {
+    /// Whether nothing was aligned.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.forward.planned.is_empty() && self.reply.planned.is_empty()
+    }
+
+    /// The share of sockets observed where they were planned, in the worse direction.
+    pub(crate) fn share(&self) -> Option<Sample<'static>> {
+        let share = |of: &BucketAlignment| (of.sockets() > 0).then(|| of.right as f64 / of.sockets() as f64);
+        let shares = [share(&self.forward), share(&self.reply)];
+        shares.into_iter().flatten().reduce(f64::min).map(Sample::Number)
+    }
+
+    /// Lines of a report.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let (own, other) = (self.received_on_own_cpu, self.received_on_other_cpu);
+        let replies = !self.reply.planned.is_empty() && own + other > 0;
+        let cpu = replies.then(|| {
+            format!(
+                "replies received on the worker's own CPU: {own} of {}",
+                own + other
+            )
+        });
+        let [forward, reply] = [self.forward.note("to the server"), self.reply.note("replies")];
+        forward.into_iter().chain(reply).chain(cpu)
+    }
+
+    /// Planned and observed sockets by bucket, of the aligned directions.
+    pub(crate) fn table(&self) -> Table {
+        let mut table = columns([
+            "bucket",
+            "planned",
+            "observed",
+            "replies planned",
+            "replies observed",
+        ]);
+        let columns = [&self.forward, &self.reply].map(|of| [&of.planned, &of.observed]);
+        let columns = columns.concat();
+        let buckets = columns.iter().map(|counts| counts.len()).max().unwrap_or(0);
+        for bucket in 0..buckets {
+            let count = |counts: &&Vec<u64>| match counts.is_empty() {
+                true => Cell::number(None, Show::Count),
+                false => Cell::count(counts.get(bucket).copied().unwrap_or(0)),
+            };
+            table.row(std::iter::once(Cell::from(bucket.to_string())).chain(columns.iter().map(count)));
+        }
+        table
+    }
+}
+
+/// Observes where the sockets of a run land.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    landings: Landings,
+    queues: Option<Queues>,
+}
+
+/// The receive queues of a device.
+#[derive(Debug, Default)]
+struct Queues {
+    by_napi: HashMap<u32, Bucket>,
+    /// CPUs that the interrupts of exactly one queue reach.
+    by_cpu: HashMap<u32, Bucket>,
+}
+
+impl Observer {
+    /// The observer of a plan; `None` if its sources were not aligned.
+    pub(crate) fn of(steering: &Steerings) -> Option<Self> {
+        let landings = Landings::new(steering.of(Direction::Forward), steering.of(Direction::Reply));
+        let queues = steering.reply.as_ref();
+        let queues = queues.map(|reply| Queues::of(&inventory(), &reply.device));
+        (!steering.is_empty()).then_some(Self { landings, queues })
+    }
+
+    /// Counts an open socket of the worker on `cpu`, connected to `target`.
+    pub(crate) fn count(
+        &self,
+        landed: &mut AlignmentCounts,
+        planned: Landing,
+        (ops, id): (&Ops, Id),
+        (cpu, target): (u32, SocketAddr),
+    ) {
+        if planned.is_any() {
+            return;
+        }
+        let tuple = ops.local_address(id).and_then(|own| Tuple::new(own, target).ok());
+        let mut observed = tuple.map_or_else(Landing::default, |tuple| self.landings.of(&tuple));
+        if planned.reply.is_some() {
+            let last = ops.last_received(id);
+            if let Some(queues) = &self.queues {
+                observed.reply = queues.of_packet(last);
+                landed.reply.by_queue += u64::from(observed.reply.is_some());
+            }
+            landed.received_on_own_cpu += u64::from(last.cpu == Some(cpu));
+            landed.received_on_other_cpu += u64::from(last.cpu.is_some_and(|other| other != cpu));
+        }
+        landed.forward.count(planned.forward, observed.forward);
+        landed.reply.count(planned.reply, observed.reply);
+    }
+}
+
+impl Queues {
+    fn of(inventory: &Inventory, device: &str) -> Self {
+        let queues = inventory.device(device).map(|device| &device.receive_queues[..]);
+        let (mut by_napi, mut by_cpu) = (HashMap::new(), HashMap::<u32, Vec<Bucket>>::new());
+        for queue in queues.unwrap_or_default() {
+            let bucket = Bucket::new(queue.queue as u16);
+            by_napi.extend(queue.napi.value.map(|napi| (napi, bucket)));
+            for cpu in queue.cpus.value.iter().flatten() {
+                by_cpu.entry(*cpu).or_default().push(bucket);
+            }
+        }
+        let single = |(cpu, buckets): (u32, Vec<Bucket>)| match buckets[..] {
+            [bucket] => Some((cpu, bucket)),
+            _ => None,
+        };
+        Self {
+            by_napi,
+            by_cpu: by_cpu.into_iter().filter_map(single).collect(),
+        }
+    }
+
+    fn of_packet(&self, last: LastReceived) -> Option<Bucket> {
+        let by_napi = last.napi.and_then(|napi| self.by_napi.get(&napi));
+        by_napi.or_else(|| self.by_cpu.get(&last.cpu?)).copied()
+    }
+}

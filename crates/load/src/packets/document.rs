@@ -1,0 +1,69 @@
+//! Results of a packet generator: the final document of `load packets`.
+
+use corelane_measure::histogram::Summary;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The outcome of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PacketsLoadReport {
+    /// `corelane/loaded-packets/1`.
+    pub schema: String,
+    /// The link's specification.
+    pub link: String,
+    /// Seconds from the first send to the last.
+    pub sending_s: f64,
+    /// Frames that the link accepted; a capture's last ones may be lost in its buffer if the disk is full.
+    pub sent: u64,
+    /// Bytes of these frames, without frame check sequence.
+    pub sent_bytes: u64,
+    /// Frames per second; `None` if the duration was too short to measure.
+    pub frames_per_s: Option<f64>,
+    /// Frames on the schedule that were not sent before the end of the run.
+    pub unsent: u64,
+    /// Frames not sent, by reason: `oversized` (captured frame longer than the link allows), `refused` (by the device,
+    /// after the link accepted it).
+    pub dropped: BTreeMap<String, u64>,
+    /// Frames affected by the link's faults while sending, by fault: `dropped`, `truncated`, `corrupted`, `duplicated`,
+    /// `reordered`, `delayed`, and `held` (still held back); `None` if the link has no faults.
+    #[serde(default)]
+    pub faults: Option<BTreeMap<String, u64>>,
+    /// Times that the link was full and the generator retried.
+    pub waits_for_room: u64,
+    /// Captured frames sent truncated, as in the capture; 0 for generated frames.
+    pub sent_cut_short: u64,
+    /// Schedule lag of frames; `None` without a schedule.
+    pub schedule_lag: Option<Summary>,
+    /// Why the link failed during the run, if it did.
+    #[serde(default)]
+    pub failed_because: Option<String>,
+    /// What limited the generator, if anything did.
+    pub limited_by: Option<String>,
+    /// Whether the run was stopped before its end.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Results by stream: one per queue of the link.
+    pub streams: Vec<StreamLoadReport>,
+}
+
+impl PacketsLoadReport {
+    /// Name and version of the document format.
+    pub const SCHEMA: &'static str = "corelane/loaded-packets/1";
+}
+
+/// Results of one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamLoadReport {
+    /// Stream number in its marks; `None` for replayed frames.
+    pub stream: Option<u16>,
+    /// The queue.
+    pub queue: String,
+    /// CPU of the worker.
+    pub cpu: u32,
+    /// Flows that take turns; `None` if every packet has a random flow, or frames are replayed.
+    pub flows: Option<usize>,
+    /// Frames that the link accepted.
+    pub sent: u64,
+    /// Bytes of these frames.
+    pub sent_bytes: u64,
+}
