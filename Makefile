@@ -11,7 +11,7 @@ TEST_THREADS ?= $(shell threads=$$((2 * $$(nproc))); echo $$((threads < 8 ? thre
 .PHONY: demo build install dist picture test test-big-endian test-dist test-reproducible test-publish test-packages check format bench fuzz need-cargo
 
 demo: need-cargo
-	@$(CARGO) run --release --bin corelane -- lab scale udp --html corelane-report.html
+	@$(CARGO) run --profile demo --bin corelane -- lab scale udp --html corelane-report.html
 
 build: need-cargo
 	@$(CARGO) build --release --locked --package corelane-cli --bin corelane --example manual
