@@ -38,9 +38,9 @@ pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
     ];
     let known = kinds.iter().find_map(|kind| kind(schema, text));
     let load = || match schema {
-        HttpLoadReport::SCHEMA => Some(loaded::<HttpLoadReport>(text)),
-        TcpLoadReport::SCHEMA => Some(loaded::<TcpLoadReport>(text)),
-        UdpLoadReport::SCHEMA => Some(loaded::<UdpLoadReport>(text)),
+        HttpLoadReport::SCHEMA => Some(load_report::<HttpLoadReport>(text)),
+        TcpLoadReport::SCHEMA => Some(load_report::<TcpLoadReport>(text)),
+        UdpLoadReport::SCHEMA => Some(load_report::<UdpLoadReport>(text)),
         _ => None,
     };
     known
@@ -61,7 +61,7 @@ fn kind<D: Document + 'static>(schema: &str, text: &str) -> Option<Read> {
 pub struct Recorded<M> {
     /// The report.
     #[serde(flatten)]
-    pub loaded: M,
+    pub report: M,
     #[serde(flatten)]
     origin: Origin,
 }
@@ -76,9 +76,9 @@ struct Origin {
 }
 
 /// Reads the report of a generator.
-fn loaded<M: Measurement + DeserializeOwned>(text: &str) -> Read {
+fn load_report<M: Measurement + DeserializeOwned>(text: &str) -> Read {
     Ok(Box::new(Recorded {
-        loaded: serde_json::from_str::<M>(text)?,
+        report: serde_json::from_str::<M>(text)?,
         origin: serde_json::from_str(text)?,
     }))
 }
@@ -86,13 +86,13 @@ fn loaded<M: Measurement + DeserializeOwned>(text: &str) -> Read {
 impl<M> Recorded<M> {
     /// A report of the run that `head` describes.
     #[must_use]
-    pub fn new(loaded: M, head: Head) -> Self {
+    pub fn new(report: M, head: Head) -> Self {
         let origin = Origin {
             tool: head.tool,
             started_unix_s: head.started_unix_s,
             command_line: head.command_line,
         };
-        Self { loaded, origin }
+        Self { report, origin }
     }
 }
 
@@ -105,15 +105,15 @@ impl<M: Measurement> Rendered for Recorded<M> {
                 self.origin.started_unix_s,
             ),
             command: text::command(&self.origin.command_line),
-            ..self.loaded.page()
+            ..self.report.page()
         }
     }
 
     fn table(&self) -> Table {
-        Rendered::table(&self.loaded)
+        Rendered::table(&self.report)
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        Rendered::figures(&self.loaded)
+        Rendered::figures(&self.report)
     }
 }

@@ -42,11 +42,14 @@ counters! {
         /// Sockets observed on each bucket.
         pub observed: Vec<u64>,
         /// Sockets observed where they were planned.
-        pub right: u64,
+        #[serde(rename = "right")]
+        pub matching: u64,
         /// Sockets whose bucket is the queue that received, as observed; that of others is computed from their addresses.
-        pub by_queue: u64,
+        #[serde(rename = "by_queue")]
+        pub observed_by_queue: u64,
         /// Sockets that could not be observed.
-        pub unknown: u64,
+        #[serde(rename = "unknown")]
+        pub unobserved: u64,
     }
 }
 
@@ -60,9 +63,9 @@ impl BucketAlignment {
         count(&mut self.planned, planned);
         match observed {
             Some(observed) => count(&mut self.observed, observed),
-            None => self.unknown += 1,
+            None => self.unobserved += 1,
         }
-        self.right += u64::from(observed == Some(planned));
+        self.matching += u64::from(observed == Some(planned));
     }
 
     fn sockets(&self) -> u64 {
@@ -70,16 +73,17 @@ impl BucketAlignment {
     }
 
     fn note(&self, what: &str) -> Option<String> {
-        let (sockets, right) = (self.sockets(), self.right);
-        let how = match self.by_queue {
+        let (sockets, matching) = (self.sockets(), self.matching);
+        let how = match self.observed_by_queue {
             0 => "computed from the addresses of each socket".to_owned(),
             queues => format!("{queues} by the queue that received"),
         };
-        let unknown = match self.unknown {
+        let unobserved = match self.unobserved {
             0 => String::new(),
-            unknown => format!(", {unknown} not observed"),
+            unobserved => format!(", {unobserved} not observed"),
         };
-        (sockets > 0).then(|| format!("{what}: {right} of {sockets} on the planned bucket ({how}{unknown})"))
+        (sockets > 0)
+            .then(|| format!("{what}: {matching} of {sockets} on the planned bucket ({how}{unobserved})"))
     }
 }
 
@@ -92,7 +96,8 @@ impl AlignmentCounts {
 
     /// The share of sockets observed where they were planned, in the worse direction.
     pub(crate) fn share(&self) -> Option<Sample<'static>> {
-        let share = |of: &BucketAlignment| (of.sockets() > 0).then(|| of.right as f64 / of.sockets() as f64);
+        let share =
+            |of: &BucketAlignment| (of.sockets() > 0).then(|| of.matching as f64 / of.sockets() as f64);
         let shares = [share(&self.forward), share(&self.reply)];
         shares.into_iter().flatten().reduce(f64::min).map(Sample::Number)
     }
@@ -161,7 +166,7 @@ impl Observer {
     /// Counts an open socket of the worker on `cpu`, connected to `target`.
     pub(crate) fn count(
         &self,
-        landed: &mut AlignmentCounts,
+        counts: &mut AlignmentCounts,
         planned: Landing,
         (ops, id): (&Ops, Id),
         (cpu, target): (u32, SocketAddr),
@@ -175,13 +180,13 @@ impl Observer {
             let last = ops.last_received(id);
             if let Some(queues) = &self.queues {
                 observed.reply = queues.of_packet(last);
-                landed.reply.by_queue += u64::from(observed.reply.is_some());
+                counts.reply.observed_by_queue += u64::from(observed.reply.is_some());
             }
-            landed.received_on_own_cpu += u64::from(last.cpu == Some(cpu));
-            landed.received_on_other_cpu += u64::from(last.cpu.is_some_and(|other| other != cpu));
+            counts.received_on_own_cpu += u64::from(last.cpu == Some(cpu));
+            counts.received_on_other_cpu += u64::from(last.cpu.is_some_and(|other| other != cpu));
         }
-        landed.forward.count(planned.forward, observed.forward);
-        landed.reply.count(planned.reply, observed.reply);
+        counts.forward.count(planned.forward, observed.forward);
+        counts.reply.count(planned.reply, observed.reply);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Interface shared by all generators: takes a plan, returns a report of what was sent and received.
 
-use crate::showing::{self, Lives, Seen};
+use crate::live::{self, LiveWorkers, Snapshot};
 use crate::{Needs, Running};
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::histogram::Histogram;
@@ -25,9 +25,9 @@ pub trait Generator: Sized {
     type Counts: Send + Sync + 'static;
     /// Name of this kind of generator, in its metrics and between processes.
     const KIND: &'static str;
-    /// The live counts: those whose name ends in `_total` are [`Seen::counts`], the others [`Seen::levels`].
+    /// The live counts: those whose name ends in `_total` are [`Snapshot::counts`], the others [`Snapshot::levels`].
     const COUNTED: &'static [Metric<Self::Counts>];
-    /// [`Seen::times`]; `None` if nothing is timed.
+    /// [`Snapshot::times`]; `None` if nothing is timed.
     const TIMED: Option<&'static Metric<Histogram>>;
     /// Failures by cause; and if connections are opened, attempts that failed.
     const FAILED: &'static [Metric<u64>];
@@ -49,10 +49,10 @@ pub trait Generator: Sized {
     fn reached(&self) -> Option<Moment>;
 
     /// What each worker publishes.
-    fn lives(&self) -> &Lives<Self::Counts>;
+    fn live_workers(&self) -> &LiveWorkers<Self::Counts>;
 
     /// The live data of all workers, as of their last snapshots; the final ones once the run has ended.
-    fn seen(&mut self) -> Seen;
+    fn snapshot(&mut self) -> Snapshot;
 
     /// Ends the run early; pending answers are still awaited.
     fn stop(&self);
@@ -65,29 +65,29 @@ pub trait Generator: Sized {
 
     /// The sum of a live count over all workers.
     fn total(&self, counted: &Metric<Self::Counts>) -> u64 {
-        let workers = self.lives().iter();
-        workers.map(|live| showing::count(counted, &live.counts)).sum()
+        let workers = self.live_workers().iter();
+        workers.map(|live| live::count(counted, &live.counts)).sum()
     }
 
-    /// The metrics of the run so far, with live data that was [`seen`](Self::seen).
-    fn running(&self, seen: &Seen) -> Running<Self::Counts> {
-        let (mut failures, not_opened) = (seen.errors.clone(), seen.not_opened.named(""));
-        failures.extend(seen.failures.named(""));
+    /// The metrics of the run so far, with the data of this [`snapshot`](Self::snapshot).
+    fn running(&self, snapshot: &Snapshot) -> Running<Self::Counts> {
+        let (mut failures, not_opened) = (snapshot.errors.clone(), snapshot.not_opened.named(""));
+        failures.extend(snapshot.failures.named(""));
         Running {
             kind: Self::KIND,
             counted: Self::COUNTED,
-            lives: self.lives().clone(),
-            times: Self::TIMED.map(|metric| (metric, seen.times.clone())),
+            live: self.live_workers().clone(),
+            times: Self::TIMED.map(|metric| (metric, snapshot.times.clone())),
             failed: Self::FAILED.iter().zip([failures, not_opened]).collect(),
         }
     }
 
-    /// The names of [`Seen::counts`], with units.
+    /// The names of [`Snapshot::counts`], with units.
     #[must_use]
     fn units() -> Vec<(&'static str, &'static str)> {
-        let counts = Self::COUNTED.iter().filter(|metric| showing::is_total(metric));
+        let counts = Self::COUNTED.iter().filter(|metric| live::is_total(metric));
         counts
-            .map(|metric| (showing::short_name(metric), metric.unit))
+            .map(|metric| (live::short_name(metric), metric.unit))
             .collect()
     }
 }

@@ -9,6 +9,7 @@ mod alignment;
 mod failure;
 mod generate;
 pub mod http;
+mod live;
 mod metrics;
 mod needs;
 pub mod pace;
@@ -16,7 +17,6 @@ pub mod packets;
 pub mod pool;
 mod report;
 mod sampler;
-mod showing;
 pub mod sources;
 mod standstill;
 mod streams;
@@ -26,10 +26,10 @@ pub mod udp;
 pub use alignment::{AlignmentCounts, BucketAlignment};
 pub use failure::{Failure, Failures};
 pub use generate::{Generator, Moment};
+pub use live::{LiveWorker, LiveWorkers, Snapshot, SnapshotSlot};
 pub use metrics::Running;
 pub use needs::{Need, Needs};
-pub use sampler::{Sampled, Sampler};
-pub use showing::{Live, Lives, Seen, Showing};
+pub use sampler::{Observation, Sampler};
 pub use streams::{
     LiveStreams, StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamProtocol, StreamStart,
     TlsLoadError,

@@ -1,7 +1,7 @@
 //! The metrics of a running generator: counts of each worker, durations and failures. Each generator declares its own;
 //! timelines, the exposition and the live view follow from the declarations.
 
-use crate::showing::Lives;
+use crate::live::LiveWorkers;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition, Labels};
@@ -19,7 +19,7 @@ pub(crate) const fn failures() -> Metric<u64> {
 pub struct Running<C: 'static> {
     pub(crate) kind: &'static str,
     pub(crate) counted: &'static [Metric<C>],
-    pub(crate) lives: Lives<C>,
+    pub(crate) live: LiveWorkers<C>,
     /// Durations over all workers.
     pub(crate) times: Option<(&'static Metric<Histogram>, Histogram)>,
     /// Failures by cause over all workers.
@@ -31,7 +31,7 @@ impl<C> Exposed for Running<C> {
         let about = "The generator: its kind and version.";
         exposition.info(PREFIX, about, self.kind, Labels::new());
         for metric in self.counted {
-            let workers = self.lives.iter().enumerate();
+            let workers = self.live.iter().enumerate();
             let labelled = workers.map(|(worker, live)| (of_worker(worker, live.cpu), &live.counts));
             exposition.add(PREFIX, metric, labelled);
         }

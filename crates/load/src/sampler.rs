@@ -1,11 +1,11 @@
 //! Samples a running generator, for the live view, for the report's times over the run, and for the lines of a timeline.
 //!
-//! In: the generator and the time, at every pass of the loop that waits for its end. Out: a [`Seen`] several times per
+//! In: the generator and the time, at every pass of the loop that waits for its end. Out: a [`Snapshot`] several times per
 //! second, and with each whole second of the clock the [`Second`] that it closes. A sample is requested when it is due,
 //! and taken when every worker has answered, so that counts and durations are of one moment.
 
 use crate::Generator;
-use crate::showing::Seen;
+use crate::live::Snapshot;
 use corelane_host::HostError;
 use corelane_host::counters::{CpuTimes, ProcessCpu, Softnet, TcpStatistics, UdpStatistics};
 use corelane_measure::counters::Counters;
@@ -34,16 +34,16 @@ pub struct Sampler {
     begun_unix: Duration,
     /// The sample that is due next, in steps of [`BETWEEN_SAMPLES`] since 1970.
     due: u64,
-    asked: Option<Time>,
+    requested: Option<Time>,
     /// The state at the end of the last line; `None` if no lines are wanted.
     last: Option<Reading>,
 }
 
 /// One sample.
 #[derive(Debug)]
-pub struct Sampled {
+pub struct Observation {
     /// The live data.
-    pub seen: Seen,
+    pub snapshot: Snapshot,
     /// The line that it closes.
     pub second: Option<Second>,
 }
@@ -52,7 +52,7 @@ pub struct Sampled {
 #[derive(Debug)]
 struct Reading {
     at: Time,
-    seen: Seen,
+    snapshot: Snapshot,
     cpu: Result<CpuSpent, String>,
     drops: Result<BTreeMap<String, u64>, String>,
 }
@@ -70,50 +70,54 @@ impl Sampler {
             begun,
             begun_unix,
             due: step(begun_unix) + 1,
-            asked: None,
-            last: lines.then(|| Reading::take(begun, Seen::default())),
+            requested: None,
+            last: lines.then(|| Reading::take(begun, Snapshot::default())),
         }
     }
 
     /// How long to wait until the next call of [`Self::look`], at most `longest`.
     #[must_use]
     pub fn pause(&self, longest: Duration) -> Duration {
-        match self.asked {
+        match self.requested {
             Some(_) => LOOK.min(longest),
             None => self.due_at().since(Time::now()).min(longest),
         }
     }
 
     /// Requests a sample if one is due, or takes the one that was requested.
-    pub fn look<G: Generator>(&mut self, load: &mut G) -> Option<Sampled> {
+    pub fn look<G: Generator>(&mut self, load: &mut G) -> Option<Observation> {
         self.look_at(Time::now(), load)
     }
 
-    fn look_at<G: Generator>(&mut self, now: Time, load: &mut G) -> Option<Sampled> {
-        let Some(asked) = self.asked else {
+    fn look_at<G: Generator>(&mut self, now: Time, load: &mut G) -> Option<Observation> {
+        let Some(requested) = self.requested else {
             if now >= self.due_at() {
-                load.lives().iter().for_each(|live| live.shown.ask());
-                self.asked = Some(now);
+                load.live_workers()
+                    .iter()
+                    .for_each(|live| live.snapshot.request());
+                self.requested = Some(now);
             }
             return None;
         };
-        if load.lives().iter().any(|live| live.shown.is_awaited()) && now.since(asked) < PATIENCE {
+        if load.live_workers().iter().any(|live| live.snapshot.is_awaited())
+            && now.since(requested) < PATIENCE
+        {
             return None;
         }
         let closes_line = self.due.is_multiple_of(SAMPLES_A_LINE);
         let passed = step(self.begun_unix + now.since(self.begun));
         // After a standstill the line closes late, and the next one at the next whole second.
         let closes_line = closes_line || passed / SAMPLES_A_LINE > self.due / SAMPLES_A_LINE;
-        (self.due, self.asked) = (passed + 1, None);
-        let seen = load.seen();
-        let second = closes_line.then(|| self.close(now, seen.clone())).flatten();
-        Some(Sampled { seen, second })
+        (self.due, self.requested) = (passed + 1, None);
+        let snapshot = load.snapshot();
+        let second = closes_line.then(|| self.close(now, snapshot.clone())).flatten();
+        Some(Observation { snapshot, second })
     }
 
     /// The last line, of a generator that has ended.
     pub fn end<G: Generator>(&mut self, load: &mut G) -> Option<Second> {
-        let seen = load.seen();
-        self.close(Time::now(), seen)
+        let snapshot = load.snapshot();
+        self.close(Time::now(), snapshot)
     }
 
     /// When the next sample is due.
@@ -122,11 +126,11 @@ impl Sampler {
         self.begun + due.saturating_sub(self.begun_unix)
     }
 
-    fn close(&mut self, now: Time, seen: Seen) -> Option<Second> {
+    fn close(&mut self, now: Time, snapshot: Snapshot) -> Option<Second> {
         let before = self.last.take()?;
         // Workers that have not answered have the time of an earlier sample.
-        let at = if seen.at > before.at { seen.at } else { now };
-        let reading = Reading::take(at, seen);
+        let at = if snapshot.at > before.at { snapshot.at } else { now };
+        let reading = Reading::take(at, snapshot);
         let since_start = at.since(self.begun);
         let second = Second {
             unix_s: (self.begun_unix + since_start).as_secs_f64(),
@@ -145,11 +149,11 @@ fn step(unix: Duration) -> u64 {
 }
 
 impl Reading {
-    fn take(at: Time, seen: Seen) -> Self {
+    fn take(at: Time, snapshot: Snapshot) -> Self {
         let words = |error: HostError| error.to_string();
         Self {
             at,
-            seen,
+            snapshot,
             cpu: cpu().map_err(words),
             drops: drops().map_err(words),
         }
@@ -157,7 +161,7 @@ impl Reading {
 
     /// What happened after `earlier`; the times of the line are set by the caller.
     fn since(&self, earlier: &Self) -> Second {
-        let (seen, before) = (&self.seen, &earlier.seen);
+        let (snapshot, before) = (&self.snapshot, &earlier.snapshot);
         let named = |(name, count): (&'static str, u64)| (name.to_owned(), count);
         let occurred = |counts: BTreeMap<String, u64>| {
             let counts = counts.into_iter();
@@ -165,7 +169,7 @@ impl Reading {
         };
         let mut unknown_because = BTreeMap::new();
         let mut because = |field: &str, why: &str| unknown_because.insert(field.to_owned(), why.to_owned());
-        if let Some(why) = seen.no_times_because {
+        if let Some(why) = snapshot.no_times_because {
             because("durations", why);
         }
         // The machine's time is counted in ticks of 10 ms, the generator's own exactly.
@@ -182,12 +186,17 @@ impl Reading {
             because("drops", why);
         }
         Second {
-            stage: seen.stage.clone(),
-            counts: seen.counts.since(&before.counts).into_iter().map(named).collect(),
-            levels: seen.levels.clone().into_iter().map(named).collect(),
-            errors: occurred(seen.errors().since(&before.errors())),
-            durations: match seen.no_times_because {
-                None => Some(seen.times.since(&before.times)),
+            stage: snapshot.stage.clone(),
+            counts: snapshot
+                .counts
+                .since(&before.counts)
+                .into_iter()
+                .map(named)
+                .collect(),
+            levels: snapshot.levels.clone().into_iter().map(named).collect(),
+            errors: occurred(snapshot.errors().since(&before.errors())),
+            durations: match snapshot.no_times_because {
+                None => Some(snapshot.times.since(&before.times)),
                 Some(_) => None,
             },
             cpu: cpu.ok(),
@@ -229,7 +238,7 @@ fn drops() -> Result<BTreeMap<String, u64>, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::showing::{self, Lives};
+    use crate::live::{self, LiveWorkers};
     use crate::{Moment, Needs};
     use corelane_measure::histogram::Histogram;
     use corelane_measure::metric::{Metric, Sample, Show};
@@ -242,30 +251,30 @@ mod tests {
 
     /// Sends a datagram per millisecond, each with a round trip of 5 µs.
     struct Fake {
-        lives: Lives<Counter>,
+        live: LiveWorkers<Counter>,
         times: Histogram,
     }
 
     impl Fake {
         fn new() -> Self {
             Self {
-                lives: showing::lives([0].into_iter()),
+                live: live::workers([0].into_iter()),
                 times: Histogram::new(),
             }
         }
 
-        fn so_far(&self, at: Time) -> Seen {
-            Seen {
+        fn so_far(&self, at: Time) -> Snapshot {
+            Snapshot {
                 at,
                 times: self.times.clone(),
-                ..Seen::of(&SENT, &self.lives[0].counts)
+                ..Snapshot::of(&SENT, &self.live[0].counts)
             }
         }
 
         fn turn(&mut self, now: Time) {
-            self.lives[0].counts.add(1);
+            self.live[0].counts.add(1);
             self.times.record(5_000);
-            self.lives[0].shown.show(|| self.so_far(now));
+            self.live[0].snapshot.publish(|| self.so_far(now));
         }
     }
 
@@ -295,12 +304,12 @@ mod tests {
             None
         }
 
-        fn lives(&self) -> &Lives<Counter> {
-            &self.lives
+        fn live_workers(&self) -> &LiveWorkers<Counter> {
+            &self.live
         }
 
-        fn seen(&mut self) -> Seen {
-            self.lives[0].shown.last()
+        fn snapshot(&mut self) -> Snapshot {
+            self.live[0].snapshot.last()
         }
 
         fn stop(&self) {}
@@ -336,9 +345,9 @@ mod tests {
                 Some(milliseconds)
             );
         }
-        load.lives[0]
-            .shown
-            .end(load.so_far(start + Duration::from_millis(3_700)));
+        load.live[0]
+            .snapshot
+            .close(load.so_far(start + Duration::from_millis(3_700)));
         let last = sampler.end(&mut load).unwrap();
         let sent: u64 = seconds
             .iter()

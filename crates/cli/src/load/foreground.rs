@@ -1,6 +1,6 @@
 //! Shared by the generators: flags for placement and output, and the foreground run.
 
-use super::live::{self, Shown};
+use super::live::{self, ForegroundLoad};
 use crate::interrupt::Interrupt;
 use crate::lab::facts;
 use crate::metrics::MetricsArgument;
@@ -42,7 +42,7 @@ pub struct ResultArguments {
 impl ResultArguments {
     /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report,
     /// and a value that is dropped after the generator ends.
-    pub fn run<G: Shown<Report: Measurement + Serialize>, Held>(
+    pub fn run<G: ForegroundLoad<Report: Measurement + Serialize>, Held>(
         &self,
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
@@ -60,16 +60,16 @@ impl ResultArguments {
         let mut generator = G::start(plan).map_err(G::refused)?;
         timeline.iter().for_each(TimelineFile::begin::<G>);
         let lines = !self.outputs.json.on_stdout();
-        let look = |generator: &G, seen: &_| {
+        let look = |generator: &G, snapshot: &_| {
             if let Some(metrics) = &metrics {
-                metrics.look(|| Box::new(generator.running(seen)));
+                metrics.look(|| Box::new(generator.running(snapshot)));
             }
         };
         let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look)?;
-        let mut loaded = generator.finish()?;
+        let mut report = generator.finish()?;
         drop(held);
-        G::note(&mut loaded, notes, interrupted);
-        let recorded = Recorded::new(loaded, head);
+        G::note(&mut report, notes, interrupted);
+        let recorded = Recorded::new(report, head);
         let json = serde_json::to_string_pretty(&recorded)? + "\n";
         let reported = self.outputs.finish(&recorded, &json, &gates);
         // One of them must not hide what became of the other.
@@ -78,7 +78,7 @@ impl ResultArguments {
             finished => finished?,
         }
         reported?;
-        match G::failed_because(&recorded.loaded) {
+        match G::failed_because(&recorded.report) {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
         }
@@ -149,7 +149,7 @@ impl ForegroundArguments {
     }
 
     /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.
-    pub fn run<G: Shown<Report: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
+    pub fn run<G: ForegroundLoad<Report: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
         if self.result.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }
@@ -157,7 +157,10 @@ impl ForegroundArguments {
     }
 
     /// With `--own-namespace`, configures what the run needs; reports every need that remains unmet.
-    fn prepare<G: Shown>(&self, plan: &G::Plan) -> anyhow::Result<(Vec<String>, Option<OwnNamespace>)> {
+    fn prepare<G: ForegroundLoad>(
+        &self,
+        plan: &G::Plan,
+    ) -> anyhow::Result<(Vec<String>, Option<OwnNamespace>)> {
         let mut needs = G::needs(plan);
         let (mut own, mut notes) = (None, Vec::new());
         if self.own_namespace {

@@ -2,7 +2,7 @@
 
 use crate::documents::{read_text, wrong_file};
 use crate::load::foreground::{ForegroundArguments, gates};
-use crate::load::live::Shown;
+use crate::load::live::ForegroundLoad;
 use crate::load::sources::SourceArguments;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};

@@ -4,7 +4,7 @@
 use crate::interrupt::Interrupt;
 use crate::terminal::error_columns;
 use corelane_lab::timeline::TimelineFile;
-use corelane_load::{Failures, Generator, Sampled, Sampler, Seen};
+use corelane_load::{Failures, Generator, Observation, Sampler, Snapshot};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_measure::seconds::Second;
@@ -14,15 +14,15 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// A generator that can run in the foreground.
-pub trait Shown: Generator {
+pub trait ForegroundLoad: Generator {
     /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: Self::Error) -> anyhow::Error;
 
     /// The live view of this data; `None` if this generator has none.
-    fn view(&self, seen: Seen) -> Option<View>;
+    fn view(&self, snapshot: Snapshot) -> Option<View>;
 
     /// Adds notes about the machine to the result, and whether the run was stopped before its end.
-    fn note(loaded: &mut Self::Report, notes: Vec<String>, interrupted: bool);
+    fn note(report: &mut Self::Report, notes: Vec<String>, interrupted: bool);
 
     /// Why the run failed although it produced a result, if so.
     fn failed_because(_loaded: &Self::Report) -> Option<&str> {
@@ -44,7 +44,7 @@ pub struct View {
     /// Further text for the first line.
     pub facts: Vec<String>,
     /// Its durations, and failures by cause.
-    pub seen: Seen,
+    pub snapshot: Snapshot,
 }
 
 /// A counter.
@@ -62,18 +62,18 @@ const LOOK: Duration = Duration::from_millis(50);
 const LINE: Duration = Duration::from_millis(990);
 
 /// Waits until the generator ends; an interrupt stops it. Returns whether one did. Shows the live view meanwhile, with
-/// `lines` prints its lines, writes its timeline, and calls `look` with what the last sample has seen.
-pub fn attend<G: Shown>(
+/// `lines` prints its lines, writes its timeline, and calls `look` with the last snapshot.
+pub fn attend<G: ForegroundLoad>(
     generator: &mut G,
     interrupt: &Interrupt,
     lines: bool,
     timeline: Option<&TimelineFile>,
-    look: impl Fn(&G, &Seen),
+    look: impl Fn(&G, &Snapshot),
 ) -> io::Result<bool> {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
-    let (mut last, mut renewed, mut latest) = (Vec::new(), Instant::now(), Seen::default());
+    let (mut last, mut renewed, mut latest) = (Vec::new(), Instant::now(), Snapshot::default());
     let printed = G::COUNTED.first().filter(|_| lines && G::IS_PRINTED);
     let mut printed = printed.map(|counted| (counted, Printed::new(counted.header)));
     // Sampled without a terminal, too: the report has latencies over time.
@@ -85,15 +85,15 @@ pub fn attend<G: Shown>(
             interrupted = true;
         }
         look(generator, &latest);
-        let Some(Sampled { seen, second }) = sampler.look(generator) else {
+        let Some(Observation { snapshot, second }) = sampler.look(generator) else {
             continue;
         };
         write_second::<G>(timeline, second);
-        latest = seen.clone();
+        latest = snapshot.clone();
         if let Some((counted, printed)) = &mut printed {
             printed.print(generator.total(counted))?;
         }
-        if let Some(view) = shown.then(|| generator.view(seen)).flatten() {
+        if let Some(view) = shown.then(|| generator.view(snapshot)).flatten() {
             let columns = error_columns();
             let timed = G::TIMED.map_or("", |times| times.header);
             let text = view.render(timed, &last, renewed.elapsed());
@@ -108,7 +108,7 @@ pub fn attend<G: Shown>(
     Ok(interrupted)
 }
 
-fn write_second<G: Shown>(timeline: Option<&TimelineFile>, second: Option<Second>) {
+fn write_second<G: ForegroundLoad>(timeline: Option<&TimelineFile>, second: Option<Second>) {
     if let Some((timeline, second)) = timeline.zip(second) {
         timeline.write::<G>(&second);
     }
@@ -156,12 +156,12 @@ impl View {
             let before = last.get(place).map_or(growing.count, |last| last.count);
             lines.push(growing.line(before, passed));
         }
-        if let Some(times) = self.seen.times.summary() {
+        if let Some(times) = self.snapshot.times.summary() {
             lines.push(format!("{timed:<12}{times}"));
         }
         for (what, failures) in [
-            ("failed", &self.seen.failures),
-            ("not opened", &self.seen.not_opened),
+            ("failed", &self.snapshot.failures),
+            ("not opened", &self.snapshot.not_opened),
         ] {
             if failures.total() > 0 {
                 lines.push(format!("{what:<12}{}", by_cause(failures)));
@@ -236,10 +236,10 @@ mod tests {
                 growing("received", Show::Bytes, 64 << 30),
             ],
             facts: vec!["1,000,000 connections open".to_owned()],
-            seen: Seen {
+            snapshot: Snapshot {
                 times,
                 failures,
-                ..Seen::default()
+                ..Snapshot::default()
             },
         };
         let last: Vec<Growing> = view

@@ -1,14 +1,14 @@
 //! `corelane load packets`: generated or replayed frames on any link.
 
 use super::foreground::{ResultArguments, gates};
-use super::live::{Shown, View};
+use super::live::{ForegroundLoad, View};
 use crate::links::refused_link;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print_json;
 use crate::steering;
 use crate::values::{count, duration, port_range, rate};
 use clap::Args;
-use corelane_load::Seen;
+use corelane_load::Snapshot;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
     FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoadReport, PacketsPlan, ReplayPace,
@@ -115,7 +115,7 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
         .run::<PacketsLoad, _>(plan, |_| Ok((Vec::new(), ())))
 }
 
-impl Shown for PacketsLoad {
+impl ForegroundLoad for PacketsLoad {
     const IS_PRINTED: bool = true;
 
     /// Converts an error to a usage error that names the argument at fault.
@@ -133,15 +133,15 @@ impl Shown for PacketsLoad {
         usage(flag, error)
     }
 
-    fn note(loaded: &mut PacketsLoadReport, _notes: Vec<String>, interrupted: bool) {
-        loaded.interrupted = interrupted;
+    fn note(report: &mut PacketsLoadReport, _notes: Vec<String>, interrupted: bool) {
+        report.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &PacketsLoadReport) -> Option<&str> {
-        loaded.failed_because.as_deref()
+    fn failed_because(report: &PacketsLoadReport) -> Option<&str> {
+        report.failed_because.as_deref()
     }
 
-    fn view(&self, _: Seen) -> Option<View> {
+    fn view(&self, _: Snapshot) -> Option<View> {
         None
     }
 }

@@ -1,14 +1,15 @@
 //! Generators of requests over streams in the foreground, for any protocol: errors, the live view, the verdict.
 
-use super::live::{Growing, Shown, View};
+use super::live::{ForegroundLoad, Growing, View};
 use super::sources;
 use crate::outcome::usage;
 use corelane_load::{
-    Generator, LiveStreams, Seen, StreamLoad, StreamLoadError, StreamLoadReport, StreamStart, TlsLoadError,
+    Generator, LiveStreams, Snapshot, StreamLoad, StreamLoadError, StreamLoadReport, StreamStart,
+    TlsLoadError,
 };
 use corelane_measure::quantity;
 
-impl<P: StreamStart> Shown for StreamLoad<P> {
+impl<P: StreamStart> ForegroundLoad for StreamLoad<P> {
     /// Planning errors become usage errors that name the argument at fault.
     fn refused(error: StreamLoadError) -> anyhow::Error {
         let flag = match &error {
@@ -24,16 +25,16 @@ impl<P: StreamStart> Shown for StreamLoad<P> {
         usage(flag, error)
     }
 
-    fn note(loaded: &mut StreamLoadReport<P>, notes: Vec<String>, interrupted: bool) {
-        loaded.notes.extend(notes);
-        loaded.interrupted = interrupted;
+    fn note(report: &mut StreamLoadReport<P>, notes: Vec<String>, interrupted: bool) {
+        report.notes.extend(notes);
+        report.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &StreamLoadReport<P>) -> Option<&str> {
-        loaded.failed_because.as_deref()
+    fn failed_because(report: &StreamLoadReport<P>) -> Option<&str> {
+        report.failed_because.as_deref()
     }
 
-    fn view(&self, seen: Seen) -> Option<View> {
+    fn view(&self, snapshot: Snapshot) -> Option<View> {
         let plan = self.plan();
         let [open, connections] =
             [self.total(&LiveStreams::OPEN), plan.connections() as u64].map(quantity::count);
@@ -64,7 +65,7 @@ impl<P: StreamStart> Shown for StreamLoad<P> {
             left,
             growing,
             facts: vec![format!("{open} of {connections} connections open")],
-            seen,
+            snapshot,
         })
     }
 }

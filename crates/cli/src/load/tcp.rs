@@ -1,7 +1,7 @@
 //! `corelane load tcp`: the byte stream generator in the foreground.
 
 use crate::load::foreground::{ForegroundArguments, gates};
-use crate::load::live::{Growing, Shown, View};
+use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::{Target, target};
 use crate::outcome::Outcome;
@@ -9,7 +9,7 @@ use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size}
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoadReport, TcpPlan};
-use corelane_load::{Generator, LiveStreams, Seen, StreamLoadError};
+use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
 use corelane_worker::engine::EngineKind;
@@ -88,21 +88,21 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
     arguments.foreground.run::<TcpLoad>(plan(arguments)?)
 }
 
-impl Shown for TcpLoad {
+impl ForegroundLoad for TcpLoad {
     fn refused(error: StreamLoadError) -> anyhow::Error {
         error.into()
     }
 
-    fn note(loaded: &mut TcpLoadReport, notes: Vec<String>, interrupted: bool) {
-        loaded.notes.extend(notes);
-        loaded.interrupted = interrupted;
+    fn note(report: &mut TcpLoadReport, notes: Vec<String>, interrupted: bool) {
+        report.notes.extend(notes);
+        report.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &TcpLoadReport) -> Option<&str> {
-        loaded.failed_because.as_deref()
+    fn failed_because(report: &TcpLoadReport) -> Option<&str> {
+        report.failed_because.as_deref()
     }
 
-    fn view(&self, seen: Seen) -> Option<View> {
+    fn view(&self, snapshot: Snapshot) -> Option<View> {
         let (opening, left) = (self.streams.is_opening(), self.left());
         let stage = match (opening, left) {
             (true, _) => "connecting".to_owned(),
@@ -128,7 +128,7 @@ impl Shown for TcpLoad {
                 format!("{open} of {connections} connections open"),
                 format!("{stalled} stalled"),
             ],
-            seen,
+            snapshot,
         })
     }
 }

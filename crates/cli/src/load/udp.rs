@@ -1,14 +1,14 @@
 //! `corelane load udp`: the datagram generator in the foreground.
 
 use crate::load::foreground::{ForegroundArguments, gates};
-use crate::load::live::{Growing, Shown, View};
+use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::MovingArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
-use corelane_load::Seen;
+use corelane_load::Snapshot;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{
@@ -85,7 +85,7 @@ pub fn run_protocol<P: DatagramStart>(arguments: &DatagramArguments, protocol: P
     arguments.foreground.run::<UdpLoad<P>>(plan(arguments, protocol)?)
 }
 
-impl<P: DatagramStart> Shown for UdpLoad<P> {
+impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
     /// Converts an error to a usage error that names the flag at fault.
     fn refused(error: UdpLoadError) -> anyhow::Error {
         match error {
@@ -95,16 +95,16 @@ impl<P: DatagramStart> Shown for UdpLoad<P> {
         }
     }
 
-    fn note(loaded: &mut UdpLoadReport, notes: Vec<String>, interrupted: bool) {
-        loaded.notes.extend(notes);
-        loaded.interrupted = interrupted;
+    fn note(report: &mut UdpLoadReport, notes: Vec<String>, interrupted: bool) {
+        report.notes.extend(notes);
+        report.interrupted = interrupted;
     }
 
-    fn failed_because(loaded: &UdpLoadReport) -> Option<&str> {
-        loaded.failed_because.as_deref()
+    fn failed_because(report: &UdpLoadReport) -> Option<&str> {
+        report.failed_because.as_deref()
     }
 
-    fn view(&self, seen: Seen) -> Option<View> {
+    fn view(&self, snapshot: Snapshot) -> Option<View> {
         let stage = match self.sending_ended() {
             true => "waiting for the last answers",
             false => "sending",
@@ -117,7 +117,7 @@ impl<P: DatagramStart> Shown for UdpLoad<P> {
                 Growing::of(self, &LiveDatagrams::RETURNED),
             ],
             facts: Vec::new(),
-            seen,
+            snapshot,
         })
     }
 }

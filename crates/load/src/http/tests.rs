@@ -5,7 +5,7 @@ use super::plan::Http;
 use super::resolve::RunSettings;
 use super::scenario::{ClientPool, Scenario, UrlEntry};
 use crate::failure::Failure;
-use crate::showing;
+use crate::live;
 use crate::sources::{Steerings, WorkerRequest};
 use crate::streams::tls::{certificate, server_configuration};
 use crate::streams::{
@@ -204,7 +204,7 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
         let server_settings = settings.clone();
         scope.spawn(move || server.serve(server_seat, listener, &server_settings));
         let mut engine = client_seat.engine(&settings).unwrap();
-        let live = showing::lives([0].into_iter());
+        let live = live::workers([0].into_iter());
         let mut generator = Generator::new(Arc::clone(&common), 0, live, engine.now());
         generator.prepare(&mut engine).unwrap();
         let start = engine.now();

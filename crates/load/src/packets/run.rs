@@ -9,8 +9,8 @@ use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::account::merge;
+use crate::live::{self, LiveWorker, LiveWorkers, Snapshot};
 use crate::pace::{Pace, Schedule};
-use crate::showing::{self, Live, Lives, Seen};
 use crate::{Generator, Moment, Needs};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
 use corelane_measure::counters::Counters;
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
-    lives: Lives<LiveFrames>,
+    live: LiveWorkers<LiveFrames>,
     crew: Crew<Vec<Outcome>>,
 }
 
@@ -94,7 +94,7 @@ impl Generator for PacketsLoad {
         let workers = plan.cpus.len().clamp(1, used);
         let cpus = (0..workers).map(|number| plan.cpus.get(number).copied().unwrap_or(0));
         let mut load = PacketsLoad {
-            lives: showing::lives(cpus),
+            live: live::workers(cpus),
             crew: Crew::new(),
             link,
             plan,
@@ -104,9 +104,9 @@ impl Generator for PacketsLoad {
             .duration_s
             .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
         for (number, share) in share_out(sources, workers).into_iter().enumerate() {
-            let (stop, lives) = (load.crew.stop_flag(), Arc::clone(&load.lives));
-            let settings = WorkerSettings::new(format!("packets {number}"), lives[number].cpu);
-            let body = move || Ok(run(share, end, delay, &stop, &lives[number]));
+            let (stop, live) = (load.crew.stop_flag(), Arc::clone(&load.live));
+            let settings = WorkerSettings::new(format!("packets {number}"), live[number].cpu);
+            let body = move || Ok(run(share, end, delay, &stop, &live[number]));
             load.crew.spawn(settings, body)?;
         }
         Ok(load)
@@ -120,15 +120,15 @@ impl Generator for PacketsLoad {
         self.crew.is_finished().then_some(Moment::Sent)
     }
 
-    fn lives(&self) -> &Lives<LiveFrames> {
-        &self.lives
+    fn live_workers(&self) -> &LiveWorkers<LiveFrames> {
+        &self.live
     }
 
-    fn seen(&mut self) -> Seen {
-        Seen {
+    fn snapshot(&mut self) -> Snapshot {
+        Snapshot {
             stage: "sending".to_owned(),
             no_times_because: Some("frames are not answered"),
-            ..Seen::sum(self.lives.iter().map(|live| live.shown.last()))
+            ..Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()))
         }
     }
 
@@ -139,11 +139,11 @@ impl Generator for PacketsLoad {
     fn finish(mut self) -> Result<PacketsLoadReport, PacketsError> {
         let mut outcomes = Vec::new();
         for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
-            let cpu = self.lives[number].cpu;
+            let cpu = self.live[number].cpu;
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream());
-        Ok(loaded(&self.plan, &outcomes, self.link.injected()))
+        Ok(report(&self.plan, &outcomes, self.link.injected()))
     }
 }
 
@@ -219,7 +219,7 @@ fn run(
     end: Time,
     delay: Duration,
     stop: &AtomicBool,
-    live: &Live<LiveFrames>,
+    live: &LiveWorker<LiveFrames>,
 ) -> Vec<Outcome> {
     let mut failure = send(&mut share, end, stop, live).err();
     let over = Time::now().min(end);
@@ -241,12 +241,12 @@ fn run(
         first.failure = failure;
     }
     let queues = outcomes.iter().map(|outcome| (&outcome.sender, outcome.refused));
-    live.shown.end(seen(&live.counts, queues));
+    live.snapshot.close(snapshot(&live.counts, queues));
     outcomes
 }
 
 /// The live data of a worker's queues, each with the frames that its device refused; publishes the counts.
-fn seen<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64)>) -> Seen {
+fn snapshot<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64)>) -> Snapshot {
     let (mut sent, mut sent_bytes, mut not_sent) = (0, 0, BTreeMap::new());
     for (sender, refused) in queues {
         sent += sender.sent.frames;
@@ -256,9 +256,9 @@ fn seen<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64)>) 
     not_sent.retain(|_, count| *count > 0);
     live.sent.set(sent);
     live.sent_bytes.set(sent_bytes);
-    Seen {
+    Snapshot {
         errors: not_sent,
-        ..Seen::of(&metrics::COUNTED, live)
+        ..Snapshot::of(&metrics::COUNTED, live)
     }
 }
 
@@ -279,7 +279,7 @@ fn send(
     share: &mut [(AnyLink, Sender)],
     end: Time,
     stop: &AtomicBool,
-    live: &Live<LiveFrames>,
+    live: &LiveWorker<LiveFrames>,
 ) -> Result<(), LinkError> {
     let mut checked = Time::now();
     while !stop.load(Ordering::Relaxed) {
@@ -291,9 +291,9 @@ fn send(
         for (link, sender) in &mut *share {
             frames += sender.turn(link)?;
         }
-        live.shown.show(|| {
+        live.snapshot.publish(|| {
             let queues = share.iter();
-            seen(
+            snapshot(
                 &live.counts,
                 queues.map(|(link, sender)| (sender, link.tally().send_failed)),
             )
@@ -364,7 +364,7 @@ impl Outcome {
     }
 }
 
-fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoadReport {
+fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoadReport {
     let all = || outcomes.iter().map(|(_, outcome)| outcome);
     let sum = |of: fn(&Sent) -> u64| -> u64 { all().map(|outcome| of(&outcome.sender.sent)).sum() };
     let replays = || all().filter_map(Outcome::replay);

@@ -116,8 +116,8 @@ pub struct Counts {
     /// How late requests were sent behind their schedule, for any reason; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
     /// Where connections landed; absent if sources were not aligned.
-    #[serde(default, skip_serializing_if = "AlignmentCounts::is_empty")]
-    pub landed: AlignmentCounts,
+    #[serde(rename = "landed", default, skip_serializing_if = "AlignmentCounts::is_empty")]
+    pub alignment: AlignmentCounts,
 }
 
 /// Complete histograms, as HdrHistogram V2; `null` if empty.
@@ -349,7 +349,7 @@ impl Tally {
             counts.connections.add(&other.connections);
             counts.requests.add(&other.requests);
             counts.bytes.add(&other.bytes);
-            counts.landed.add(&other.landed);
+            counts.alignment.add(&other.alignment);
             match (&mut counts.tls, &other.tls) {
                 (Some(sum), Some(other)) => sum.add(other),
                 (Some(_), None) => {}

@@ -12,7 +12,7 @@ use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
 use crate::alignment::Observer;
-use crate::showing::{Live, Lives, Seen};
+use crate::live::{LiveWorker, LiveWorkers, Snapshot};
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
@@ -64,7 +64,7 @@ pub(crate) struct Generator<P: StreamProtocol> {
     /// The current phase.
     phase: usize,
     /// Live counters of all workers; this one's at its place.
-    lives: Lives<LiveStreams>,
+    live: LiveWorkers<LiveStreams>,
     /// This worker's place among all.
     place: usize,
     groups: Vec<Group<P>>,
@@ -91,7 +91,12 @@ pub(crate) struct Outcome<P: StreamProtocol> {
 
 impl<P: StreamProtocol> Generator<P> {
     /// The generator of worker `place`, without open connections.
-    pub(crate) fn new(common: Arc<Common<P>>, place: usize, lives: Lives<LiveStreams>, now: Time) -> Self {
+    pub(crate) fn new(
+        common: Arc<Common<P>>,
+        place: usize,
+        live: LiveWorkers<LiveStreams>,
+        now: Time,
+    ) -> Self {
         let plan = &common.plan;
         let (mut groups, mut slots) = (Vec::new(), Vec::new());
         for (pool, terms) in common.terms.iter().enumerate() {
@@ -108,7 +113,7 @@ impl<P: StreamProtocol> Generator<P> {
         Self {
             common,
             phase: 0,
-            lives,
+            live,
             place,
             groups,
             slots,
@@ -131,8 +136,8 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    fn live(&self) -> &Live<LiveStreams> {
-        &self.lives[self.place]
+    fn live(&self) -> &LiveWorker<LiveStreams> {
+        &self.live[self.place]
     }
 
     fn stopped(&self) -> bool {
@@ -279,9 +284,9 @@ impl<P: StreamProtocol> Generator<P> {
             self.fire_timers(engine.ops(), now);
             let until = give_up.min(self.shared.wheel.next_due()).min(now + LONGEST_TURN);
             engine.turn(until, self)?;
-            self.show();
+            self.publish();
         }
-        self.show();
+        self.publish();
         self.live().draining.set(1);
         Ok(())
     }
@@ -311,12 +316,12 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    fn show(&self) {
-        self.publish();
-        self.live().shown.show(|| self.shown());
+    fn publish(&self) {
+        self.publish_counts();
+        self.live().snapshot.publish(|| self.snapshot());
     }
 
-    fn publish(&self) {
+    fn publish_counts(&self) {
         let sum = |count: fn(&Group<P>) -> u64| self.groups.iter().map(count).sum();
         let live = &self.live().counts;
         live.open.set(self.shared.open);
@@ -332,18 +337,18 @@ impl<P: StreamProtocol> Generator<P> {
     }
 
     /// The live data of this worker, with the counts that it has published.
-    fn shown(&self) -> Seen {
-        let mut shown = Seen::of(LiveStreams::all(P::IS_TRANSFER), &self.live().counts);
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::of(LiveStreams::all(P::IS_TRANSFER), &self.live().counts);
         for Group { tally, .. } in &self.groups {
-            shown.times.merge(if P::IS_TRANSFER {
+            snapshot.times.merge(if P::IS_TRANSFER {
                 &tally.histograms.connect
             } else {
                 &tally.histograms.latency
             });
-            shown.failures.add(&tally.counts.requests.by_cause);
-            shown.not_opened.add(&tally.counts.connections.failed);
+            snapshot.failures.add(&tally.counts.requests.by_cause);
+            snapshot.not_opened.add(&tally.counts.connections.failed);
         }
-        shown
+        snapshot
     }
 }
 
@@ -362,7 +367,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
             }
             self.fire_timers(engine.ops(), now);
             engine.turn(self.shared.wheel.next_due().min(now + LONGEST_TURN), self)?;
-            self.show();
+            self.publish();
         }
         Ok(())
     }
@@ -398,7 +403,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
             engine.ops().gather(gathering);
             engine.turn(until, &mut self)?;
             standstill.turned(now, until, engine.now());
-            self.show();
+            self.publish();
         }
         let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;
         let ended = engine.now().min(self.common.phases.end());
@@ -406,8 +411,8 @@ impl<P: StreamProtocol> Job for Generator<P> {
         self.drain(engine)?;
         let now = engine.now();
         self.close_accounts(engine.ops(), now);
-        self.publish();
-        self.live().shown.end(self.shown());
+        self.publish_counts();
+        self.live().snapshot.close(self.snapshot());
         Ok(Outcome {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),

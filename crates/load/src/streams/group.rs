@@ -105,8 +105,11 @@ impl<P: StreamProtocol> Group<P> {
     /// Compares where a connection lands with the plan.
     pub(crate) fn observe(&mut self, ops: &Ops, id: Option<Id>, source: Option<Source>) {
         if let (Some(observer), Some(id), Some(source)) = (&self.observer, id, source) {
-            let (landed, ends) = (&mut self.tally.counts.landed, (self.cpu, self.terms.pool.target));
-            observer.count(landed, self.planned[source.lease()], (ops, id), ends);
+            let (alignment, ends) = (
+                &mut self.tally.counts.alignment,
+                (self.cpu, self.terms.pool.target),
+            );
+            observer.count(alignment, self.planned[source.lease()], (ops, id), ends);
         }
     }
 

@@ -61,7 +61,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             .read(|run| Sample::count(run.counts.requests.unsent)),
         Metric::more("landed", "landed", Show::Share)
             .about("share of connections observed on their planned bucket")
-            .read(|run| run.counts.landed.share()),
+            .read(|run| run.counts.alignment.share()),
         Metric::explaining("open", "open", Show::Prefixed)
             .about("connections open at the end")
             .read(|run| Sample::count(run.counts.connections.open_at_end)),
@@ -85,8 +85,8 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             .notes(self.opening(&target))
             .table(self.requests())
             .notes(connections(&self.counts.connections))
-            .notes(self.counts.landed.notes())
-            .table(self.counts.landed.table())
+            .notes(self.counts.alignment.notes())
+            .table(self.counts.alignment.table())
             .notes(self.counts.tls.iter().flat_map(tls))
             .notes(times("latency", self.counts.latency))
             .notes(times("connect", self.counts.connect))

@@ -10,8 +10,8 @@ use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms};
 use crate::alignment::Observer;
 use crate::generate::start_workers;
+use crate::live::{self, LiveWorkers, Snapshot};
 use crate::needs::Sockets;
-use crate::showing::{self, Lives, Seen};
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
 use corelane_measure::counters::Counters;
@@ -33,7 +33,7 @@ pub struct StreamLoad<P: StreamProtocol> {
     pub(super) engine: Chosen,
     crew: Crew<Outcome<P>>,
     pub(super) ready: Vec<ReadyCell>,
-    lives: Lives<LiveStreams>,
+    live: LiveWorkers<LiveStreams>,
     pub(super) resident_before: Option<u64>,
     pub(super) resident_open: Option<u64>,
     began: Instant,
@@ -112,25 +112,25 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
         }
     }
 
-    fn lives(&self) -> &Lives<LiveStreams> {
-        &self.lives
+    fn live_workers(&self) -> &LiveWorkers<LiveStreams> {
+        &self.live
     }
 
     /// Times are latencies, or for transfers the times to open connections.
-    fn seen(&mut self) -> Seen {
-        let mut seen = Seen::sum(self.lives.iter().map(|live| live.shown.last()));
+    fn snapshot(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()));
         let start = self.common.phases.began(0);
-        if seen.at > start && !P::IS_TRANSFER {
+        if snapshot.at > start && !P::IS_TRANSFER {
             self.over_time
-                .times(seen.at.since(start).as_secs_f64(), &seen.times);
+                .times(snapshot.at.since(start).as_secs_f64(), &snapshot.times);
         }
-        seen.stage = match self.phase() {
+        snapshot.stage = match self.phase() {
             _ if self.is_draining() => "draining".to_owned(),
             Some((place, _)) => self.plan().phases[place].name.clone(),
             None if self.is_opening() => "opening".to_owned(),
             None => "ending".to_owned(),
         };
-        seen
+        snapshot
     }
 
     fn stop(&self) {
@@ -150,7 +150,7 @@ impl<P: StreamStart> StreamLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError> {
         let crew = Crew::new();
-        let lives = showing::lives(plan.workers.iter().map(|worker| worker.cpu));
+        let live = live::workers(plan.workers.iter().map(|worker| worker.cpu));
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Arc::new(Common {
@@ -162,7 +162,7 @@ impl<P: StreamStart> StreamLoad<P> {
             }),
             crew,
             ready: Vec::new(),
-            lives,
+            live,
             resident_before: usage::resident_bytes(),
             resident_open: None,
             began: Instant::now(),
@@ -177,8 +177,8 @@ impl<P: StreamStart> StreamLoad<P> {
             .workers
             .iter()
             .map(|worker| (worker.cpu, worker.own_descriptors));
-        let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
-        let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now);
+        let (common, live) = (Arc::clone(&load.common), Arc::clone(&load.live));
+        let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&live), now);
         load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         Ok(load)
     }
@@ -205,7 +205,7 @@ impl<P: StreamStart> StreamLoad<P> {
     /// their last bytes have arrived.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        showing::are_draining(&self.lives)
+        live::are_draining(&self.live)
     }
 
     /// Requests so far that were answered as expected, and that failed.

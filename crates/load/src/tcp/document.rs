@@ -50,8 +50,8 @@ pub struct TcpLoadReport {
     /// Bytes per second of the connections that were open until the end, both directions summed.
     pub rates: Option<Rates>,
     /// Where connections landed; absent if sources were not aligned.
-    #[serde(default, skip_serializing_if = "AlignmentCounts::is_empty")]
-    pub landed: AlignmentCounts,
+    #[serde(rename = "landed", default, skip_serializing_if = "AlignmentCounts::is_empty")]
+    pub alignment: AlignmentCounts,
     /// Stalled connections, longest stalls first; `total.stalls` counts all.
     pub stalled: Vec<Stall>,
     /// What limited the generator, if anything did.

@@ -40,7 +40,7 @@ impl Measurement for TcpLoadReport {
             .read(|run| Sample::count(run.total.opened)),
         Metric::more("landed", "landed", Show::Share)
             .about("share of connections observed on their planned bucket")
-            .read(|run| run.landed.share()),
+            .read(|run| run.alignment.share()),
         Metric::more("open", "open", Show::Count)
             .about("connections open at the end")
             .read(|run| Sample::count(run.total.open_at_end)),
@@ -83,8 +83,8 @@ impl Measurement for TcpLoadReport {
         let section = Section::new("")
             .notes(self.moved())
             .notes(self.troubles())
-            .notes(self.landed.notes())
-            .table(self.landed.table())
+            .notes(self.alignment.notes())
+            .table(self.alignment.table())
             .table(self.stalls());
         let charted = Charted {
             over_time: &self.over_time,

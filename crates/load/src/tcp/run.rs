@@ -4,7 +4,7 @@ use super::document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts};
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
-use crate::showing::{Lives, Seen};
+use crate::live::{LiveWorkers, Snapshot};
 use crate::streams::{
     self, Behaviour, LiveStreams, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad,
     StreamLoadError, StreamPlan, Timeouts, Until,
@@ -56,12 +56,12 @@ impl Generator for TcpLoad {
         self.streams.reached()
     }
 
-    fn lives(&self) -> &Lives<LiveStreams> {
-        self.streams.lives()
+    fn live_workers(&self) -> &LiveWorkers<LiveStreams> {
+        self.streams.live_workers()
     }
 
-    fn seen(&mut self) -> Seen {
-        self.streams.seen()
+    fn snapshot(&mut self) -> Snapshot {
+        self.streams.snapshot()
     }
 
     fn stop(&self) {
@@ -127,7 +127,7 @@ impl TcpLoad {
             gbit_per_cpu_second: Some(gbit_moved / streams.client.cpu_s).filter(|rate| rate.is_finite()),
             cpu_s: streams.client.cpu_s,
             connect: streams.counts.connect,
-            landed: streams.counts.landed,
+            alignment: streams.counts.alignment,
             over_time: streams.over_time,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,

@@ -86,7 +86,7 @@ pub struct Transfer {
     sent: u64,
     received: u64,
     /// Bytes moved at the last check, and when progress was last made.
-    seen: u64,
+    moved: u64,
     progress: Time,
     is_stalled: bool,
     /// The time to write is over.
@@ -316,8 +316,8 @@ impl Transfer {
         let bytes = &context.terms.pool.protocol;
         // A writer limited by its rate is not stalled.
         let waits = context.out.queued() > 0 || !bytes.direction.writes();
-        if moved != self.seen || !waits {
-            (self.seen, self.progress) = (moved, context.now);
+        if moved != self.moved || !waits {
+            (self.moved, self.progress) = (moved, context.now);
             self.end_stall(context);
         } else if !self.is_stalled && context.now.since(self.progress).as_secs_f64() >= bytes.stall_s {
             self.begin_stall(context);
@@ -337,7 +337,7 @@ impl Transfer {
                 since_s: self.progress.since(start).as_secs_f64(),
                 for_s: 0.0,
                 ended: false,
-                bytes: self.seen,
+                bytes: self.moved,
             });
         }
     }

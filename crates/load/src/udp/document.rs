@@ -36,8 +36,8 @@ pub struct UdpLoadReport {
     /// Schedule lag of datagrams; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
     /// Where sockets landed; absent if sources were not aligned.
-    #[serde(default, skip_serializing_if = "AlignmentCounts::is_empty")]
-    pub landed: AlignmentCounts,
+    #[serde(rename = "landed", default, skip_serializing_if = "AlignmentCounts::is_empty")]
+    pub alignment: AlignmentCounts,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
     /// Why the run failed as a whole: nothing was sent, or nothing was answered.

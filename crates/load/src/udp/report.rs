@@ -121,7 +121,7 @@ impl Measurement for UdpLoadReport {
             .read(|run| Sample::count(run.total.refused.values().sum())),
         Metric::more("landed", "landed", Show::Share)
             .about("share of sockets observed on their planned bucket")
-            .read(|run| run.landed.share()),
+            .read(|run| run.alignment.share()),
         Metric::explaining("sockets", "sockets", Show::Count)
             .about("sockets")
             .read(|run| Sample::count(run.sockets as u64)),
@@ -143,8 +143,8 @@ impl Measurement for UdpLoadReport {
             .table(self.datagrams())
             .notes(times("round trip", self.round_trip))
             .notes(times("schedule lag", self.schedule_lag))
-            .notes(self.landed.notes())
-            .table(self.landed.table())
+            .notes(self.alignment.notes())
+            .table(self.alignment.table())
             .table(self.by_source())
             .notes(hidden);
         let rate = quantity::rate_of(self.per_second(self.total.sent), "datagrams");

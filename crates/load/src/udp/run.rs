@@ -8,7 +8,7 @@ use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::alignment::{AlignmentCounts, Observer};
 use crate::generate::start_workers;
-use crate::showing::{self, Lives, Seen};
+use crate::live::{self, LiveWorkers, Snapshot};
 use crate::standstill;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
@@ -33,7 +33,7 @@ const MOST_DROPPED_HERE: f64 = 0.001;
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
-    lives: Lives<LiveDatagrams>,
+    live: LiveWorkers<LiveDatagrams>,
     crew: Crew<Tally>,
     /// Memory placement of each worker.
     ready: Vec<ReadyCell>,
@@ -87,21 +87,21 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
         self.sending_ended().then_some(Moment::Sent)
     }
 
-    fn lives(&self) -> &Lives<LiveDatagrams> {
-        &self.lives
+    fn live_workers(&self) -> &LiveWorkers<LiveDatagrams> {
+        &self.live
     }
 
-    fn seen(&mut self) -> Seen {
-        let mut seen = Seen::sum(self.lives.iter().map(|live| live.shown.last()));
-        if seen.at > self.start {
+    fn snapshot(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()));
+        if snapshot.at > self.start {
             self.over_time
-                .times(seen.at.since(self.start).as_secs_f64(), &seen.times);
+                .times(snapshot.at.since(self.start).as_secs_f64(), &snapshot.times);
         }
         let draining = self.sending_ended();
-        seen.stage = if draining { "draining" } else { "sending" }.to_owned();
+        snapshot.stage = if draining { "draining" } else { "sending" }.to_owned();
         let answers = self.plan.answers;
-        seen.no_times_because = (!answers).then_some("no answers are awaited (--no-answers)");
-        seen
+        snapshot.no_times_because = (!answers).then_some("no answers are awaited (--no-answers)");
+        snapshot
     }
 
     fn stop(&self) {
@@ -121,11 +121,11 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
         let engine = choose(plan.engine);
-        let lives = showing::lives(plan.workers.iter().map(|worker| worker.cpu));
+        let live = live::workers(plan.workers.iter().map(|worker| worker.cpu));
         let mut load = Self {
             plan: Arc::new(plan),
             engine,
-            lives,
+            live,
             crew: Crew::new(),
             ready: Vec::new(),
             start: Time::NEVER,
@@ -141,7 +141,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             observer: Observer::of(&plan.steering).map(Arc::new),
             plan: Arc::clone(plan),
             stop: load.crew.stop_flag(),
-            lives: Arc::clone(&load.lives),
+            live: Arc::clone(&load.live),
         };
         let job = move |place, _| WorkerGenerator::new(place, shared.clone());
         load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
@@ -172,7 +172,7 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// Whether every worker has sent its last datagram; answers may still be pending.
     #[must_use]
     pub fn sending_ended(&self) -> bool {
-        showing::are_draining(&self.lives)
+        live::are_draining(&self.live)
     }
 
     /// Memory placement of a worker.
@@ -182,7 +182,7 @@ impl<P: DatagramStart> UdpLoad<P> {
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
-        let (mut total, mut landed) = (Counts::default(), AlignmentCounts::default());
+        let (mut total, mut alignment) = (Counts::default(), AlignmentCounts::default());
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
@@ -194,7 +194,7 @@ impl<P: DatagramStart> UdpLoad<P> {
         let (mut workers, pages) = (Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
-            landed.add(&outcome.landed);
+            alignment.add(&outcome.alignment);
             sending = sending.max(outcome.sending);
             for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
@@ -232,7 +232,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             ),
             round_trip_histogram,
             schedule_lag: lag,
-            landed,
+            alignment,
             workers,
             sources: sources.into_values().collect(),
         }

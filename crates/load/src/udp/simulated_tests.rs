@@ -3,8 +3,8 @@
 
 use super::generator::{Generator, Shared, Tally};
 use super::plan::{UdpPlan, Until};
+use crate::live;
 use crate::pace::Pace;
-use crate::showing;
 use crate::sources::{PlannedWorker, Steerings};
 use crate::udp::{Probes, Skew};
 use corelane_host::memory::MemoryPolicy;
@@ -107,11 +107,11 @@ fn generator(
             ..PlannedWorker::default()
         }],
     };
-    let lives = showing::lives([0].into_iter());
+    let live = live::workers([0].into_iter());
     let shared = Shared {
         plan: Arc::new(plan),
         stop: Arc::default(),
-        lives,
+        live,
         observer: None,
     };
     let mut generator = Generator::new(0, shared);

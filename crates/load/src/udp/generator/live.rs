@@ -1,7 +1,7 @@
 //! What an observer sees of a running worker: counters at any time, a snapshot of the rest on request.
 
 use super::Generator;
-use crate::showing::Seen;
+use crate::live::Snapshot;
 use crate::udp::document::Counts;
 use crate::udp::metrics::LiveDatagrams;
 use crate::udp::protocol::DatagramProtocol;
@@ -9,25 +9,25 @@ use corelane_worker::engine::{FailureCounts, Ops};
 use std::collections::BTreeMap;
 
 impl<P: DatagramProtocol> Generator<P> {
-    pub(in crate::udp) fn show(&self, ops: &Ops) {
-        let live = &self.lives[self.place];
+    pub(in crate::udp) fn publish(&self, ops: &Ops) {
+        let live = &self.live[self.place];
         live.counts.sent.set(ops.counters().sent);
         live.counts.returned.set(self.tally.counts.returned);
-        live.shown.show(|| self.seen(ops));
+        live.snapshot.publish(|| self.snapshot(ops));
     }
 
     /// The live data of this worker.
-    pub(super) fn seen(&self, ops: &Ops) -> Seen {
+    pub(super) fn snapshot(&self, ops: &Ops) -> Snapshot {
         let counters = ops.counters();
         let counts = Counts {
             refused: by_cause(&counters.send_failed),
             network_errors: by_cause(&counters.errors),
             ..self.tally.counts.clone()
         };
-        Seen {
+        Snapshot {
             errors: counts.errors_by_name(),
             times: self.tally.round_trip.clone(),
-            ..Seen::of(LiveDatagrams::ALL, &self.lives[self.place].counts)
+            ..Snapshot::of(LiveDatagrams::ALL, &self.live[self.place].counts)
         }
     }
 }

@@ -8,7 +8,7 @@
 //! In: the plan's weights, and the live counters of the other workers. Out: datagrams, through the generator.
 
 use super::Generator;
-use crate::showing::Lives;
+use crate::live::LiveWorkers;
 use crate::sources::PlannedWorker;
 use crate::udp::metrics::LiveDatagrams;
 use crate::udp::plan::UdpPlan;
@@ -40,7 +40,7 @@ pub(super) struct Mix {
     place: usize,
     /// Each worker's share of the total.
     shares: Vec<f64>,
-    lives: Lives<LiveDatagrams>,
+    live: LiveWorkers<LiveDatagrams>,
     issued: u64,
 }
 
@@ -56,14 +56,14 @@ enum Pause {
 
 impl Mix {
     /// The part of worker `place`; `None` if all flows have equal shares.
-    pub(super) fn new<P>(plan: &UdpPlan<P>, place: usize, lives: &Lives<LiveDatagrams>) -> Option<Self> {
+    pub(super) fn new<P>(plan: &UdpPlan<P>, place: usize, live: &LiveWorkers<LiveDatagrams>) -> Option<Self> {
         let weights = &plan.workers.get(place)?.weights;
         let share = |worker: &PlannedWorker| worker.weights.iter().sum();
         (!weights.is_empty()).then(|| Self {
             turns: Turns::new(weights),
             place,
             shares: plan.workers.iter().map(share).collect(),
-            lives: Arc::clone(lives),
+            live: Arc::clone(live),
             issued: 0,
         })
     }
@@ -75,7 +75,7 @@ impl Mix {
 
     /// Datagrams that this worker may have issued by now.
     fn allowance(&self) -> u64 {
-        let others = self.shares.iter().zip(&*self.lives).enumerate();
+        let others = self.shares.iter().zip(&*self.live).enumerate();
         let progress = others
             .filter(|(place, (_, live))| *place != self.place && live.draining.get() == 0)
             .map(|(_, (share, live))| live.counts.sent.get() as f64 / share);
@@ -104,7 +104,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 Pause::Ahead => now + LEAD_LOOK,
             };
             self.turn(engine, end.min(wait))?;
-            self.show(engine.ops());
+            self.publish(engine.ops());
             if engine.now() >= next_look {
                 next_look = engine.now() + self.plan.loss_timeout();
                 (0..self.flows.len()).for_each(|flow| self.give_up_if_stalled(flow));

@@ -13,8 +13,8 @@ use super::metrics::LiveDatagrams;
 use super::plan::UdpPlan;
 use super::protocol::DatagramProtocol;
 use crate::alignment::{AlignmentCounts, Observer};
+use crate::live::LiveWorkers;
 use crate::pace::{Pace, Schedule};
-use crate::showing::Lives;
 use crate::standstill::Standstill;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
@@ -51,7 +51,7 @@ const LONGEST_TURN: Duration = Duration::from_millis(100);
 pub(super) struct Shared<P> {
     pub(super) plan: Arc<UdpPlan<P>>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) lives: Lives<LiveDatagrams>,
+    pub(super) live: LiveWorkers<LiveDatagrams>,
     /// Observes where sockets land, if their sources were aligned.
     pub(super) observer: Option<Arc<Observer>>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Generator<P: DatagramProtocol> {
     protocol: P,
     stop: Arc<AtomicBool>,
     /// What all workers publish; this one's is at its place.
-    lives: Lives<LiveDatagrams>,
+    live: LiveWorkers<LiveDatagrams>,
     /// This worker's place, which determines its share of the schedule.
     place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
@@ -88,7 +88,7 @@ pub(super) struct Tally {
     pub(super) counts: Counts,
     /// By lease: datagrams sent, and answers returned.
     pub(super) leases: Vec<(u64, u64)>,
-    pub(super) landed: AlignmentCounts,
+    pub(super) alignment: AlignmentCounts,
     pub(super) round_trip: Histogram,
     pub(super) schedule_lag: Histogram,
     pub(super) sending: Duration,
@@ -102,13 +102,13 @@ impl<P: DatagramProtocol> Generator<P> {
         let Shared {
             plan,
             stop,
-            lives,
+            live,
             observer,
         } = shared;
         Self {
             protocol: plan.protocol.clone(),
             stop,
-            lives,
+            live,
             place,
             flows: Vec::new(),
             flow_of_slot: Vec::new(),
@@ -151,7 +151,7 @@ impl<P: DatagramProtocol> Generator<P> {
         self.standstill.begin(engine.now());
         let duration = self.plan.until.duration_s.map(Duration::from_secs_f64);
         let end = duration.map_or(Time::NEVER, |duration| start + duration);
-        let mix = Mix::new(&self.plan, self.place, &self.lives);
+        let mix = Mix::new(&self.plan, self.place, &self.live);
         match (self.plan.pace, mix) {
             (Pace::Rate { per_second }, mix) => {
                 self.follow_schedule(engine, mix, (start, end), per_second)?;
@@ -167,13 +167,13 @@ impl<P: DatagramProtocol> Generator<P> {
         self.tally.stood_still = self.standstill.lost();
         self.budget = 0;
         self.empty_queues(engine)?;
-        self.lives[self.place].draining.set(1);
+        self.live[self.place].draining.set(1);
         if self.plan.answers {
             self.drain(engine)?;
         }
         self.take_stock(engine.ops());
-        self.show(engine.ops());
-        self.lives[self.place].shown.end(self.seen(engine.ops()));
+        self.publish(engine.ops());
+        self.live[self.place].snapshot.close(self.snapshot(engine.ops()));
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 }
             }
             self.turn(engine, now)?;
-            self.show(engine.ops());
+            self.publish(engine.ops());
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 engine.now()
             };
             self.turn(engine, until)?;
-            self.show(engine.ops());
+            self.publish(engine.ops());
             let now = engine.now();
             for flow in std::mem::take(&mut self.starved) {
                 self.fill_window(engine.ops(), flow as usize, window, now);
@@ -278,7 +278,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 schedule.advance();
             }
             self.turn(engine, end.min(schedule.due()))?;
-            self.show(engine.ops());
+            self.publish(engine.ops());
         }
         let ended = end.min(engine.now());
         self.tally.counts.unsent = schedule.unissued_before(ended).min(self.budget);
@@ -310,7 +310,7 @@ impl<P: DatagramProtocol> Generator<P> {
             // After the deadline, poll once more, in case the thread was off its CPU until then.
             let is_last = engine.now() >= give_up;
             engine.turn(give_up.min(engine.now() + LONGEST_TURN), self)?;
-            self.show(engine.ops());
+            self.publish(engine.ops());
             if self.tally.counts.returned > returned {
                 returned = self.tally.counts.returned;
                 give_up = engine.now() + self.plan.loss_timeout();
@@ -409,7 +409,7 @@ impl<P: DatagramProtocol> Generator<P> {
             for flow in &self.flows {
                 let planned = worker.leases[flow.lease as usize].landing;
                 let ends = (worker.cpu, self.plan.target);
-                observer.count(&mut self.tally.landed, planned, (ops, flow.id), ends);
+                observer.count(&mut self.tally.alignment, planned, (ops, flow.id), ends);
             }
         }
     }
@@ -438,7 +438,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
     fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally> {
         let sent = self.send_all(engine, start);
         // Set even on failure, because other workers may wait for it.
-        self.lives[self.place].draining.set(1);
+        self.live[self.place].draining.set(1);
         sent.map(|()| self.tally)
     }
 }

@@ -1,4 +1,4 @@
-//! Live data of a worker beyond its counters, collected only on request.
+//! What a worker publishes while it runs: its counters at any time, a snapshot of the rest only on request.
 //!
 //! In: a request from the observer. Out: a snapshot, made on the worker's next turn. Neither side waits for the other.
 
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Live data of one worker, or of a whole generator as of the last turn of each worker.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct Snapshot {
     /// When the data was collected; [`Time::default`] before the first snapshot.
     pub at: Time,
     /// What the generator does.
@@ -36,32 +36,32 @@ pub struct Seen {
 
 /// What a worker publishes while it runs.
 #[derive(Debug)]
-pub struct Live<C> {
+pub struct LiveWorker<C> {
     pub(crate) cpu: u32,
     /// Its counts.
     pub counts: C,
     /// 1 once it has sent its last datagram or request; for transfers, once their last bytes have arrived.
     pub(crate) draining: Counter,
-    pub(crate) shown: Showing,
+    pub(crate) snapshot: SnapshotSlot,
 }
 
 /// What all workers publish, by place.
-pub type Lives<C> = Arc<[CachePadded<Live<C>>]>;
+pub type LiveWorkers<C> = Arc<[CachePadded<LiveWorker<C>>]>;
 
 /// The live data of workers on these CPUs, before they start.
-pub(crate) fn lives<C: Default>(cpus: impl Iterator<Item = u32>) -> Lives<C> {
-    let live = |cpu| Live {
+pub(crate) fn workers<C: Default>(cpus: impl Iterator<Item = u32>) -> LiveWorkers<C> {
+    let live = |cpu| LiveWorker {
         cpu,
         counts: C::default(),
         draining: Counter::new(),
-        shown: Showing::default(),
+        snapshot: SnapshotSlot::default(),
     };
     cpus.map(|cpu| CachePadded::new(live(cpu))).collect()
 }
 
 /// Whether every worker has sent its last.
-pub(crate) fn are_draining<C>(lives: &Lives<C>) -> bool {
-    lives.iter().all(|live| live.draining.get() > 0)
+pub(crate) fn are_draining<C>(live: &LiveWorkers<C>) -> bool {
+    live.iter().all(|live| live.draining.get() > 0)
 }
 
 /// Whether it counts events; otherwise, what there is now.
@@ -87,33 +87,33 @@ pub(crate) fn count<C>(metric: &Metric<C>, counts: &C) -> u64 {
     }
 }
 
-impl Seen {
+impl Snapshot {
     /// The counts of a worker now.
     pub(crate) fn of<C>(counted: &[Metric<C>], counts: &C) -> Self {
-        let mut seen = Self {
+        let mut snapshot = Self {
             at: Time::now(),
             ..Self::default()
         };
         for metric in counted {
             let counted = match is_total(metric) {
-                true => &mut seen.counts,
-                false => &mut seen.levels,
+                true => &mut snapshot.counts,
+                false => &mut snapshot.levels,
             };
             counted.insert(short_name(metric), count(metric, counts));
         }
-        seen
+        snapshot
     }
 
     /// The merged data of all workers.
     pub(crate) fn sum(workers: impl Iterator<Item = Self>) -> Self {
-        workers.fold(Self::default(), |mut sum, seen| {
-            sum.at = sum.at.max(seen.at);
-            sum.counts.add(&seen.counts);
-            sum.levels.add(&seen.levels);
-            sum.errors.add(&seen.errors);
-            sum.failures.add(&seen.failures);
-            sum.not_opened.add(&seen.not_opened);
-            sum.times.merge(&seen.times);
+        workers.fold(Self::default(), |mut sum, snapshot| {
+            sum.at = sum.at.max(snapshot.at);
+            sum.counts.add(&snapshot.counts);
+            sum.levels.add(&snapshot.levels);
+            sum.errors.add(&snapshot.errors);
+            sum.failures.add(&snapshot.failures);
+            sum.not_opened.add(&snapshot.not_opened);
+            sum.times.merge(&snapshot.times);
             sum
         })
     }
@@ -130,43 +130,43 @@ impl Seen {
 
 /// A request flag and the last snapshot, shared between one worker and one observer.
 #[derive(Debug, Default)]
-pub struct Showing {
-    asked: AtomicBool,
-    ended: AtomicBool,
-    last: Mutex<Seen>,
+pub struct SnapshotSlot {
+    requested: AtomicBool,
+    closed: AtomicBool,
+    last: Mutex<Snapshot>,
 }
 
-impl Showing {
+impl SnapshotSlot {
     /// Requests a snapshot.
-    pub(crate) fn ask(&self) {
-        self.asked.store(true, Ordering::Relaxed);
+    pub(crate) fn request(&self) {
+        self.requested.store(true, Ordering::Relaxed);
     }
 
     /// Whether a requested snapshot is still to come.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed)
+        self.requested.load(Ordering::Relaxed) && !self.closed.load(Ordering::Relaxed)
     }
 
     /// The last snapshot.
-    pub(crate) fn last(&self) -> Seen {
+    pub(crate) fn last(&self) -> Snapshot {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Makes a snapshot if one was requested. If the last one is being read right now, the next turn does.
-    pub(crate) fn show(&self, seen: impl FnOnce() -> Seen) {
-        if !self.asked.load(Ordering::Relaxed) {
+    pub(crate) fn publish(&self, snapshot: impl FnOnce() -> Snapshot) {
+        if !self.requested.load(Ordering::Relaxed) {
             return;
         }
         if let Ok(mut last) = self.last.try_lock() {
-            *last = seen();
-            self.asked.store(false, Ordering::Relaxed);
+            *last = snapshot();
+            self.requested.store(false, Ordering::Relaxed);
         }
     }
 
     /// Leaves the final state: the worker makes no more snapshots.
-    pub(crate) fn end(&self, seen: Seen) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        self.ended.store(true, Ordering::Relaxed);
+    pub(crate) fn close(&self, snapshot: Snapshot) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        self.closed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -176,29 +176,29 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_made_once_a_request_and_at_the_end() {
-        let (showing, mut made) = (Showing::default(), 0);
+        let (slot, mut made) = (SnapshotSlot::default(), 0);
         let mut turn = || {
-            showing.show(|| {
+            slot.publish(|| {
                 made += 1;
-                Seen {
+                Snapshot {
                     counts: BTreeMap::from([("made", made)]),
-                    ..Seen::default()
+                    ..Snapshot::default()
                 }
             });
         };
         turn();
-        assert_eq!(showing.last().counts.len(), 0, "nothing was requested");
-        showing.ask();
-        assert!(showing.is_awaited());
+        assert_eq!(slot.last().counts.len(), 0, "nothing was requested");
+        slot.request();
+        assert!(slot.is_awaited());
         turn();
         turn();
-        assert!(!showing.is_awaited());
-        assert_eq!((showing.last().counts["made"], made), (1, 1));
-        showing.ask();
-        showing.end(Seen {
+        assert!(!slot.is_awaited());
+        assert_eq!((slot.last().counts["made"], made), (1, 1));
+        slot.request();
+        slot.close(Snapshot {
             counts: BTreeMap::from([("made", 7)]),
-            ..Seen::default()
+            ..Snapshot::default()
         });
-        assert_eq!((showing.is_awaited(), showing.last().counts["made"]), (false, 7));
+        assert_eq!((slot.is_awaited(), slot.last().counts["made"]), (false, 7));
     }
 }
