@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the benchmarks of the repository, one after the other: each prints its figures as ratios to a reference of the
 # same run. Idle machines give better numbers; `corelane lab` reports disturbances. About half an hour. Not among them are
-# those that take more (bench/first.sh, handshakes.sh, million.sh, static.sh) and the memory nodes of an emulator (corelane-cli's nodes).
+# those that take more or a second program (bench/first.sh, handshakes.sh, instructions.sh, million.sh, static.sh) and the memory nodes of an emulator (corelane-cli's nodes).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . bench/common.sh
