@@ -101,7 +101,7 @@ impl Failure {
             Cause::NoBuffer => Self::NoMemory,
             Cause::Forbidden => Self::Forbidden,
             Cause::Asked => Self::ClosedEarly,
-            _ => Self::Other,
+            Cause::TooLarge | Cause::Truncated | Cause::Other(_) => Self::Other,
         }
     }
 }

@@ -7,11 +7,13 @@
 use crate::Generator;
 use crate::live::Snapshot;
 use corelane_host::HostError;
-use corelane_host::counters::{CpuTimes, ProcessCpu, Softnet, TcpStatistics, UdpStatistics};
+use corelane_host::counters::{CpuTimes, ProcessCpu, drops};
 use corelane_measure::counters::Counters;
+use corelane_measure::drops::Cause;
 use corelane_measure::seconds::{CpuSpent, Second};
 use corelane_worker::Time;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Time between two samples: short enough to show changes, long enough to read.
@@ -54,7 +56,7 @@ struct Reading {
     at: Time,
     snapshot: Snapshot,
     cpu: Result<CpuSpent, String>,
-    drops: Result<BTreeMap<String, u64>, String>,
+    drops: Result<BTreeMap<Cause, u64>, String>,
 }
 
 impl Sampler {
@@ -163,10 +165,6 @@ impl Reading {
     fn since(&self, earlier: &Self) -> Second {
         let (snapshot, before) = (&self.snapshot, &earlier.snapshot);
         let named = |(name, count): (&'static str, u64)| (name.to_owned(), count);
-        let occurred = |counts: BTreeMap<String, u64>| {
-            let counts = counts.into_iter();
-            counts.filter(|(_, count)| *count > 0).collect::<BTreeMap<_, _>>()
-        };
         let mut unknown_because = BTreeMap::new();
         let mut because = |field: &str, why: &str| unknown_because.insert(field.to_owned(), why.to_owned());
         if let Some(why) = snapshot.no_times_because {
@@ -207,6 +205,12 @@ impl Reading {
     }
 }
 
+/// The counts that are not zero, by name.
+fn occurred<K: Display>(counts: BTreeMap<K, u64>) -> BTreeMap<String, u64> {
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(name, count)| (name.to_string(), count)).collect()
+}
+
 /// CPU time so far: of this process, and of the machine.
 fn cpu() -> Result<CpuSpent, HostError> {
     let own = ProcessCpu::read(std::process::id())?;
@@ -218,21 +222,6 @@ fn cpu() -> Result<CpuSpent, HostError> {
         stolen_s: seconds(machine.steal_ns),
         idle_s: seconds(machine.idle_ns + machine.iowait_ns),
     })
-}
-
-/// What was dropped so far, by cause: on the way to the sockets of this network namespace, and `backlog` in all of them.
-fn drops() -> Result<BTreeMap<String, u64>, HostError> {
-    let (udp, tcp) = (UdpStatistics::read()?, TcpStatistics::read()?.listener);
-    let backlog = Softnet::read()?.cpus.iter().map(|cpu| cpu.counters.dropped).sum();
-    let udp = udp.drops().map(|(cause, count)| (cause.to_string(), count));
-    let others = [
-        ("backlog", backlog),
-        ("listener", tcp.drops),
-        ("tcp_backlog", tcp.backlog_drops),
-        ("tcp_receive_queue", tcp.receive_queue_drops),
-    ];
-    let others = others.map(|(name, count)| (name.to_owned(), count));
-    Ok(udp.into_iter().chain(others).collect())
 }
 
 #[cfg(test)]

@@ -10,12 +10,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Non-zero counts, by name.
 pub(crate) fn named<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
-    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
-    counted.map(|(name, count)| (name.to_owned(), count)).collect()
+    occurred(counts.into_iter().map(|(name, count)| (name.to_owned(), count)))
+}
+
+/// Non-zero counts by cause.
+pub(crate) fn occurred<K: Ord>(counts: impl IntoIterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
+    counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 /// Sums of counts by cause.
-pub(crate) fn summed<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> BTreeMap<String, u64> {
+pub(crate) fn summed<'a, K: Ord + Clone + 'a>(
+    counts: impl IntoIterator<Item = (&'a K, &'a u64)>,
+) -> BTreeMap<K, u64> {
     let mut sums = BTreeMap::new();
     for (cause, count) in counts {
         *sums.entry(cause.clone()).or_default() += count;

@@ -13,7 +13,7 @@ use corelane_rss::balance::Policy;
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, Ready, ReadyCell};
-use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, Ops, StreamCounters};
+use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, FailureCounts, Ops, StreamCounters};
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::{Rebalanced, Rebalancing};
@@ -207,10 +207,15 @@ impl ConnectionCounts {
             steering_right: steered.right.get(),
             locality_samples: steered.received.get(),
             locality_right: steered.local.get(),
-            accept_failed: named(streams.accept_failed.by_cause()),
-            broken: named(streams.broken.by_cause()),
+            accept_failed: failures(&streams.accept_failed),
+            broken: failures(&streams.broken),
         }
     }
+}
+
+/// Failures by the name of their cause.
+fn failures(counts: &FailureCounts) -> BTreeMap<String, u64> {
+    named(counts.by_cause().map(|(cause, count)| (cause.name(), count)))
 }
 
 /// A protocol of connection servers: what to do with connections, and what to count. Its value is the state shared by

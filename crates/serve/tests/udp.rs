@@ -2,7 +2,7 @@
 
 use crate::common::{engines, steering};
 use corelane_serve::Server;
-use corelane_serve::udp::{Model, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::udp::{DropCause, Model, UdpPlan, UdpServed, UdpServer};
 use corelane_worker::engine::EngineKind;
 use corelane_worker::group::{self, GroupSettings};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -50,7 +50,8 @@ fn a_datagram_to_a_broadcast_or_multicast_address_is_counted_and_not_answered() 
                     .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
                     .unwrap();
                 // Sent later, so that an answer to the first one would arrive before its own.
-                let refused = |served: &UdpServed| served.dropped().get("refused_broadcast").copied();
+                let refused =
+                    |served: &UdpServed| served.dropped().get(&DropCause::RefusedBroadcast).copied();
                 let copies = if model == Model::Exact { 2 } else { 1 };
                 served_when(&mut server, |served| refused(served) == Some(copies));
                 client.send_to(b"to one", (Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -90,7 +91,7 @@ fn a_datagram_to_an_ipv6_multicast_address_is_counted_and_not_answered() {
         client
             .send_to(b"to all", (ALL_NODES, server.address().port()))
             .unwrap();
-        let refused = |served: &UdpServed| served.dropped().get("refused_broadcast") == Some(&2);
+        let refused = |served: &UdpServed| served.dropped().get(&DropCause::RefusedBroadcast) == Some(&2);
         served_when(&mut server, refused);
         client
             .send_to(b"to one", (Ipv6Addr::LOCALHOST, server.address().port()))
@@ -114,7 +115,7 @@ fn two_echoes_do_not_answer_each_other() {
         let mut first = UdpServer::start(plan(any_port, engine)).unwrap();
         let mut second = UdpServer::start(plan(any_port, engine)).unwrap();
         forge(&first, &second);
-        let refused = |served: &UdpServed| served.dropped().get("refused_echo") == Some(&1);
+        let refused = |served: &UdpServed| served.dropped().get(&DropCause::RefusedEcho) == Some(&1);
         assert_eq!(served_when(&mut second, refused).answered(), 0);
         assert_eq!(first.served().seen(), 0, "{engine:?}");
     }
@@ -129,7 +130,7 @@ fn a_datagram_that_another_echo_sends_back_for_ever_is_withheld() {
         echo.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let payload = b"round and round";
         let mut datagram = [0; 64];
-        while !server.served().dropped().contains_key("refused_loop") {
+        while !server.served().dropped().contains_key(&DropCause::RefusedLoop) {
             // Again if the kernel dropped it, as it may beside the floods of other tests.
             echo.send_to(payload, address).unwrap();
             while let Ok((length, peer)) = echo.recv_from(&mut datagram) {

@@ -6,7 +6,7 @@ use corelane_measure::share::Share;
 use corelane_rss::{Bucket, IndirectionTable, Steering, Tuple};
 use corelane_serve::http::{HttpServed, HttpServer};
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
-use corelane_serve::udp::{Answers, BucketServed, Model, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::udp::{Answers, BucketServed, DropCause, Model, UdpPlan, UdpServed, UdpServer};
 use corelane_serve::{ConnectionCounts, Listening, ServeError, Server};
 use corelane_tests::undisturbed;
 use corelane_worker::engine::EngineKind;
@@ -321,7 +321,7 @@ fn a_broadcast_to_a_server_of_both_families_is_not_answered() {
         client
             .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
             .unwrap();
-        while server.served().dropped().get("refused_broadcast") != Some(&2) {
+        while server.served().dropped().get(&DropCause::RefusedBroadcast) != Some(&2) {
             std::thread::yield_now();
         }
         ask((Ipv4Addr::LOCALHOST, port).into());

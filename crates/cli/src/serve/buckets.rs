@@ -19,6 +19,7 @@ use corelane_serve::http::TlsError;
 use corelane_serve::{Listening, ServeError};
 use corelane_worker::engine::EngineKind;
 use corelane_worker::group;
+use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -170,9 +171,12 @@ impl Refused for ServeError {
 }
 
 /// One line per cause.
-pub fn by_cause<'a>(what: &str, counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
-    let line = |(cause, count): (&String, &u64)| {
-        let cause = cause.replace('_', " ");
+pub fn by_cause<'a, C: Display + 'a>(
+    what: &str,
+    counts: impl IntoIterator<Item = (&'a C, &'a u64)>,
+) -> String {
+    let line = |(cause, count): (&C, &u64)| {
+        let cause = cause.to_string().replace('_', " ");
         format!("{what}, {cause}: {}\n", quantity::count(*count))
     };
     counts.into_iter().map(line).collect()

@@ -10,6 +10,7 @@
 
 mod cpu_times;
 mod device;
+mod drops;
 mod family;
 mod names;
 mod process;
@@ -21,6 +22,7 @@ mod udp;
 
 pub use cpu_times::{CpuTime, CpuTimes};
 pub use device::DeviceStatistics;
+pub use drops::drops;
 pub use family::{Family, with_descendants};
 pub use process::{ProcessCpu, Switches};
 pub use slab::{Slab, SlabCache};

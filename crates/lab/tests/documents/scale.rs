@@ -2,10 +2,10 @@
 
 use corelane_lab::document::Document;
 use corelane_lab::scale::datagrams::document::{ScaleReport, Shape, Step, Trial, unexplained};
+use corelane_lab::scale::datagrams::gap::Gap;
 use corelane_lab::scale::datagrams::metrics::{ANSWERED, LINEARITY, SEEN};
 use corelane_lab::scale::datagrams::{METRICS, Placement};
 use corelane_lab::trial::{Trial as _, TrialHead, TrialStatus};
-use corelane_measure::drops::Gap;
 use corelane_measure::metric::Value;
 use corelane_report::page::Rendered;
 use corelane_serve::udp::{Mode, Model};

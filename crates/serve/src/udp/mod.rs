@@ -5,6 +5,7 @@
 
 mod answer;
 mod bucket;
+mod cause;
 mod counters;
 mod describe;
 mod flows;
@@ -18,6 +19,7 @@ mod server;
 mod sockets;
 mod worker;
 
+pub use cause::DropCause;
 pub use model::{Answers, Mode, Model};
 pub use plan::UdpPlan;
 pub use served::{BucketServed, FlowCount, FlowCounts, UdpServed};

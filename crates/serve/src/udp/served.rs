@@ -1,5 +1,6 @@
 //! Results of a UDP server per bucket: the final document of `serve udp`.
 
+use super::cause::DropCause;
 use crate::shared::summed;
 use crate::udp::{Answers, Model};
 use corelane_measure::share::Share;
@@ -59,7 +60,7 @@ pub struct UdpServed {
     pub buckets: Vec<BucketServed>,
     /// Datagrams lost at a socket shared by all workers (`shared`, `farm`), by cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub shared_dropped: BTreeMap<String, u64>,
+    pub shared_dropped: BTreeMap<DropCause, u64>,
     /// Why `locality` is unknown, if it is.
     pub locality_unknown: Option<String>,
     /// Why `tx_locality` is unknown, if it is.
@@ -91,12 +92,8 @@ pub struct BucketServed {
     pub seen_bytes: u64,
     /// Datagrams answered.
     pub answered: u64,
-    /// Datagrams lost, by cause. Before they were received: `full_buffers` (of the worker's own socket), `mailbox_full`
-    /// (between a reader and the worker). Received but not answered: `queue_full`, `refused_port`, `refused_peer`,
-    /// `refused_broadcast` (sent to a broadcast or multicast address), `refused_echo` (sent by another echo of this
-    /// machine), `refused_loop` (came back unchanged thousands of times), `truncated`, `no_destination` (on a wildcard
-    /// address, the kernel did not report the address that it was sent to), and the causes of failed sends.
-    pub dropped: BTreeMap<String, u64>,
+    /// Datagrams lost, by cause, at this worker and its own socket.
+    pub dropped: BTreeMap<DropCause, u64>,
     /// Datagrams sampled: their hash was recomputed in software.
     pub steering_samples: u64,
     /// Of those, datagrams whose hash selects this bucket.
@@ -166,7 +163,7 @@ impl UdpServed {
 
     /// Datagrams lost, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].
     #[must_use]
-    pub fn dropped(&self) -> BTreeMap<String, u64> {
+    pub fn dropped(&self) -> BTreeMap<DropCause, u64> {
         let buckets = self.buckets.iter().flat_map(|bucket| &bucket.dropped);
         summed(buckets.chain(&self.shared_dropped))
     }

@@ -2,6 +2,7 @@
 
 use super::answer::{Answering, Connected};
 use super::bucket::BucketHandler;
+use super::cause::DropCause;
 use super::counters::BucketCounters;
 use super::describe::{Describing, SharedCounts};
 use super::flows::{Departed, Flows, Taps};
@@ -15,7 +16,7 @@ use crate::live_steering::LiveSteering;
 use crate::loads::Sampler;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
-use crate::shared::{lock, named};
+use crate::shared::{lock, occurred};
 use crate::udp::{Mode, Model};
 use corelane_link::MarkedQueues;
 use corelane_rss::{Bucket, Steering};
@@ -187,18 +188,22 @@ impl UdpServer {
     ) -> BucketServed {
         let (counters, (ready, engine)) = (&self.counters[index], &self.threads[index]);
         let engine = *lock(engine);
+        let failed = engine
+            .send_failed
+            .by_cause()
+            .map(|(cause, count)| (cause.into(), count));
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
         let causes = [
-            ("full_buffers", self.drops.of(Some(index))),
-            ("mailbox_full", mailbox_full),
-            ("queue_full", counters.queue_full.get()),
-            ("refused_port", counters.refused_port.get()),
-            ("refused_peer", counters.refused_peer.get()),
-            ("refused_broadcast", counters.refused_broadcast.get()),
-            ("refused_echo", counters.refused_echo.get()),
-            ("refused_loop", counters.refused_loop.get()),
-            ("truncated", counters.truncated.get()),
-            ("no_destination", counters.no_destination.get()),
+            (DropCause::FullBuffers, self.drops.of(Some(index))),
+            (DropCause::MailboxFull, mailbox_full),
+            (DropCause::QueueFull, counters.queue_full.get()),
+            (DropCause::RefusedPort, counters.refused_port.get()),
+            (DropCause::RefusedPeer, counters.refused_peer.get()),
+            (DropCause::RefusedBroadcast, counters.refused_broadcast.get()),
+            (DropCause::RefusedEcho, counters.refused_echo.get()),
+            (DropCause::RefusedLoop, counters.refused_loop.get()),
+            (DropCause::Truncated, counters.truncated.get()),
+            (DropCause::NoDestination, counters.no_destination.get()),
         ];
         BucketServed {
             bucket: index as u16,
@@ -206,7 +211,7 @@ impl UdpServer {
             seen: counters.seen.get(),
             seen_bytes: counters.seen_bytes.get(),
             answered: engine.sent,
-            dropped: named(causes.into_iter().chain(engine.send_failed.by_cause())),
+            dropped: occurred(failed.into_iter().chain(causes)),
             steering_samples: counters.steering_samples.get(),
             steering_right: counters.steering_right.get(),
             locality_samples,
@@ -244,7 +249,7 @@ impl UdpServer {
             buckets: (locality.into_iter().zip(departed).enumerate())
                 .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed, pages))
                 .collect(),
-            shared_dropped: named([("full_buffers", self.drops.of(None))]),
+            shared_dropped: occurred([(DropCause::FullBuffers, self.drops.of(None))]),
             locality_unknown: self.locality_unknown.clone(),
             tx_locality_unknown: self.tx_locality_unknown.clone(),
             flows: None,

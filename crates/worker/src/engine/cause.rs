@@ -4,7 +4,6 @@ use std::io;
 
 /// Why an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Cause {
     /// The peer's port is closed (`ECONNREFUSED`): reported by ICMP to a connected datagram socket, by a reset to a
     /// connection being opened.
@@ -48,20 +47,21 @@ pub enum Cause {
     Other(i32),
 }
 
-/// Every cause except the last, with its name in documents, in the order used there.
-const CAUSES: [(Cause, &str); FailureCounts::CAUSES - 1] = [
-    (Cause::Refused, "refused"),
-    (Cause::Unreachable, "unreachable"),
-    (Cause::TooLarge, "too_large"),
-    (Cause::NoBuffer, "no_buffer"),
-    (Cause::Forbidden, "forbidden"),
-    (Cause::Asked, "closed"),
-    (Cause::Reset, "reset"),
-    (Cause::TimedOut, "timed_out"),
-    (Cause::NoDescriptor, "no_descriptor"),
-    (Cause::AddressInUse, "address_in_use"),
-    (Cause::NoAddress, "no_address"),
-    (Cause::Truncated, "truncated"),
+/// Every cause in the order of documents.
+const CAUSES: [Cause; FailureCounts::CAUSES] = [
+    Cause::Refused,
+    Cause::Unreachable,
+    Cause::TooLarge,
+    Cause::NoBuffer,
+    Cause::Forbidden,
+    Cause::Asked,
+    Cause::Reset,
+    Cause::TimedOut,
+    Cause::NoDescriptor,
+    Cause::AddressInUse,
+    Cause::NoAddress,
+    Cause::Truncated,
+    Cause::Other(0),
 ];
 
 impl Cause {
@@ -95,10 +95,30 @@ impl Cause {
         )
     }
 
+    /// Its name in documents. [`Cause::Asked`] is named `closed`, because the owner closed the socket.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Refused => "refused",
+            Cause::Unreachable => "unreachable",
+            Cause::TooLarge => "too_large",
+            Cause::NoBuffer => "no_buffer",
+            Cause::Forbidden => "forbidden",
+            Cause::Asked => "closed",
+            Cause::Reset => "reset",
+            Cause::TimedOut => "timed_out",
+            Cause::NoDescriptor => "no_descriptor",
+            Cause::AddressInUse => "address_in_use",
+            Cause::NoAddress => "no_address",
+            Cause::Truncated => "truncated",
+            Cause::Other(_) => "other",
+        }
+    }
+
     /// Its place in the order of documents.
     fn place(self) -> usize {
-        let known = CAUSES.iter().position(|(cause, _)| *cause == self);
-        known.unwrap_or(CAUSES.len())
+        let known = CAUSES.iter().position(|cause| *cause == self);
+        known.unwrap_or(CAUSES.len() - 1)
     }
 }
 
@@ -110,12 +130,10 @@ impl FailureCounts {
     /// The number of causes; all [`Cause::Other`] count as one.
     pub const CAUSES: usize = 13;
 
-    /// The counts with their names in documents. [`Cause::Asked`] is named `closed`, because the owner closed the
-    /// socket.
+    /// The counts by cause; those of every [`Cause::Other`] are one.
     #[must_use]
-    pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
-        let name = |place: usize| CAUSES.get(place).map_or("other", |(_, name)| name);
-        std::array::from_fn(|place| (name(place), self.0[place]))
+    pub fn by_cause(&self) -> [(Cause, u64); Self::CAUSES] {
+        std::array::from_fn(|place| (CAUSES[place], self.0[place]))
     }
 
     /// Failures of one cause.

@@ -10,6 +10,7 @@
 pub use super::metrics::{Trial, TrialBucket, Unexplained, unexplained};
 
 use super::Placement;
+use super::gap::Gap;
 use super::locks::LockComparison;
 use super::metrics::{COST_OF_PLAIN, CPU, METRICS, RATE, RATE_OF_PLAIN};
 use crate::columns::words;
@@ -18,7 +19,6 @@ use crate::scale::page::active;
 use crate::scale::steps::{self, Kind, Report, Shape as _};
 use corelane_load::udp::Skew;
 use corelane_measure::counters::Counters;
-use corelane_measure::drops::Gap;
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
@@ -245,7 +245,7 @@ impl steps::Shape for Shape {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
-    /// Frames dropped, by the keys of [`Cause`](corelane_measure::drops::Cause), summed over the valid trials.
+    /// Frames dropped, by [`gap::key`](super::gap::key), summed over the valid trials.
     pub drops: BTreeMap<String, u64>,
     /// Frames missing without a cause, by gap, summed over the valid trials.
     pub unexplained: Unexplained,

@@ -2,9 +2,9 @@
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
+use super::gap::{self, Gap};
 use crate::scale::steps::{linearity_metric, number, others_metric, share};
 use crate::trial::{CpuShare, TrialHead, trial};
-use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
@@ -192,7 +192,7 @@ pub struct Trial {
     /// Answers per second over time, or frames sent to a sink.
     #[serde(default, skip_serializing_if = "Timeline::is_empty")]
     pub over_time: Timeline,
-    /// Frames dropped, by the keys of [`Cause`].
+    /// Frames dropped, by [`gap::key`].
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
     /// Frames missing without a cause.
@@ -231,7 +231,7 @@ pub struct TrialBucket {
 /// where more came than left, `None` if a place was not counted.
 pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 
-/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so
+/// What the counts of a trial leave open. A drop under an unknown key is charged to no gap, and so
 /// shows.
 #[must_use]
 pub fn unexplained(trial: &Trial) -> Unexplained {
@@ -244,7 +244,7 @@ pub fn unexplained(trial: &Trial) -> Unexplained {
     ];
     let open = |gap: Gap| {
         let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
-        let of_gap = |key: &str| Cause::of_key(key).is_some_and(|(cause, side)| cause.gap(side) == gap);
+        let of_gap = |key: &str| gap::of_key(key).is_some_and(|(cause, side)| gap::gap(cause, side) == gap);
         let drops = trial.drops.iter().filter(|(key, _)| of_gap(key));
         let named: i128 = drops.map(|(_, frames)| i128::from(*frames)).sum();
         let open = i128::from(before) - i128::from(after) - named;

@@ -6,6 +6,7 @@
 
 mod account;
 pub mod document;
+pub mod gap;
 pub mod locks;
 pub mod metrics;
 mod page;

@@ -12,8 +12,10 @@
 
 use super::account::{Evidence, SideReading};
 use super::document::{Trial, unexplained};
+use super::gap::{self, Gap, Side};
 use super::plan::ScalePlan;
-use corelane_measure::drops::{Cause, Gap, Side};
+use corelane_measure::drops::Cause;
+use corelane_serve::udp::DropCause;
 
 /// Bytes of an Ethernet header, which device counters include, and of UDP's (RFC 768).
 const ETHERNET_AND_UDP_BYTES: u64 = 14 + 8;
@@ -160,18 +162,11 @@ fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
     let before = evidence.served_before.dropped();
     let mut dropped = Vec::new();
     for (name, count) in evidence.served.dropped() {
-        let cause = match name.as_str() {
-            // The kernel's own count of these is used where there is one: it covers every socket.
-            "full_buffers" if evidence.apart => continue,
-            "full_buffers" => Cause::FullBuffers,
-            "mailbox_full" => Cause::MailboxFull,
-            "queue_full" => Cause::AnswerBuffersFull,
-            "refused_port" | "refused_peer" | "refused_broadcast" | "refused_echo" | "refused_loop" => {
-                Cause::Refused
-            }
-            "truncated" => Cause::Corrupted,
-            _ => Cause::SendFailed,
-        };
+        // The kernel's own count of these is used where there is one: it covers every socket.
+        if name == DropCause::FullBuffers && evidence.apart {
+            continue;
+        }
+        let cause = of_server(name);
         dropped.push(Dropped {
             cause,
             side: Side::Server,
@@ -180,6 +175,34 @@ fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
         });
     }
     dropped
+}
+
+/// What a cause of the server is in the account.
+const fn of_server(cause: DropCause) -> Cause {
+    match cause {
+        DropCause::FullBuffers => Cause::FullBuffers,
+        DropCause::MailboxFull => Cause::MailboxFull,
+        DropCause::QueueFull => Cause::AnswerBuffersFull,
+        DropCause::RefusedPort
+        | DropCause::RefusedPeer
+        | DropCause::RefusedBroadcast
+        | DropCause::RefusedEcho
+        | DropCause::RefusedLoop => Cause::Refused,
+        DropCause::Truncated => Cause::Corrupted,
+        DropCause::NoDestination
+        | DropCause::AddressInUse
+        | DropCause::Closed
+        | DropCause::Forbidden
+        | DropCause::NoAddress
+        | DropCause::NoBuffer
+        | DropCause::NoDescriptor
+        | DropCause::Other
+        | DropCause::Refused
+        | DropCause::Reset
+        | DropCause::TimedOut
+        | DropCause::TooLarge
+        | DropCause::Unreachable => Cause::SendFailed,
+    }
 }
 
 /// Answers that reached a client and count as none.
@@ -199,7 +222,10 @@ fn client_drops(evidence: &Evidence<'_>) -> [Dropped; 2] {
 
 fn add(trial: &mut Trial, dropped: &Dropped, datagrams: u64) {
     if datagrams > 0 {
-        *trial.drops.entry(dropped.cause.key(dropped.side)).or_default() += datagrams;
+        *trial
+            .drops
+            .entry(gap::key(dropped.cause, dropped.side))
+            .or_default() += datagrams;
     }
 }
 
@@ -211,7 +237,7 @@ fn attribute(trial: &mut Trial, dropped: Vec<Dropped>) {
     }
     let mut by_stretch: [Vec<Dropped>; 4] = Default::default();
     for dropped in merged.into_iter().filter(|dropped| dropped.count > 0) {
-        by_stretch[stretch(trial, dropped.cause.gap(dropped.side))].push(dropped);
+        by_stretch[stretch(trial, gap::gap(dropped.cause, dropped.side))].push(dropped);
     }
     for (stretch, dropped) in by_stretch.iter().enumerate() {
         let frames: u64 = dropped.iter().map(|dropped| dropped.count).sum();
@@ -249,8 +275,8 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
         Gap::AnsweredToReturned => (trial.answered, trial.returned),
     };
     let charged = trial.drops.iter().filter_map(|(key, count)| {
-        let (cause, side) = Cause::of_key(key)?;
-        (stretch(trial, cause.gap(side)) == index).then_some(*count)
+        let (cause, side) = gap::of_key(key)?;
+        (stretch(trial, gap::gap(cause, side)) == index).then_some(*count)
     });
     let charged: u64 = charged.sum();
     Some(before?.saturating_sub(after?).saturating_sub(charged))

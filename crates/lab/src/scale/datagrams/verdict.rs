@@ -1,6 +1,7 @@
 //! The conclusion: what stopped growth, from the report alone. A pure function, so that it can be read and tested.
 
 use super::document::{ScaleReport, Shape, Step};
+use super::gap::{label, of_key};
 use super::metrics::{
     COST_OF_PLAIN, IMBALANCE, LINEARITY, OTHERS_SHARE, RATE, RATE_OF_PLAIN, REORDERED, STEERING, TX_LOCALITY,
 };
@@ -9,7 +10,7 @@ use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, percent};
 use crate::scale::page::buckets;
 use crate::scale::steps::{Shape as _, mean_share};
 use corelane_load::udp::Skew;
-use corelane_measure::drops::{Cause, label};
+use corelane_measure::drops::Cause;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
 use corelane_serve::udp::{Answers, Mode};
@@ -70,7 +71,7 @@ fn cause(step: &Step) -> limit::Found {
     let most = step.found.drops.iter().max_by_key(|(_, frames)| **frames);
     let share = most.map(|(cause, frames)| (cause, *frames as f64 / (seen + frames).max(1) as f64));
     if let Some((cause, share)) = share.filter(|(_, share)| *share > MATERIAL_LOSS) {
-        let kind = match Cause::of_key(cause) {
+        let kind = match of_key(cause) {
             Some((Cause::FullBuffers | Cause::Memory | Cause::StillQueued, _)) => LimitCause::SocketBuffers,
             _ => LimitCause::Path,
         };

@@ -18,6 +18,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+/// Starts the names of failures for which connections were not opened.
+pub(super) const NOT_OPENED: &str = "connect_";
+
 /// The clients' counts.
 pub(super) struct ClientCounts {
     /// The trial as counted by the clients. Its raw report omits the plan, which is large and follows from the
@@ -74,7 +77,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             asked: connections.asked,
             opened: connections.opened.saturating_sub(connections.opened_again),
             held: connections.open_at_end,
-            failed: named(connections.failed.occurred(), "connect_"),
+            failed: named(connections.failed.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.client.cpu_s),
@@ -119,7 +122,7 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
             asked: total.asked,
             opened: total.opened,
             held: total.open_at_end,
-            failed: named(total.not_opened.occurred(), "connect_"),
+            failed: named(total.not_opened.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.cpu_s),

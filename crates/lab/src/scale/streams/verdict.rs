@@ -1,11 +1,13 @@
 //! Determines the limit: a pure function of the report.
 
 use super::document::{Protocol, Server, Step, StreamsReport};
+use super::ends::NOT_OPENED;
 use super::metrics::{CLIENT_SHARE, LINEARITY, OTHERS_SHARE, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, percent};
 use crate::scale::page::buckets;
 use crate::trial::TrialStatus;
+use corelane_load::Failure;
 use corelane_measure::quantity::{self, or_missing};
 
 /// Share of requests failed for one reason above which that reason is the limit, even with CPU time left.
@@ -140,29 +142,50 @@ fn is_material(step: &Step, count: u64) -> bool {
     count as f64 > served * MATERIAL_ERRORS
 }
 
+/// What ran out or overflowed where a request or a connection failed so; `None` if nothing did.
+const fn resource(failure: Failure) -> Option<LimitCause> {
+    match failure {
+        Failure::NoDescriptors | Failure::NoPorts => Some(LimitCause::Resources),
+        Failure::NoMemory => Some(LimitCause::Memory),
+        Failure::Refused | Failure::ConnectTimeout => Some(LimitCause::ListenerBacklog),
+        Failure::Reset
+        | Failure::ClosedEarly
+        | Failure::Malformed
+        | Failure::WrongStatus
+        | Failure::WrongBody
+        | Failure::CertificateRefused
+        | Failure::Tls
+        | Failure::HandshakeTimeout
+        | Failure::FirstByteTimeout
+        | Failure::RequestTimeout
+        | Failure::Unreachable
+        | Failure::Forbidden
+        | Failure::Other => None,
+    }
+}
+
 /// The resource that ran out or overflowed, if material.
 fn exhausted(step: &Step) -> Option<limit::Found> {
     // Failed requests, and connections that never opened.
-    let errors = |names: &[&str]| {
+    let failures = |cause: LimitCause| {
         let of = |name: &str| step.found.errors.get(name).copied().unwrap_or(0);
-        let both = names.iter().map(|name| of(name) + of(&format!("connect_{name}")));
+        let all = Failure::all().filter(|failure| resource(*failure) == Some(cause));
+        let both = all.map(|failure| of(failure.name()) + of(&format!("{NOT_OPENED}{}", failure.name())));
         both.sum::<u64>()
     };
-    let refused = errors(&["refused", "connect_timeout"]);
-    let overflows = if is_material(step, refused) {
-        backlog(step)
-    } else {
-        0
+    let overflows = match is_material(step, failures(LimitCause::ListenerBacklog)) {
+        true => backlog(step),
+        false => 0,
     };
     let causes = [
         (
             LimitCause::Resources,
-            errors(&["no_descriptors", "no_ports"]),
+            failures(LimitCause::Resources),
             ("the client's descriptors and ports:", "times there was none"),
         ),
         (
             LimitCause::Memory,
-            errors(&["no_memory"]) + kernel(step, &["aborted_for_memory"]),
+            failures(LimitCause::Memory) + kernel(step, &["aborted_for_memory"]),
             ("memory: the kernel had none", "times"),
         ),
         (

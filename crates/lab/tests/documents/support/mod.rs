@@ -6,10 +6,11 @@ use corelane_lab::scale::datagrams::Placement;
 use corelane_lab::scale::datagrams::document::{
     Datagrams, SCHEMA, ScaleReport, Shape, Step, Trial, TrialBucket, unexplained,
 };
+use corelane_lab::scale::datagrams::gap::{self, Side};
 use corelane_lab::scale::limit::Scaling;
 use corelane_lab::scale::limit::{Limit, LimitCause};
 use corelane_lab::trial::{CpuShare, Trial as _, TrialHead};
-use corelane_measure::drops::{Cause, Side};
+use corelane_measure::drops::Cause;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use corelane_serve::udp::{Mode, Model};
@@ -108,7 +109,7 @@ fn trial(
     trial.server_cpu_us = Some(trial.seen as f64 * (1.2 + 0.02 * active as f64) / cost);
     trial.context_switches = Some(400 * active as u64);
     trial.effective_mhz = Some(2_893.4);
-    trial.drops = BTreeMap::from([(Cause::FullBuffers.key(Side::Server), full * active as u64)]);
+    trial.drops = BTreeMap::from([(gap::key(Cause::FullBuffers, Side::Server), full * active as u64)]);
     trial.unexplained = unexplained(&trial);
     let hit = |hits: bool| Share {
         hits: if hits { 1_000 } else { 0 },

@@ -4,6 +4,7 @@ mod figures;
 mod published;
 
 use super::document::{Datagrams, PerBucket, ScaleReport, Series, Step};
+use super::gap;
 use super::locks::LockComparison;
 use super::metrics::{
     ANSWERED, CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, CPU, GENERATED, IMBALANCE, LINEARITY, LOCALITY,
@@ -12,7 +13,6 @@ use super::metrics::{
 use crate::columns::{number, words};
 use crate::scale::page::{self as growth, Shown, active, linearity_tile, median_words, share, trials};
 use crate::scale::steps::Shape as _;
-use corelane_measure::drops;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::tiles::Tile;
@@ -254,7 +254,7 @@ fn drops_section(report: &ScaleReport) -> Section {
         let dropped = step.found.drops.iter().filter(|(_, frames)| **frames > 0);
         let dropped = dropped.map(|(key, frames)| {
             let share = Cell::number(Some(*frames as f64 / generated as f64), Show::Share);
-            [drops::label(key).into(), Cell::count(*frames), share]
+            [gap::label(key).into(), Cell::count(*frames), share]
         });
         let gaps = step.found.unexplained.iter();
         let missing = gaps.filter_map(|(gap, frames)| Some((gap, frames.filter(|frames| *frames != 0)?)));
