@@ -7,14 +7,12 @@
 
 mod bounds;
 mod layout;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod oracle;
 mod protocol;
+#[cfg(test)]
+mod tests;
 
 pub use bounds::{Bounds, FEWEST_LINES, Place};
 pub use layout::{FlowSlots, Layout, V4Slots, V6Slots};
-#[cfg(test)]
-pub(crate) use model::{ModelWord, Table as ModelTable, key as model_key};
 pub(crate) use protocol::{Cuckoo, Glance, Location, Moves, NoRoom, Overflowed, grown};
+#[cfg(test)]
+pub(crate) use tests::{ModelTable, ModelWord, model_key};

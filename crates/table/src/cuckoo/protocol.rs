@@ -1,6 +1,6 @@
 //! The operations of readers and the writer on the lines of a table, and their order.
 //!
-//! The rules, which [`super::model`] checks in every interleaving of small cases:
+//! The rules, which [`super::tests`] checks in every interleaving of small cases:
 //!
 //! - An entry is in its home line, or in its partner line while home has no *vacant* slot. A reader that sees a vacant
 //!   slot at home can therefore stop. If an entry of a full home line is removed while others of that home are in their

@@ -5,10 +5,10 @@
 //! the readers' view, `writer` the changes.
 
 mod key;
-#[cfg(test)]
-mod model;
 mod protocol;
 mod table;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use key::FlowKey;

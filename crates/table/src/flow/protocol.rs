@@ -2,7 +2,7 @@
 //!
 //! The index follows [`crate::cuckoo`]'s rules: the payload of an entry is the number of a record, which holds the key
 //! and the value. A reused record is unlinked, then the move count is incremented, then the record is filled, then
-//! linked. A reader that still has its number sees the changed count and retries. [`super::model`] checks this in every
+//! linked. A reader that still has its number sees the changed count and retries. [`super::tests`] checks this in every
 //! interleaving of small cases.
 
 use super::FlowKey;

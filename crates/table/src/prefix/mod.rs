@@ -4,12 +4,10 @@
 //! prefixes of the writer.
 
 mod entry;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod oracle;
 mod set;
 mod table;
+#[cfg(test)]
+mod tests;
 mod trie;
 mod writer;
 

@@ -5,7 +5,7 @@
 //! (Gupta, Lin and McKeown, "Routing lookups in hardware at memory access speeds", DIR-24-8, with as many levels as
 //! addresses need).
 //!
-//! The rules for readers and the one writer, which [`super::model`] checks in every interleaving of small cases:
+//! The rules for readers and the one writer, which [`super::tests`] checks in every interleaving of small cases:
 //!
 //! - A cell is stored atomically, so an address shows its old or its new value.
 //! - A node is filled before it is linked.

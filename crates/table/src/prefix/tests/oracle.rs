@@ -1,7 +1,7 @@
 //! The trie against a linear search through its prefixes, with strides so small that it is deep and nodes are reused.
 
-use super::entry::Entry;
-use super::trie::{NoRoom, Nodes, Path, Trie};
+use super::super::entry::Entry;
+use super::super::trie::{NoRoom, Nodes, Path, Trie};
 use crate::value::Value;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The lines against a standard map, so full that entries overflow, move and come back: in few lines, as no table has.
 
-use super::layout::{FlowSlots, Layout, Side, V4Slots, V6Slots};
-use super::{Bounds, Cuckoo, NoRoom, Place};
+use super::super::layout::{FlowSlots, Layout, Side, V4Slots, V6Slots};
+use super::super::{Bounds, Cuckoo, NoRoom, Place};
 use crate::memory::{Baseline, Line};
 use proptest::prelude::*;
 use std::array;

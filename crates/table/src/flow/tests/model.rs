@@ -1,8 +1,8 @@
 //! Checks the protocol in every interleaving of one reader and the writer, over two lines and two records. The code is
 //! the production code; the words are those of the model checker.
 
-use super::FlowKey;
-use super::protocol::Flows;
+use super::super::FlowKey;
+use super::super::protocol::Flows;
 use crate::cuckoo::{ModelTable, ModelWord, Place, model_key};
 use crate::memory::Baseline;
 use loom::sync::Arc;

@@ -4,8 +4,8 @@
 //! Words 0 and 4 of a line are live: four slots of the IPv4 layout, one of the IPv6 layout (control and rest), two of the
 //! flow layout. The other words hold entries that no test asks for, so that a full line needs few steps.
 
-use super::layout::{FlowSlots, Layout, V4Slots, V6Slots};
-use super::{Bounds, Cuckoo, Place};
+use super::super::layout::{FlowSlots, Layout, V4Slots, V6Slots};
+use super::super::{Bounds, Cuckoo, Place};
 use crate::memory::{Baseline, Lanes, Line, WORDS_PER_LINE, Word};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};

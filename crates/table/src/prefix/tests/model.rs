@@ -1,8 +1,8 @@
 //! Checks the protocol in every interleaving of one reader and the writer, over a trie of one bit per level. The code
 //! is the production code; the cells are those of the model checker.
 
-use super::entry::Entry;
-use super::trie::{Nodes, Path, Trie, TrieCell};
+use super::super::entry::Entry;
+use super::super::trie::{Nodes, Path, Trie, TrieCell};
 use crate::cuckoo::ModelWord;
 use crate::value::Value;
 use loom::sync::Arc;

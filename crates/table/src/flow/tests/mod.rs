@@ -1,0 +1,3 @@
+//! The protocol in every interleaving.
+
+mod model;
