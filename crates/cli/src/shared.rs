@@ -130,12 +130,22 @@ pub fn print_json(document: &impl Serialize) -> Outcome {
     write_out(&(serde_json::to_string_pretty(document)? + "\n"))
 }
 
-/// How datagrams are sent and received.
+/// `--engine`.
 #[derive(Debug, Args)]
-pub struct MovingArguments {
+pub struct EngineArgument {
     /// System interface: epoll or io_uring [default: epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
+}
+
+/// The help of `--engine` of servers of connections.
+pub const ENGINE_OF_STREAMS: &str = "System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise epoll]";
+
+/// How datagrams are sent and received.
+#[derive(Debug, Args)]
+pub struct DatagramIoArguments {
+    #[command(flatten)]
+    pub engine: EngineArgument,
     /// Datagrams per system call; 1 means one recvfrom and one sendto per datagram
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub batch: u16,
@@ -147,7 +157,7 @@ pub struct MovingArguments {
     pub gro: bool,
 }
 
-impl MovingArguments {
+impl DatagramIoArguments {
     /// The engine settings, with the buffers placed as requested.
     pub fn settings(&self, placing: &MemoryArguments) -> EngineSettings {
         EngineSettings {

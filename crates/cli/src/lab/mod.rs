@@ -7,6 +7,7 @@ mod nic;
 mod observe;
 mod progress;
 mod rebalance;
+mod scale;
 mod scale_http;
 mod scale_streams;
 mod scale_tcp;

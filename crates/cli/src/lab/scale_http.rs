@@ -4,7 +4,7 @@ use super::scale_streams::{self, StreamsArguments};
 use crate::outcome::{Outcome, usage};
 use crate::values::{duration, rate, size};
 use clap::Args;
-use corelane_lab::scale::streams::{Protocol, StreamsRequest, SubjectRequest, Traffic};
+use corelane_lab::scale::streams::{Protocol, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -42,13 +42,13 @@ pub fn run(arguments: &ScaleHttpArguments) -> Outcome {
             format!("'{}' does not start with /", arguments.path),
         ));
     }
-    let path = Some(arguments.path.clone());
-    scale_streams::run(&arguments.streams, Protocol::Http, |request| StreamsRequest {
-        traffics: vec![Traffic::Requests],
-        object_bytes: arguments.size.clone(),
-        rate: arguments.rate,
-        duration_s: arguments.duration.as_secs_f64(),
-        subject: request.subject.map(|subject| SubjectRequest { path, ..subject }),
-        ..request
+    let (streams, duration) = (&arguments.streams, arguments.duration);
+    scale_streams::run(streams, Protocol::Http, duration, |request| {
+        request.selection.traffics = vec![Traffic::Requests];
+        request.selection.object_bytes.clone_from(&arguments.size);
+        request.rate = arguments.rate;
+        if let Some(subject) = &mut request.subject {
+            subject.path = Some(arguments.path.clone());
+        }
     })
 }

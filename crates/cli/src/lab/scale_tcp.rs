@@ -4,7 +4,7 @@ use super::scale_streams::{self, StreamsArguments};
 use crate::outcome::{Outcome, usage};
 use crate::values::{byte_rate, duration, write_size};
 use clap::Args;
-use corelane_lab::scale::streams::{Protocol, StreamsRequest, Traffic};
+use corelane_lab::scale::streams::{Protocol, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -48,11 +48,10 @@ pub fn run(arguments: &ScaleTcpArguments) -> Outcome {
             "a source sends as fast as it is read: give --modes sink, echo or both",
         ));
     }
-    scale_streams::run(&arguments.streams, Protocol::Tcp, |request| StreamsRequest {
-        traffics: arguments.modes.clone(),
-        write_bytes: arguments.size.iter().copied().map(u64::from).collect(),
-        rate: arguments.rate.map(|bytes| bytes as f64),
-        duration_s: arguments.duration.as_secs_f64(),
-        ..request
+    let (streams, duration) = (&arguments.streams, arguments.duration);
+    scale_streams::run(streams, Protocol::Tcp, duration, |request| {
+        request.selection.traffics.clone_from(&arguments.modes);
+        request.selection.write_bytes = arguments.size.iter().copied().map(u64::from).collect();
+        request.rate = arguments.rate.map(|bytes| bytes as f64);
     })
 }

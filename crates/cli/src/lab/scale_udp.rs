@@ -1,20 +1,17 @@
 //! `corelane lab scale udp`: the scaling experiment for UDP datagrams.
 
-use crate::lab::bed::{BedArguments, PORT, snapshot};
-use crate::lab::observe::ObserveArguments;
-use crate::lab::shell::{self, QuickArguments, ShellArguments};
+use super::scale::ScaleArguments;
+use crate::lab::bed::{PORT, snapshot};
+use crate::lab::shell;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{MemoryArguments, MovingArguments, check_memory};
-use crate::steering;
-use crate::timeline::TimelineArgument;
+use crate::shared::DatagramIoArguments;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::scale::datagrams::{Placement, Scale, ScalePlan, ScaleRequest};
+use corelane_lab::scale::datagrams::{Placement, Scale, ScalePlan, ScaleRequest, Selection};
 use corelane_load::udp::Skew;
 use corelane_measure::words::UnknownWord;
 use corelane_proto::probe::Stamp;
-use corelane_rss::{HashFields, Key};
 use corelane_serve::udp::{Answers, Mode, Model};
 use std::str::FromStr;
 use std::time::Duration;
@@ -42,6 +39,9 @@ fn choice<T: FromStr<Err = UnknownWord> + Copy + PartialEq>(
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("hash", |hash| hash
+    .default_value("2tuple")
+    .help("Fields to hash; clients differ in addresses under 2tuple, and in ports too under 4tuple")))]
 pub struct ScaleUdpArguments {
     /// Buckets of the server; 1 to N of them are active [default: one per CPU]
     #[arg(long, value_name = "N")]
@@ -79,47 +79,20 @@ pub struct ScaleUdpArguments {
     /// Also measure the cost of passing hash, hash type and bucket of each datagram to the application
     #[arg(long)]
     pub metadata: bool,
-    /// The RSS key [default: the verification suite's]
-    #[arg(long, value_name = "HEX")]
-    pub key: Option<Key>,
-    /// Fields to hash; clients differ in addresses under 2tuple, and in ports too under 4tuple
-    #[arg(long, value_name = "2tuple|4tuple", default_value = "2tuple")]
-    pub hash: HashFields,
-    /// Entries of the indirection table
-    #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
-    pub table_size: usize,
-    /// CPUs to use, such as 0-3,6
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
-    /// Allow more buckets than CPUs
-    #[arg(long)]
-    pub share_cpus: bool,
     #[command(flatten)]
-    pub length: QuickArguments,
-    #[command(flatten)]
-    pub bed: BedArguments,
-    #[command(flatten)]
-    pub moving: MovingArguments,
-    #[command(flatten)]
-    pub observe: ObserveArguments,
-    #[command(flatten)]
-    pub placing: MemoryArguments,
-    #[command(flatten)]
-    pub timeline: TimelineArgument,
-    #[command(flatten)]
-    pub shell: ShellArguments,
+    pub scale: ScaleArguments<(), DatagramIoArguments>,
 }
 
 /// `corelane lab scale udp`.
 pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     Stamp::new(arguments.size as usize).map_err(|error| usage("--size", error))?;
-    let request = request(arguments)?;
-    arguments.bed.enter();
-    let buckets = request.steering.table.buckets();
+    let (request, scale) = (request(arguments)?, &arguments.scale);
+    scale.bed.enter();
+    let buckets = request.settings.steering.table.buckets();
     // With `--answers`, one transmit queue per bucket, to observe which one answers leave on; otherwise the kernel's
     // default.
-    let queues = (!request.answers.is_empty()).then_some(buckets as u32);
-    let bed = arguments.bed.build(buckets, arguments.size as u32, queues)?;
+    let queues = (!request.selection.answers.is_empty()).then_some(buckets as u32);
+    let bed = scale.bed.build(buckets, arguments.size as u32, queues)?;
     let snapshot = snapshot(&bed);
     let mut experiment = Scale {
         plan: ScalePlan::new(request, &bed, PORT),
@@ -128,39 +101,27 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         facts: shell::facts(&snapshot),
         descriptor_limit: limits::open_descriptors()?,
     };
-    let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
-    arguments.shell.run(
-        &mut experiment,
-        (&snapshot, trial_seconds),
-        Some(&arguments.timeline),
-    )
+    scale.run(&mut experiment, &snapshot, arguments.duration)
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
-    let cpus = steering::bucket_cpus(arguments.cpus.as_deref(), arguments.buckets, arguments.share_cpus)?;
-    check_memory(&arguments.placing)?;
+    let (scale, io) = (&arguments.scale, &arguments.scale.engine);
+    let cpus = scale.cpus(arguments.buckets)?;
     Ok(ScaleRequest {
-        steering: steering::round_robin(arguments.key.as_ref(), arguments.table_size, arguments.hash, cpus)?,
-        models: arguments.models.0.clone(),
-        placements: arguments.placements.clone(),
-        modes: arguments.modes.clone(),
-        skew: arguments.skew,
-        answers: (arguments.answers.as_ref()).map_or_else(Vec::new, |ways| ways.0.clone()),
-        metadata: arguments.metadata,
-        quick: arguments.length.quick,
-        duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.shell.turns.rounds,
+        selection: Selection {
+            models: arguments.models.0.clone(),
+            modes: arguments.modes.clone(),
+            skew: arguments.skew,
+            answers: (arguments.answers.as_ref()).map_or_else(Vec::new, |ways| ways.0.clone()),
+            metadata: arguments.metadata,
+            common: scale.selection(arguments.placements.as_ref()),
+        },
+        settings: scale.settings(cpus, io.engine.engine, arguments.duration)?,
         payload_bytes: arguments.size as usize,
         flows: arguments.flows as usize,
         window: arguments.window,
-        engine: arguments.moving.engine,
-        batch: usize::from(arguments.moving.batch),
-        gso: arguments.moving.gso,
-        gro: arguments.moving.gro,
-        memory: arguments.placing.memory,
-        buffer_memory: arguments.placing.buffer_memory,
-        seed: arguments.shell.turns.seed,
-        max_steal: arguments.shell.max_steal,
-        observe: arguments.observe.requested(),
+        batch: usize::from(io.batch),
+        gso: io.gso,
+        gro: io.gro,
     })
 }

@@ -6,6 +6,7 @@ use crate::load::live::ForegroundLoad;
 use crate::load::sources::SourceArguments;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};
+use crate::shared::EngineArgument;
 use crate::values::{Choices, MOST_CONNECTIONS, byte_rate, count, duration, one_of, rate, share, size};
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
@@ -14,7 +15,6 @@ use corelane_load::http::{
 };
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_rss::Protocol;
-use corelane_worker::engine::EngineKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,10 +26,14 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:808
 /// Used without `--duration` and `--count`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
+/// The help of `--engine`.
+const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]";
+
 const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
+#[command(mut_arg("engine", |engine| engine.help(ENGINE)))]
 pub struct LoadHttpArguments {
     /// URL to request, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
     #[arg(required_unless_present = "scenario")]
@@ -120,9 +124,8 @@ pub struct LoadHttpArguments {
     /// Time to wait at the end for outstanding responses
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub drain: Duration,
-    /// System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]
-    #[arg(long, value_name = "epoll|io_uring")]
-    pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub engine: EngineArgument,
     /// Closed loop: batch responses for an eighth of the mean latency, at most this time, and process them together; 0s
     /// disables batching
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, conflicts_with = "rate")]
@@ -159,7 +162,7 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
             request_s: arguments.timeout.as_secs_f64(),
             drain_s: arguments.drain.as_secs_f64(),
         },
-        engine: arguments.engine,
+        engine: arguments.engine.engine,
         memory: arguments.foreground.placing.memory,
         buffer_memory: arguments.foreground.placing.buffer_memory,
         gather: arguments.gather,

@@ -5,6 +5,7 @@ use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::{Target, target};
 use crate::outcome::Outcome;
+use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
@@ -12,7 +13,6 @@ use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoadReport, TcpPlan};
 use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
-use corelane_worker::engine::EngineKind;
 use std::time::Duration;
 
 /// Shown by `--help`.
@@ -76,9 +76,8 @@ pub struct LoadTcpArguments {
     pub connect_timeout: Duration,
     #[command(flatten)]
     pub sources: SourceArguments,
-    /// System interface: epoll or io_uring [default: epoll]
-    #[arg(long, value_name = "epoll|io_uring")]
-    pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub engine: EngineArgument,
     #[command(flatten)]
     pub foreground: ForegroundArguments,
 }
@@ -159,7 +158,7 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         },
         duration_s: arguments.duration.unwrap_or(duration).as_secs_f64(),
         connect_timeout_s: arguments.connect_timeout.as_secs_f64(),
-        engine: arguments.engine,
+        engine: arguments.engine.engine,
         memory: arguments.foreground.placing.memory,
         buffer_memory: arguments.foreground.placing.buffer_memory,
         steering: request.steering.of_plan(sources.align),

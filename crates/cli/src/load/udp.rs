@@ -5,7 +5,7 @@ use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
-use crate::shared::MovingArguments;
+use crate::shared::DatagramIoArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
 use corelane_load::Snapshot;
@@ -66,7 +66,7 @@ pub struct DatagramArguments {
     #[arg(long, conflicts_with = "window")]
     pub no_answers: bool,
     #[command(flatten)]
-    pub moving: MovingArguments,
+    pub io: DatagramIoArguments,
     #[command(flatten)]
     pub foreground: ForegroundArguments,
 }
@@ -141,8 +141,8 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
             datagrams: arguments.count,
         },
         answers: !arguments.no_answers,
-        engine: arguments.moving.engine,
-        settings: arguments.moving.settings(&arguments.foreground.placing),
+        engine: arguments.io.engine.engine,
+        settings: arguments.io.settings(&arguments.foreground.placing),
         memory: arguments.foreground.placing.memory,
         notes,
         steering: request.steering.of_plan(align),

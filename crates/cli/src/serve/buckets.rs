@@ -6,7 +6,9 @@ use super::foreground::{self, Foreground, Plan, Refused};
 use super::steered::Steered;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{MemoryArguments, RuleArguments, ServerOutputArguments, check_memory};
+use crate::shared::{
+    ENGINE_OF_STREAMS, EngineArgument, MemoryArguments, RuleArguments, ServerOutputArguments, check_memory,
+};
 use crate::steering;
 use crate::values::{duration, moves};
 use clap::Args;
@@ -17,7 +19,6 @@ use corelane_rss::steer::Families;
 use corelane_rss::{HashFields, Protocol, Steering};
 use corelane_serve::http::TlsError;
 use corelane_serve::{Listening, ServeError};
-use corelane_worker::engine::EngineKind;
 use corelane_worker::group;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -114,15 +115,14 @@ impl ServingArguments {
 
 /// Listener of a connection server, and its serving flags.
 #[derive(Debug, Args)]
+#[command(mut_arg("engine", |engine| engine.help(ENGINE_OF_STREAMS)))]
 pub struct BucketArguments {
     /// Listen address; 0.0.0.0, or [::] for both families, accepts on every address of this machine, including those
     /// of prefixes routed to it
     #[arg(default_value = "127.0.0.1:8080", value_parser = address)]
     pub address: SocketAddr,
-    /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
-    /// epoll]
-    #[arg(long, value_name = "epoll|io_uring")]
-    pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub engine: EngineArgument,
     /// Accept backlog of each listener, limited by net.core.somaxconn
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub backlog: u16,
@@ -146,7 +146,7 @@ impl BucketArguments {
             buffer_memory: self.placing.buffer_memory,
             free_bind: self.serving.free_bind,
             ipv6_only: self.serving.ipv6_only(self.address)?,
-            engine: self.engine,
+            engine: self.engine.engine,
             backlog: self.backlog,
             rebalance: self.serving.rebalance,
             ..Listening::new(self.address, self.serving.steering(followed)?)

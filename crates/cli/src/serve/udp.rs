@@ -7,7 +7,7 @@ use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
-use crate::shared::{MemoryArguments, MovingArguments, check_memory};
+use crate::shared::{DatagramIoArguments, MemoryArguments, check_memory};
 use crate::terminal::width;
 use crate::values::size;
 use clap::Args;
@@ -55,7 +55,7 @@ pub struct ServeUdpArguments {
     #[arg(long, value_name = "DEVICE")]
     pub watch: Option<String>,
     #[command(flatten)]
-    pub moving: MovingArguments,
+    pub io: DatagramIoArguments,
     #[command(flatten)]
     pub placing: MemoryArguments,
     #[command(flatten)]
@@ -154,8 +154,8 @@ fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<Udp
         rebalance: arguments.serving.rebalance,
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: arguments.model,
-        engine: arguments.moving.engine,
-        settings: arguments.moving.settings(&arguments.placing),
+        engine: arguments.io.engine.engine,
+        settings: arguments.io.settings(&arguments.placing),
         memory: arguments.placing.memory,
         receive_buffer_bytes: Some(arguments.receive_buffer as usize),
         device: arguments.watch.clone(),

@@ -5,6 +5,6 @@ pub mod datagrams;
 pub mod experiment;
 pub mod limit;
 pub(crate) mod page;
-mod settings;
+pub mod plan;
 pub mod steps;
 pub mod streams;

@@ -83,6 +83,8 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
 
 /// The specifics of one scaling experiment; a value holds the fields of its document that no other has.
 pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// The part of a plan that selects steps.
+    type Selection: Default + Serialize;
     /// The shape of a step.
     type Shape: Shape;
     /// The results of a step besides its metrics.

@@ -13,6 +13,7 @@ use super::Placement;
 use super::gap::Gap;
 use super::locks::LockComparison;
 use super::metrics::{COST_OF_PLAIN, CPU, METRICS, RATE, RATE_OF_PLAIN};
+use super::selection::Selection;
 use crate::columns::words;
 use crate::document::document;
 use crate::scale::page::active;
@@ -63,6 +64,7 @@ const OF_ANSWERS: [&str; 7] = [
 ];
 
 impl Kind for Datagrams {
+    type Selection = Selection;
     type Shape = Shape;
     type Found = Found;
     type Trial = Trial;

@@ -12,6 +12,7 @@ pub mod metrics;
 mod page;
 mod places;
 mod plan;
+mod selection;
 mod trial;
 mod verdict;
 
@@ -19,4 +20,5 @@ pub use crate::placing::Placement;
 pub use document::{ScaleReport, Step};
 pub use metrics::METRICS;
 pub use plan::{ScalePlan, ScaleRequest};
+pub use selection::Selection;
 pub use trial::Scale;

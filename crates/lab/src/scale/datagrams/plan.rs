@@ -1,21 +1,20 @@
 //! The plan of the scaling experiment: its steps as data.
 
 use super::document::Shape;
-use crate::observe::Observe;
+use super::selection::Selection;
 use crate::placing::{ONE_CPU, active_counts, lasting, sorted};
 use crate::scale::datagrams::Placement;
+use crate::scale::plan::Settings;
 use crate::scale::steps::Shape as _;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
-use corelane_host::memory::MemoryPolicy;
 use corelane_link::MarkedQueues;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, AlignBy, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{Probes, Skew, UdpLoadError, UdpPlan as UdpLoadPlan};
-use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::engine::EngineSettings;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -30,52 +29,24 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// The user's request.
 #[derive(Debug, Clone, Serialize)]
 pub struct ScaleRequest {
-    /// Key, table, and the CPU of each bucket.
-    pub steering: Steering,
-    /// The models, in order.
-    pub models: Vec<Model>,
-    /// Placements of clients. `None`: every model aligned, and exact steering crossed as the control.
-    pub placements: Option<Vec<Placement>>,
-    /// Server modes. `None`: echo with every model, and sink with exact steering and aligned clients.
-    pub modes: Option<Vec<Mode>>,
-    /// A skew to measure besides even traffic.
-    pub skew: Skew,
-    /// Transmit modes to measure besides the kernel's default. If any, the CPU and queue of answers are traced.
-    pub answers: Vec<Answers>,
-    /// Also measure the cost of per-datagram flow metadata for the application.
-    pub metadata: bool,
-    /// Whether this is a quick run: one and all buckets active instead of every number. Its report says that it is
-    /// indicative.
-    pub quick: bool,
-    /// Seconds of one trial.
-    pub duration_s: f64,
-    /// Trials of each step.
-    pub rounds: u32,
+    /// Which steps are measured.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// Settings of every step.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// Bytes of payload.
     pub payload_bytes: usize,
     /// Client sockets per bucket, each with its own address if the pool has enough.
     pub flows: usize,
     /// Outstanding datagrams per socket in echo mode.
     pub window: u32,
-    /// The requested engine.
-    pub engine: Option<EngineKind>,
     /// Datagrams per batch.
     pub batch: usize,
     /// Send with `UDP_SEGMENT`.
     pub gso: bool,
     /// Receive with `UDP_GRO`.
     pub gro: bool,
-    /// NUMA policy of all workers' memory, in server and clients.
-    pub memory: MemoryPolicy,
-    /// NUMA policy of datagram buffers, if different.
-    pub buffer_memory: Option<MemoryPolicy>,
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
-    /// spoilt. A tenth exceeds the differences between models that the lab measures.
-    pub max_steal: f64,
-    /// The observations during each trial.
-    pub observe: Observe,
 }
 
 /// The resolved plan.
@@ -104,7 +75,7 @@ impl ScaleRequest {
             datagram_batch: self.batch,
             coalesce: self.gso,
             gro: self.gro,
-            memory: self.buffer_memory,
+            memory: self.settings.buffer_memory,
             ..EngineSettings::default()
         }
     }
@@ -114,12 +85,12 @@ impl ScaleRequest {
     fn series(&self) -> Vec<(Mode, Model, Placement)> {
         let (echo, both) = ([Mode::Echo], [Mode::Echo, Mode::Sink]);
         let mut series = Vec::new();
-        for &model in &self.models {
+        for &model in &self.selection.models {
             let exact = model == Model::Exact;
-            for &placement in Placement::chosen(self.placements.as_deref(), exact) {
+            for &placement in Placement::chosen(self.selection.common.placements.as_deref(), exact) {
                 let main = exact && placement == Placement::Aligned;
                 let natural = if main { &both[..] } else { &echo };
-                for &mode in self.modes.as_deref().unwrap_or(natural) {
+                for &mode in self.selection.modes.as_deref().unwrap_or(natural) {
                     series.push((mode, model, placement));
                 }
             }
@@ -132,11 +103,11 @@ impl ScalePlan {
     /// The steps of `request` on `bed`.
     #[must_use]
     pub fn new(request: ScaleRequest, bed: &Bed, port: u16) -> Self {
-        let buckets = request.steering.table.buckets();
+        let buckets = request.settings.steering.table.buckets();
         let (mut left_out, mut steps) = (Vec::new(), Vec::new());
         for series in request.series() {
-            if series.2.is_possible(&request.steering.cpus) {
-                let counts = active_counts(buckets, request.quick).into_iter();
+            if series.2.is_possible(&request.settings.steering.cpus) {
+                let counts = active_counts(buckets, request.selection.common.quick).into_iter();
                 steps.extend(counts.map(|active| Shape::plain(series, active)));
             } else {
                 left_out.push(ONE_CPU.to_owned());
@@ -163,13 +134,13 @@ impl ScalePlan {
         let echo = self.steps.iter().rfind(crossed)?;
         let mode = Mode::Sink;
         let sink = Shape { mode, ..*echo };
-        (self.request.observe.locks && !self.steps.contains(&sink)).then_some(sink)
+        (self.request.settings.observe.locks && !self.steps.contains(&sink)).then_some(sink)
     }
 
     /// Adds the steps with variations, each next to the plain step of its shape with all buckets active.
     fn vary(&mut self, bed: &Bed) {
-        let (skew, metadata) = (self.request.skew, self.request.metadata);
-        if skew != Skew::None && self.request.steering.table.buckets() < 2 {
+        let (skew, metadata) = (self.request.selection.skew, self.request.selection.metadata);
+        if skew != Skew::None && self.request.settings.steering.table.buckets() < 2 {
             self.left_out.push("skew: needs two buckets".to_owned());
         } else if skew != Skew::None {
             self.beside(|step| Some(Shape { skew, ..step }));
@@ -185,7 +156,7 @@ impl ScalePlan {
 
     /// Adds the variations of plain steps with aligned clients and all buckets active.
     fn beside(&mut self, vary: impl Fn(Shape) -> Option<Shape>) {
-        let buckets = self.request.steering.table.buckets();
+        let buckets = self.request.settings.steering.table.buckets();
         let full = |step: &&Shape| {
             step.is_plain() && (step.buckets_active, step.placement) == (buckets, Placement::Aligned)
         };
@@ -195,9 +166,9 @@ impl ScalePlan {
 
     /// The requested transmit modes that the bed supports; enables tracing of answers if there are any.
     fn answers_that_work(&mut self, bed: &Bed) -> Vec<Answers> {
-        let mut ways = self.request.answers.clone();
+        let mut ways = self.request.selection.answers.clone();
         ways.retain(|answers| *answers != Answers::default());
-        if self.request.answers.is_empty() {
+        if self.request.selection.answers.is_empty() {
             return ways;
         }
         if bed.kind() == BedKind::Loopback {
@@ -205,7 +176,7 @@ impl ScalePlan {
             self.left_out.push(why.to_owned());
             return Vec::new();
         }
-        self.transmit_queues = Some(self.request.steering.table.buckets() as u32);
+        self.transmit_queues = Some(self.request.settings.steering.table.buckets() as u32);
         if let Err(error) = bed.server.give_transmit_queues(&self.queue_cpus(true)) {
             self.left_out.push(format!("answers by caller: {error}"));
             ways.retain(|answers| !answers.queues_by_cpu());
@@ -221,7 +192,7 @@ impl ScalePlan {
     /// The CPUs of each transmit queue: its bucket's, or none if the kernel's hash selects the queue.
     fn queue_cpus(&self, by_cpu: bool) -> Vec<Vec<u32>> {
         let own = |cpu: &u32| if by_cpu { vec![*cpu] } else { Vec::new() };
-        self.request.steering.cpus.iter().map(own).collect()
+        self.request.settings.steering.cpus.iter().map(own).collect()
     }
 
     /// Configures the selection of transmit queues for a step; does nothing if answers are not traced.
@@ -246,15 +217,15 @@ impl ScalePlan {
         UdpServePlan {
             mode: step.mode,
             model: step.model,
-            engine: request.engine,
+            engine: request.settings.engine,
             settings: request.engine_settings(),
-            memory: request.memory,
+            memory: request.settings.memory,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             device: Some(self.device.clone()),
             answers: step.answers,
             transmit_queues: self.transmit_queues,
             metadata: step.metadata,
-            ..UdpServePlan::new(self.server, request.steering.clone())
+            ..UdpServePlan::new(self.server, request.settings.steering.clone())
         }
     }
 
@@ -272,9 +243,9 @@ impl ScalePlan {
             sockets: request.flows * step.buckets_active,
         };
         let workers = WorkerRequest {
-            steering: Some(request.steering.clone()).into(),
+            steering: Some(request.settings.steering.clone()).into(),
             buckets: Some((0..step.buckets_active as u16).collect()),
-            cpus: step.placement.client_cpus(&request.steering.cpus),
+            cpus: step.placement.client_cpus(&request.settings.steering.cpus),
             descriptor_limit,
         };
         let workers = sources.plan(&workers, Transport::Udp)?;
@@ -285,11 +256,11 @@ impl ScalePlan {
                 },
                 Mode::Sink => Pace::Flood,
             },
-            until: lasting(request.duration_s),
+            until: lasting(request.settings.duration_s),
             answers: step.mode == Mode::Echo,
-            engine: request.engine,
+            engine: request.settings.engine,
             settings: request.engine_settings(),
-            memory: request.memory,
+            memory: request.settings.memory,
             ..UdpLoadPlan::new(self.server, Probes::new(request.payload_bytes)?, workers)
         };
         Ok(plan.skewed(step.skew))
@@ -298,7 +269,7 @@ impl ScalePlan {
     /// `load`, shortened to the warm-up.
     pub(crate) fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
         UdpLoadPlan {
-            until: lasting(WARM_UP_S.min(self.request.duration_s)),
+            until: lasting(WARM_UP_S.min(self.request.settings.duration_s)),
             ..load.clone()
         }
     }
@@ -306,7 +277,7 @@ impl ScalePlan {
     /// CPUs on which clients or workers of the step run.
     #[must_use]
     pub fn cpus(&self, step: &Shape) -> Vec<u32> {
-        let (active, all) = (step.buckets_active, &self.request.steering.cpus);
+        let (active, all) = (step.buckets_active, &self.request.settings.steering.cpus);
         let workers = match step.model {
             Model::Single => 1,
             // All threads may receive, whichever buckets are active; the kernel's hash ignores buckets.

@@ -53,7 +53,7 @@ impl Trials for Scale {
 
     fn planned(&self) -> ScaleReport {
         let head = Head::new(SCHEMA, &self.facts, Some(&self.bed));
-        let (plan, steering) = (&self.plan, &self.plan.request.steering);
+        let (plan, steering) = (&self.plan, &self.plan.request.settings.steering);
         ScaleReport::planned(head, Datagrams::default(), plan, steering, &plan.steps)
     }
 
@@ -98,7 +98,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
         server: vec![serving],
         generator: generating,
     };
-    let observation = Observation::start(plan.request.observe, plan.cpus(step), &processes);
+    let observation = Observation::start(plan.request.settings.observe, plan.cpus(step), &processes);
     let sides_before = Sides::take(bed)?;
     let spent_before = Spent::take(serving, generating)?;
     let mut spent = Err(HostError::Missing {
@@ -110,7 +110,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
     })?;
     // CPU time spent on lost answers and on settling is excluded from the trial.
     let spent = spent?;
-    let clock = account::clock(plan.request.steering.cpus[0]);
+    let clock = account::clock(plan.request.settings.steering.cpus[0]);
     let seen = observation.finish(turn.round);
     let served = settle(&mut server)?;
     let evidence = Evidence {

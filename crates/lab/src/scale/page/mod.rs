@@ -7,7 +7,7 @@ pub(crate) use figures::{Growth, line};
 use crate::columns;
 use crate::document::{reasons, set_aside};
 use crate::scale::limit::BUSY_IDLE_SHARE;
-use crate::scale::settings;
+use crate::scale::plan;
 use crate::scale::steps::{Kind, Report, Shape, Step};
 use crate::trial::{Trial, TrialStatus};
 use corelane_measure::metric::{Metric, Show};
@@ -92,12 +92,12 @@ impl<K: Shown> Rendered for Report<K> {
         };
         let shape = K::columns();
         let step = |(index, step): (usize, &Step<K>)| diff::Step {
-            key: settings::of_shape(&step.shape),
+            key: plan::of_shape(&step.shape),
             shape: shape.iter().map(|reading| reading.cell(step)).collect(),
             numbers: numbers(index),
         };
         Some(Run {
-            asked: settings::of_plan(&self.plan),
+            asked: plan::of_plan::<K>(&self.plan),
             shape: shape.iter().map(Reading::column).collect(),
             steps: self.steps.iter().enumerate().map(step).collect(),
             ..self.head.compared()

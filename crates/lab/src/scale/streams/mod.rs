@@ -16,6 +16,6 @@ mod plan;
 mod trial;
 mod verdict;
 
-pub use document::{Protocol, Server, StreamsReport, Traffic};
+pub use document::{Protocol, Selection, Server, StreamsReport, Traffic};
 pub use plan::{StreamsPlan, StreamsRequest, SubjectRequest};
 pub use trial::Streams;

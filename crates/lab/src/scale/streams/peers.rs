@@ -69,21 +69,27 @@ impl StreamsPlan {
 
     /// Whether the connections of a step are more than one descriptor table holds.
     fn needs_tables(&self, shape: &Shape) -> bool {
-        shape.connections > self.descriptor_limit.saturating_sub(OTHER_DESCRIPTORS) as u64
+        shape.connections
+            > self
+                .request
+                .selection
+                .descriptor_limit
+                .saturating_sub(OTHER_DESCRIPTORS) as u64
     }
 
     /// Our server of requests in a step.
     pub(crate) fn http_server(&self, shape: &Shape) -> HttpServePlan {
         let request = &self.request;
-        let mut plan = HttpServePlan::new(self.server, request.steering.clone());
+        let mut plan = HttpServePlan::new(self.server, request.settings.steering.clone());
         // The server cannot know these values.
         let many = shape.connections > (MOST_ON_THE_RING * shape.buckets_active) as u64;
         plan.listening = Listening {
-            engine: request.engine.or(many.then_some(EngineKind::Epoll)),
+            engine: request.settings.engine.or(many.then_some(EngineKind::Epoll)),
             ..self.listening(shape)
         };
         // The experiment sets all timeouts, and all are shorter than this.
-        plan.limits.idle_ms = ((request.duration_s + TIMEOUTS.connect_s + TIMEOUTS.request_s) * 2e3) as u64;
+        plan.limits.idle_ms =
+            ((request.settings.duration_s + TIMEOUTS.connect_s + TIMEOUTS.request_s) * 2e3) as u64;
         plan
     }
 
@@ -100,27 +106,27 @@ impl StreamsPlan {
     /// The listeners of our server in a step.
     fn listening(&self, shape: &Shape) -> Listening {
         Listening {
-            engine: self.request.engine,
+            engine: self.request.settings.engine,
             backlog: LONGEST_BACKLOG,
             kernel_hash: shape.server == Server::Reuseport,
             own_descriptors: self.needs_tables(shape),
-            memory: self.request.memory,
-            buffer_memory: self.request.buffer_memory,
-            ..Listening::new(self.server, self.request.steering.clone())
+            memory: self.request.settings.memory,
+            buffer_memory: self.request.settings.buffer_memory,
+            ..Listening::new(self.server, self.request.settings.steering.clone())
         }
     }
 
     /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients'
     /// steering document names for it.
     fn client_workers(&self, shape: &Shape) -> WorkerRequest {
-        let (mut steering, cpus) = (self.request.steering.clone(), self.client_cpus(shape));
+        let (mut steering, cpus) = (self.request.settings.steering.clone(), self.client_cpus(shape));
         steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
         let exact = shape.server == Server::Exact;
         WorkerRequest {
             steering: exact.then_some(steering).into(),
             buckets: exact.then(|| (0..shape.buckets_active as u16).collect()),
             cpus,
-            descriptor_limit: self.descriptor_limit,
+            descriptor_limit: self.request.selection.descriptor_limit,
         }
     }
 
@@ -144,7 +150,7 @@ impl StreamsPlan {
         };
         let mut scenario = Scenario::of_url(&self.url(shape), client, UrlEntry::default());
         scenario.phase.push(PlannedPhase::hold(Until {
-            duration_s: Some(request.duration_s),
+            duration_s: Some(request.settings.duration_s),
             ..Until::default()
         }));
         // The trial compares planned and observed buckets at the server.
@@ -154,9 +160,9 @@ impl StreamsPlan {
                 drain_s: drain_s(shape),
                 ..TIMEOUTS
             },
-            engine: request.engine,
-            memory: request.memory,
-            buffer_memory: request.buffer_memory,
+            engine: request.settings.engine,
+            memory: request.settings.memory,
+            buffer_memory: request.settings.buffer_memory,
             gather: GATHER,
         })?;
         Ok(HttpLoadPlan {
@@ -188,12 +194,12 @@ impl StreamsPlan {
                 drain_s: Some(drain_s(shape)),
                 stall_s: stall_s(shape),
             },
-            duration_s: request.duration_s,
+            duration_s: request.settings.duration_s,
             connect_timeout_s: TIMEOUTS.connect_s,
-            engine: request.engine,
+            engine: request.settings.engine,
             steering: Steerings::default(),
-            memory: request.memory,
-            buffer_memory: request.buffer_memory,
+            memory: request.settings.memory,
+            buffer_memory: request.settings.buffer_memory,
             workers: sources.plan(&self.client_workers(shape), Transport::Tcp)?,
         })
     }

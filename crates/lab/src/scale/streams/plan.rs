@@ -1,17 +1,14 @@
 //! The plan: steps as data, and their CPUs. `peers.rs` derives server and clients from a step.
 
-use super::document::{Protocol, Server, Shape, Traffic};
-use crate::observe::Observe;
+use super::document::{Protocol, Selection, Server, Shape, Traffic};
 use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::datagrams::Placement;
+use crate::scale::plan::Settings;
 use crate::scale::steps::mean_share;
 use crate::trial::CpuShare;
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_host::memory::MemoryPolicy;
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
-use corelane_rss::Steering;
-use corelane_worker::engine::EngineKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,49 +25,19 @@ const UNEVEN_SHARE: f64 = 1.08;
 pub struct StreamsRequest {
     /// What is measured.
     pub protocol: Protocol,
-    /// Key, table, and the CPU of each bucket; for a subject, its CPUs.
-    pub steering: Steering,
-    /// Models of our server; empty with a subject.
-    pub servers: Vec<Server>,
+    /// Which steps are measured.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// Settings of every step.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// Another server instead of ours.
     pub subject: Option<SubjectRequest>,
-    /// Placements of clients. `None`: every server aligned, and exact steering crossed as the control.
-    pub placements: Option<Vec<Placement>>,
-    /// Traffic modes, measured one after the other; only requests for HTTP.
-    pub traffics: Vec<Traffic>,
-    /// Sizes of requested objects, in bytes.
-    pub object_bytes: Vec<u64>,
-    /// Bytes per write, for byte streams.
-    pub write_bytes: Vec<u64>,
-    /// Total connections.
-    pub connections: Vec<u64>,
-    /// Whether this is a quick run: one and all buckets active instead of every number. Its report says that it is
-    /// indicative.
-    pub quick: bool,
-    /// Numbers of active buckets; `None` for 1 to all.
-    pub active: Option<Vec<usize>>,
     /// The CPUs of the clients of each bucket; `None` for the worker's own.
     pub client_cpus: Option<Vec<u32>>,
     /// Scheduled requests per second, or bytes per second that the clients write, over all connections. `None`: each
     /// request follows the previous response, and bytes are written at the maximum rate.
     pub rate: Option<f64>,
-    /// Seconds of one trial.
-    pub duration_s: f64,
-    /// Trials of each step.
-    pub rounds: u32,
-    /// The requested engine.
-    pub engine: Option<EngineKind>,
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
-    /// spoilt.
-    pub max_steal: f64,
-    /// The observations during each trial.
-    pub observe: Observe,
-    /// NUMA policy of all workers' memory, in our server and in clients.
-    pub memory: MemoryPolicy,
-    /// NUMA policy of our server's buffers, if different.
-    pub buffer_memory: Option<MemoryPolicy>,
 }
 
 /// CPUs of both sides.
@@ -107,8 +74,6 @@ pub struct StreamsPlan {
     pub steps: Vec<Shape>,
     /// Steps that cannot run here, with reasons.
     pub left_out: Vec<String>,
-    /// Descriptors that one table may hold.
-    pub descriptor_limit: usize,
 }
 
 /// Mean idle share of these CPUs.
@@ -122,11 +87,14 @@ impl StreamsRequest {
     fn series(&self) -> Vec<(Server, Placement)> {
         let servers = match &self.subject {
             Some(_) => &[Server::Subject][..],
-            None => &self.servers,
+            None => &self.selection.servers,
         };
         let mut series = Vec::new();
         for &server in servers {
-            for &placement in Placement::chosen(self.placements.as_deref(), server == Server::Exact) {
+            for &placement in Placement::chosen(
+                self.selection.common.placements.as_deref(),
+                server == Server::Exact,
+            ) {
                 series.push((server, placement));
             }
         }
@@ -136,7 +104,7 @@ impl StreamsRequest {
     /// The traffic modes with object and write sizes; a subject may ignore them.
     fn loads(&self) -> Vec<(Traffic, Option<u64>, Option<u64>)> {
         let mut loads = Vec::new();
-        for &traffic in &self.traffics {
+        for &traffic in &self.selection.traffics {
             let is_subjects = self.subject.as_ref().is_some_and(|subject| match traffic {
                 Traffic::Requests => !subject.path.as_ref().is_some_and(|path| path.contains("{size}")),
                 Traffic::Source => true,
@@ -146,12 +114,18 @@ impl StreamsRequest {
                 loads.push((traffic, None, None));
             } else if traffic == Traffic::Requests {
                 loads.extend(
-                    self.object_bytes
+                    self.selection
+                        .object_bytes
                         .iter()
                         .map(|bytes| (traffic, Some(*bytes), None)),
                 );
             } else {
-                loads.extend(self.write_bytes.iter().map(|bytes| (traffic, None, Some(*bytes))));
+                loads.extend(
+                    self.selection
+                        .write_bytes
+                        .iter()
+                        .map(|bytes| (traffic, None, Some(*bytes))),
+                );
             }
         }
         loads
@@ -161,13 +135,7 @@ impl StreamsRequest {
 impl StreamsPlan {
     /// The steps of `request` in beds like `bed`, which was built by `bed_plan`.
     #[must_use]
-    pub fn new(
-        request: StreamsRequest,
-        bed_plan: BedPlan,
-        bed: &Bed,
-        port: u16,
-        descriptor_limit: usize,
-    ) -> Self {
+    pub fn new(request: StreamsRequest, bed_plan: BedPlan, bed: &Bed, port: u16) -> Self {
         let mut plan = Self {
             request,
             bed: bed_plan,
@@ -175,22 +143,22 @@ impl StreamsPlan {
             clients: bed.clients().iter().copied().collect(),
             steps: Vec::new(),
             left_out: Vec::new(),
-            descriptor_limit,
         };
         plan.add_steps();
         plan
     }
 
     fn add_steps(&mut self) {
-        let active = self.request.active.clone();
-        let active = active.unwrap_or_else(|| active_counts(self.buckets(), self.request.quick));
+        let active = self.request.selection.active.clone();
+        let active =
+            active.unwrap_or_else(|| active_counts(self.buckets(), self.request.selection.common.quick));
         for (server, placement) in self.request.series() {
-            if !placement.is_possible(&self.request.steering.cpus) {
+            if !placement.is_possible(&self.request.settings.steering.cpus) {
                 self.leave_out(ONE_CPU.to_owned());
                 continue;
             }
             for (traffic, object_bytes, write_bytes) in self.request.loads() {
-                for connections in self.request.connections.clone() {
+                for connections in self.request.selection.connections.clone() {
                     let shape = |buckets_active: usize| Shape {
                         server,
                         placement,
@@ -240,11 +208,15 @@ impl StreamsPlan {
             Server::Reuseport => (connections as f64 * UNEVEN_SHARE / self.buckets() as f64).ceil() as u64,
             Server::Subject => return None,
         };
-        let room = self.descriptor_limit.saturating_sub(OTHER_DESCRIPTORS) as u64;
+        let room = self
+            .request
+            .selection
+            .descriptor_limit
+            .saturating_sub(OTHER_DESCRIPTORS) as u64;
         (held > room).then(|| {
             format!(
                 "a descriptor table holds {}, too few for {} connections (give more --buckets with --share-cpus)",
-                quantity::count(self.descriptor_limit as u64),
+                quantity::count(self.request.selection.descriptor_limit as u64),
                 quantity::count(connections)
             )
         })
@@ -263,17 +235,17 @@ impl StreamsPlan {
     /// Buckets of the server.
     #[must_use]
     pub fn buckets(&self) -> usize {
-        self.request.steering.cpus.len()
+        self.request.settings.steering.cpus.len()
     }
 
     /// The CPUs of a step's workers.
     pub(crate) fn server_cpus(&self, shape: &Shape) -> Vec<u32> {
-        self.request.steering.cpus[..shape.buckets_active].to_vec()
+        self.request.settings.steering.cpus[..shape.buckets_active].to_vec()
     }
 
     /// The CPU of the client of each active bucket.
     pub(super) fn client_cpus(&self, shape: &Shape) -> Vec<u32> {
-        let own = &self.request.steering.cpus;
+        let own = &self.request.settings.steering.cpus;
         let mut all = match &self.request.client_cpus {
             Some(named) => named.iter().copied().cycle().take(own.len()).collect(),
             None => shape.placement.client_cpus(own),
@@ -286,7 +258,7 @@ impl StreamsPlan {
     fn serving_cpus(&self, shape: &Shape) -> Vec<u32> {
         match shape.server {
             // The kernel's hash ignores active buckets.
-            Server::Reuseport => self.request.steering.cpus.clone(),
+            Server::Reuseport => self.request.settings.steering.cpus.clone(),
             Server::Exact | Server::Subject => self.server_cpus(shape),
         }
     }
@@ -314,37 +286,38 @@ impl StreamsPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_rss::{HashFields, IndirectionTable, Key};
+    use crate::observe::Observe;
+    use corelane_host::memory::MemoryPolicy;
+    use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 
     fn plan(connections: Vec<u64>, cpus: Vec<u32>) -> StreamsPlan {
         let request = StreamsRequest {
             protocol: Protocol::Http,
-            steering: Steering {
-                key: Key::VERIFICATION,
-                hash_fields: HashFields::FourTuple,
-                table: IndirectionTable::round_robin(128, cpus.len()).unwrap(),
-                cpus,
-                generation: 0,
+            selection: Selection {
+                servers: vec![Server::Exact, Server::Reuseport],
+                traffics: vec![Traffic::Requests],
+                object_bytes: vec![128],
+                connections,
+                descriptor_limit: 20_000,
+                ..Selection::default()
             },
-            servers: vec![Server::Exact, Server::Reuseport],
+            settings: Settings {
+                steering: Steering {
+                    key: Key::VERIFICATION,
+                    hash_fields: HashFields::FourTuple,
+                    table: IndirectionTable::round_robin(128, cpus.len()).unwrap(),
+                    cpus,
+                    generation: 0,
+                },
+                duration_s: 1.0,
+                engine: None,
+                memory: MemoryPolicy::default(),
+                buffer_memory: None,
+                observe: Observe::default(),
+            },
             subject: None,
-            placements: None,
-            traffics: vec![Traffic::Requests],
-            object_bytes: vec![128],
-            write_bytes: Vec::new(),
-            connections,
-            quick: false,
-            active: None,
             client_cpus: None,
             rate: None,
-            duration_s: 1.0,
-            rounds: 1,
-            engine: None,
-            seed: 1,
-            max_steal: 0.1,
-            observe: Observe::default(),
-            memory: MemoryPolicy::default(),
-            buffer_memory: None,
         };
         let bed_plan = BedPlan {
             loopback: true,
@@ -354,7 +327,7 @@ mod tests {
             )
         };
         let bed = Bed::build(&bed_plan).unwrap();
-        StreamsPlan::new(request, bed_plan, &bed, 8080, 20_000)
+        StreamsPlan::new(request, bed_plan, &bed, 8080)
     }
 
     fn shapes(plan: &StreamsPlan) -> Vec<(Server, Placement, u64, usize)> {

@@ -63,7 +63,7 @@ impl Trials for Streams {
             subject: request.subject.as_ref().map(|subject| subject.command.clone()),
             left_out: plan.left_out.clone(),
         };
-        StreamsReport::planned(head, kind, plan, &request.steering, &plan.steps)
+        StreamsReport::planned(head, kind, plan, &request.settings.steering, &plan.steps)
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {
@@ -103,7 +103,7 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, 
             }
         };
     };
-    let steering = (shape.server == ServerKind::Exact).then_some(&plan.request.steering);
+    let steering = (shape.server == ServerKind::Exact).then_some(&plan.request.settings.steering);
     let clients = (plan.tcp_load(shape, direction)?, |loaded: &_| {
         of_tcp(loaded, steering)
     });
@@ -137,7 +137,7 @@ fn measure<S: Server, G: Generator>(
     let generator = LoadProcess::<G>::start(program, &bed.client)?;
     let pid = generator.pid();
     let (mut opened, mut sent, mut observation, mut seen) = (None, None, None, None);
-    let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
+    let middle = Duration::from_secs_f64(plan.request.settings.duration_s / 2.0);
     let (report, memory, ended) = thread::scope(|scope| {
         let (ended, has_ended) = mpsc::channel::<()>();
         let (mut has_ended, mut reading) = (Some(has_ended), None);
@@ -207,7 +207,7 @@ impl ServerProcesses {
             server: self.family().ok()?.members.into_keys().collect(),
             generator,
         };
-        let observe = plan.request.observe;
+        let observe = plan.request.settings.observe;
         Some(Observation::start(observe, plan.cpus(shape), &processes))
     }
 }

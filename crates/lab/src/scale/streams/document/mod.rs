@@ -6,11 +6,13 @@
 //! or bytes per second. All documents follow the same rules: changes only add fields, field names contain units, raw
 //! trials are kept, and an unknown value is `null` with its reason beside it.
 
+mod selection;
 mod shape;
 
 pub(crate) use super::memory::FEWEST_TO_SHARE;
 pub use super::memory::{CacheGrowth, Memory, MemoryPerConnection};
 pub use super::metrics::{BucketBytes, Connections, CpuUse, Segments, Trial};
+pub use selection::Selection;
 pub use shape::{Protocol, Server, Shape, Traffic};
 
 use super::metrics::{
@@ -66,6 +68,7 @@ const LOOKED_FOR: [&str; 7] = [
 ];
 
 impl Kind for ByteStreams {
+    type Selection = Selection;
     type Shape = Shape;
     type Found = Found;
     type Trial = Trial;

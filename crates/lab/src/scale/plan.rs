@@ -1,0 +1,79 @@
+//! What the plans of the scaling experiments share: which steps are measured, and the settings of every step.
+
+use crate::document::as_json;
+use crate::observe::Observe;
+use crate::placing::Placement;
+use crate::scale::steps::Kind;
+use corelane_host::memory::MemoryPolicy;
+use corelane_report::diff::Fields;
+use corelane_rss::Steering;
+use corelane_worker::engine::EngineKind;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Which steps are measured, and how often. It does not change what a step measures: the shape of a step has the values
+/// that select it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Selection {
+    /// Placements of clients. `None`: every model aligned, and exact steering crossed as the control.
+    pub placements: Option<Vec<Placement>>,
+    /// Whether this is a quick run: one and all buckets active instead of every number. Its report says that it is
+    /// indicative.
+    pub quick: bool,
+    /// Trials of each step.
+    pub rounds: u32,
+    /// Seed of the order of trials.
+    pub seed: u64,
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is
+    /// spoilt. A tenth exceeds the differences between models that the lab measures.
+    pub max_steal: f64,
+}
+
+/// Settings of every step.
+#[derive(Debug, Clone, Serialize)]
+pub struct Settings {
+    /// Key, table, and the CPU of each bucket; for a subject, its CPUs.
+    pub steering: Steering,
+    /// Seconds of one trial.
+    pub duration_s: f64,
+    /// The requested engine.
+    pub engine: Option<EngineKind>,
+    /// NUMA policy of all workers' memory, in our server and in clients.
+    pub memory: MemoryPolicy,
+    /// NUMA policy of the buffers, of our server at least, if different.
+    pub buffer_memory: Option<MemoryPolicy>,
+    /// The observations during each trial.
+    pub observe: Observe,
+}
+
+/// Fields of a resolved plan that follow from the selection, or count changes of the table.
+const RESOLVED: [&str; 4] = ["bed.connections", "left_out", "steering.generation", "steps"];
+
+/// The fields of a plan that all steps have in common: all but those of its selection.
+pub(crate) fn of_plan<K: Kind>(plan: &Value) -> Fields {
+    let (mut fields, selection) = (Fields::new(), as_json(&K::Selection::default()));
+    flatten("", plan, &mut fields);
+    fields.retain(|name, _| selection.get(name).is_none() && !RESOLVED.contains(&name.as_str()));
+    fields
+}
+
+/// The fields of a step's shape.
+pub(crate) fn of_shape(shape: &impl Serialize) -> Fields {
+    let mut fields = Fields::new();
+    flatten("", &as_json(shape), &mut fields);
+    fields
+}
+
+/// Adds every value, that of a nested object as `outer.inner`.
+fn flatten(outer: &str, value: &Value, fields: &mut Fields) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                let dot = if outer.is_empty() { "" } else { "." };
+                flatten(&format!("{outer}{dot}{name}"), value, fields);
+            }
+        }
+        Value::String(text) => drop(fields.insert(outer.to_owned(), text.clone())),
+        other => drop(fields.insert(outer.to_owned(), other.to_string())),
+    }
+}
