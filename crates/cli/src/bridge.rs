@@ -1,11 +1,10 @@
 //! `corelane bridge`: forwards frames between links, filtered by address tables.
 
-use crate::interrupt::Asked;
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
-use crate::serve::steered::Steered;
+use crate::serve::live_table::LiveTable;
 use crate::shared::ServerOutputArguments;
 use crate::steering;
 use crate::terminal::width;
@@ -78,25 +77,8 @@ pub struct BridgeArguments {
 
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
-    let plan = plan(arguments)?;
-    let shown = Shown {
-        stats: arguments.stats,
-        hangup: Asked::catch(SIGHUP)?,
-    };
-    foreground::serve(
-        shown,
-        plan,
-        &arguments.output,
-        arguments.duration,
-        Steered::default(),
-    )
-}
-
-/// Output of the bridge, and its reloads on SIGHUP.
-struct Shown {
-    stats: bool,
-    /// Set by SIGHUP: reload all tables.
-    hangup: Asked,
+    let (plan, output) = (plan(arguments)?, &arguments.output);
+    foreground::serve(arguments, plan, output, arguments.duration, LiveTable::default())
 }
 
 impl Refused for BridgeError {
@@ -111,10 +93,10 @@ impl Refused for BridgeError {
     }
 }
 
-impl Foreground for Shown {
+impl Foreground for BridgeArguments {
     type Server = Bridge;
 
-    fn ready(&self, bridged: &Bridged) -> anyhow::Result<String> {
+    fn ready(&self, bridged: &Bridged) -> String {
         let links: Vec<&str> = bridged.links.iter().map(|link| link.link.as_str()).collect();
         let mut text = format!("bridging {}, {} workers\n", links.join(" and "), bridged.workers);
         for table in &bridged.tables {
@@ -128,7 +110,7 @@ impl Foreground for Shown {
                 table.file.display()
             ));
         }
-        Ok(text)
+        text
     }
 
     fn line(&self, now: &Bridged, before: &Bridged) -> String {
@@ -198,10 +180,13 @@ impl Foreground for Shown {
         text + &remarks(bridged)
     }
 
-    fn look(&mut self, bridge: &mut Bridge) -> Outcome {
-        if self.hangup.taken() {
-            bridge.reload();
-        }
+    /// Reloads all tables.
+    fn signal(&self) -> Option<i32> {
+        Some(SIGHUP)
+    }
+
+    fn signalled(&self, bridge: &mut Bridge) -> Outcome {
+        bridge.reload();
         Ok(())
     }
 }

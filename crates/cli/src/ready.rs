@@ -3,6 +3,7 @@
 
 use corelane_host::cpus::list;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_serve::StreamsServed;
 use corelane_serve::udp::Model;
 use std::net::SocketAddr;
 
@@ -12,6 +13,12 @@ const BEGINS: &str = "listening on ";
 /// What the line leaves out.
 const HASH: HashFields = HashFields::FourTuple;
 const TABLE_SIZE: usize = 128;
+
+/// The line of a server of connections.
+pub fn of_streams<B, O>(served: &StreamsServed<B, O>) -> String {
+    let engine = (&served.engine, served.engine_reason.as_ref());
+    listening(served.address, engine, &served.steering, Model::Exact)
+}
 
 /// The line: address, engine, buckets and steering; a second one if the requested engine is not used. `--dry-run` prints
 /// the steering document.

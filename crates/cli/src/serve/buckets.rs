@@ -3,7 +3,7 @@
 
 use super::device::Followed;
 use super::foreground::{self, Foreground, Plan, Refused};
-use super::steered::Steered;
+use super::live_table::LiveTable;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{
@@ -70,9 +70,9 @@ pub struct ServingArguments {
 
 impl ServingArguments {
     /// Runs a server with these flags.
-    pub fn serve<F: Foreground>(&self, shown: F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
-        let steered = Steered::new(followed, self.steering.as_deref(), self.write_steering.clone())?;
-        foreground::serve(shown, plan, &self.output, self.duration, steered)
+    pub fn serve<F: Foreground>(&self, shown: &F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
+        let table = LiveTable::new(followed, self.steering.as_deref(), self.write_steering.clone())?;
+        foreground::serve(shown, plan, &self.output, self.duration, table)
     }
 
     /// The device of `--dev`, if given, for flows of `protocol` to `address`.

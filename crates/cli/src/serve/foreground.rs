@@ -1,10 +1,10 @@
 //! The foreground run that all servers share.
 //!
-//! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second in
+//! Input: a plan and a [`Foreground`], the arguments of the server, for output and a signal. Output: startup lines, one line per second in
 //! which something happened, and the counts at the end.
 
-use super::steered::Steered;
-use crate::interrupt::Interrupt;
+use super::live_table::LiveTable;
+use crate::interrupt::{Asked, Interrupt};
 use crate::log::offer;
 use crate::outcome::Outcome;
 use crate::rebalanced;
@@ -28,12 +28,12 @@ pub trait Refused {
     fn refused(self) -> anyhow::Error;
 }
 
-/// Output and signal handling of a server in the foreground.
+/// Output and signal of a server in the foreground, as its arguments request.
 pub trait Foreground {
     type Server: Server<Error: Refused, Served: Exposed + Send>;
 
     /// The text printed when the server is ready.
-    fn ready(&self, served: &Served<Self>) -> anyhow::Result<String>;
+    fn ready(&self, served: &Served<Self>) -> String;
 
     /// The line for the interval since `last`; not printed if nothing has changed.
     fn line(&self, served: &Served<Self>, last: &Served<Self>) -> String;
@@ -51,8 +51,13 @@ pub trait Foreground {
         None
     }
 
-    /// Handles signals and requests received since the last poll.
-    fn look(&mut self, _server: &mut Self::Server) -> Outcome {
+    /// The signal that is handled besides those that end the server.
+    fn signal(&self) -> Option<i32> {
+        None
+    }
+
+    /// Handles the signal.
+    fn signalled(&self, _server: &mut Self::Server) -> Outcome {
         Ok(())
     }
 
@@ -79,11 +84,11 @@ pub enum Lines {
 /// With `--dry-run`, prints the plan. Otherwise runs the server until the duration elapses, it finishes, it is
 /// interrupted, or a followed device changes in a way that cannot be followed.
 pub fn serve<F: Foreground>(
-    mut shown: F,
+    shown: &F,
     plan: Plan<F>,
     output: &ServerOutputArguments,
     duration: Option<Duration>,
-    mut steered: Steered,
+    mut table: LiveTable,
 ) -> Outcome {
     if output.dry_run {
         return print_json(&plan);
@@ -91,15 +96,16 @@ pub fn serve<F: Foreground>(
     // Several descriptors per bucket: with many buckets this exceeds the usual soft limit.
     corelane_host::limits::open_descriptors()?;
     output.json.check()?;
-    steered.check()?;
+    table.check()?;
+    let signal = shown.signal().map(Asked::catch).transpose()?;
     let interrupt = Interrupt::catch()?;
     let metrics = output.metrics.listen()?;
     let mut server = F::Server::start(plan).map_err(Refused::refused)?;
     let (mut last, lines) = (server.counts(), shown.lines(output.json.on_stdout()));
-    steered.begin(F::steering(&last))?;
+    table.begin(F::steering(&last))?;
     if !output.json.on_stdout() {
         // Programs wait for it.
-        offer(&mut stdout(), &shown.ready(&last)?, LAST_WAIT);
+        offer(&mut stdout(), &shown.ready(&last), LAST_WAIT);
     }
     let started = Instant::now();
     let (mut line_due, mut lost) = (started + Duration::from_secs(1), None);
@@ -107,11 +113,13 @@ pub fn serve<F: Foreground>(
     while !interrupt.asked() && !server.is_finished() && !duration.is_some_and(over) {
         thread::sleep(LOOK);
         server.poll()?;
-        shown.look(&mut server)?;
+        if signal.as_ref().is_some_and(Asked::taken) {
+            shown.signalled(&mut server)?;
+        }
         if let Some(metrics) = &metrics {
             metrics.look(|| Box::new(server.counts()));
         }
-        if let Err(reason) = steered.look(server.group()) {
+        if let Err(reason) = table.look(server.group()) {
             lost = Some(reason);
             break;
         }

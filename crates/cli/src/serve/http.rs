@@ -2,7 +2,6 @@
 
 use super::buckets::{self, BucketArguments};
 use super::foreground::{Foreground, Lines};
-use crate::interrupt::Asked;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -15,7 +14,6 @@ use corelane_rss::Steering;
 use corelane_serve::http::metrics::{ERRORS, REQUESTS};
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
-use corelane_serve::udp::Model;
 use signal_hook::consts::SIGUSR1;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +46,11 @@ pub struct ServeHttpArguments {
 }
 
 impl ServeHttpArguments {
+    /// Whether the access log goes to standard output.
+    fn logs_to_stdout(&self) -> bool {
+        self.access_log.as_deref() == Some(Path::new("-"))
+    }
+
     fn tls(&self) -> Option<TlsPlan> {
         let plan = match (&self.certificate, &self.private_key) {
             (Some(certificate), Some(key)) => TlsPlan::Files {
@@ -116,8 +119,7 @@ fn word_size(text: &str) -> Result<u32, String> {
 
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
-    let lines_shown = arguments.access_log.as_deref() == Some(Path::new("-"));
-    if lines_shown && arguments.buckets.serving.output.json.on_stdout() {
+    if arguments.logs_to_stdout() && arguments.buckets.serving.output.json.on_stdout() {
         return Err(usage(
             "--access-log",
             "standard output is used by --json: give a file name",
@@ -132,34 +134,14 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         limits: arguments.limits.limits(),
         access_log: arguments.access_log.clone(),
     };
-    let shown = Shown {
-        reopen: (plan.access_log.as_ref())
-            .map(|_| Asked::catch(SIGUSR1))
-            .transpose()?,
-        lines_shown,
-    };
-    arguments.buckets.serving.serve(shown, plan, followed)
+    arguments.buckets.serving.serve(arguments, plan, followed)
 }
 
-/// Output of the server, and the reopening of its access log.
-struct Shown {
-    /// Set by SIGUSR1: reopen the log file; `None` without a log.
-    reopen: Option<Asked>,
-    /// The access log goes to standard output.
-    lines_shown: bool,
-}
-
-impl Foreground for Shown {
+impl Foreground for ServeHttpArguments {
     type Server = HttpServer;
 
-    fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
-        let engine = (&served.engine, served.engine_reason.as_ref());
-        Ok(ready::listening(
-            served.address,
-            engine,
-            &served.steering,
-            Model::Exact,
-        ))
+    fn ready(&self, served: &HttpServed) -> String {
+        ready::of_streams(served)
     }
 
     fn steering(served: &HttpServed) -> Option<&Steering> {
@@ -213,17 +195,20 @@ impl Foreground for Shown {
     }
 
     fn lines(&self, json: bool) -> Lines {
-        if json || self.lines_shown {
+        if json || self.logs_to_stdout() {
             Lines::Hidden
         } else {
             Lines::Output
         }
     }
 
-    fn look(&mut self, server: &mut HttpServer) -> Outcome {
-        if self.reopen.as_ref().is_some_and(Asked::taken) {
-            server.reopen_access_log();
-        }
+    /// Reopens the access log.
+    fn signal(&self) -> Option<i32> {
+        self.access_log.as_ref().map(|_| SIGUSR1)
+    }
+
+    fn signalled(&self, server: &mut HttpServer) -> Outcome {
+        server.reopen_access_log();
         Ok(())
     }
 }

@@ -4,8 +4,8 @@ pub mod buckets;
 mod device;
 pub mod foreground;
 mod http;
+pub mod live_table;
 mod packets;
-pub mod steered;
 mod tcp;
 mod udp;
 

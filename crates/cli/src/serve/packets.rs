@@ -1,7 +1,7 @@
 //! `corelane serve packets`: receives and accounts for the packets that `corelane load packets` sends.
 
 use super::foreground::{self, Foreground, Refused};
-use super::steered::Steered;
+use super::live_table::LiveTable;
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::shared::ServerOutputArguments;
@@ -42,16 +42,9 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
         burst: arguments.burst as usize,
         cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,
     };
-    foreground::serve(
-        Shown,
-        plan,
-        &arguments.output,
-        arguments.duration,
-        Steered::default(),
-    )
+    let output = &arguments.output;
+    foreground::serve(arguments, plan, output, arguments.duration, LiveTable::default())
 }
-
-struct Shown;
 
 impl Refused for ReceiveError {
     fn refused(self) -> anyhow::Error {
@@ -63,11 +56,11 @@ impl Refused for ReceiveError {
     }
 }
 
-impl Foreground for Shown {
+impl Foreground for ServePacketsArguments {
     type Server = Receiver;
 
-    fn ready(&self, received: &Received) -> anyhow::Result<String> {
-        Ok(format!("receiving on {}\n", received.link))
+    fn ready(&self, received: &Received) -> String {
+        format!("receiving on {}\n", received.link)
     }
 
     fn line(&self, received: &Received, last: &Received) -> String {

@@ -14,7 +14,6 @@ use corelane_rss::Steering;
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
 use corelane_serve::tcp::metrics::{OUT_OF_ORDER, RETRANSMITTED, STALLS};
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
-use corelane_serve::udp::Model;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -43,22 +42,14 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
             .unwrap_or(u64::MAX)
             .max(1),
     };
-    arguments.buckets.serving.serve(Shown, plan, followed)
+    arguments.buckets.serving.serve(arguments, plan, followed)
 }
 
-struct Shown;
-
-impl Foreground for Shown {
+impl Foreground for ServeTcpArguments {
     type Server = TcpServer;
 
-    fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
-        let engine = (&served.engine, served.engine_reason.as_ref());
-        Ok(ready::listening(
-            served.address,
-            engine,
-            &served.steering,
-            Model::Exact,
-        ))
+    fn ready(&self, served: &TcpServed) -> String {
+        ready::of_streams(served)
     }
 
     fn steering(served: &TcpServed) -> Option<&Steering> {

@@ -2,7 +2,6 @@
 
 use super::buckets::{self, ServingArguments};
 use super::foreground::Foreground;
-use crate::interrupt::Asked;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
@@ -67,31 +66,15 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let serving = &arguments.serving;
     let followed = serving.followed(Protocol::Udp, arguments.address)?;
     let plan = plan(arguments, serving.steering(followed.as_ref())?)?;
-    let shown = Shown {
-        flows_asked: Asked::catch(SIGUSR1)?,
-        json: serving.output.json.on_stdout(),
-    };
-    serving.serve(shown, plan, followed)
+    serving.serve(arguments, plan, followed)
 }
 
-/// Output of the server, and its flow counts on SIGUSR1.
-struct Shown {
-    flows_asked: Asked,
-    /// Standard output is reserved for the JSON document.
-    json: bool,
-}
-
-impl Foreground for Shown {
+impl Foreground for ServeUdpArguments {
     type Server = UdpServer;
 
-    fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {
+    fn ready(&self, served: &UdpServed) -> String {
         let engine = (&served.engine, served.engine_reason.as_ref());
-        Ok(ready::listening(
-            served.address,
-            engine,
-            &served.steering,
-            served.model,
-        ))
+        ready::listening(served.address, engine, &served.steering, served.model)
     }
 
     fn steering(served: &UdpServed) -> Option<&Steering> {
@@ -131,12 +114,15 @@ impl Foreground for Shown {
         text
     }
 
-    fn look(&mut self, server: &mut UdpServer) -> Outcome {
-        if self.flows_asked.taken()
-            && let Some(counts) = server.flows()
-        {
+    /// Prints the counts of flows.
+    fn signal(&self) -> Option<i32> {
+        Some(SIGUSR1)
+    }
+
+    fn signalled(&self, server: &mut UdpServer) -> Outcome {
+        if let Some(counts) = server.flows() {
             let text = flow_table(&counts.flows, counts.uncounted);
-            match self.json {
+            match self.serving.output.json.on_stdout() {
                 true => write!(io::stderr(), "{text}")?,
                 false => write!(io::stdout(), "{text}")?,
             }

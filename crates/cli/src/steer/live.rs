@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
 use crate::rebalanced;
-use crate::serve::steered::Steered;
+use crate::serve::live_table::LiveTable;
 use corelane_rss::Steering;
 use corelane_rss::balance::{EntryLoads, Policy};
 use corelane_serve::endpoint::Endpoint;
@@ -24,7 +24,7 @@ pub struct Means {
     /// A sample of the packets to the group.
     pub sampled: SampledLoads,
     /// Where its table is read from and written to.
-    pub steered: Steered,
+    pub table: LiveTable,
     pub metrics: Option<Endpoint>,
 }
 
@@ -50,12 +50,12 @@ pub fn rebalance(
 ) -> anyhow::Result<Ended> {
     let Means {
         mut sampled,
-        mut steered,
+        mut table,
         metrics,
     } = means;
     let interrupt = Interrupt::catch()?;
     let mut live = group.steered(steering, places.to_vec())?;
-    let begun = steered.begin(Some(live.steering()));
+    let begun = table.begin(Some(live.steering()));
     begun.inspect_err(|_| drop(group.detach()))?;
     let started = Instant::now();
     let mut rebalancing = Rebalancing::new(policy, live.sockets(), started, EntryLoads::default());
@@ -76,7 +76,7 @@ pub fn rebalance(
                 })
             });
         }
-        steered.look(Some(&mut live))
+        table.look(Some(&mut live))
     };
     let mut lost = None;
     while lost.is_none() && !interrupt.asked() && duration.is_none_or(|duration| started.elapsed() < duration)

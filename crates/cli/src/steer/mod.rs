@@ -7,7 +7,7 @@ use crate::metrics;
 use crate::names::address;
 use crate::outcome::Outcome;
 use crate::rebalanced::rebalanced;
-use crate::serve::steered::Steered;
+use crate::serve::live_table::LiveTable;
 use crate::shared::{JsonArgument, print, write_out};
 use crate::steering;
 use crate::terminal::width;
@@ -191,11 +191,11 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
 /// What rebalancing needs, before a program is attached.
 fn means(arguments: &SteerArguments, group: &Adopted, steering: &Steering) -> anyhow::Result<live::Means> {
     let file = arguments.write_steering.clone();
-    let steered = Steered::new(None, arguments.steering.as_deref(), file)?;
-    steered.check()?;
+    let table = LiveTable::new(None, arguments.steering.as_deref(), file)?;
+    table.check()?;
     Ok(live::Means {
         sampled: SampledLoads::new(group, arguments.pid, steering)?,
-        steered,
+        table,
         metrics: arguments.metrics.as_ref().map(metrics::listen).transpose()?,
     })
 }

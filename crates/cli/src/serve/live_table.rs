@@ -17,9 +17,9 @@ use corelane_worker::steered::SteeredGroup;
 use signal_hook::consts::SIGHUP;
 use std::path::{Path, PathBuf};
 
-/// The table's sources and readers.
+/// The table of a running server: its sources and readers.
 #[derive(Default)]
-pub struct Steered {
+pub struct LiveTable {
     followed: Option<Followed>,
     /// The file of `--steering`, and SIGHUP, which reads it again; `None` while a device is followed.
     reread: Option<(PathBuf, Asked)>,
@@ -31,7 +31,7 @@ pub struct Steered {
     generation: u64,
 }
 
-impl Steered {
+impl LiveTable {
     /// The table comes from `followed`, else from the file `given`, else it stays; it is written to `file`.
     pub fn new(
         followed: Option<Followed>,
