@@ -78,10 +78,9 @@ impl Bench {
             generation: 0,
         };
         let address = "127.0.0.1:0".parse().expect("an address");
-        let server = UdpServer::start(UdpPlan {
-            rebalance,
-            ..UdpPlan::new(address, steering)
-        });
+        let mut plan = UdpPlan::new(address, steering);
+        plan.steered.rebalance = rebalance;
+        let server = UdpServer::start(plan);
         let server = server.expect("the server starts");
         let flows = (0..WINDOW).map(|_| {
             let socket = UdpSocket::bind(address).expect("a socket");

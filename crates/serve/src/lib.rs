@@ -7,6 +7,7 @@ pub mod bridge;
 mod connections;
 pub mod endpoint;
 pub mod http;
+mod listening;
 mod live_steering;
 mod loads;
 pub mod metrics;
@@ -18,5 +19,6 @@ mod streams;
 pub mod tcp;
 pub mod udp;
 
+pub use listening::{SocketPlan, SteeringPlan};
 pub use server::{ServeError, Server, TableError};
 pub use streams::{ConnectionCounts, Listening, StreamServer, StreamsServed};

@@ -2,6 +2,7 @@
 //! [`Protocol`].
 
 use crate::connections::{Accepting, Steered};
+use crate::listening::{SocketPlan, SteeringPlan};
 use crate::live_steering::LiveSteering;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
@@ -9,12 +10,11 @@ use crate::shared::{lock, named};
 use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::share::Share;
-use corelane_rss::balance::Policy;
-use corelane_rss::steer::{self, Families};
+use corelane_rss::steer;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, Ready, ReadyCell};
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, FailureCounts, Ops, StreamCounters};
-use corelane_worker::group::{self, GroupSettings};
+use corelane_worker::group;
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::{Rebalanced, Rebalancing};
 use corelane_worker::steered::SteeredGroup;
@@ -31,19 +31,12 @@ use std::sync::Arc;
 /// Listener settings, shared by the plans of all connection servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Listening {
-    /// Listen address; port 0 lets the kernel choose.
-    pub address: SocketAddr,
-    /// Listens on an address that is not assigned to a device, such as one of a prefix routed to this machine.
-    #[serde(default)]
-    pub free_bind: bool,
-    /// Leaves IPv4 to other sockets; otherwise the IPv6 wildcard address serves both families.
-    #[serde(default)]
-    pub ipv6_only: bool,
-    /// Key, table and CPUs: one worker per bucket.
-    pub steering: Steering,
-    /// Moves entries from loaded to idle buckets; `None` leaves the table as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rebalance: Option<Policy>,
+    /// Where it listens.
+    #[serde(flatten)]
+    pub socket: SocketPlan,
+    /// How connections are steered.
+    #[serde(flatten)]
+    pub steered: SteeringPlan,
     /// Leaves the selection of listeners to the kernel's hash: the baseline for exact steering.
     #[serde(default)]
     pub kernel_hash: bool,
@@ -67,11 +60,8 @@ impl Listening {
     #[must_use]
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {
-            address,
-            free_bind: false,
-            ipv6_only: false,
-            steering,
-            rebalance: None,
+            socket: SocketPlan::new(address),
+            steered: steering.into(),
             kernel_hash: false,
             engine: None,
             backlog: 4_096,
@@ -81,24 +71,16 @@ impl Listening {
         }
     }
 
-    /// The families that it serves.
-    fn families(&self) -> Families {
-        group::families(self.address, self.ipv6_only)
-    }
-
     /// Opens the listeners, in bucket order.
     fn open(&self) -> Result<Vec<TcpListener>, ServeError> {
-        let buckets = service::buckets(&self.steering)?;
+        let (socket, steering) = (&self.socket, &self.steered.steering);
+        let buckets = service::buckets(steering)?;
         let program = match self.kernel_hash {
             true => None,
-            false => Some(steer::program(&self.steering, self.families())?),
+            false => Some(steer::program(steering, socket.families())?),
         };
-        let settings = GroupSettings {
-            free_bind: self.free_bind,
-            ipv6_only: self.ipv6_only,
-            ..GroupSettings::default()
-        };
-        let listeners = group::tcp(self.address, buckets, program.as_ref(), self.backlog, &settings);
+        let settings = socket.settings();
+        let listeners = group::tcp(socket.address, buckets, program.as_ref(), self.backlog, &settings);
         Ok(listeners?)
     }
 }
@@ -293,15 +275,24 @@ impl<P: Protocol> StreamServer<P> {
     pub(crate) fn of_plan(plan: P::Plan) -> Result<Self, ServeError> {
         let listening = P::listening(&plan);
         let listeners = listening.open()?;
-        let address = listeners[0].local_addr().unwrap_or(listening.address);
+        let address = listeners[0].local_addr().unwrap_or(listening.socket.address);
         let group = match listening.kernel_hash {
             true => None,
-            false => service::steered(&listeners, listening.families(), &listening.steering)?,
+            false => service::steered(
+                &listeners,
+                listening.socket.families(),
+                &listening.steered.steering,
+            )?,
         };
-        let steerer = Arc::new(ArcSwap::from_pointee(listening.steering.steerer()));
+        let steerer = Arc::new(ArcSwap::from_pointee(listening.steered.steering.steerer()));
         let changed = Arc::clone(&steerer);
         let changed = move |steerer| changed.store(steerer);
-        let steering = LiveSteering::new(&listening.steering, listening.rebalance, group, changed)?;
+        let steering = LiveSteering::new(
+            &listening.steered.steering,
+            listening.steered.rebalance,
+            group,
+            changed,
+        )?;
         let (engine, mut settings) = P::engine(listening.engine);
         settings.memory = listening.buffer_memory;
         let protocol = P::open(&plan, address)?;
@@ -320,7 +311,7 @@ impl<P: Protocol> StreamServer<P> {
             let thread = WorkerSettings {
                 own_descriptors: listening.own_descriptors,
                 memory: listening.memory,
-                ..WorkerSettings::new(format!("bucket {index}"), listening.steering.cpus[index])
+                ..WorkerSettings::new(format!("bucket {index}"), listening.steered.steering.cpus[index])
             };
             let (own, steered) = (Arc::<CachePadded<P::Counters>>::default(), Arc::default());
             let bucket = Accepting {
@@ -328,7 +319,7 @@ impl<P: Protocol> StreamServer<P> {
                 meter: server.steering.meter(),
                 entries: Vec::new(),
                 bucket: Bucket::new(index as u16),
-                cpu: listening.steering.cpus[index],
+                cpu: listening.steered.steering.cpus[index],
                 address,
                 steerer: Arc::clone(&steerer),
                 steered: Arc::clone(&steered),
@@ -346,7 +337,7 @@ impl<P: Protocol> StreamServer<P> {
     /// The counters so far, with the location of memory if `pages` are known.
     fn document(&self, pages: Option<&PageLocations>) -> StreamsServed<P::BucketServed, P::OwnServed> {
         let listening = P::listening(&self.plan);
-        let cpus = &listening.steering.cpus;
+        let cpus = &listening.steered.steering.cpus;
         let workers = self.ready.iter().filter_map(|ready| ready.get());
         let memory = pages.into_iter().flat_map(|pages| {
             let of = |ready: &Ready| {

@@ -89,12 +89,12 @@ fn over_best(table: &IndirectionTable, weights: &[u64]) -> f64 {
 fn a_udp_server_is_level_within_ten_seconds_and_loses_no_datagram() {
     for engine in engines() {
         let weights = zipf();
-        let mut server = UdpServer::start(UdpPlan {
+        let mut plan = UdpPlan {
             engine: Some(engine),
-            rebalance: Some(Policy::default()),
             ..UdpPlan::new(anywhere(), steering(BUCKETS))
-        })
-        .unwrap();
+        };
+        plan.steered.rebalance = Some(Policy::default());
+        let mut server = UdpServer::start(plan).unwrap();
         let mut clients = Clients::new(server.steering(), server.address());
         let sockets: Vec<UdpSocket> = (0..ENTRIES)
             .map(|entry| {
@@ -210,7 +210,7 @@ fn a_tcp_server_is_level_within_ten_seconds_and_its_open_connections_stay() {
     for engine in engines() {
         let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(BUCKETS));
         plan.listening.engine = Some(engine);
-        plan.listening.rebalance = Some(Policy::default());
+        plan.listening.steered.rebalance = Some(Policy::default());
         let server = TcpServer::start(plan).unwrap();
         let address = server.address();
         rebalances(server, address, echo, |served| {
@@ -223,8 +223,8 @@ fn a_tcp_server_is_level_within_ten_seconds_and_its_open_connections_stay() {
 #[test]
 fn an_http_server_on_a_wildcard_address_is_level_within_ten_seconds_and_its_open_connections_stay() {
     let mut plan = http_plan(EngineKind::Epoll, BUCKETS);
-    plan.listening.address = "0.0.0.0:0".parse().unwrap();
-    plan.listening.rebalance = Some(Policy::default());
+    plan.listening.socket.address = "0.0.0.0:0".parse().unwrap();
+    plan.listening.steered.rebalance = Some(Policy::default());
     let server = HttpServer::start(plan).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], server.address().port()));
     rebalances(server, address, request, |served| {
@@ -236,13 +236,8 @@ fn an_http_server_on_a_wildcard_address_is_level_within_ten_seconds_and_its_open
 #[test]
 fn a_server_without_a_table_to_change_is_refused() {
     let mut plan = UdpPlan::new(anywhere(), steering(1));
-    plan.rebalance = Some(Policy::default());
+    plan.steered.rebalance = Some(Policy::default());
     assert!(matches!(UdpServer::start(plan.clone()), Err(ServeError::NoTable)));
-    let (steering, model) = (steering(2), Model::Shared);
-    let shared = UdpPlan {
-        steering,
-        model,
-        ..plan
-    };
-    assert!(matches!(UdpServer::start(shared), Err(ServeError::NoTable)));
+    (plan.steered.steering, plan.model) = (steering(2), Model::Shared);
+    assert!(matches!(UdpServer::start(plan), Err(ServeError::NoTable)));
 }

@@ -132,7 +132,7 @@ fn the_mapped_wildcard_address_is_that_of_ipv4() {
     for answers in [Answers::PerSend, Answers::Connected] {
         let mut plan = plan(EngineKind::Epoll);
         (plan.answers, plan.flows) = (answers, true);
-        plan.address = "[::ffff:0.0.0.0]:0".parse().unwrap();
+        plan.socket.address = "[::ffff:0.0.0.0]:0".parse().unwrap();
         let server = UdpServer::start(plan).unwrap();
         let address = server.address();
         assert_eq!(address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED));
@@ -275,7 +275,7 @@ fn connections_of_both_families_reach_the_bucket_of_their_hash() {
         let mut http_plan = http_plan(engine, 2);
         http_plan.listening = plan.clone();
         let mut http = HttpServer::start(http_plan).unwrap();
-        let expected = connect_to_both(&plan.steering, http.address().port());
+        let expected = connect_to_both(&plan.steered.steering, http.address().port());
         let of = |served: &HttpServed| [0, 1].map(|index| served.buckets[index].connections.accepted);
         assert_eq!(accepted(&mut http, of), expected, "HTTP {engine:?}");
         let served = http.stop().unwrap();
@@ -285,7 +285,7 @@ fn connections_of_both_families_reach_the_bucket_of_their_hash() {
             ..TcpPlan::new(everywhere(), TcpMode::Echo, steering(2))
         })
         .unwrap();
-        let expected = connect_to_both(&plan.steering, tcp.address().port());
+        let expected = connect_to_both(&plan.steered.steering, tcp.address().port());
         let of = |served: &TcpServed| [0, 1].map(|index| served.buckets[index].connections.accepted);
         assert_eq!(accepted(&mut tcp, of), expected, "TCP {engine:?}");
         let served = tcp.stop().unwrap();
@@ -295,10 +295,8 @@ fn connections_of_both_families_reach_the_bucket_of_their_hash() {
 
 #[test]
 fn a_server_of_ipv6_only_leaves_ipv4_to_another_server() {
-    let ipv6_only = UdpPlan {
-        ipv6_only: true,
-        ..plan(EngineKind::Epoll)
-    };
+    let mut ipv6_only = plan(EngineKind::Epoll);
+    ipv6_only.socket.ipv6_only = true;
     let ipv6 = UdpServer::start(ipv6_only).unwrap();
     let port = ipv6.address().port();
     let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));

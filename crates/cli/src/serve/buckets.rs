@@ -16,9 +16,9 @@ use corelane_host::ethtool::FlowType;
 use corelane_measure::quantity;
 use corelane_rss::balance::Policy;
 use corelane_rss::steer::Families;
-use corelane_rss::{HashFields, Protocol, Steering};
+use corelane_rss::{HashFields, Protocol};
 use corelane_serve::http::TlsError;
-use corelane_serve::{Listening, ServeError};
+use corelane_serve::{Listening, ServeError, SocketPlan, SteeringPlan};
 use corelane_worker::group;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -88,28 +88,36 @@ impl ServingArguments {
         Followed::new(device, flow_types, given.as_ref()).map(Some)
     }
 
-    /// Whether IPv4 is left to other sockets.
+    /// Where the server listens.
     ///
     /// # Errors
-    /// A usage error if the address is no IPv6 address.
-    pub fn ipv6_only(&self, address: SocketAddr) -> anyhow::Result<bool> {
+    /// A usage error if only IPv6 is to be served, and the address is no IPv6 address.
+    pub fn socket(&self, address: SocketAddr) -> anyhow::Result<SocketPlan> {
         if self.ipv6_only && address.ip().to_canonical().is_ipv4() {
             let reason = format!("{address} is an IPv4 address: leave the flag out, or listen on [::]");
             return Err(usage("--ipv6-only", reason));
         }
-        Ok(self.ipv6_only)
+        Ok(SocketPlan {
+            address,
+            free_bind: self.free_bind,
+            ipv6_only: self.ipv6_only,
+        })
     }
 
-    /// The steering document named by, or derived from, these flags.
-    pub fn steering(&self, followed: Option<&Followed>) -> anyhow::Result<Steering> {
-        if let Some(followed) = followed {
-            return Ok(followed.steering().clone());
-        }
-        if let Some(path) = &self.steering {
-            return steering::from_file(path);
-        }
-        let cpus = steering::bucket_cpus(self.cpus.as_deref(), self.rule.buckets, self.share_cpus)?;
-        steering::from_rule(&self.rule, self.hash, cpus)
+    /// How its sockets are steered: as the device, the document or the flags say.
+    pub fn steered(&self, followed: Option<&Followed>) -> anyhow::Result<SteeringPlan> {
+        let steering = match (followed, &self.steering) {
+            (Some(followed), _) => followed.steering().clone(),
+            (None, Some(path)) => steering::from_file(path)?,
+            (None, None) => {
+                let cpus = steering::bucket_cpus(self.cpus.as_deref(), self.rule.buckets, self.share_cpus)?;
+                steering::from_rule(&self.rule, self.hash, cpus)?
+            }
+        };
+        Ok(SteeringPlan {
+            steering,
+            rebalance: self.rebalance,
+        })
     }
 }
 
@@ -142,14 +150,14 @@ impl BucketArguments {
     pub fn listening(&self, followed: Option<&Followed>) -> anyhow::Result<Listening> {
         check_memory(&self.placing)?;
         Ok(Listening {
-            memory: self.placing.memory,
-            buffer_memory: self.placing.buffer_memory,
-            free_bind: self.serving.free_bind,
-            ipv6_only: self.serving.ipv6_only(self.address)?,
+            socket: self.serving.socket(self.address)?,
+            steered: self.serving.steered(followed)?,
+            kernel_hash: false,
             engine: self.engine.engine,
             backlog: self.backlog,
-            rebalance: self.serving.rebalance,
-            ..Listening::new(self.address, self.serving.steering(followed)?)
+            own_descriptors: true,
+            memory: self.placing.memory,
+            buffer_memory: self.placing.buffer_memory,
         })
     }
 }

@@ -16,9 +16,9 @@ use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::Server;
 use corelane_serve::udp::metrics::{ANSWERED, DROPPED, LOCALITY, SEEN, STEERING, TX_LOCALITY};
 use corelane_serve::udp::{Answers, BucketServed, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::{Server, SteeringPlan};
 use signal_hook::consts::SIGUSR1;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ pub struct ServeUdpArguments {
 pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let serving = &arguments.serving;
     let followed = serving.followed(Protocol::Udp, arguments.address)?;
-    let plan = plan(arguments, serving.steering(followed.as_ref())?)?;
+    let plan = plan(arguments, serving.steered(followed.as_ref())?)?;
     serving.serve(arguments, plan, followed)
 }
 
@@ -131,15 +131,14 @@ impl Foreground for ServeUdpArguments {
     }
 }
 
-fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<UdpPlan> {
+fn plan(arguments: &ServeUdpArguments, steered: SteeringPlan) -> anyhow::Result<UdpPlan> {
     check_memory(&arguments.placing)?;
     let queues = |device: &String| transmit_queues(device).map_err(|error| usage("--watch", error));
     Ok(UdpPlan {
-        free_bind: arguments.serving.free_bind,
-        ipv6_only: arguments.serving.ipv6_only(arguments.address)?,
-        rebalance: arguments.serving.rebalance,
+        socket: arguments.serving.socket(arguments.address)?,
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: arguments.model,
+        steered,
         engine: arguments.io.engine.engine,
         settings: arguments.io.settings(&arguments.placing),
         memory: arguments.placing.memory,
@@ -149,7 +148,6 @@ fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<Udp
         transmit_queues: arguments.watch.as_ref().map(queues).transpose()?,
         metadata: arguments.metadata,
         flows: arguments.flows,
-        ..UdpPlan::new(arguments.address, steering)
     })
 }
 

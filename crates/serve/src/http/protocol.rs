@@ -123,7 +123,7 @@ impl Protocol for Http {
     fn open(plan: &HttpPlan, address: SocketAddr) -> Result<Self, ServeError> {
         let write = plan.write_certificate.as_deref();
         let tls = plan.tls.as_ref();
-        let workers = plan.listening.steering.table.buckets();
+        let workers = plan.listening.steered.steering.table.buckets();
         let log = plan.access_log.as_deref();
         let (log, lines) = log
             .map(|path| AccessLog::open(path, workers))

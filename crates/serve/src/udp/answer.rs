@@ -3,8 +3,8 @@
 //!
 //! The four ways to answer differ in this choice, and in how the transmit queue is selected (see [`Answers`]).
 
+use super::common::Common;
 use super::counters::BucketCounters;
-use super::plan::Common;
 use crate::udp::Answers;
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Datagram, Id, Ops};

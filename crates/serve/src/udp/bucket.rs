@@ -4,10 +4,10 @@
 //! worker's own block, sampled flows in a ring that the control thread drains.
 
 use super::answer::Answering;
+use super::common::Common;
 use super::counters::BucketCounters;
 use super::describe::Describing;
 use super::loops::Repeats;
-use super::plan::Common;
 use crate::loads::Sampler;
 use crate::udp::Mode;
 use corelane_rss::{Bucket, Tuple};
@@ -171,7 +171,7 @@ mod tests {
 
     /// The handler of the first bucket.
     fn handler_of(plan: UdpPlan) -> BucketHandler {
-        let address = plan.address;
+        let address = plan.socket.address;
         let common = Common::new(plan, address);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
         BucketHandler {

@@ -1,7 +1,7 @@
 //! Flow metadata of each datagram, and counts by it: takes datagrams, returns hash, hash type and bucket of each, and
 //! counts to the control thread on request.
 
-use super::plan::Common;
+use super::common::Common;
 use super::served::{FlowCount, FlowCounts};
 use crate::shared::lock;
 use corelane_rss::{FlowMetadata, Protocol, Tuple};

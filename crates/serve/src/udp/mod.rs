@@ -6,6 +6,7 @@
 mod answer;
 mod bucket;
 mod cause;
+mod common;
 mod counters;
 mod describe;
 mod flows;

@@ -1,41 +1,30 @@
 //! The plan of a UDP server: serialisable, so that it can be printed, passed to a child process and included in a
 //! report.
 
-use super::loops::LocalEchoes;
+use crate::listening::{SocketPlan, SteeringPlan};
 use crate::server::ServeError;
 use crate::service;
 use crate::udp::{Answers, Mode, Model};
-use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
-use corelane_rss::balance::Policy;
-use corelane_rss::steer::Families;
-use corelane_rss::{Bucket, Steerer, Steering, Tuple};
-use corelane_worker::engine::{Datagram, EngineKind, EngineSettings};
-use corelane_worker::group::{self, GroupSettings};
+use corelane_rss::Steering;
+use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::group::GroupSettings;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 /// A fully resolved UDP server plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UdpPlan {
-    /// Listen address; port 0 lets the kernel choose.
-    pub address: SocketAddr,
-    /// Listens on an address that is not assigned to a device, such as one of a prefix routed to this machine.
-    #[serde(default)]
-    pub free_bind: bool,
-    /// Leaves IPv4 to other sockets; otherwise the IPv6 wildcard address serves both families.
-    #[serde(default)]
-    pub ipv6_only: bool,
+    /// Where it listens.
+    #[serde(flatten)]
+    pub socket: SocketPlan,
     /// Whether datagrams are answered or discarded.
     pub mode: Mode,
     /// How a datagram reaches its worker.
     pub model: Model,
-    /// Key, table and CPUs: one worker per bucket, or a single one (`single`).
-    pub steering: Steering,
-    /// Moves entries from loaded to idle buckets; `None` leaves the table as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rebalance: Option<Policy>,
+    /// How datagrams are steered; with the model `single`, one worker serves all buckets.
+    #[serde(flatten)]
+    pub steered: SteeringPlan,
     /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
     /// How the engine moves datagrams.
@@ -68,13 +57,10 @@ impl UdpPlan {
     #[must_use]
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {
-            address,
-            free_bind: false,
-            ipv6_only: false,
+            socket: SocketPlan::new(address),
             mode: Mode::Echo,
             model: Model::Exact,
-            steering,
-            rebalance: None,
+            steered: steering.into(),
             engine: None,
             settings: EngineSettings::default(),
             memory: MemoryPolicy::default(),
@@ -89,12 +75,12 @@ impl UdpPlan {
 
     /// Rejects incompatible settings.
     pub(super) fn check(&self) -> Result<(), ServeError> {
-        service::buckets(&self.steering)?;
+        service::buckets(&self.steered.steering)?;
         let (answers, model) = (self.answers, self.model);
         if answers != Answers::PerSend && model != Model::Exact {
             return Err(ServeError::Answers { answers, model });
         }
-        if answers == Answers::Connected && self.rebalance.is_some() {
+        if answers == Answers::Connected && self.steered.rebalance.is_some() {
             return Err(ServeError::ConnectedFlows);
         }
         Ok(())
@@ -106,77 +92,22 @@ impl UdpPlan {
             receive_buffer: self.receive_buffer_bytes,
             gro: self.settings.gro,
             destinations: self.settings.destinations,
-            free_bind: self.free_bind,
-            ipv6_only: self.ipv6_only,
+            ..self.socket.settings()
         }
-    }
-
-    /// The families that it serves.
-    pub(super) fn families(&self) -> Families {
-        group::families(self.address, self.ipv6_only)
     }
 
     /// Number of workers, excluding the reader of a farm.
     pub(super) fn workers(&self) -> usize {
         match self.model {
             Model::Single => 1,
-            _ => self.steering.table.buckets(),
+            _ => self.steered.steering.table.buckets(),
         }
     }
 
     /// Whether the plan allows an answer to `peer`: to any address if the plan names an address; only to loopback and
     /// private networks if it listens on all addresses.
     pub(super) fn may_answer(&self, peer: IpAddr) -> bool {
-        !self.address.ip().is_unspecified() || is_local(peer)
-    }
-}
-
-/// What all threads of a server share.
-pub(super) struct Common {
-    pub(super) plan: UdpPlan,
-    pub(super) address: SocketAddr,
-    pub(super) steerer: ArcSwap<Steerer>,
-    pub(super) echoes: LocalEchoes,
-}
-
-impl Common {
-    /// A server with this plan, which listens on `address`.
-    pub(super) fn new(plan: UdpPlan, address: SocketAddr) -> Arc<Self> {
-        let steerer = ArcSwap::from_pointee(plan.steering.steerer());
-        let common = Self {
-            plan,
-            address,
-            steerer,
-            echoes: LocalEchoes::new(),
-        };
-        common.refresh_echoes();
-        Arc::new(common)
-    }
-
-    /// Updates what is known of the other echoes of this machine.
-    pub(super) fn refresh_echoes(&self) {
-        if self.plan.mode == Mode::Echo {
-            self.echoes.refresh(self.address);
-        }
-    }
-
-    /// The address and port that a datagram was sent to; `None` if this is a wildcard address and the kernel did not
-    /// report it.
-    pub(super) fn destination(&self, datagram: &Datagram<'_>) -> Option<SocketAddr> {
-        let named = Some(self.address).filter(|address| !address.ip().is_unspecified());
-        datagram.destination.or(named)
-    }
-
-    /// A datagram's addresses on the wire, which its hash takes: without scopes, which no packet carries. `None` if the
-    /// destination is not known.
-    pub(super) fn tuple(&self, datagram: &Datagram<'_>) -> Option<Tuple> {
-        let unscoped = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
-        Tuple::new(unscoped(datagram.peer), unscoped(self.destination(datagram)?)).ok()
-    }
-
-    /// The bucket that the hash selects.
-    pub(super) fn bucket_of(&self, tuple: &Tuple) -> Bucket {
-        self.steerer.load().bucket_of(tuple)
+        !self.socket.address.ip().is_unspecified() || is_local(peer)
     }
 }
 

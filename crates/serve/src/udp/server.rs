@@ -3,12 +3,13 @@
 use super::answer::{Answering, Connected};
 use super::bucket::BucketHandler;
 use super::cause::DropCause;
+use super::common::Common;
 use super::counters::BucketCounters;
 use super::describe::{Describing, SharedCounts};
 use super::flows::{Departed, Flows, Taps};
 use super::loops::Repeats;
 use super::mailbox;
-use super::plan::{Common, UdpPlan};
+use super::plan::UdpPlan;
 use super::served::{BucketServed, FlowCounts, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
@@ -150,7 +151,7 @@ impl UdpServer {
     ) -> Result<(ReadyCell, Published), ServeError> {
         let thread = WorkerSettings {
             memory: self.common.plan.memory,
-            ..WorkerSettings::new(name, self.common.plan.steering.cpus[bucket])
+            ..WorkerSettings::new(name, self.common.plan.steered.steering.cpus[bucket])
         };
         let sockets = sockets.into_iter().map(OwnedFd::from).collect();
         let engine = (self.engine.kind, self.common.plan.settings.clone());
@@ -207,7 +208,7 @@ impl UdpServer {
         ];
         BucketServed {
             bucket: index as u16,
-            cpu: self.common.plan.steering.cpus[index],
+            cpu: self.common.plan.steered.steering.cpus[index],
             seen: counters.seen.get(),
             seen_bytes: counters.seen_bytes.get(),
             answered: engine.sent,
@@ -232,7 +233,7 @@ impl UdpServer {
     fn document(&mut self, pages: Option<&PageLocations>) -> UdpServed {
         self.collect_samples();
         let workers = self.counters.len();
-        let cpus = &self.common.plan.steering.cpus[..workers];
+        let cpus = &self.common.plan.steered.steering.cpus[..workers];
         let locality = self.flows.locality(cpus);
         let departed = self
             .flows
@@ -266,21 +267,23 @@ impl Server for UdpServer {
 
     fn start(mut plan: UdpPlan) -> Result<Self, ServeError> {
         plan.check()?;
-        plan.address = group::canonical(plan.address);
+        plan.socket.address = group::canonical(plan.socket.address);
         // A socket with an address of its own receives nothing else, no broadcast and no multicast.
-        plan.settings.destinations = plan.address.ip().is_unspecified();
+        plan.settings.destinations = plan.socket.address.ip().is_unspecified();
         let opened = Opened::of(&plan)?;
         let marked = opened.mark(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
         let common = Common::new(plan, address);
         let plan = &common.plan;
         let group = match plan.model {
-            Model::Exact => service::steered(&opened.workers, plan.families(), &plan.steering)?,
+            Model::Exact => {
+                service::steered(&opened.workers, plan.socket.families(), &plan.steered.steering)?
+            }
             _ => None,
         };
         let changed = Arc::clone(&common);
         let changed = move |steerer| changed.steerer.store(steerer);
-        let steering = LiveSteering::new(&plan.steering, plan.rebalance, group, changed)?;
+        let steering = LiveSteering::new(&plan.steered.steering, plan.steered.rebalance, group, changed)?;
         let received = observe(plan, address);
         let sent = observe_answers(plan, address);
         let mut server = Self {
@@ -373,5 +376,5 @@ fn taps(plan: &UdpPlan, device: &str, direction: Direction, address: SocketAddr)
         address,
         one_in: TAP_INTERVAL,
     };
-    Observer::of_group(&settings, plan.families()).map_err(|error| error.to_string())
+    Observer::of_group(&settings, plan.socket.families()).map_err(|error| error.to_string())
 }

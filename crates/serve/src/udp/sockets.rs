@@ -23,15 +23,16 @@ impl Opened {
     /// Opens the sockets that the plan's model requires.
     pub(super) fn of(plan: &UdpPlan) -> Result<Self, ServeError> {
         let (workers, settings) = (plan.workers(), plan.socket_settings());
-        let group = |sockets, program: Option<&_>| group::udp(plan.address, sockets, program, &settings);
+        let group =
+            |sockets, program: Option<&_>| group::udp(plan.socket.address, sockets, program, &settings);
         let program = match plan.model {
-            Model::Exact => Some(steer::program(&plan.steering, plan.families())?),
+            Model::Exact => Some(steer::program(&plan.steered.steering, plan.socket.families())?),
             _ => None,
         };
         if !matches!(plan.model, Model::Shared | Model::Farm) {
             let workers = group(workers, program.as_ref())?;
             if plan.model == Model::IncomingCpu {
-                set_cpus(&workers, &plan.steering.cpus)?;
+                set_cpus(&workers, &plan.steered.steering.cpus)?;
             }
             let shared = None;
             return Ok(Self { workers, shared });

@@ -5,8 +5,8 @@
 //! mailbox is empty.
 
 use super::bucket::BucketHandler;
+use super::common::Common;
 use super::mailbox::{Inbox, Outbox};
-use super::plan::Common;
 use crate::service::Service;
 use corelane_rss::Bucket;
 use corelane_worker::crew::ReadyCell;
