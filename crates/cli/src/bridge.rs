@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::serve::live_table::LiveTable;
-use crate::shared::ServerOutputArguments;
+use crate::shared::ServerRunArguments;
 use crate::steering;
 use crate::terminal::width;
 use crate::values::duration;
@@ -28,6 +28,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane bridge --link ring:left --link
     faults on receive (docs/BRIDGE.md). SIGHUP reloads all tables; SIGINT stops and reports.";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("duration", |duration| duration.help("Stop after this time [default: on SIGINT, or when all files are read]")))]
 pub struct BridgeArguments {
     /// A link; give two or more
     #[arg(long, value_name = "LINK", required = true)]
@@ -68,17 +69,13 @@ pub struct BridgeArguments {
     /// Print rates every second
     #[arg(long)]
     pub stats: bool,
-    /// Stop after this time [default: on SIGINT, or when all files are read]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
     #[command(flatten)]
-    pub output: ServerOutputArguments,
+    pub run: ServerRunArguments,
 }
 
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
-    let (plan, output) = (plan(arguments)?, &arguments.output);
-    foreground::serve(arguments, plan, output, arguments.duration, LiveTable::default())
+    foreground::serve(arguments, plan(arguments)?, &arguments.run, LiveTable::default())
 }
 
 impl Refused for BridgeError {

@@ -54,11 +54,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
     let [source, destination] = [arguments.source, arguments.destination].map(Endpoint::socket_address);
     let tuple = Tuple::new(source, destination).map_err(|error| usage("SRC and DST", error))?;
     let protocol = arguments.proto;
-    let given = arguments
-        .steering
-        .as_deref()
-        .map(steering::from_file)
-        .transpose()?;
+    let given = steering::given(arguments.steering.as_ref())?;
     let (inventory, mut ends) = match &arguments.config {
         Some(path) => (machine::saved("--config", path)?, Ends::default()),
         None => {

@@ -17,20 +17,18 @@ pub struct MetricsArgument {
 impl MetricsArgument {
     /// Listens, and says where; `None` if metrics are not asked for.
     pub fn listen(&self) -> anyhow::Result<Option<Endpoint>> {
-        self.metrics.as_ref().map(listen).transpose()
+        let Some(address) = &self.metrics else {
+            return Ok(None);
+        };
+        let refused = |error| usage("--metrics", format!("{address}: {error}"));
+        let endpoint = Endpoint::listen(address).map_err(refused)?;
+        log_line(&format!("metrics at {}", endpoint.address()));
+        Ok(Some(endpoint))
     }
 }
 
-/// Listens, and says where.
-pub fn listen(address: &MetricsAddress) -> anyhow::Result<Endpoint> {
-    let refused = |error| usage("--metrics", format!("{address}: {error}"));
-    let endpoint = Endpoint::listen(address).map_err(refused)?;
-    log_line(&format!("metrics at {}", endpoint.address()));
-    Ok(endpoint)
-}
-
 /// Parses ADDRESS:PORT, :PORT or unix:PATH.
-pub fn address(text: &str) -> Result<MetricsAddress, String> {
+fn address(text: &str) -> Result<MetricsAddress, String> {
     match text.strip_prefix("unix:") {
         Some("") => Err("write unix:PATH".to_owned()),
         Some(path) => Ok(MetricsAddress::Unix(path.into())),

@@ -11,53 +11,23 @@ use corelane_report::text::command;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Output formats other than JSON, and the conditions that fail the run.
-#[derive(Debug, Args)]
-pub struct FormArguments {
-    /// Write the report as an HTML page
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write the report as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub export_markdown: Option<PathBuf>,
-    /// Write all measurements of every step as CSV
-    #[arg(long, value_name = "FILE")]
-    pub export_csv: Option<PathBuf>,
-    /// Fail with exit code 3 if this condition holds, such as 'linearity < 0.9'; may be repeated
-    #[arg(long, value_name = "CONDITION")]
-    pub fail_if: Vec<String>,
-}
-
-/// All outputs of a report, and its gates.
+/// All outputs of a report, and the conditions that fail the run.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
     #[command(flatten)]
     pub json: JsonArgument,
-    #[command(flatten)]
-    pub forms: FormArguments,
-}
-
-impl OutputArguments {
-    /// Checks that the files can be written.
-    pub fn check(&self) -> Outcome {
-        self.forms.check(self.json.path())
-    }
-
-    /// Writes the files during a run. Errors are ignored: the final save reports them.
-    pub fn save(&self, document: &dyn Rendered, json: &str) {
-        for (_, path, form) in self.forms.files(self.json.path()) {
-            if is_replaced(path) {
-                let _ = write_whole(path, &form(document, json));
-            }
-        }
-    }
-
-    /// Writes the files, prints the report, and checks the gates.
-    pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
-        self.forms.finish(document, json, self.json.path())?;
-        document.proved().map_err(anyhow::Error::msg)?;
-        judge(document, gates)
-    }
+    /// Write the report as an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the report as Markdown
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
+    /// Write all measurements of every step as CSV
+    #[arg(long, value_name = "FILE")]
+    export_csv: Option<PathBuf>,
+    /// Fail with exit code 3 if this condition holds, such as 'linearity < 0.9'; may be repeated
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
 }
 
 /// Standard output, as the file of `--json`.
@@ -66,27 +36,43 @@ pub const STANDARD_OUTPUT: &str = "-";
 /// The text of a document in one format; the JSON text is given.
 type Form = fn(&dyn Rendered, &str) -> String;
 
-impl FormArguments {
+impl OutputArguments {
     /// Parses the gates, which may use these figures.
     pub fn gates(&self, figures: &[Figure]) -> anyhow::Result<Vec<Gate>> {
         let parse = |text: &String| Gate::parse(text, figures).map_err(|error| usage("--fail-if", error));
         self.fail_if.iter().map(parse).collect()
     }
 
-    /// Checks that the files can be written. `json` is the file of the JSON document.
-    pub fn check(&self, json: Option<&Path>) -> Outcome {
-        self.files(json)
+    /// Checks that the files can be written.
+    pub fn check(&self) -> Outcome {
+        self.files()
             .try_for_each(|(flag, path, _)| check_output(flag, path))
     }
 
-    /// Writes the files and prints the report, or the JSON document if `json` is standard output. If a file cannot be
+    /// Writes the files during a run. Errors are ignored: the final save reports them.
+    pub fn save(&self, document: &dyn Rendered, json: &str) {
+        for (_, path, form) in self.files() {
+            if is_replaced(path) {
+                let _ = write_whole(path, &form(document, json));
+            }
+        }
+    }
+
+    /// Writes the files, prints the report, and checks the gates.
+    pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
+        self.write(document, json)?;
+        document.proved().map_err(anyhow::Error::msg)?;
+        judge(document, gates)
+    }
+
+    /// Writes the files and prints the report, or the JSON document if that goes to standard output. If a file cannot be
     /// written, the JSON document is printed unless it was saved.
-    pub fn finish(&self, document: &dyn Rendered, text: &str, json: Option<&Path>) -> Outcome {
-        let on_stdout = json == Some(Path::new(STANDARD_OUTPUT));
+    fn write(&self, document: &dyn Rendered, text: &str) -> Outcome {
+        let on_stdout = self.json.on_stdout();
         let (mut lost, mut saved) = (Vec::new(), on_stdout);
-        for (flag, path, form) in self.files(json) {
+        for (flag, path, form) in self.files() {
             match write_whole(path, &form(document, text)) {
-                Ok(()) => saved |= Some(path) == json,
+                Ok(()) => saved |= Some(path) == self.json.file(),
                 Err(error) => lost.push(format!("{flag} {}: {error}", path.display())),
             }
         }
@@ -113,10 +99,9 @@ impl FormArguments {
     }
 
     /// The files, each with its flag and format.
-    fn files<'a>(&'a self, json: Option<&'a Path>) -> impl Iterator<Item = (&'static str, &'a Path, Form)> {
-        let json = json.filter(|path| *path != Path::new(STANDARD_OUTPUT));
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path, Form)> {
         let files: [(_, _, Form); 4] = [
-            ("--json", json, |_, json| json.to_owned()),
+            ("--json", self.json.file(), |_, json| json.to_owned()),
             ("--html", self.html.as_deref(), |document, _| {
                 page(document).to_html()
             }),

@@ -91,7 +91,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
             outputs,
         } => {
             outputs.check()?;
-            let gates = outputs.forms.gates(&diff::FIGURES)?;
+            let gates = outputs.gates(&diff::FIGURES)?;
             let basis = match by {
                 Some(field) => Basis::By(field),
                 None if *force => Basis::Any,

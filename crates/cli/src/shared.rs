@@ -4,6 +4,7 @@ use crate::documents::{check_output, write_whole};
 use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, usage};
 use crate::outputs::STANDARD_OUTPUT;
+use crate::values::duration;
 use anyhow::Context;
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
@@ -14,6 +15,7 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Key, table and buckets: how a hash is mapped to a bucket.
 #[derive(Debug, Args)]
@@ -29,9 +31,12 @@ pub struct RuleArguments {
     pub buckets: Option<usize>,
 }
 
-/// Output flags of a server.
+/// Duration and output of a server.
 #[derive(Debug, Args)]
-pub struct ServerOutputArguments {
+pub struct ServerRunArguments {
+    /// Stop after this time [default: on SIGINT]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
@@ -42,7 +47,7 @@ pub struct ServerOutputArguments {
 }
 
 /// `--json[=FILE]`. It needs the equals sign, so that it takes no other argument.
-#[derive(Debug, Clone, Copy, Default, Args)]
+#[derive(Debug, Clone, Copy, Args)]
 pub struct JsonArgument {
     /// Write the JSON document to FILE; without FILE, to standard output instead of text
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD_OUTPUT)]
@@ -64,12 +69,7 @@ impl FromStr for JsonFile {
 impl JsonArgument {
     /// The document goes to standard output, which is reserved for it.
     pub fn on_stdout(self) -> bool {
-        self.path() == Some(Path::new(STANDARD_OUTPUT))
-    }
-
-    /// The file, or [`STANDARD_OUTPUT`].
-    pub fn path(self) -> Option<&'static Path> {
-        self.json.map(|file| file.0)
+        self.is_wanted() && self.file().is_none()
     }
 
     /// Whether a document is wanted.
@@ -107,8 +107,10 @@ impl JsonArgument {
         Ok(text(document))
     }
 
-    fn file(self) -> Option<&'static Path> {
-        self.path().filter(|file| *file != Path::new(STANDARD_OUTPUT))
+    /// The file, if one is named.
+    pub fn file(self) -> Option<&'static Path> {
+        let file = self.json.map(|file| file.0);
+        file.filter(|file| *file != Path::new(STANDARD_OUTPUT))
     }
 }
 

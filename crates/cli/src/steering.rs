@@ -9,7 +9,7 @@ use corelane_host::cpus::{self, PlacementOptions};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use serde_json::Value;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A steering with one bucket per CPU, mapped round robin. The default key is the verification suite's.
 pub fn round_robin(
@@ -53,6 +53,11 @@ pub fn without_cpus(
     // Bounds the number of buckets before there is a CPU for each.
     table(rule.table_size, buckets)?;
     from_rule(rule, hash_fields, (0..buckets as u32).collect())
+}
+
+/// The steering document of `--steering`, if given.
+pub fn given(file: Option<&PathBuf>) -> anyhow::Result<Option<Steering>> {
+    file.map(|path| from_file(path)).transpose()
 }
 
 /// Reads a steering document: a file of its own, the only one in another document, or the line of a server that is

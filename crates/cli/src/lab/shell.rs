@@ -113,7 +113,7 @@ pub fn run<E: Experiment>(
     arguments.outputs.check()?;
     let document = experiment.begin().map_err(name_flags)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
-    let gates = arguments.outputs.forms.gates(&figures)?;
+    let gates = arguments.outputs.gates(&figures)?;
     let interrupt = Interrupt::catch()?;
     let lines = match timeline {
         Some(timeline) => timeline.create(&facts(None), &experiment.plan()?, false)?,

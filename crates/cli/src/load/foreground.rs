@@ -47,7 +47,7 @@ impl ResultArguments {
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
-        let gates = self.outputs.forms.gates(&G::Report::gated())?;
+        let gates = self.outputs.gates(&G::Report::gated())?;
         self.outputs.check()?;
         let facts = facts(None);
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
@@ -124,7 +124,7 @@ impl ForegroundArguments {
         let workers = self.workers.map(|workers| workers as usize);
         Ok(WorkerRequest {
             steering: Steerings {
-                forward: self.steering.as_deref().map(steering::from_file).transpose()?,
+                forward: steering::given(self.steering.as_ref())?,
                 reply: self.reply_steering(target, protocol)?,
             },
             buckets: None,

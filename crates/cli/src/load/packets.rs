@@ -164,11 +164,7 @@ fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {
                     flows: flows as usize,
                 },
             },
-            steering: arguments
-                .steering
-                .as_deref()
-                .map(steering::from_file)
-                .transpose()?,
+            steering: steering::given(arguments.steering.as_ref())?,
             sizes: arguments.size,
             pace: (arguments.rate).map_or(Pace::Flood, |per_second| Pace::Rate { per_second }),
             destination_link: arguments.destination_link,

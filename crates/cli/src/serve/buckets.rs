@@ -7,10 +7,10 @@ use super::live_table::LiveTable;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{
-    ENGINE_OF_STREAMS, EngineArgument, MemoryArguments, RuleArguments, ServerOutputArguments, check_memory,
+    ENGINE_OF_STREAMS, EngineArgument, MemoryArguments, RuleArguments, ServerRunArguments, check_memory,
 };
 use crate::steering;
-use crate::values::{duration, moves};
+use crate::values::moves;
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_measure::quantity;
@@ -23,9 +23,8 @@ use corelane_worker::group;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
-/// Steering, duration and output of a server.
+/// Steering and run of a server.
 #[derive(Debug, Args)]
 pub struct ServingArguments {
     #[command(flatten)]
@@ -61,18 +60,15 @@ pub struct ServingArguments {
     /// Serve IPv6 only on [::], which otherwise serves IPv4, too
     #[arg(long)]
     pub ipv6_only: bool,
-    /// Stop after this time [default: on SIGINT]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
     #[command(flatten)]
-    pub output: ServerOutputArguments,
+    pub run: ServerRunArguments,
 }
 
 impl ServingArguments {
     /// Runs a server with these flags.
     pub fn serve<F: Foreground>(&self, shown: &F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
         let table = LiveTable::new(followed, self.steering.as_deref(), self.write_steering.clone())?;
-        foreground::serve(shown, plan, &self.output, self.duration, table)
+        foreground::serve(shown, plan, &self.run, table)
     }
 
     /// The device of `--dev`, if given, for flows of `protocol` to `address`.
@@ -80,7 +76,7 @@ impl ServingArguments {
         let Some(device) = &self.dev else {
             return Ok(None);
         };
-        let given = self.steering.as_deref().map(steering::from_file).transpose()?;
+        let given = steering::given(self.steering.as_ref())?;
         let mut flow_types = vec![FlowType::of(protocol, address.ip().to_canonical())];
         if group::families(address, self.ipv6_only) == Families::Both {
             flow_types.push(FlowType::of(protocol, Ipv4Addr::UNSPECIFIED.into()));

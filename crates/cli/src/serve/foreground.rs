@@ -8,7 +8,7 @@ use crate::interrupt::{Asked, Interrupt};
 use crate::log::offer;
 use crate::outcome::Outcome;
 use crate::rebalanced;
-use crate::shared::{ServerOutputArguments, print_json};
+use crate::shared::{JsonArgument, ServerRunArguments, print_json};
 use corelane_report::exposition::Exposed;
 use corelane_rss::Steering;
 use corelane_serve::Server;
@@ -86,31 +86,30 @@ pub enum Lines {
 pub fn serve<F: Foreground>(
     shown: &F,
     plan: Plan<F>,
-    output: &ServerOutputArguments,
-    duration: Option<Duration>,
+    run: &ServerRunArguments,
     mut table: LiveTable,
 ) -> Outcome {
-    if output.dry_run {
+    if run.dry_run {
         return print_json(&plan);
     }
     // Several descriptors per bucket: with many buckets this exceeds the usual soft limit.
     corelane_host::limits::open_descriptors()?;
-    output.json.check()?;
+    run.json.check()?;
     table.check()?;
     let signal = shown.signal().map(Asked::catch).transpose()?;
     let interrupt = Interrupt::catch()?;
-    let metrics = output.metrics.listen()?;
+    let metrics = run.metrics.listen()?;
     let mut server = F::Server::start(plan).map_err(Refused::refused)?;
-    let (mut last, lines) = (server.counts(), shown.lines(output.json.on_stdout()));
+    let (mut last, lines) = (server.counts(), shown.lines(run.json.on_stdout()));
     table.begin(F::steering(&last))?;
-    if !output.json.on_stdout() {
+    if !run.json.on_stdout() {
         // Programs wait for it.
         offer(&mut stdout(), &shown.ready(&last), LAST_WAIT);
     }
     let started = Instant::now();
     let (mut line_due, mut lost) = (started + Duration::from_secs(1), None);
     let over = |duration| started.elapsed() >= duration;
-    while !interrupt.asked() && !server.is_finished() && !duration.is_some_and(over) {
+    while !interrupt.asked() && !server.is_finished() && !run.duration.is_some_and(over) {
         thread::sleep(LOOK);
         server.poll()?;
         if signal.as_ref().is_some_and(Asked::taken) {
@@ -137,13 +136,13 @@ pub fn serve<F: Foreground>(
         }
     }
     let served = server.stop()?;
-    print_result::<F>(output, &served)?;
+    print_result::<F>(run.json, &served)?;
     lost.map_or_else(|| F::verdict(&served), Err)
 }
 
 /// Saves and prints the counts; if nobody reads standard output, prints the summary to standard error.
-fn print_result<F: Foreground>(output: &ServerOutputArguments, served: &Served<F>) -> Outcome {
-    let text = output.json.save_or_text(served, F::summary)?;
+fn print_result<F: Foreground>(json: JsonArgument, served: &Served<F>) -> Outcome {
+    let text = json.save_or_text(served, F::summary)?;
     if !offer(&mut stdout(), &text, LAST_WAIT) {
         offer(&mut stderr(), &F::summary(served), LAST_WAIT);
     }

@@ -119,7 +119,7 @@ fn word_size(text: &str) -> Result<u32, String> {
 
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
-    if arguments.logs_to_stdout() && arguments.buckets.serving.output.json.on_stdout() {
+    if arguments.logs_to_stdout() && arguments.buckets.serving.run.json.on_stdout() {
         return Err(usage(
             "--access-log",
             "standard output is used by --json: give a file name",

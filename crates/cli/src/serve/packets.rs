@@ -4,13 +4,11 @@ use super::foreground::{self, Foreground, Refused};
 use super::live_table::LiveTable;
 use crate::links::{faults, refused_link};
 use crate::outcome::{Outcome, usage};
-use crate::shared::ServerOutputArguments;
+use crate::shared::ServerRunArguments;
 use crate::steering;
-use crate::values::duration;
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_serve::packets::{ReceiveError, ReceivePlan, Received, Receiver};
-use std::time::Duration;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
@@ -19,6 +17,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --dur
     ,capture=seen.pcapng records received frames; ,drop=1%,delay=5ms injects faults (docs/BRIDGE.md).";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("duration", |duration| duration.help("Stop after this time [default: on SIGINT, or at the end of the file]")))]
 pub struct ServePacketsArguments {
     /// The link to receive on; xdp consumes frames exclusively, packet receives copies
     pub link: String,
@@ -28,11 +27,8 @@ pub struct ServePacketsArguments {
     /// CPUs to use, such as 0-3,6 [default: those allowed for this process, at most one per queue]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// Stop after this time [default: on SIGINT, or at the end of the file]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
     #[command(flatten)]
-    pub output: ServerOutputArguments,
+    pub run: ServerRunArguments,
 }
 
 /// `corelane serve packets`.
@@ -42,8 +38,7 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
         burst: arguments.burst as usize,
         cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,
     };
-    let output = &arguments.output;
-    foreground::serve(arguments, plan, output, arguments.duration, LiveTable::default())
+    foreground::serve(arguments, plan, &arguments.run, LiveTable::default())
 }
 
 impl Refused for ReceiveError {

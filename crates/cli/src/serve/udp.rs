@@ -122,7 +122,7 @@ impl Foreground for ServeUdpArguments {
     fn signalled(&self, server: &mut UdpServer) -> Outcome {
         if let Some(counts) = server.flows() {
             let text = flow_table(&counts.flows, counts.uncounted);
-            match self.serving.output.json.on_stdout() {
+            match self.serving.run.json.on_stdout() {
                 true => write!(io::stderr(), "{text}")?,
                 false => write!(io::stdout(), "{text}")?,
             }

@@ -3,7 +3,7 @@
 
 mod live;
 
-use crate::metrics;
+use crate::metrics::MetricsArgument;
 use crate::names::address;
 use crate::outcome::Outcome;
 use crate::rebalanced::rebalanced;
@@ -18,7 +18,6 @@ use corelane_report::table::Rows;
 use corelane_rss::balance::Policy;
 use corelane_rss::steer;
 use corelane_rss::{Bucket, HashFields, Key, Steering};
-use corelane_serve::endpoint::MetricsAddress;
 use corelane_worker::adopt::{Adopted, Member, Owner, SampledLoads, Sought};
 use corelane_worker::group::Transport;
 use corelane_worker::rebalancing::Rebalanced;
@@ -36,6 +35,9 @@ pub const EXAMPLES: &str = "Examples (nginx with listen … reuseport, worker_pr
     corelane steer --pid $(cat /run/nginx.pid) --port 80 --rebalance --write-steering steering.json --duration 2s";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("metrics", |metrics| metrics.requires("rebalance").help(
+    "With --rebalance: serve metrics for Prometheus: ADDRESS:PORT, :PORT on loopback, or unix:PATH; see docs/METRICS.md"
+)))]
 pub struct SteerArguments {
     /// Process ID of the server, or of the parent of its workers
     #[arg(long, value_name = "PID")]
@@ -81,9 +83,8 @@ pub struct SteerArguments {
     /// Write the steering document, for clients, to FILE, and again when rebalancing changes its table
     #[arg(long, value_name = "FILE", requires = "rebalance")]
     write_steering: Option<PathBuf>,
-    /// With --rebalance: serve metrics for Prometheus: ADDRESS:PORT, :PORT on loopback, or unix:PATH; see docs/METRICS.md
-    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address, requires = "rebalance")]
-    metrics: Option<MetricsAddress>,
+    #[command(flatten)]
+    metrics: MetricsArgument,
     /// Show the result without attaching
     #[arg(long)]
     dry_run: bool,
@@ -196,7 +197,7 @@ fn means(arguments: &SteerArguments, group: &Adopted, steering: &Steering) -> an
     Ok(live::Means {
         sampled: SampledLoads::new(group, arguments.pid, steering)?,
         table,
-        metrics: arguments.metrics.as_ref().map(metrics::listen).transpose()?,
+        metrics: arguments.metrics.listen()?,
     })
 }
 

@@ -7,7 +7,7 @@ mod text;
 
 use crate::capture;
 use crate::outcome::{Outcome, cannot_run, usage};
-use crate::shared::{JsonArgument, print};
+use crate::shared::{JsonArgument, print, write_out};
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::Args;
 use corelane_load::pool::Pool;
@@ -108,9 +108,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
             frames += u64::from(!std::hint::black_box(frame).is_empty());
             Ok(())
         })?;
-        return print(JsonArgument::default(), &frames, |frames| {
-            format!("{frames} frames read\n")
-        });
+        return write_out(&format!("{frames} frames read\n"));
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
         return Err(usage(
