@@ -14,7 +14,6 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Key, table and buckets: how a hash is mapped to a bucket.
@@ -46,24 +45,17 @@ pub struct ServerRunArguments {
     pub json: JsonArgument,
 }
 
-/// `--json[=FILE]`. It needs the equals sign, so that it takes no other argument.
+/// `--json[=FILE]`. It needs the equals sign, so that it takes no other argument. The name of the file lives as long as
+/// the program, so that the flag can be passed around.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct JsonArgument {
     /// Write the JSON document to FILE; without FILE, to standard output instead of text
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD_OUTPUT)]
-    json: Option<JsonFile>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD_OUTPUT, value_parser = leaked)]
+    json: Option<&'static Path>,
 }
 
-/// Where a JSON document goes. It lives as long as the program, so that it can be passed around.
-#[derive(Debug, Clone, Copy)]
-struct JsonFile(&'static Path);
-
-impl FromStr for JsonFile {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(Path::new(text.to_owned().leak())))
-    }
+fn leaked(text: &str) -> Result<&'static Path, Infallible> {
+    Ok(Path::new(text.to_owned().leak()))
 }
 
 impl JsonArgument {
@@ -109,8 +101,7 @@ impl JsonArgument {
 
     /// The file, if one is named.
     pub fn file(self) -> Option<&'static Path> {
-        let file = self.json.map(|file| file.0);
-        file.filter(|file| *file != Path::new(STANDARD_OUTPUT))
+        self.json.filter(|file| *file != Path::new(STANDARD_OUTPUT))
     }
 }
 
