@@ -4,7 +4,6 @@ mod bed;
 mod classify;
 mod engines;
 mod nic;
-mod observe;
 mod progress;
 mod rebalance;
 mod scale;

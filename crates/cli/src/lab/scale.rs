@@ -1,8 +1,7 @@
 //! Shared by the scaling experiments: flags of the steering, the bed, the workers and the run.
 
 use super::bed::BedArguments;
-use super::observe::ObserveArguments;
-use super::shell::{QuickArguments, ShellArguments};
+use super::shell::ShellArguments;
 use crate::outcome::Outcome;
 use crate::shared::{MemoryArguments, check_memory};
 use crate::steering;
@@ -10,6 +9,7 @@ use crate::timeline::TimelineArgument;
 use clap::Args;
 use corelane_host::conditions::Snapshot;
 use corelane_lab::experiment::Experiment;
+use corelane_lab::observe::Observe;
 use corelane_lab::scale::datagrams::Placement;
 use corelane_lab::scale::plan::{Selection, Settings};
 use corelane_rss::{HashFields, Key};
@@ -36,14 +36,24 @@ pub struct ScaleArguments<Clients: Args, Engine: Args> {
     /// Allow more buckets than CPUs
     #[arg(long)]
     pub share_cpus: bool,
-    #[command(flatten)]
-    pub length: QuickArguments,
+    /// Get a first result in seconds: one short trial per step, with one and with all buckets active; the report says that
+    /// it is indicative
+    // With it, `--rounds` and `--duration` have other defaults.
+    #[arg(long, conflicts_with_all = ["duration", "rounds"])]
+    pub quick: bool,
     #[command(flatten)]
     pub bed: BedArguments,
     #[command(flatten)]
     pub engine: Engine,
-    #[command(flatten)]
-    pub observe: ObserveArguments,
+    /// Profile CPU time: functions and callers, of workers and of softirq (needs root or CAP_PERFMON)
+    #[arg(long)]
+    pub profile: bool,
+    /// Report waits for kernel locks (needs root, Linux 5.19)
+    #[arg(long)]
+    pub locks: bool,
+    /// Report receive path statistics of each CPU, with the high-water marks of its backlog
+    #[arg(long)]
+    pub softnet: bool,
     #[command(flatten)]
     pub placing: MemoryArguments,
     #[command(flatten)]
@@ -72,7 +82,11 @@ impl<Clients: Args, Engine: Args> ScaleArguments<Clients, Engine> {
             engine,
             memory: self.placing.memory,
             buffer_memory: self.placing.buffer_memory,
-            observe: self.observe.requested(),
+            observe: Observe {
+                profile: self.profile,
+                locks: self.locks,
+                softnet: self.softnet,
+            },
         })
     }
 
@@ -80,7 +94,7 @@ impl<Clients: Args, Engine: Args> ScaleArguments<Clients, Engine> {
     pub fn selection(&self, placements: Option<&Vec<Placement>>) -> Selection {
         Selection {
             placements: placements.cloned(),
-            quick: self.length.quick,
+            quick: self.quick,
             rounds: self.shell.turns.rounds,
             seed: self.shell.turns.seed,
             max_steal: self.shell.max_steal,

@@ -30,16 +30,6 @@ pub struct ShellArguments {
     pub run: RunArguments,
 }
 
-/// The flag of the scaling experiments for a first impression.
-#[derive(Debug, Args)]
-pub struct QuickArguments {
-    /// Get a first result in seconds: one short trial per step, with one and with all buckets active; the report says that
-    /// it is indicative
-    // With it, `--rounds` and `--duration` have other defaults.
-    #[arg(long, conflicts_with_all = ["duration", "rounds"])]
-    pub quick: bool,
-}
-
 /// Flags of every experiment with rounds.
 #[derive(Debug, Args)]
 pub struct TurnArguments {
