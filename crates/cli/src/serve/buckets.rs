@@ -2,10 +2,10 @@
 //! listener.
 
 use super::device::Followed;
-use super::foreground::{self, Foreground, Plan, Refused};
+use super::foreground::Refused;
 use super::live_table::LiveTable;
 use crate::names::address;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::usage;
 use crate::shared::{
     ENGINE_OF_STREAMS, EngineArgument, MemoryArguments, RuleArguments, ServerRunArguments, check_memory,
 };
@@ -65,23 +65,19 @@ pub struct ServingArguments {
 }
 
 impl ServingArguments {
-    /// Runs a server with these flags.
-    pub fn serve<F: Foreground>(&self, shown: &F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
-        let table = LiveTable::new(followed, self.steering.as_deref(), self.write_steering.clone())?;
-        foreground::serve(shown, plan, &self.run, table)
-    }
-
-    /// The device of `--dev`, if given, for flows of `protocol` to `address`.
-    pub fn followed(&self, protocol: Protocol, address: SocketAddr) -> anyhow::Result<Option<Followed>> {
-        let Some(device) = &self.dev else {
-            return Ok(None);
+    /// What changes the table of a server: the device of `--dev`, for flows of `protocol` to `address`, or a file.
+    pub fn table(&self, protocol: Protocol, address: SocketAddr) -> anyhow::Result<LiveTable> {
+        let follow = |device: &String| {
+            let given = steering::given(self.steering.as_ref())?;
+            let mut flow_types = vec![FlowType::of(protocol, address.ip().to_canonical())];
+            if group::families(address, self.ipv6_only) == Families::Both {
+                flow_types.push(FlowType::of(protocol, Ipv4Addr::UNSPECIFIED.into()));
+            }
+            Followed::new(device, flow_types, given.as_ref())
         };
-        let given = steering::given(self.steering.as_ref())?;
-        let mut flow_types = vec![FlowType::of(protocol, address.ip().to_canonical())];
-        if group::families(address, self.ipv6_only) == Families::Both {
-            flow_types.push(FlowType::of(protocol, Ipv4Addr::UNSPECIFIED.into()));
-        }
-        Followed::new(device, flow_types, given.as_ref()).map(Some)
+        let followed = self.dev.as_ref().map(follow).transpose()?;
+        let table = LiveTable::new(followed, self.steering.as_deref(), self.write_steering.clone());
+        Ok(table?)
     }
 
     /// Where the server listens.
@@ -101,9 +97,9 @@ impl ServingArguments {
     }
 
     /// How its sockets are steered: as the device, the document or the flags say.
-    pub fn steered(&self, followed: Option<&Followed>) -> anyhow::Result<SteeringPlan> {
-        let steering = match (followed, &self.steering) {
-            (Some(followed), _) => followed.steering().clone(),
+    pub fn steered(&self, table: &LiveTable) -> anyhow::Result<SteeringPlan> {
+        let steering = match (table.of_device(), &self.steering) {
+            (Some(steering), _) => steering.clone(),
             (None, Some(path)) => steering::from_file(path)?,
             (None, None) => {
                 let cpus = steering::bucket_cpus(self.cpus.as_deref(), self.rule.buckets, self.share_cpus)?;
@@ -137,24 +133,21 @@ pub struct BucketArguments {
 }
 
 impl BucketArguments {
-    /// The device of `--dev`, if given.
-    pub fn followed(&self) -> anyhow::Result<Option<Followed>> {
-        self.serving.followed(Protocol::Tcp, self.address)
-    }
-
-    /// The listener settings of these flags.
-    pub fn listening(&self, followed: Option<&Followed>) -> anyhow::Result<Listening> {
+    /// The listener settings of these flags, and what changes the table.
+    pub fn listening(&self) -> anyhow::Result<(Listening, LiveTable)> {
+        let table = self.serving.table(Protocol::Tcp, self.address)?;
         check_memory(&self.placing)?;
-        Ok(Listening {
+        let listening = Listening {
             socket: self.serving.socket(self.address)?,
-            steered: self.serving.steered(followed)?,
+            steered: self.serving.steered(&table)?,
             kernel_hash: false,
             engine: self.engine.engine,
             backlog: self.backlog,
             own_descriptors: true,
             memory: self.placing.memory,
             buffer_memory: self.placing.buffer_memory,
-        })
+        };
+        Ok((listening, table))
     }
 }
 

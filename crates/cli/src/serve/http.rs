@@ -1,7 +1,7 @@
 //! `corelane serve http`: the HTTP server in the foreground.
 
 use super::buckets::{self, BucketArguments};
-use super::foreground::{Foreground, Lines};
+use super::foreground::{self, Foreground, Lines};
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -125,16 +125,16 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
             "standard output is used by --json: give a file name",
         ));
     }
-    let followed = arguments.buckets.followed()?;
+    let (listening, table) = arguments.buckets.listening()?;
     let plan = HttpPlan {
-        listening: arguments.buckets.listening(followed.as_ref())?,
+        listening,
         root: arguments.root.clone(),
         tls: arguments.tls(),
         write_certificate: arguments.write_certificate.clone(),
         limits: arguments.limits.limits(),
         access_log: arguments.access_log.clone(),
     };
-    arguments.buckets.serving.serve(arguments, plan, followed)
+    foreground::serve(arguments, plan, &arguments.buckets.serving.run, table)
 }
 
 impl Foreground for ServeHttpArguments {

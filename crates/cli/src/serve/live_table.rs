@@ -48,6 +48,11 @@ impl LiveTable {
         })
     }
 
+    /// The steering of the device that is followed.
+    pub fn of_device(&self) -> Option<&Steering> {
+        self.followed.as_ref().map(Followed::steering)
+    }
+
     /// Checks before the server starts that the file can be written.
     pub fn check(&self) -> Outcome {
         let file = self.file.as_deref();

@@ -1,7 +1,7 @@
 //! `corelane serve tcp`: a sink, source or echo server in the foreground.
 
 use super::buckets::{self, BucketArguments};
-use super::foreground::Foreground;
+use super::foreground::{self, Foreground};
 use crate::outcome::Outcome;
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -33,16 +33,16 @@ pub struct ServeTcpArguments {
 
 /// `corelane serve tcp`.
 pub fn run(arguments: &ServeTcpArguments) -> Outcome {
-    let followed = arguments.buckets.followed()?;
+    let (listening, table) = arguments.buckets.listening()?;
     let plan = TcpPlan {
-        listening: arguments.buckets.listening(followed.as_ref())?,
+        listening,
         mode: arguments.mode,
         write_bytes: arguments.size,
         stall_ms: u64::try_from(arguments.stall.as_millis())
             .unwrap_or(u64::MAX)
             .max(1),
     };
-    arguments.buckets.serving.serve(arguments, plan, followed)
+    foreground::serve(arguments, plan, &arguments.buckets.serving.run, table)
 }
 
 impl Foreground for ServeTcpArguments {

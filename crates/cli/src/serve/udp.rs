@@ -1,7 +1,7 @@
 //! `corelane serve udp`: the echo and sink servers in the foreground.
 
 use super::buckets::{self, ServingArguments};
-use super::foreground::Foreground;
+use super::foreground::{self, Foreground};
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
@@ -64,9 +64,9 @@ pub struct ServeUdpArguments {
 /// `corelane serve udp`.
 pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let serving = &arguments.serving;
-    let followed = serving.followed(Protocol::Udp, arguments.address)?;
-    let plan = plan(arguments, serving.steered(followed.as_ref())?)?;
-    serving.serve(arguments, plan, followed)
+    let table = serving.table(Protocol::Udp, arguments.address)?;
+    let plan = plan(arguments, serving.steered(&table)?)?;
+    foreground::serve(arguments, plan, &serving.run, table)
 }
 
 impl Foreground for ServeUdpArguments {

@@ -46,16 +46,11 @@ pub fn rebalance(
     (sought, group): (Sought, &Adopted),
     (steering, places): (Steering, &[u16]),
     (policy, duration): (Policy, Option<Duration>),
-    means: Means,
+    mut means: Means,
 ) -> anyhow::Result<Ended> {
-    let Means {
-        mut sampled,
-        mut table,
-        metrics,
-    } = means;
     let interrupt = Interrupt::catch()?;
     let mut live = group.steered(steering, places.to_vec())?;
-    let begun = table.begin(Some(live.steering()));
+    let begun = means.table.begin(Some(live.steering()));
     begun.inspect_err(|_| drop(group.detach()))?;
     let started = Instant::now();
     let mut rebalancing = Rebalancing::new(policy, live.sockets(), started, EntryLoads::default());
@@ -65,10 +60,10 @@ pub fn rebalance(
     };
     let mut look = || -> Outcome {
         compared.look(sought, group)?;
-        sampled.collect(Instant::now())?;
-        rebalancing.look(Instant::now(), &mut live, || sampled.loads());
+        means.sampled.collect(Instant::now())?;
+        rebalancing.look(Instant::now(), &mut live, || means.sampled.loads());
         rebalanced::log(&mut rebalancing);
-        if let Some(metrics) = &metrics {
+        if let Some(metrics) = &means.metrics {
             metrics.look(|| {
                 Box::new(ForeignTable {
                     steering: live.steering().clone(),
@@ -76,7 +71,7 @@ pub fn rebalance(
                 })
             });
         }
-        table.look(Some(&mut live))
+        means.table.look(Some(&mut live))
     };
     let mut lost = None;
     while lost.is_none() && !interrupt.asked() && duration.is_none_or(|duration| started.elapsed() < duration)
