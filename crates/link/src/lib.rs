@@ -24,7 +24,6 @@
 mod any;
 mod burst;
 pub mod capture;
-mod checksum;
 mod error;
 mod files;
 mod layout;
@@ -49,7 +48,7 @@ pub use layout::{FrameLayout, LayoutError};
 pub use link::{Link, Port, Sent};
 pub use marked::MarkedQueues;
 pub use opener::Opener;
-pub use queues::{share_out, wait};
+pub use queues::{QueueLoop, share_out, wait};
 pub use spec::{LinkKind, LinkSpec, SpecError};
 pub use tally::Tally;
 pub use wrapper::{Direction, FaultPlan, Injected, Wrapped};

@@ -81,12 +81,13 @@ pub trait Link {
         frames: impl Iterator<Item = &'frame [u8]> + Clone,
     ) -> Result<Sent, LinkError> {
         let longest = self.longest();
-        let fitting = frames.clone().filter(|frame| frame.len() <= longest).count();
+        let fits = move |frame: &&[u8]| frame.len() <= longest;
+        let fitting = frames.clone().filter(fits).count();
         let oversized = frames.clone().count() - fitting;
-        let mut fit = frames.filter(|frame| frame.len() <= longest);
+        let mut fit = frames.filter(fits);
         let taken = self.transmit(fitting, |_, buffer| {
             let frame = fit.next().unwrap_or_default();
-            buffer[..frame.len()].copy_from_slice(frame);
+            copy(&mut buffer[..frame.len()], frame);
             frame.len()
         })?;
         Ok(Sent {
@@ -127,4 +128,36 @@ pub struct Sent {
     pub oversized: usize,
     /// Not sent: the link had no room. These are the last of the frames that fit.
     pub full: usize,
+}
+
+/// Copies a frame. The shortest frames, which have the highest rates, are copied as two halves that may overlap, in
+/// registers: a call of `memcpy` costs about as much as an address lookup.
+#[inline(always)]
+fn copy(to: &mut [u8], from: &[u8]) {
+    const HALF: usize = 32;
+    if (HALF..=2 * HALF).contains(&from.len())
+        && let (Some(to_first), Some(first)) = (to.first_chunk_mut::<HALF>(), from.first_chunk::<HALF>())
+    {
+        *to_first = *first;
+        if let (Some(to_last), Some(last)) = (to.last_chunk_mut::<HALF>(), from.last_chunk::<HALF>()) {
+            *to_last = *last;
+        }
+        return;
+    }
+    to.copy_from_slice(from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_every_length_are_copied_whole() {
+        let from: Vec<u8> = (0..200).collect();
+        for length in 0..from.len() {
+            let mut to = vec![0xff; length];
+            copy(&mut to, &from[..length]);
+            assert_eq!(to, from[..length], "{length} bytes");
+        }
+    }
 }

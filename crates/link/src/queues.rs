@@ -1,14 +1,70 @@
-//! Assigns queues to workers, and waits for frames.
+//! Assigns queues to workers, waits for frames, and runs the loop of a worker over its queues.
 
-use crate::Link;
+use crate::{Link, LinkError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The maximum wait: the interval at which the caller checks for a stop.
 const LONGEST_WAIT_MS: u16 = 20;
 /// The wait for a link without a descriptor: a ring in memory.
 const PAUSE: Duration = Duration::from_micros(50);
+
+/// Turns before an idle worker waits: a poll costs about as much.
+const IDLE_TURNS: u32 = 16;
+/// Interval between rests under load: links are checked and counters published as often.
+const REST_EVERY: Duration = Duration::from_millis(50);
+
+/// The work of one thread over its queues. The loop is the same for all: turns while frames move, then a few turns more,
+/// then waits; a rest from time to time.
+pub trait QueueLoop {
+    /// After a stop, the time limit for frames that still arrive: under a flood a queue is never empty.
+    const DRAIN: Duration = Duration::ZERO;
+
+    /// Serves each queue once; returns the number of frames moved.
+    ///
+    /// # Errors
+    /// If a queue fails, which ends the loop; the same for the methods below.
+    fn turn(&mut self, now: Instant) -> Result<usize, LinkError>;
+
+    /// Checks the links and publishes their counters: every 50 ms, and when a wait found a link in error.
+    fn rest(&mut self) -> Result<(), LinkError>;
+
+    /// Whether an idle loop ends: nothing more can come, or nothing is waited for after a stop.
+    fn is_over(&self, stopping: bool) -> bool;
+
+    /// Waits, for so long that a stop is seen in time; returns whether a link is in error.
+    fn wait(&mut self) -> Result<bool, LinkError>;
+
+    /// Runs until stopped, or over.
+    fn run(&mut self, stop: &AtomicBool) -> Result<(), LinkError> {
+        let (mut idle, mut rested, mut stopped) = (0, Instant::now(), None);
+        loop {
+            let (now, stopping) = (Instant::now(), stop.load(Ordering::Relaxed));
+            if stopping && now >= *stopped.get_or_insert(now) + Self::DRAIN {
+                return Ok(());
+            }
+            let moved = self.turn(now)?;
+            let mut is_due = now.duration_since(rested) >= REST_EVERY;
+            if moved > 0 {
+                idle = 0;
+            } else if self.is_over(stopping) {
+                return Ok(());
+            } else if idle < IDLE_TURNS {
+                idle += 1;
+                spin_loop();
+            } else {
+                is_due |= self.wait()?;
+            }
+            if is_due {
+                self.rest()?;
+                rested = now;
+            }
+        }
+    }
+}
 
 /// The queues of each worker: worker `w` has those whose number modulo the workers is `w`.
 #[must_use]

@@ -4,6 +4,7 @@ use corelane_host::HostError;
 use corelane_host::counters::ThreadClock;
 use corelane_measure::counters::Counters;
 use corelane_packet::checksum::internet;
+use corelane_packet::stage::Batch;
 use fastrand::Rng;
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -124,6 +125,41 @@ impl Rings {
     #[inline(always)]
     fn at(&self, buffer: u32) -> usize {
         self.first + buffer as usize * self.stride
+    }
+}
+
+/// The frames in some slots of the receive ring, as a batch.
+pub struct Slots<'a> {
+    rings: &'a mut Rings,
+    slots: Range<usize>,
+}
+
+impl Slots<'_> {
+    /// The frames in these slots.
+    pub fn new(rings: &mut Rings, slots: Range<usize>) -> Slots<'_> {
+        Slots { rings, slots }
+    }
+}
+
+impl Batch for Slots<'_> {
+    #[inline(always)]
+    fn frames(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline(always)]
+    fn frame(&self, number: usize) -> &[u8] {
+        self.rings.frame(self.slots.start + number)
+    }
+
+    #[inline(always)]
+    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
+        let at = self.rings.at(self.rings.receive[self.slots.start + number]);
+        &mut self.rings.memory[at..at + FRAME_BYTES]
+    }
+
+    fn link(&self, _number: usize) -> usize {
+        0
     }
 }
 

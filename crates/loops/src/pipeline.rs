@@ -1,58 +1,28 @@
-//! The work of one thread. In: bursts of frames. Out: the time to classify them.
+//! The bridge's stage of tables, timed. In: bursts of frames. Out: the time to classify them.
 
-use crate::frames::{Rings, Traffic};
+use crate::frames::{Rings, Slots, Traffic};
 use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
+use corelane_measure::counter::Counter;
 use corelane_measure::counters::Counters;
 use corelane_observe::misses::CacheMisses;
-use corelane_packet::Dissection;
+use corelane_packet::stage::{Fates, OnMatch, Rule, Search, Sides, Stage, TableCounts, TableStage, Verdict};
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
-use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value, prefetch};
+use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The table and the way of searching it.
 pub enum Searched<'a> {
-    /// Nothing: frames are forwarded without being looked at.
-    Nothing,
-    /// The post's table.
-    Post {
-        /// The table.
-        table: &'a PostTable,
-        /// How it is searched.
-        order: Order,
-        /// The lock taken.
-        lock: PostLock<'a>,
-    },
+    /// The post's table, a batch at a time, as in the post.
+    Post(&'a PostTable, PostPrefetch, PostLock<'a>),
+    /// The post's table, rolling through the batch so many lookups ahead.
+    Rolling(&'a PostTable, usize, PostLock<'a>),
     /// The exact table, as a reader beside a writer sees it.
-    Exact {
-        /// A reader of the table.
-        reader: Reader<ExactTable<Ipv4Addr>>,
-        /// What is prefetched.
-        prefetch: Prefetch,
-    },
-}
-
-/// How the post's table is searched.
-#[derive(Clone, Copy)]
-pub enum Order {
-    /// A batch at a time, as in the post.
-    Batch(PostPrefetch),
-    /// Rolling through the batch.
-    Rolling(usize),
-}
-
-/// When headers are prefetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Headers {
-    /// Never.
-    Never,
-    /// All of a batch before any is read.
-    Batch,
-    /// This many frames ahead.
-    Ahead(usize),
+    Exact(Reader<ExactTable<Ipv4Addr>>, Prefetch),
 }
 
 /// How bursts go through the stages.
@@ -64,8 +34,8 @@ pub struct Stages {
     pub batch: usize,
     /// Bytes from one frame buffer to the next.
     pub stride: usize,
-    /// When headers are prefetched.
-    pub headers: Headers,
+    /// How many frames ahead headers are prefetched: 0 none, [`usize::MAX`] all of a batch before any is read.
+    pub headers_ahead: usize,
 }
 
 /// The counts of one thread in a trial.
@@ -92,10 +62,13 @@ pub struct ThreadTrial {
 pub struct Pipeline<'a> {
     rings: Rings,
     traffic: &'a Traffic,
-    searched: Searched<'a>,
+    /// `None`: frames are forwarded without being looked at.
+    stage: Option<TableStage<Counted<'a>>>,
+    counts: Arc<TableCounts>,
+    /// Addresses found.
+    matched: Arc<Counter>,
     stages: Stages,
-    addresses: Vec<Ipv4Addr>,
-    answers: Vec<Option<Value>>,
+    fates: Fates,
     /// The number of the next pair of addresses.
     next: usize,
 }
@@ -105,22 +78,33 @@ const UNTIMED_BURSTS: usize = 4;
 
 impl<'a> Pipeline<'a> {
     /// The stages, with rings of `slots` buffers made here, so that they are on the calling thread's node; pairs of
-    /// addresses begin at number `first`.
+    /// addresses begin at number `first`. Without a table, frames are forwarded without being looked at.
     #[must_use]
     pub fn new(
         stages: Stages,
         slots: usize,
         traffic: &'a Traffic,
         first: usize,
-        searched: Searched<'a>,
+        searched: Option<Searched<'a>>,
     ) -> Pipeline<'a> {
+        let (counts, matched) = (Arc::new(TableCounts::new(1)), Arc::<Counter>::default());
+        let stage = |searched| {
+            let rule = Rule {
+                reader: Counted(searched, Arc::clone(&matched)),
+                sides: Sides::Both,
+                on_match: OnMatch::Count,
+            };
+            TableStage::new(vec![rule], Verdict::Pass, Verdict::Pass, Arc::clone(&counts))
+                .prefetching(stages.headers_ahead)
+        };
         Pipeline {
             rings: Rings::new(slots, stages.stride),
             traffic,
-            searched,
+            stage: searched.map(stage),
+            counts,
+            matched,
             stages,
-            addresses: Vec::with_capacity(2 * stages.batch),
-            answers: vec![None; 2 * stages.batch],
+            fates: Fates::default(),
             next: first,
         }
     }
@@ -136,19 +120,21 @@ impl<'a> Pipeline<'a> {
     ) -> Result<ThreadTrial, HostError> {
         let clock = ThreadClock::of_this_thread();
         let mut trial = ThreadTrial::default();
+        let begun = Instant::now();
         for _ in 0..UNTIMED_BURSTS {
             let slots = self.arrive();
-            self.classify(slots, &mut ThreadTrial::default());
+            self.classify(slots, begun);
         }
-        let begun = Instant::now();
+        let (untimed, begun) = (self.counted(), Instant::now());
         while begun.elapsed() < duration {
             let slots = self.arrive();
             if let Some(misses) = &mut misses {
                 misses.resume();
             }
+            trial.frames += slots.len() as u64;
             let before = clock.read()?;
             let started = Instant::now();
-            self.classify(slots, &mut trial);
+            self.classify(slots, started);
             let wall = started.elapsed();
             let ThreadTime { cpu_ns, waited_ns } = clock.read()?.since(&before);
             if let Some(misses) = &mut misses {
@@ -160,7 +146,15 @@ impl<'a> Pipeline<'a> {
             trial.cpu_ns += cpu_ns.min(wall_ns);
             trial.waited_ns += waited_ns.min(wall_ns);
         }
+        [trial.lookups, trial.matched, trial.refused] = self.counted().since(&untimed);
         Ok(trial)
+    }
+
+    /// Addresses looked up and found, and frames without addresses.
+    fn counted(&self) -> [u64; 3] {
+        let counts = &self.counts;
+        let refused = counts.not_ip.get() + counts.malformed.get();
+        [2 * counts.rules[0].asked.get(), self.matched.get(), refused]
     }
 
     /// Receives a burst into the ring.
@@ -170,70 +164,42 @@ impl<'a> Pipeline<'a> {
         slots
     }
 
-    /// All stages, batch by batch.
-    fn classify(&mut self, slots: Range<usize>, trial: &mut ThreadTrial) {
-        trial.frames += slots.len() as u64;
+    /// Classifies and forwards, batch by batch.
+    fn classify(&mut self, slots: Range<usize>, now: Instant) {
         let mut first = slots.start;
         while first < slots.end {
             let batch = first..slots.end.min(first + self.stages.batch);
             first = batch.end;
-            if !matches!(self.searched, Searched::Nothing) {
-                self.decapsulate(batch.clone(), trial);
-                self.look_up(trial);
+            if let Some(stage) = &mut self.stage {
+                self.fates.begin(batch.len());
+                let mut frames = Slots::new(&mut self.rings, batch.clone());
+                stage.run(&mut frames, now, &mut self.fates);
             }
             self.rings.forward(batch);
         }
     }
+}
 
-    /// Extracts the addresses of a batch of frames.
-    #[inline(always)]
-    fn decapsulate(&mut self, batch: Range<usize>, trial: &mut ThreadTrial) {
-        self.addresses.clear();
-        if let Headers::Batch = self.stages.headers {
-            for slot in batch.clone() {
-                prefetch(&self.rings.frame(slot)[0]);
-            }
-        }
-        for slot in batch.clone() {
-            if let Headers::Ahead(distance) = self.stages.headers
-                && slot + distance < batch.end
-            {
-                prefetch(&self.rings.frame(slot + distance)[0]);
-            }
-            match addresses(self.rings.frame(slot)) {
-                Some(pair) => self.addresses.extend(pair),
-                None => trial.refused += 1,
-            }
-        }
-    }
+/// A table, and how many addresses were found in it.
+struct Counted<'a>(Searched<'a>, Arc<Counter>);
 
-    /// Looks up the addresses of a batch.
+impl Search<Ipv4Addr> for Counted<'_> {
     #[inline(always)]
-    fn look_up(&mut self, trial: &mut ThreadTrial) {
-        let keys = self.addresses.as_slice();
-        let answers = &mut self.answers[..keys.len()];
-        match &mut self.searched {
-            Searched::Nothing => {}
-            Searched::Post { table, order, lock } => match *order {
-                Order::Batch(prefetch) => table.lookup_batch(keys, prefetch, *lock, answers),
-                Order::Rolling(distance) => {
-                    table.lookup_rolling(keys, distance, *lock, answers);
-                }
-            },
-            Searched::Exact { reader, prefetch } => reader.table().lookup(keys, *prefetch, answers),
+    fn search(&mut self, keys: &[Ipv4Addr], answers: &mut [Option<Value>]) {
+        match &mut self.0 {
+            Searched::Post(table, prefetch, lock) => table.lookup_batch(keys, *prefetch, *lock, answers),
+            Searched::Rolling(table, distance, lock) => table.lookup_rolling(keys, *distance, *lock, answers),
+            Searched::Exact(reader, prefetch) => reader.table().lookup(keys, *prefetch, answers),
         }
-        trial.lookups += keys.len() as u64;
-        trial.matched += answers.iter().filter(|answer| answer.is_some()).count() as u64;
+        self.1
+            .add(answers.iter().filter(|answer| answer.is_some()).count() as u64);
     }
 }
 
-/// Source and destination of an IPv4 frame.
-#[inline(always)]
-fn addresses(frame: &[u8]) -> Option<[Ipv4Addr; 2]> {
-    let dissection = Dissection::of(frame).ok()?;
-    match (dissection.source(), dissection.destination()) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => Some([source, destination]),
-        _ => None,
+/// The tables have addresses of IPv4 only.
+impl Search<Ipv6Addr> for Counted<'_> {
+    fn search(&mut self, _keys: &[Ipv6Addr], answers: &mut [Option<Value>]) {
+        answers.fill(None);
     }
 }
 
@@ -241,28 +207,29 @@ fn addresses(frame: &[u8]) -> Option<[Ipv4Addr; 2]> {
 mod tests {
     use super::*;
     use crate::tables;
+    use corelane_packet::Dissection;
     use fastrand::Rng;
     use std::collections::BTreeSet;
+    use std::net::IpAddr;
     use std::sync::RwLock;
 
     const BURST: usize = 64;
 
-    fn stages(batch: usize, headers: Headers) -> Stages {
+    fn stages(batch: usize, headers_ahead: usize) -> Stages {
         Stages {
             burst: BURST,
             batch,
             stride: 1920,
-            headers,
+            headers_ahead,
         }
     }
 
-    /// Classifies the addresses of one burst and returns the counts.
-    fn classified(stages: Stages, searched: Searched<'_>, traffic: &Traffic) -> ThreadTrial {
+    /// Classifies the addresses of one burst and returns its frames and what was counted.
+    fn classified(stages: Stages, searched: Option<Searched<'_>>, traffic: &Traffic) -> (usize, [u64; 3]) {
         let mut pipeline = Pipeline::new(stages, BURST, traffic, 5, searched);
         let slots = pipeline.arrive();
-        let mut trial = ThreadTrial::default();
-        pipeline.classify(slots, &mut trial);
-        trial
+        pipeline.classify(slots.clone(), Instant::now());
+        (slots.len(), pipeline.counted())
     }
 
     #[test]
@@ -274,8 +241,12 @@ mod tests {
         let expected = {
             let mut rings = Rings::new(BURST, 64);
             let slots = rings.receive(BURST, &traffic, 5);
-            let pairs = slots.filter_map(|slot| addresses(rings.frame(slot)));
-            pairs.flatten().filter(|address| set.contains(address)).count() as u64
+            let pairs = slots.map(|slot| {
+                let dissection = Dissection::of(rings.frame(slot)).unwrap();
+                [dissection.source(), dissection.destination()]
+            });
+            let has = |address: &IpAddr| matches!(address, IpAddr::V4(address) if set.contains(address));
+            pairs.flatten().filter(has).count() as u64
         };
         assert!(
             (20..108).contains(&expected),
@@ -284,37 +255,25 @@ mod tests {
         let post = PostTable::new(64, &entries);
         let exact = tables::exact(&entries, 1).unwrap();
         let lock = RwLock::new(());
-        let headers = [
-            Headers::Never,
-            Headers::Batch,
-            Headers::Ahead(1),
-            Headers::Ahead(40),
-        ];
-        let heads = [PostPrefetch::None, PostPrefetch::Head, PostPrefetch::HeadAndArray].map(Order::Batch);
-        let orders = heads.into_iter().chain([1, 40].map(Order::Rolling));
+        let headers = [0, usize::MAX, 1, 40];
+        let heads = [PostPrefetch::None, PostPrefetch::Head, PostPrefetch::HeadAndArray];
         let locks = [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)];
         let prefetches = [Prefetch::None, Prefetch::Ahead(1), Prefetch::Ahead(40)];
         for (batch, headers) in [1, 3, 4, BURST]
             .into_iter()
             .flat_map(|batch| headers.map(|at| (batch, at)))
         {
-            let posts = orders.clone().flat_map(|order| {
-                locks.map(|lock| Searched::Post {
-                    table: &post,
-                    order,
-                    lock,
-                })
+            let posts = locks.into_iter().flat_map(|lock| {
+                let batches = heads.map(|head| Searched::Post(&post, head, lock));
+                let rolling = [1, 40].map(|distance| Searched::Rolling(&post, distance, lock));
+                batches.into_iter().chain(rolling)
             });
-            let exacts = prefetches.map(|prefetch| Searched::Exact {
-                reader: exact.reader(),
-                prefetch,
-            });
+            let exacts = prefetches.map(|prefetch| Searched::Exact(exact.reader(), prefetch));
             for searched in posts.chain(exacts) {
-                let trial = classified(stages(batch, headers), searched, &traffic);
-                let found = (trial.frames, trial.lookups, trial.matched, trial.refused);
+                let found = classified(stages(batch, headers), Some(searched), &traffic);
                 assert_eq!(
                     found,
-                    (64, 128, expected, 0),
+                    (64, [128, expected, 0]),
                     "batch {batch}, headers {headers:?}"
                 );
             }
@@ -324,7 +283,7 @@ mod tests {
     #[test]
     fn without_a_table_frames_are_forwarded_and_nothing_is_looked_up() {
         let traffic = Traffic::new(10, &[], &mut Rng::with_seed(1));
-        let trial = classified(stages(4, Headers::Never), Searched::Nothing, &traffic);
-        assert_eq!((trial.frames, trial.lookups), (64, 0));
+        let found = classified(stages(4, 0), None, &traffic);
+        assert_eq!(found, (64, [0; 3]));
     }
 }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counter;
 pub mod counters;
 pub mod drops;
 pub mod histogram;

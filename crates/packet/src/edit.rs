@@ -67,6 +67,28 @@ impl<'frame> Editor<'frame> {
         self.set_port(End::Destination, port)
     }
 
+    fn finish_checksum(&mut self) {
+        let (layout, start, end) = (self.layout, self.layout.upper(), self.layout.end());
+        let protocol = layout.protocol();
+        let is_whole = !layout.has(Marks::PART) && end <= self.frame.len();
+        if !is_whole || !matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) {
+            return;
+        }
+        let Ok(Some((at, zero))) = self.transport_checksum() else {
+            return;
+        };
+        let (from, length) = self.dissection().addresses_span();
+        let addresses = checksum::sum(&self.frame[from..from + length]);
+        let pseudo_header = addresses + u64::from(protocol.0) + (end - start) as u64;
+        if self.frame[at..at + 2] == (!checksum::finished(pseudo_header)).to_be_bytes() {
+            let finished = match checksum::finished(checksum::sum(&self.frame[start..end])) {
+                0 if zero != Zero::Plain => 0xffff,
+                sum => sum,
+            };
+            self.frame[at..at + 2].copy_from_slice(&finished.to_be_bytes());
+        }
+    }
+
     fn set_address(&mut self, end: End, address: IpAddr) -> Result<(), EditError> {
         let network = self.layout.network();
         let (bytes, length, offset) = match (address, self.layout.has(Marks::V6)) {
@@ -184,6 +206,15 @@ impl<'frame> Editor<'frame> {
         let after = checksum::sctp_updated(before, old, new, self.layout.end() - at);
         self.frame[at + CHECKSUM..at + CHECKSUM + 4].copy_from_slice(&after.to_le_bytes());
         Ok(())
+    }
+}
+
+/// Finishes the checksum of an unfragmented TCP or UDP packet if its field has the sum of the pseudo-header. A virtual
+/// device hands on such frames (`CHECKSUM_PARTIAL`, Documentation/networking/checksum-offloads.rst); a device that puts the
+/// frame on a wire would add the rest. A correct checksum is not changed, even if it equals that sum.
+pub fn finish_checksum(frame: &mut [u8]) {
+    if let Ok(mut editor) = Editor::of(frame) {
+        editor.finish_checksum();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::bytes::{array, number16};
 use crate::layout::truncated;
+pub use crate::protocol::EtherType;
 use crate::refusal::Refusal;
 use std::fmt;
 
@@ -19,40 +20,6 @@ impl fmt::Display for MacAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.0;
         write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-    }
-}
-
-/// The type of the payload of a frame or tag (IEEE, "EtherType" registry). Values below 0x600 are lengths of an IEEE
-/// 802.3 frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EtherType(pub u16);
-
-impl EtherType {
-    /// IPv4.
-    pub const IPV4: EtherType = EtherType(0x0800);
-    /// Customer VLAN tag (IEEE 802.1Q).
-    pub const VLAN: EtherType = EtherType(0x8100);
-    /// IPv6.
-    pub const IPV6: EtherType = EtherType(0x86dd);
-    /// Provider VLAN tag (IEEE 802.1ad).
-    pub const PROVIDER_VLAN: EtherType = EtherType(0x88a8);
-    /// The outer VLAN tag of switches older than IEEE 802.1ad.
-    pub const OLD_PROVIDER_VLAN: EtherType = EtherType(0x9100);
-
-    /// Whether a tag follows.
-    #[must_use]
-    #[inline]
-    pub fn is_vlan(self) -> bool {
-        matches!(
-            self,
-            EtherType::VLAN | EtherType::PROVIDER_VLAN | EtherType::OLD_PROVIDER_VLAN
-        )
-    }
-}
-
-impl fmt::Display for EtherType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "ether type 0x{:04x}", self.0)
     }
 }
 

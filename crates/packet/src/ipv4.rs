@@ -1,14 +1,13 @@
 //! Parses an IPv4 header, its options and an authentication header.
 
 use crate::bytes::{array, number16};
-use crate::dissection::{Fragment, FragmentPart};
-use crate::layout::{self, FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
+use crate::fragment::{Fragment, FragmentPart};
+use crate::layout::{
+    self, FURTHEST, Headers, IPV4_HEADER as HEADER, Layout, Marks, behind_authentication, truncated,
+};
 use crate::plain;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
-
-/// Bytes of a header without options (RFC 791, section 3.1).
-pub(crate) const HEADER: usize = 20;
 
 /// Offset of the checksum within the header.
 pub(crate) const CHECKSUM: usize = 10;

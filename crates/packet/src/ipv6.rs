@@ -1,14 +1,11 @@
 //! Parses an IPv6 header and its chain of extension headers.
 
 use crate::bytes::{array, number32};
-use crate::dissection::{Fragment, FragmentPart};
-use crate::layout::{self, FURTHEST, Headers, Layout, Marks, behind_authentication};
+use crate::fragment::{Fragment, FragmentPart};
+use crate::layout::{self, FURTHEST, Headers, IPV6_HEADER as HEADER, Layout, Marks, behind_authentication};
 use crate::plain;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
-
-/// Bytes of the fixed header (RFC 8200, section 3).
-pub(crate) const HEADER: usize = 40;
 
 /// Bytes of a fragment header (RFC 8200, section 4.5).
 const FRAGMENT_HEADER: usize = 8;

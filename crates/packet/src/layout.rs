@@ -4,6 +4,10 @@ use crate::bytes::array;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 
+/// Bytes of an IPv4 header without options (RFC 791, section 3.1), and of an IPv6 header (RFC 8200, section 3).
+pub(crate) const IPV4_HEADER: usize = 20;
+pub(crate) const IPV6_HEADER: usize = 40;
+
 /// Bytes of transport headers without options: a packet whose length field says less has no such header (RFC 9293,
 /// section 3.1; RFC 768; RFC 9260, section 3.1; RFC 4303, section 2).
 pub(crate) const TCP_HEADER: usize = 20;

@@ -3,13 +3,14 @@
 //! would find. All other packets are parsed header by header.
 
 use crate::bytes::array;
-use crate::layout::{FURTHEST, Headers, Layout, Marks, PORTS, TCP_HEADER, UDP_HEADER};
+use crate::layout::{
+    FURTHEST, Headers, IPV4_HEADER, IPV6_HEADER, Layout, Marks, PORTS, TCP_HEADER, UDP_HEADER,
+};
 use crate::protocol::IpProtocol;
-use crate::{ipv4, ipv6};
 
 /// Bytes of the IP header and the ports after it.
-const V4_WITH_PORTS: usize = ipv4::HEADER + PORTS;
-const V6_WITH_PORTS: usize = ipv6::HEADER + PORTS;
+const V4_WITH_PORTS: usize = IPV4_HEADER + PORTS;
+const V6_WITH_PORTS: usize = IPV6_HEADER + PORTS;
 
 /// The layout of a plain IPv4 packet whose header starts at `at`.
 #[inline(always)]
@@ -21,8 +22,8 @@ pub(crate) fn v4(frame: &[u8], at: usize) -> Option<Layout> {
     let plain = head[0] == 0x45 && whole;
     layout(
         at,
-        ipv4::HEADER,
-        total.checked_sub(ipv4::HEADER)?,
+        IPV4_HEADER,
+        total.checked_sub(IPV4_HEADER)?,
         head[9],
         Marks::NONE,
     )
@@ -34,7 +35,7 @@ pub(crate) fn v4(frame: &[u8], at: usize) -> Option<Layout> {
 pub(crate) fn v6(frame: &[u8], at: usize) -> Option<Layout> {
     let head: [u8; V6_WITH_PORTS] = array(frame, at)?;
     let payload = usize::from(u16::from_be_bytes([head[4], head[5]]));
-    layout(at, ipv6::HEADER, payload, head[6], Marks::V6).filter(|_| head[0] >> 4 == 6)
+    layout(at, IPV6_HEADER, payload, head[6], Marks::V6).filter(|_| head[0] >> 4 == 6)
 }
 
 /// The layout of a packet with this header, followed by this many bytes of TCP or UDP.
@@ -60,6 +61,7 @@ fn layout(at: usize, header: usize, payload: usize, protocol: u8, version: Marks
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ipv4, ipv6};
     use proptest::prelude::*;
 
     /// The layout without the mark of a plain packet.

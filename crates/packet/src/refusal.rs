@@ -1,6 +1,6 @@
 //! Errors of dissection.
 
-use crate::ethernet::EtherType;
+use crate::protocol::EtherType;
 use thiserror::Error;
 
 /// Reason why a frame has no addresses to hash. Damage after the IP header is not an error: the packet still has its

@@ -5,9 +5,8 @@
 
 use crate::bytes::{array, number16};
 use crate::dissection::{Dissection, Transport};
-use crate::ethernet::EtherType;
 use crate::layout::Marks;
-use crate::protocol::IpProtocol;
+use crate::protocol::{EtherType, IpProtocol};
 
 /// UDP ports of VXLAN (RFC 7348, section 5; 8472 is the older Linux default) and GENEVE (RFC 8926, section 3.3).
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];

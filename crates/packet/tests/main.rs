@@ -7,4 +7,5 @@ mod etherparse;
 mod mutation;
 mod rules;
 mod tunnels;
+mod unfinished;
 mod verify;

@@ -7,11 +7,10 @@
 //! round is that of the median burst, so that a burst during which another program had the CPU does not count.
 
 use corelane_link::memory::{MemoryLink, pair};
-use corelane_link::{Burst, FrameLayout, Link};
+use corelane_link::{FrameLayout, Link};
 use corelane_packet::Dissection;
-use corelane_serve::bridge::{
-    BURST, Classifier, Classify, Forwarder, OnMatch, Queues, Rule, Sides, Verdict, WorkerCounts,
-};
+use corelane_packet::stage::{Batch, Fates, OnMatch, Rule, Sides, Stage, TableStage, Verdict};
+use corelane_serve::bridge::{BURST, Forwarder, Queues, WorkerCounts};
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed, Value};
 use corelane_worker::CachePadded;
@@ -49,11 +48,17 @@ fn main() {
             sides: Sides::Both,
             on_match: OnMatch::Count,
         };
-        Classifier::new(vec![rule], Verdict::Pass, Verdict::Pass, counts)
+        TableStage::new(
+            vec![rule],
+            Verdict::Pass,
+            Verdict::Pass,
+            Arc::clone(&counts.tables),
+        )
     });
     let mut theirs = Bridged::new(1, |_| OneByOne { table: &post });
     let mut empty = Bridged::new(BURST, |counts| {
-        Classifier::new(Vec::new(), Verdict::Pass, Verdict::Pass, counts)
+        let none: Vec<Rule> = Vec::new();
+        TableStage::new(none, Verdict::Pass, Verdict::Pass, Arc::clone(&counts.tables))
     });
     let mut found: [Vec<f64>; 4] = Default::default();
     for _ in 0..rounds {
@@ -95,10 +100,10 @@ struct OneByOne<'table> {
     table: &'table PostTable,
 }
 
-impl Classify for OneByOne<'_> {
-    fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>) {
-        for (number, frame) in burst.iter().enumerate() {
-            if let Ok(dissection) = Dissection::of(frame)
+impl Stage for OneByOne<'_> {
+    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, _fates: &mut Fates) {
+        for number in 0..batch.frames() {
+            if let Ok(dissection) = Dissection::of(batch.frame(number))
                 && let (IpAddr::V4(source), IpAddr::V4(destination)) =
                     (dissection.source(), dissection.destination())
             {
@@ -108,28 +113,27 @@ impl Classify for OneByOne<'_> {
                     .lookup_batch(&keys, PostPrefetch::None, PostLock::None, &mut answers);
                 black_box(answers);
             }
-            passing.push(number as u32);
         }
     }
 }
 
 /// A bridge between two rings, and the other ends of the rings.
-struct Bridged<C> {
-    forwarder: Forwarder<MemoryLink, C>,
+struct Bridged<S> {
+    forwarder: Forwarder<MemoryLink, S>,
     from: MemoryLink,
     to: MemoryLink,
 }
 
-impl<C: Classify> Bridged<C> {
-    fn new(burst: usize, classify: impl FnOnce(Arc<CachePadded<WorkerCounts>>) -> C) -> Bridged<C> {
+impl<S: Stage> Bridged<S> {
+    fn new(burst: usize, stage: impl FnOnce(&WorkerCounts) -> S) -> Bridged<S> {
         let layout = FrameLayout::new(BURST, 1920, 0).expect("a layout within bounds");
         let (from, near) = pair(layout).expect("memory for a ring");
         let (far, to) = pair(layout).expect("memory for a ring");
         let counts = Arc::new(CachePadded::new(WorkerCounts::new(2, 1)));
         let links = vec![Queues::new(vec![near]), Queues::new(vec![far])];
-        let classify = classify(Arc::clone(&counts));
+        let stage = stage(&counts);
         Bridged {
-            forwarder: Forwarder::new(links, classify, burst, counts),
+            forwarder: Forwarder::new(links, Vec::new(), stage, burst, counts),
             from,
             to,
         }
@@ -144,7 +148,7 @@ struct Bench {
 
 impl Bench {
     /// Frames per second that a bridge forwards.
-    fn bridge<C: Classify>(&mut self, bridged: &mut Bridged<C>) -> f64 {
+    fn bridge<S: Stage>(&mut self, bridged: &mut Bridged<S>) -> f64 {
         let mut took = Vec::with_capacity(self.bursts);
         for _ in 0..self.bursts {
             let keys = self.next_keys();
@@ -155,10 +159,10 @@ impl Bench {
             let started = Instant::now();
             let mut moved = 0;
             while moved < BURST {
-                moved += bridged.forwarder.turn();
+                moved += bridged.forwarder.turn(started);
             }
             // The last burst returns to its ring at the next poll.
-            bridged.forwarder.turn();
+            bridged.forwarder.turn(started);
             took.push(started.elapsed().as_secs_f64());
             assert_eq!(bridged.to.receive(BURST).expect("a ring").len(), BURST);
             let _ = bridged.to.receive(0);

@@ -11,7 +11,6 @@
 #![deny(unsafe_code)]
 
 pub mod adopt;
-mod counter;
 pub mod crew;
 pub mod engine;
 pub mod group;
@@ -31,7 +30,7 @@ pub mod tls;
 mod watch;
 pub mod worker_memory;
 
-pub use counter::Counter;
+pub use corelane_measure::counter::Counter;
 pub use crossbeam_utils::CachePadded;
 pub use spawn::{SpawnError, Worker, WorkerSettings, spawn, spawn_with};
 pub use time::Time;

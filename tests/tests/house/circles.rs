@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates whose modules are checked.
 const CRATES: &[&str] = &[
-    "report", "measure", "host", "link", "observe", "load", "lab", "serve", "worker",
+    "report", "measure", "host", "link", "observe", "load", "lab", "serve", "worker", "packet",
 ];
 
 /// Known circles, each with its crate and modules; entries may only be removed.

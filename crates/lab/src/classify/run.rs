@@ -13,7 +13,7 @@ use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
 use corelane_host::{HostError, pin};
 use corelane_loops::frames::{self, FRAME_BYTES, Traffic};
-use corelane_loops::pipeline::{Headers, Order, Pipeline, Searched, Stages, ThreadTrial};
+use corelane_loops::pipeline::{Pipeline, Searched, Stages, ThreadTrial};
 use corelane_loops::tables::{self, Reading};
 use corelane_measure::quantity;
 use corelane_observe::misses::CacheMisses;
@@ -302,21 +302,10 @@ fn stages(setting: &Setting) -> Stages {
         burst: setting.burst,
         batch: setting.batch,
         stride: setting.stride,
-        headers: match (setting.prefetch.header(), setting.prefetch_distance) {
-            (false, _) => Headers::Never,
-            (true, None) => Headers::Batch,
-            (true, Some(distance)) => Headers::Ahead(distance),
+        headers_ahead: match (setting.prefetch.header(), setting.prefetch_distance) {
+            (false, _) => 0,
+            (true, distance) => distance.unwrap_or(usize::MAX),
         },
-    }
-}
-
-/// How a setting searches the post's table.
-fn post_order(setting: &Setting) -> Order {
-    match (setting.prefetch_distance, setting.prefetch) {
-        (Some(distance), _) => Order::Rolling(distance),
-        (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
-        (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
-        (None, _) => Order::Batch(PostPrefetch::None),
     }
 }
 
@@ -330,23 +319,25 @@ fn exact_prefetch(setting: &Setting) -> Prefetch {
 }
 
 /// What a setting looks addresses up in.
-fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> Searched<'a> {
-    match setting.table {
-        TableKind::None => Searched::Nothing,
-        TableKind::Exact => Searched::Exact {
-            reader: tables.exact.table.reader(),
-            prefetch: exact_prefetch(setting),
-        },
-        TableKind::Post => Searched::Post {
-            table: &tables.post(setting).table,
-            order: post_order(setting),
-            lock: match setting.lock {
-                LockKind::None => PostLock::None,
-                LockKind::Read => PostLock::Pair(lock),
-                LockKind::ReadPerBatch => PostLock::Batch(lock),
-            },
-        },
-    }
+fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> Option<Searched<'a>> {
+    let lock = match setting.lock {
+        LockKind::None => PostLock::None,
+        LockKind::Read => PostLock::Pair(lock),
+        LockKind::ReadPerBatch => PostLock::Batch(lock),
+    };
+    Some(match (setting.table, setting.prefetch_distance) {
+        (TableKind::None, _) => return None,
+        (TableKind::Exact, _) => Searched::Exact(tables.exact.table.reader(), exact_prefetch(setting)),
+        (TableKind::Post, Some(distance)) => Searched::Rolling(&tables.post(setting).table, distance, lock),
+        (TableKind::Post, None) => {
+            let prefetch = match setting.prefetch {
+                PrefetchKind::BucketAndArray => PostPrefetch::HeadAndArray,
+                kind if kind.bucket() => PostPrefetch::Head,
+                _ => PostPrefetch::None,
+            };
+            Searched::Post(&tables.post(setting).table, prefetch, lock)
+        }
+    })
 }
 
 fn describe_memory(report: &mut ClassifyReport, tables: &Tables) {

@@ -5,7 +5,6 @@
 //! tpacket3_hdr` of linux/if_packet.h).
 
 use crate::burst::Extent;
-use crate::checksum;
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
 use crate::system::socket;
@@ -136,7 +135,7 @@ fn frame(mapping: &Mapping, at: usize, header: &libc::tpacket3_hdr) -> Extent {
     }
     if header.tp_status & UNFINISHED != 0 {
         // SAFETY: the frame lies within the block, which is ours.
-        checksum::finish(unsafe {
+        corelane_packet::finish_checksum(unsafe {
             std::slice::from_raw_parts_mut(mapping.start().add(extent.offset), extent.length as usize)
         });
     }

@@ -69,8 +69,10 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         self.around.injected()
     }
 
-    fn holds_frames(&self) -> bool {
-        self.injected().is_some_and(|injected| injected.held > 0)
+    /// Frames that faults hold back now.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.injected().map_or(0, |injected| injected.held)
     }
 
     /// Receives frames and lends those that are due.
@@ -200,7 +202,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         // Held frames make no descriptor readable.
-        self.inner.descriptor().filter(|_| !self.holds_frames())
+        self.inner.descriptor().filter(|_| self.held() == 0)
     }
 
     /// Received frames as they were lent, sent frames as the link inside counts them.
@@ -217,7 +219,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     }
 
     fn is_ended(&self) -> bool {
-        self.inner.is_ended() && !self.holds_frames()
+        self.inner.is_ended() && self.held() == 0
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
@@ -227,8 +229,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         }
         self.inner.check().or_else(|error| {
             // Frames that arrived before the end are delivered first.
-            let more =
-                self.faults(Direction::Received).is_some() && self.inner.is_ended() && self.holds_frames();
+            let more = self.faults(Direction::Received).is_some() && self.inner.is_ended() && self.held() > 0;
             if more { Ok(()) } else { Err(error) }
         })
     }

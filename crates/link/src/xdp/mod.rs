@@ -13,7 +13,6 @@ mod release;
 mod socket;
 
 use crate::burst::Burst;
-use crate::checksum;
 use crate::error::{LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::{Link, Port};
@@ -147,7 +146,7 @@ impl Link for XdpLink {
         // gets them back at the next call.
         let mut burst = unsafe { Burst::new(self.socket.memory.start(), &self.port.extents) };
         if self.is_virtual {
-            (0..burst.len()).for_each(|number| checksum::finish(burst.frame_mut(number)));
+            (0..burst.len()).for_each(|number| corelane_packet::finish_checksum(burst.frame_mut(number)));
         }
         Ok(burst)
     }

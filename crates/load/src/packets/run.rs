@@ -9,10 +9,10 @@ use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::account::merge;
-use crate::live::{self, LiveWorker, LiveWorkers, Snapshot};
+use crate::live::{self, LiveWorkers, Snapshot};
 use crate::pace::{Pace, Schedule};
 use crate::{Generator, Moment, Needs};
-use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
+use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, QueueLoop, share_out};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
@@ -22,14 +22,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer waits sleep; timers are accurate to about 50 µs (`timer_slack_ns`, proc(5)).
 const SLEEP_OVER: Duration = Duration::from_micros(200);
 /// Longest sleep, so that live data is there when it is requested.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// Interval between link checks while sending.
-const CHECK: Duration = Duration::from_millis(100);
 /// Time limit at the end for frames that the kernel has not sent yet.
 const DRAIN: Duration = Duration::from_millis(20);
 /// Polling interval for frames that faults hold back.
@@ -104,9 +102,17 @@ impl Generator for PacketsLoad {
             .duration_s
             .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
         for (number, share) in share_out(sources, workers).into_iter().enumerate() {
-            let (stop, live) = (load.crew.stop_flag(), Arc::clone(&load.live));
-            let settings = WorkerSettings::new(format!("packets {number}"), live[number].cpu);
-            let body = move || Ok(run(share, end, delay, &stop, &live[number]));
+            let stop = load.crew.stop_flag();
+            let settings = WorkerSettings::new(format!("packets {number}"), load.live[number].cpu);
+            let worker = SendWorker {
+                queues: share,
+                end,
+                until: Instant::now().checked_add(end.since(Time::now())),
+                is_over: false,
+                live: Arc::clone(&load.live),
+                number,
+            };
+            let body = move || Ok(worker.send(delay, &stop));
             load.crew.spawn(settings, body)?;
         }
         Ok(load)
@@ -213,36 +219,113 @@ fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, Pac
     Ok(shortest)
 }
 
-/// Main loop of a worker. If a link fails, all workers stop, and what was sent is reported.
-fn run(
-    mut share: Vec<(AnyLink, Sender)>,
+/// The queues of a worker, each with its sender.
+struct SendWorker {
+    queues: Vec<(AnyLink, Sender)>,
+    /// The end of the plan's duration, by both clocks' types.
     end: Time,
-    delay: Duration,
-    stop: &AtomicBool,
-    live: &LiveWorker<LiveFrames>,
-) -> Vec<Outcome> {
-    let mut failure = send(&mut share, end, stop, live).err();
-    let over = Time::now().min(end);
-    let mut outcomes = Vec::with_capacity(share.len());
-    for (mut link, mut sender) in share {
-        failure = failure.or_else(|| drain(&mut link, delay).err());
-        if failure.is_some() {
-            stop.store(true, Ordering::Relaxed);
+    until: Option<Instant>,
+    is_over: bool,
+    live: LiveWorkers<LiveFrames>,
+    number: usize,
+}
+
+impl SendWorker {
+    /// Runs until the end. If a link fails, all workers stop, and what was sent is reported.
+    fn send(mut self, delay: Duration, stop: &AtomicBool) -> Vec<Outcome> {
+        let mut failure = self.run(stop).err();
+        let over = Time::now().min(self.end);
+        let mut outcomes = Vec::with_capacity(self.queues.len());
+        for (mut link, mut sender) in self.queues {
+            failure = failure.or_else(|| drain(&mut link, delay).err());
+            if failure.is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            sender.end(over);
+            outcomes.push(Outcome {
+                queue: link.name().to_owned(),
+                refused: link.tally().send_failed,
+                sender,
+                failure: None,
+            });
         }
-        sender.end(over);
-        outcomes.push(Outcome {
-            queue: link.name().to_owned(),
-            refused: link.tally().send_failed,
-            sender,
-            failure: None,
+        if let Some(first) = outcomes.first_mut() {
+            first.failure = failure;
+        }
+        let queues = outcomes.iter().map(|outcome| (&outcome.sender, outcome.refused));
+        let live = &self.live[self.number];
+        live.snapshot.close(snapshot(&live.counts, queues));
+        outcomes
+    }
+}
+
+impl QueueLoop for SendWorker {
+    fn turn(&mut self, now: Instant) -> Result<usize, LinkError> {
+        self.is_over = self.until.is_some_and(|end| now >= end)
+            || self.queues.iter().all(|(_, sender)| sender.is_done());
+        if self.is_over {
+            return Ok(0);
+        }
+        let mut frames = 0;
+        for (link, sender) in &mut self.queues {
+            frames += sender.turn(link)?;
+        }
+        let live = &self.live[self.number];
+        live.snapshot.publish(|| {
+            let queues = self.queues.iter();
+            snapshot(
+                &live.counts,
+                queues.map(|(link, sender)| (sender, link.tally().send_failed)),
+            )
         });
+        Ok(frames)
     }
-    if let Some(first) = outcomes.first_mut() {
-        first.failure = failure;
+
+    fn rest(&mut self) -> Result<(), LinkError> {
+        self.queues.iter_mut().try_for_each(|(link, _)| link.check())
     }
-    let queues = outcomes.iter().map(|outcome| (&outcome.sender, outcome.refused));
-    live.snapshot.close(snapshot(&live.counts, queues));
-    outcomes
+
+    fn is_over(&self, _stopping: bool) -> bool {
+        self.is_over
+    }
+
+    /// Until the next frame is due.
+    fn wait(&mut self) -> Result<bool, LinkError> {
+        self.rest()?;
+        let now = Time::now();
+        let due = self.queues.iter().map(|(_, sender)| sender.next_due(now)).min();
+        let due = due.unwrap_or(now).min(self.end);
+        // Frames held back by a fault leave when they are due, not with the next generated frame.
+        let holds = self.queues.iter().any(|(link, _)| link.held() > 0);
+        let due = due.min(now + if holds { LOOK_AT_HELD } else { LONGEST_SLEEP });
+        let wait = due.since(Time::now());
+        if wait > SLEEP_OVER {
+            thread::sleep(wait - SLEEP_OVER / 2);
+        } else {
+            thread::yield_now();
+        }
+        Ok(false)
+    }
+}
+
+/// Drains the link at the end: first the frames held back by faults, for up to `delay` while they keep leaving.
+fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
+    let mut left = link.held();
+    let mut patience = Time::now() + delay + PATIENCE;
+    while left > 0 && Time::now() < patience {
+        link.check()?;
+        if link.held() < left {
+            left = link.held();
+            patience = Time::now() + delay + PATIENCE;
+        }
+        thread::sleep(LOOK_AT_HELD);
+    }
+    let drained = Time::now() + DRAIN;
+    while matches!(link.inner(), BareLink::Packet(_)) && Time::now() < drained {
+        link.check()?;
+        thread::sleep(Duration::from_millis(1));
+    }
+    link.check()
 }
 
 /// The live data of a worker's queues, each with the frames that its device refused; publishes the counts.
@@ -272,79 +355,6 @@ fn dropped(sender: &Sender, refused: u64) -> BTreeMap<String, u64> {
         ("oversized".to_owned(), oversized),
         ("refused".to_owned(), refused),
     ])
-}
-
-/// Serves the queues in turn until all frames are sent or time is up.
-fn send(
-    share: &mut [(AnyLink, Sender)],
-    end: Time,
-    stop: &AtomicBool,
-    live: &LiveWorker<LiveFrames>,
-) -> Result<(), LinkError> {
-    let mut checked = Time::now();
-    while !stop.load(Ordering::Relaxed) {
-        let now = Time::now();
-        if now >= end || share.iter().all(|(_, sender)| sender.is_done()) {
-            break;
-        }
-        let mut frames = 0;
-        for (link, sender) in &mut *share {
-            frames += sender.turn(link)?;
-        }
-        live.snapshot.publish(|| {
-            let queues = share.iter();
-            snapshot(
-                &live.counts,
-                queues.map(|(link, sender)| (sender, link.tally().send_failed)),
-            )
-        });
-        if frames == 0 || now.since(checked) > CHECK {
-            for (link, _) in &mut *share {
-                link.check()?;
-            }
-            checked = now;
-        }
-        if frames == 0 {
-            let due = share.iter().map(|(_, sender)| sender.next_due(now)).min();
-            let due = due.unwrap_or(now).min(end);
-            // Frames held back by a fault leave when they are due, not with the next generated frame.
-            let holds = share.iter().any(|(link, _)| held(link) > 0);
-            let due = if holds { due.min(now + LOOK_AT_HELD) } else { due };
-            let due = due.min(now + LONGEST_SLEEP);
-            let wait = due.since(Time::now());
-            if wait > SLEEP_OVER {
-                thread::sleep(wait - SLEEP_OVER / 2);
-            } else {
-                thread::yield_now();
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Frames currently held back by faults.
-fn held(link: &AnyLink) -> u64 {
-    link.injected().map_or(0, |injected| injected.held)
-}
-
-/// Drains the link at the end: first the frames held back by faults, for up to `delay` while they keep leaving.
-fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
-    let mut left = held(link);
-    let mut patience = Time::now() + delay + PATIENCE;
-    while left > 0 && Time::now() < patience {
-        link.check()?;
-        if held(link) < left {
-            left = held(link);
-            patience = Time::now() + delay + PATIENCE;
-        }
-        thread::sleep(LOOK_AT_HELD);
-    }
-    let drained = Time::now() + DRAIN;
-    while matches!(link.inner(), BareLink::Packet(_)) && Time::now() < drained {
-        link.check()?;
-        thread::sleep(Duration::from_millis(1));
-    }
-    link.check()
 }
 
 impl Outcome {

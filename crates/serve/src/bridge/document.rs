@@ -1,10 +1,12 @@
 //! Results of a bridge: the final document of `corelane bridge`.
 
-use super::counts::{LinkCounts, TableCounts, WorkerCounts};
-use super::plan::{BridgePlan, OnMatch, Sides, TablePlan};
+use super::counts::{LinkCounts, WorkerCounts};
+use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_measure::counters::Counters;
+use corelane_measure::words;
+use corelane_packet::stage::{Cause, OnMatch, RuleCounts, Sides};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -139,17 +141,20 @@ impl Bridged {
             link.add(counts.iter().map(|worker| &worker.links[number]));
         }
         for (number, table) in bridged.tables.iter_mut().enumerate() {
-            table.add(counts.iter().map(|worker| &worker.tables[number]));
+            table.add(counts.iter().map(|worker| &worker.tables.rules[number]));
         }
         let sum =
             |of: fn(&WorkerCounts) -> &Counter| -> u64 { counts.iter().map(|worker| of(worker).get()).sum() };
-        bridged.dropped = by_name([
-            ("table", sum(|worker| &worker.dropped_by_table)),
-            ("otherwise", sum(|worker| &worker.dropped_otherwise)),
-            ("not_ip", sum(|worker| &worker.dropped_not_ip)),
-        ]);
-        bridged.not_ip = sum(|worker| &worker.not_ip);
-        bridged.malformed = sum(|worker| &worker.malformed);
+        let dropped = |cause: Cause| {
+            counts
+                .iter()
+                .map(|worker| worker.dropped[cause as usize].get())
+                .sum()
+        };
+        let causes = words::all::<Cause>().into_iter();
+        bridged.dropped = causes.map(|cause| (cause.to_string(), dropped(cause))).collect();
+        bridged.not_ip = sum(|worker| &worker.tables.not_ip);
+        bridged.malformed = sum(|worker| &worker.tables.malformed);
         bridged.received = bridged.links.iter().map(|link| link.tally.received).sum();
         bridged.passed = bridged.received.saturating_sub(bridged.dropped.values().sum());
         self
@@ -177,7 +182,7 @@ impl LinkBridged {
 
 impl TableBridged {
     /// Adds the counters of each worker.
-    fn add<'a>(&mut self, workers: impl Iterator<Item = &'a TableCounts>) {
+    fn add<'a>(&mut self, workers: impl Iterator<Item = &'a RuleCounts>) {
         for worker in workers {
             self.asked += worker.asked.get();
             self.matched += worker.matched.get();

@@ -1,20 +1,16 @@
-//! Forwards bursts: frames received on one link that pass are sent on all others.
+//! Forwards bursts: runs the stages over the frames received on a link, and does with each frame what they say.
 
-use super::counts::WorkerCounts;
+use super::arrived::{Arrived, TRAILER};
+use super::counts::{LinkCounts, WorkerCounts};
 use crate::shared::lock;
-use corelane_link::{Burst, Link, LinkError, Tally};
+use corelane_link::{Link, LinkError, Tally};
 use corelane_measure::counters::Counters;
+use corelane_packet::stage::{Batch, Fate, Fates, LinkSet, Made, Stage};
+use corelane_rss::Bucket;
 use corelane_worker::CachePadded;
+use std::mem;
 use std::sync::Arc;
-
-/// Decides which frames of a burst pass.
-pub trait Classify {
-    /// Writes the indices of the frames that pass, in order, into `passing`.
-    fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>);
-
-    /// Called when idle.
-    fn rest(&mut self) {}
-}
+use std::time::Instant;
 
 /// One worker's queues of one link; empty while the link is lost.
 #[derive(Debug)]
@@ -40,6 +36,33 @@ impl<L: Link> Queues<L> {
         self.before
             .plus(&Counters::sum(self.queues.iter().map(Link::tally)))
     }
+
+    /// Closes the queues, and keeps their counters.
+    fn close(&mut self) {
+        self.before = self.tally();
+        self.queues.clear();
+    }
+
+    /// Sends these frames of a batch, copied into the link's memory.
+    #[inline]
+    fn send<B: Batch>(&mut self, batch: &B, passing: &[u32], counts: &LinkCounts) -> Result<(), LinkError> {
+        if passing.is_empty() {
+            return Ok(());
+        }
+        let frames = passing.iter().map(|number| batch.frame(*number as usize));
+        let sent = self.queues.first_mut().map(|queue| queue.send(frames));
+        match sent.transpose() {
+            Ok(Some(sent)) => {
+                counts.full.add(sent.full as u64);
+                counts.oversized.add(sent.oversized as u64);
+                Ok(())
+            }
+            lost => {
+                counts.link_lost.add(passing.len() as u64);
+                lost.map(|_| ())
+            }
+        }
+    }
 }
 
 /// A link that failed.
@@ -53,41 +76,57 @@ pub struct Failure {
 
 /// Forwards bursts between the links of one worker.
 #[derive(Debug)]
-pub struct Forwarder<L, C> {
+pub struct Forwarder<L, S> {
     links: Vec<Queues<L>>,
-    classify: C,
+    /// By bucket, the ring shared with its worker; `None` for the own one.
+    mailboxes: Vec<Option<L>>,
+    stage: S,
     burst: usize,
+    fates: Fates,
     passing: Vec<u32>,
     counts: Arc<CachePadded<WorkerCounts>>,
     failures: Vec<Failure>,
 }
 
-impl<L: Link, C: Classify> Forwarder<L, C> {
-    /// A forwarder between these links, with bursts of up to `burst` frames.
+impl<L: Link, S: Stage> Forwarder<L, S> {
+    /// A forwarder between these links, with bursts of up to `burst` frames. A mailbox is one end of a ring; the forwarder
+    /// of the bucket has the other end. Without mailboxes no stage may hand frames over.
     #[must_use]
     pub fn new(
         links: Vec<Queues<L>>,
-        classify: C,
+        mailboxes: Vec<Option<L>>,
+        stage: S,
         burst: usize,
         counts: Arc<CachePadded<WorkerCounts>>,
-    ) -> Forwarder<L, C> {
+    ) -> Forwarder<L, S> {
         Forwarder {
             links,
-            classify,
+            mailboxes,
+            stage,
             burst: burst.max(1),
+            fates: Fates::default(),
             passing: Vec::with_capacity(burst),
             counts,
             failures: Vec::new(),
         }
     }
 
-    /// Receives one burst from a queue of each link and forwards it; returns the number of frames received. Links that
-    /// failed are added to [`failures`](Forwarder::failures), and their queues closed.
+    /// Receives one burst from a queue of each link and from each mailbox, and forwards it; returns the number of frames
+    /// received. Links that failed are added to [`failures`](Forwarder::failures), and their queues closed.
     #[inline]
-    pub fn turn(&mut self) -> usize {
+    pub fn turn(&mut self, now: Instant) -> usize {
         let mut came = 0;
         for from in 0..self.links.len() {
-            came += self.pass_on(from);
+            came += self.pass_on(from, now);
+            self.send_made();
+        }
+        for bucket in 0..self.mailboxes.len() {
+            came += self.take_over(bucket, now);
+            self.send_made();
+        }
+        if came == 0 {
+            self.run(&mut Made::default(), None, now);
+            self.send_made();
         }
         came
     }
@@ -105,7 +144,6 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
                 self.fail(link, error);
             }
         }
-        self.classify.rest();
         for (link, counts) in self.links.iter().zip(&self.counts.links) {
             *lock(&counts.tally) = link.tally();
         }
@@ -119,14 +157,13 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
 
     /// Closes the queues of a link, and keeps their counters.
     pub fn close(&mut self, link: usize) {
-        let slot = &mut self.links[link];
-        slot.before = slot.tally();
-        slot.queues.clear();
+        self.links[link].close();
     }
 
-    /// All open queues.
+    /// All open queues, and the mailboxes.
     pub fn queues(&self) -> impl Iterator<Item = &L> {
-        self.links.iter().flat_map(|link| &link.queues)
+        let queues = self.links.iter().flat_map(|link| &link.queues);
+        queues.chain(self.mailboxes.iter().flatten())
     }
 
     /// Whether all links are up and no more frames can arrive.
@@ -143,103 +180,150 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
         self.failures.push(Failure { link, error });
     }
 
+    /// Forwards a burst of a link.
     #[inline]
-    fn pass_on(&mut self, from: usize) -> usize {
-        let (before, rest) = self.links.split_at_mut(from);
-        let Some((source, after)) = rest.split_first_mut() else {
-            return 0;
-        };
+    fn pass_on(&mut self, from: usize, now: Instant) -> usize {
+        let source = &mut self.links[from];
         if source.queues.is_empty() {
             return 0;
         }
         source.next = (source.next + 1) % source.queues.len();
-        let burst = match source.queues[source.next].receive(self.burst) {
-            Ok(burst) if burst.is_empty() => return 0,
-            Ok(burst) => burst,
-            Err(error) => {
-                self.fail(from, error);
-                return 0;
-            }
+        let next = source.next;
+        // Taken out while its burst is lent: all other links are free to send.
+        let mut queues = mem::take(&mut source.queues);
+        let received = self.receive::<0>(&mut queues[next], from, Some(from), now);
+        self.links[from].queues = queues;
+        received.unwrap_or_else(|error| {
+            self.fail(from, error);
+            0
+        })
+    }
+
+    /// Forwards what another worker handed over. A mailbox that fails is closed: its worker ended.
+    fn take_over(&mut self, bucket: usize, now: Instant) -> usize {
+        let Some(mut mailbox) = self.mailboxes[bucket].take() else {
+            return 0;
         };
-        self.passing.clear();
-        self.classify.classify(&burst, &mut self.passing);
+        let received = self.receive::<TRAILER>(&mut mailbox, 0, None, now);
+        self.mailboxes[bucket] = received.is_ok().then_some(mailbox);
+        received.unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn receive<const TRAILER: usize>(
+        &mut self,
+        queue: &mut L,
+        link: usize,
+        from: Option<usize>,
+        now: Instant,
+    ) -> Result<usize, LinkError> {
+        let burst = queue.receive(self.burst)?;
         let came = burst.len();
-        let mut failed = None;
-        let others = before.iter_mut().enumerate().chain((from + 1..).zip(after));
-        for (to, link) in others {
-            let counts = &self.counts.links[to];
-            let passing = &self.passing;
-            match link.queues.first_mut() {
-                None => counts.link_lost.add(passing.len() as u64),
-                Some(queue) => match send(queue, &burst, passing) {
-                    Ok(sent) => {
-                        counts.full.add(sent.full as u64);
-                        counts.oversized.add(sent.oversized as u64);
-                    }
-                    Err(error) => {
-                        counts.link_lost.add(passing.len() as u64);
-                        failed = Some((to, error));
-                    }
-                },
+        if came > 0 {
+            self.run(&mut Arrived::<TRAILER> { burst, link }, from, now);
+        }
+        Ok(came)
+    }
+
+    /// Runs the stages over a batch, and does what they say with its frames.
+    #[inline]
+    fn run<B: Batch>(&mut self, batch: &mut B, from: Option<usize>, now: Instant) {
+        let mut fates = mem::take(&mut self.fates);
+        fates.begin(batch.frames());
+        self.stage.run(batch, now, &mut fates);
+        let (of_batch, made) = fates.parts();
+        self.deliver(batch, of_batch, from, made);
+        self.fates = fates;
+    }
+
+    /// Sends the frames that stages made.
+    fn send_made(&mut self) {
+        let (_, made) = self.fates.parts();
+        if made.frames() > 0 {
+            let mut made = mem::take(made);
+            self.counts.made.add(made.frames() as u64);
+            self.deliver(&made, made.fates(), None, &mut Made::default());
+            made.clear();
+            *self.fates.parts().1 = made;
+        }
+    }
+
+    /// Sends, counts or hands over each frame. If all are from one link, `from`, that is not open, and frames to it are
+    /// copied into `back`.
+    #[inline]
+    fn deliver<B: Batch>(&mut self, batch: &B, fates: &[Fate], from: Option<usize>, back: &mut Made) {
+        let Self {
+            links,
+            passing,
+            counts,
+            failures,
+            ..
+        } = self;
+        passing.clear();
+        let (mut named, mut handed_over) = (false, 0);
+        for (number, fate) in (0..).zip(fates) {
+            match *fate {
+                Fate::Flood => passing.push(number),
+                Fate::Forward(_) => named = true,
+                Fate::Drop(cause) => counts.dropped[cause as usize].add(1),
+                Fate::Held => counts.held.add(1),
+                Fate::Replaced => counts.replaced.add(1),
+                Fate::HandOver(_) => handed_over += 1,
             }
         }
-        if let Some((to, error)) = failed {
-            self.fail(to, error);
+        let is_one_list = from.is_some() && !named;
+        for (to, link) in links.iter_mut().enumerate() {
+            if !is_one_list {
+                let goes = |number: &u32| match fates[*number as usize] {
+                    Fate::Flood => batch.link(*number as usize) != to,
+                    Fate::Forward(links) => links.contains(to),
+                    _ => false,
+                };
+                passing.clear();
+                passing.extend((0..fates.len() as u32).filter(goes));
+            }
+            if from == Some(to) {
+                if !is_one_list {
+                    for frame in passing.iter().map(|number| batch.frame(*number as usize)) {
+                        let fate = Fate::Forward(LinkSet::one(to));
+                        back.make(to, fate, frame.len()).copy_from_slice(frame);
+                    }
+                }
+            } else if let Err(error) = link.send(batch, passing, &counts.links[to]) {
+                link.close();
+                failures.push(Failure { link: to, error });
+            }
         }
-        came
-    }
-}
-
-/// Sends these frames of a burst, copied into the link's memory.
-#[inline]
-fn send<L: Link>(link: &mut L, burst: &Burst<'_>, passing: &[u32]) -> Result<corelane_link::Sent, LinkError> {
-    let longest = link.longest();
-    if passing
-        .iter()
-        .any(|number| burst.frame(*number as usize).len() > longest)
-    {
-        return link.send(passing.iter().map(|number| burst.frame(*number as usize)));
-    }
-    let taken = link.transmit(passing.len(), |number, buffer| {
-        let frame = burst.frame(passing[number] as usize);
-        copy(&mut buffer[..frame.len()], frame);
-        frame.len()
-    })?;
-    Ok(corelane_link::Sent {
-        taken,
-        oversized: 0,
-        full: passing.len() - taken,
-    })
-}
-
-/// Copies a frame. The shortest frames, which have the highest rates, are copied as two halves that may overlap, in
-/// registers: a call of `memcpy` costs about as much as an address lookup.
-#[inline(always)]
-fn copy(to: &mut [u8], from: &[u8]) {
-    const HALF: usize = 32;
-    if (HALF..=2 * HALF).contains(&from.len())
-        && let (Some(to_first), Some(first)) = (to.first_chunk_mut::<HALF>(), from.first_chunk::<HALF>())
-    {
-        *to_first = *first;
-        if let (Some(to_last), Some(last)) = (to.last_chunk_mut::<HALF>(), from.last_chunk::<HALF>()) {
-            *to_last = *last;
+        if handed_over > 0 {
+            self.hand_over(batch, fates, handed_over);
         }
-        return;
     }
-    to.copy_from_slice(from);
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_of_every_length_are_copied_whole() {
-        let from: Vec<u8> = (0..200).collect();
-        for length in 0..from.len() {
-            let mut to = vec![0xff; length];
-            copy(&mut to, &from[..length]);
-            assert_eq!(to, from[..length], "{length} bytes");
+    /// Copies frames into the mailboxes of their buckets, each with the number of its link at the end.
+    #[cold]
+    fn hand_over<B: Batch>(&mut self, batch: &B, fates: &[Fate], mut left: u64) {
+        for (bucket, mailbox) in (0..).zip(&mut self.mailboxes) {
+            let Some(mailbox) = mailbox else { continue };
+            let longest = mailbox.longest() - TRAILER;
+            let goes = |number: &u32| {
+                let (fate, frame) = (fates[*number as usize], batch.frame(*number as usize));
+                fate == Fate::HandOver(Bucket::new(bucket)) && frame.len() <= longest
+            };
+            self.passing.clear();
+            self.passing.extend((0..fates.len() as u32).filter(goes));
+            let passing = &self.passing;
+            // A mailbox whose other end failed is closed when it is read.
+            let taken = mailbox.transmit(passing.len(), |place, buffer| {
+                let number = passing[place] as usize;
+                let (frame, link) = (batch.frame(number), batch.link(number) as u16);
+                buffer[..frame.len()].copy_from_slice(frame);
+                buffer[frame.len()..frame.len() + TRAILER].copy_from_slice(&link.to_ne_bytes());
+                frame.len() + TRAILER
+            });
+            let taken = taken.unwrap_or(0) as u64;
+            self.counts.handed_over.add(taken);
+            left -= taken;
         }
+        self.counts.mailbox_full.add(left);
     }
 }

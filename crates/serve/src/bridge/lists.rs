@@ -1,10 +1,10 @@
 //! The tables of a bridge and their files: loaded at the start, and reloaded when a file changes or on request, while
 //! workers continue with the previous tables.
 
-use super::classify::Rule;
 use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
+use corelane_packet::stage::Rule;
 use corelane_table::{AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

@@ -4,11 +4,11 @@
 //! link; [`Bridge::bridged`] reports frames passed, and frames dropped by reason. Tables are reloaded when their files
 //! change, without interrupting traffic. A lost device is counted, and reopened when it is back.
 //!
-//! `forward` moves bursts between links, `classify` selects the frames that pass, `worker` is the loop of a thread,
-//! `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
+//! `forward` moves bursts between links and does with each frame what the stages of `corelane_packet` say, `worker` is the
+//! loop of a thread, `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
 //! of them Prometheus reads.
 
-mod classify;
+mod arrived;
 mod counts;
 mod document;
 mod forward;
@@ -19,10 +19,10 @@ mod plan;
 mod server;
 mod worker;
 
-pub use classify::{Classifier, Rule, Tables};
+pub use corelane_packet::stage::{OnMatch, Sides, Verdict};
 pub use counts::WorkerCounts;
 pub use document::{Bridged, LinkBridged, TableBridged};
-pub use forward::{Classify, Failure, Forwarder, Queues};
+pub use forward::{Failure, Forwarder, Queues};
 pub use lists::ListFileError;
-pub use plan::{BURST, BridgePlan, OnMatch, Sides, TablePlan, Verdict};
+pub use plan::{BURST, BridgePlan, TablePlan};
 pub use server::{Bridge, BridgeError};

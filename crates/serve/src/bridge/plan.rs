@@ -1,11 +1,9 @@
 //! The plan of a bridge: links, tables in order, and the default verdict.
 
-use corelane_measure::words;
+use corelane_packet::stage::{OnMatch, Sides, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-
-words!(Sides, OnMatch, Verdict);
 
 /// Default frames per receive call: the post's burst ("Intel DDIO, LLC cache, buffer alignment, prefetching, shared
 /// locks and packet rates": up to 1024 entries of the receive ring).
@@ -63,41 +61,4 @@ pub struct TablePlan {
     pub sides: Sides,
     /// The verdict for a frame whose address is in the table.
     pub on_match: OnMatch,
-}
-
-/// The addresses of a frame to look up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sides {
-    /// The source.
-    Src,
-    /// The destination.
-    Dst,
-    /// Both: a frame matches if either is in the table.
-    #[default]
-    Both,
-}
-
-/// The verdict for a matching frame.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnMatch {
-    /// Drops it; later tables are not queried.
-    #[default]
-    Drop,
-    /// Forwards it; later tables are not queried.
-    Pass,
-    /// Counts it; later tables are queried.
-    Count,
-}
-
-/// The verdict for a frame that no table decided on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Forwards it.
-    #[default]
-    Pass,
-    /// Drops it.
-    Drop,
 }

@@ -1,6 +1,5 @@
 //! Starts a bridge, reports its counters, and stops it.
 
-use super::classify::Classifier;
 use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
 use super::forward::{Forwarder, Queues};
@@ -11,8 +10,10 @@ use super::worker::BridgeWorker;
 use crate::Server;
 use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
+use corelane_packet::stage::{Stage, TableStage};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -83,20 +84,17 @@ impl Bridge {
         let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
         let counts = Arc::new(CachePadded::new(counts));
         self.counts.push(Arc::clone(&counts));
-        let (rules, otherwise, not_ip) = (lists.rules(), plan.otherwise, plan.not_ip);
+        let stage = stages(plan, lists, &counts);
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
-            let classifier = Classifier::new(rules, otherwise, not_ip, Arc::clone(&counts));
             let queues = shares.into_iter().map(Queues::new).collect();
             let worker = BridgeWorker {
-                forwarder: Forwarder::new(queues, classifier, burst, counts),
+                forwarder: Forwarder::new(queues, Vec::new(), stage, burst, counts),
                 orders,
                 events,
-                stop,
             };
-            worker.run();
-            Ok(())
+            worker.forward(&stop).map_err(io::Error::other)
         };
         Ok(self.workers.spawn(settings, body)?)
     }
@@ -188,6 +186,12 @@ impl Server for Bridge {
             None => Ok(self.bridged()),
         }
     }
+}
+
+/// The stages of a worker: a further one is the second of a pair.
+fn stages(plan: &BridgePlan, lists: &Lists, counts: &WorkerCounts) -> impl Stage + Send + use<> {
+    let counts = Arc::clone(&counts.tables);
+    TableStage::new(lists.rules(), plan.otherwise, plan.not_ip, counts)
 }
 
 /// The number of workers: every one has a queue of every link.

@@ -1,62 +1,25 @@
 //! Main loop of a worker: forwards bursts, waits when idle, and executes orders concerning links.
 
-use super::classify::Classifier;
 use super::forward::Forwarder;
 use super::links::{LinkEvent, Order};
-use corelane_link::{AnyLink, Link};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use corelane_link::{AnyLink, Link, LinkError, QueueLoop};
+use corelane_packet::stage::Stage;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
-
-/// Idle turns before the worker waits: a poll costs about as much.
-const IDLE_TURNS: u32 = 16;
-/// Interval between link checks, and between publications of counters.
-const REST_EVERY: Duration = Duration::from_millis(50);
+use std::time::Instant;
 
 /// One worker.
-pub(super) struct BridgeWorker {
-    pub(super) forwarder: Forwarder<AnyLink, Classifier>,
+pub(super) struct BridgeWorker<S> {
+    pub(super) forwarder: Forwarder<AnyLink, S>,
     pub(super) orders: Receiver<Order>,
     pub(super) events: Sender<LinkEvent>,
-    pub(super) stop: Arc<AtomicBool>,
 }
 
-impl BridgeWorker {
+impl<S: Stage> BridgeWorker<S> {
     /// Runs until stopped, or until no link can receive another frame.
-    pub(super) fn run(mut self) {
-        let mut idle = 0;
-        let mut rested = Instant::now();
-        while !self.stop.load(Ordering::Relaxed) {
-            self.follow_orders();
-            let came = self.forwarder.turn();
-            self.report_failures();
-            if came > 0 {
-                idle = 0;
-                if rested.elapsed() > REST_EVERY {
-                    self.rest(&mut rested);
-                }
-                continue;
-            }
-            idle += 1;
-            if idle < IDLE_TURNS {
-                std::hint::spin_loop();
-                continue;
-            }
-            if self.forwarder.is_ended() {
-                break;
-            }
-            if self.wait() || rested.elapsed() > REST_EVERY {
-                self.rest(&mut rested);
-            }
-        }
-        self.rest(&mut rested);
-    }
-
-    fn rest(&mut self, rested: &mut Instant) {
-        self.forwarder.rest();
-        self.report_failures();
-        *rested = Instant::now();
+    pub(super) fn forward(mut self, stop: &AtomicBool) -> Result<(), LinkError> {
+        self.run(stop)?;
+        self.rest()
     }
 
     fn follow_orders(&mut self) {
@@ -77,14 +40,33 @@ impl BridgeWorker {
             let _ = self.events.send(LinkEvent::Failed(failure));
         }
     }
+}
 
-    /// Waits for frames, up to a time limit; returns whether a link has an error.
-    fn wait(&self) -> bool {
+/// A link that fails is reported, and the others go on.
+impl<S: Stage> QueueLoop for BridgeWorker<S> {
+    fn turn(&mut self, now: Instant) -> Result<usize, LinkError> {
+        self.follow_orders();
+        let came = self.forwarder.turn(now);
+        self.report_failures();
+        Ok(came)
+    }
+
+    fn rest(&mut self) -> Result<(), LinkError> {
+        self.forwarder.rest();
+        self.report_failures();
+        Ok(())
+    }
+
+    fn is_over(&self, _stopping: bool) -> bool {
+        self.forwarder.is_ended()
+    }
+
+    fn wait(&mut self) -> Result<bool, LinkError> {
         let open: Vec<&AnyLink> = self
             .forwarder
             .queues()
             .filter(|queue| !queue.is_ended())
             .collect();
-        corelane_link::wait(open.iter().copied())
+        Ok(corelane_link::wait(open.iter().copied()))
     }
 }

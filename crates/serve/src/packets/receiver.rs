@@ -5,7 +5,8 @@ use super::plan::ReceivePlan;
 use super::received::{QueueReceived, Received, StreamReceived};
 use crate::Server;
 use corelane_link::{
-    AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError, share_out,
+    AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, QueueLoop, SpecError,
+    share_out,
 };
 use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::{Crew, CrewError};
@@ -13,14 +14,8 @@ use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// Time limit for draining after a stop: under a flood the queue is never empty.
-const LONGEST_DRAIN: Duration = Duration::from_secs(1);
-
-/// Time between two looks at the drops of a queue, which cost a system call.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why packets cannot be received.
 #[derive(Debug, thiserror::Error)]
@@ -62,9 +57,6 @@ struct QueueCounters {
     dropped: Counter,
 }
 
-/// A queue and its counts.
-type Counted = (AnyLink, Arc<CachePadded<QueueCounters>>);
-
 impl Server for Receiver {
     type Plan = ReceivePlan;
     type Served = Received;
@@ -92,10 +84,20 @@ impl Server for Receiver {
         let counted = queues.into_iter().zip(receiver.queues.iter().cloned()).collect();
         for (number, share) in share_out(counted, workers).into_iter().enumerate() {
             let stop = receiver.crew.stop_flag();
-            let burst = receiver.plan.burst;
+            let (queues, counters): (Vec<_>, Vec<_>) = share.into_iter().unzip();
+            let is_capture = matches!(queues.first().map(AnyLink::inner), Some(BareLink::Capture(_)));
+            let worker = ReceiveWorker {
+                queues,
+                counters,
+                burst: receiver.plan.burst,
+                account: Account {
+                    is_capture,
+                    ..Account::default()
+                },
+            };
             let cpu = receiver.plan.cpus.get(number).copied().unwrap_or(0);
             let settings = WorkerSettings::new(format!("receiver {number}"), cpu);
-            let body = move || run(share, burst, &stop).map_err(io::Error::other);
+            let body = move || worker.receive(&stop).map_err(io::Error::other);
             receiver.crew.spawn(settings, body)?;
         }
         Ok(receiver)
@@ -136,52 +138,50 @@ impl Receiver {
     }
 }
 
-/// Main loop of a worker: runs until stopped, then drains.
-fn run(share: Vec<Counted>, burst: usize, stop: &AtomicBool) -> Result<Account, LinkError> {
-    let (mut queues, counters): (Vec<_>, Vec<_>) = share.into_iter().unzip();
-    let mut account = Account {
-        is_capture: matches!(queues.first().map(AnyLink::inner), Some(BareLink::Capture(_))),
-        ..Account::default()
-    };
-    let ended = take_all(&mut queues, burst, stop, &counters, &mut account);
-    // A write error of a capture is also reported; the end of the link is irrelevant then.
-    let ended = ended.and_then(|()| {
-        let checked = queues.iter_mut().map(Link::check);
-        checked
-            .filter(|result| result.as_ref().is_err_and(|error| !error.is_lost()))
-            .collect()
-    });
-    account.lost = match ended {
-        Ok(()) => None,
-        // Frames received before the loss are still reported.
-        Err(error) if error.is_lost() => Some(error.to_string()),
-        Err(error) => return Err(error),
-    };
-    publish_drops(&queues, &counters);
-    account.receive_dropped = counters.iter().map(|queue| queue.dropped.get()).sum();
-    Ok(account)
+/// The queues of a worker, and what it accounts for.
+struct ReceiveWorker {
+    queues: Vec<AnyLink>,
+    counters: Vec<Arc<CachePadded<QueueCounters>>>,
+    burst: usize,
+    account: Account,
 }
 
-fn publish_drops(queues: &[AnyLink], counters: &[Arc<CachePadded<QueueCounters>>]) {
-    for (queue, counters) in queues.iter().zip(counters) {
-        counters.dropped.set(queue.tally().receive_dropped);
+impl ReceiveWorker {
+    /// Runs until stopped, then drains.
+    fn receive(mut self, stop: &AtomicBool) -> Result<Account, LinkError> {
+        let ended = self.run(stop);
+        // A write error of a capture is also reported; the end of the link is irrelevant then.
+        let ended = ended.and_then(|()| {
+            let checked = self.queues.iter_mut().map(Link::check);
+            checked
+                .filter(|result| result.as_ref().is_err_and(|error| !error.is_lost()))
+                .collect()
+        });
+        self.account.lost = match ended {
+            Ok(()) => None,
+            // Frames received before the loss are still reported.
+            Err(error) if error.is_lost() => Some(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        self.publish_drops();
+        self.account.receive_dropped = self.counters.iter().map(|queue| queue.dropped.get()).sum();
+        Ok(self.account)
+    }
+
+    fn publish_drops(&self) {
+        for (queue, counters) in self.queues.iter().zip(&self.counters) {
+            counters.dropped.set(queue.tally().receive_dropped);
+        }
     }
 }
 
-/// Accounts for frames until stopped, then drains; ends early if no more frames can arrive.
-fn take_all(
-    queues: &mut [AnyLink],
-    burst: usize,
-    stop: &AtomicBool,
-    counters: &[Arc<CachePadded<QueueCounters>>],
-    account: &mut Account,
-) -> Result<(), LinkError> {
-    let (mut drain_until, mut published) = (None, Time::now());
-    loop {
-        let stopping = stop.load(Ordering::Relaxed);
-        let mut came = 0;
-        for (queue, counters) in queues.iter_mut().zip(counters) {
-            let burst = queue.receive(burst)?;
+impl QueueLoop for ReceiveWorker {
+    const DRAIN: Duration = Duration::from_secs(1);
+
+    fn turn(&mut self, _now: Instant) -> Result<usize, LinkError> {
+        let (mut came, account) = (0, &mut self.account);
+        for (queue, counters) in self.queues.iter_mut().zip(&self.counters) {
+            let burst = queue.receive(self.burst)?;
             if burst.is_empty() {
                 continue;
             }
@@ -195,29 +195,26 @@ fn take_all(
                 account.take(burst.frame(number), captured.map_or(now, Time::from_nanoseconds));
             }
         }
-        let now = Time::now();
-        if now.since(published) >= LOOK_EVERY {
-            publish_drops(queues, counters);
-            published = now;
-        }
-        if stopping && Instant::now() >= *drain_until.get_or_insert_with(|| Instant::now() + LONGEST_DRAIN) {
-            return Ok(());
-        }
-        if came > 0 {
-            continue;
-        }
-        let holds = |queue: &AnyLink| queue.injected().is_some_and(|injected| injected.held > 0);
-        if stopping && !queues.iter().any(holds) || queues.iter().all(Link::is_ended) {
-            return Ok(());
-        }
-        // Errors are detected by the checks below.
-        corelane_link::wait(queues.iter());
-        for queue in &mut *queues {
-            // The peer of a ring may close it between the poll above and this check.
+        Ok(came)
+    }
+
+    fn rest(&mut self) -> Result<(), LinkError> {
+        self.publish_drops();
+        self.queues.iter_mut().try_for_each(|queue| {
+            // The peer of a ring may close it between the wait and this check.
             queue
                 .check()
-                .or_else(|error| if queue.is_ended() { Ok(()) } else { Err(error) })?;
-        }
+                .or_else(|error| if queue.is_ended() { Ok(()) } else { Err(error) })
+        })
+    }
+
+    fn is_over(&self, stopping: bool) -> bool {
+        stopping && !self.queues.iter().any(|queue| queue.held() > 0)
+            || self.queues.iter().all(Link::is_ended)
+    }
+
+    fn wait(&mut self) -> Result<bool, LinkError> {
+        Ok(corelane_link::wait(self.queues.iter()))
     }
 }
 

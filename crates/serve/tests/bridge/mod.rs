@@ -5,3 +5,4 @@ mod frames;
 mod kernel;
 mod namespaces;
 mod rings;
+mod stages;

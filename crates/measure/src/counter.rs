@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A counter with one writer.
 ///
 /// The writer loads and stores without a locked instruction, so counting costs as much as with a plain integer. A
-/// second writer would lose counts, but not corrupt memory. Give each worker its own block of counters, padded by
-/// [`CachePadded`](crate::CachePadded) so that no two workers write one cache line, and sum the blocks after the
-/// workers have stopped.
+/// second writer would lose counts, but not corrupt memory. Give each worker its own block of counters, padded so
+/// that no two workers write one cache line, and sum the blocks after the workers have stopped.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -39,16 +38,15 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CachePadded;
 
     #[test]
     fn counts_of_many_threads_add_up_when_each_has_its_own() {
-        let counters: Vec<CachePadded<Counter>> = (0..4).map(|_| CachePadded::default()).collect();
+        let counters: Vec<Counter> = (0..4).map(|_| Counter::new()).collect();
         std::thread::scope(|scope| {
             for counter in &counters {
                 scope.spawn(|| (0..10_000).for_each(|_| counter.add(3)));
             }
         });
-        assert_eq!(counters.iter().map(|counter| counter.get()).sum::<u64>(), 120_000);
+        assert_eq!(counters.iter().map(Counter::get).sum::<u64>(), 120_000);
     }
 }

@@ -1,0 +1,307 @@
+//! The verdict of address tables: drops frames by their addresses.
+//!
+//! The headers of all frames of the batch are read first. Then each table is queried for all addresses at once, so that
+//! its memory can be prefetched. The first table that a frame matches decides on it, unless its verdict is to count.
+
+use super::{Batch, Cause, Fate, Fates, Stage};
+use crate::dissection::{Addresses, Dissection, halves};
+use crate::refusal::Refusal;
+use corelane_measure::counter::Counter;
+use corelane_measure::words;
+use corelane_table::{AddressTables, Lookup, Prefetch, Reader, Value};
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Instant;
+
+words!(Sides, OnMatch, Verdict);
+
+/// Prefetch distance of headers in frames: enough to hide memory latency, few enough for the first-level cache.
+const HEADERS_AHEAD: usize = 16;
+
+/// The addresses of a frame to look up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sides {
+    /// The source.
+    Src,
+    /// The destination.
+    Dst,
+    /// Both: a frame matches if either is in the table.
+    #[default]
+    Both,
+}
+
+/// The verdict for a matching frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMatch {
+    /// Drops it; later tables are not queried.
+    #[default]
+    Drop,
+    /// Forwards it; later tables are not queried.
+    Pass,
+    /// Counts it; later tables are queried.
+    Count,
+}
+
+/// The verdict for a frame that no table decided on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Forwards it.
+    #[default]
+    Pass,
+    /// Drops it.
+    Drop,
+}
+
+/// Looks up a batch of addresses of one family. Also called without addresses, so that an idle reader does not keep a
+/// replaced table alive.
+pub trait Search<A> {
+    /// Answer `i` is that of key `i`.
+    fn search(&mut self, keys: &[A], answers: &mut [Option<Value>]);
+}
+
+impl Search<Ipv4Addr> for Reader<AddressTables> {
+    #[inline(always)]
+    fn search(&mut self, keys: &[Ipv4Addr], answers: &mut [Option<Value>]) {
+        self.table().v4.lookup(keys, Prefetch::default(), answers);
+    }
+}
+
+impl Search<Ipv6Addr> for Reader<AddressTables> {
+    #[inline(always)]
+    fn search(&mut self, keys: &[Ipv6Addr], answers: &mut [Option<Value>]) {
+        self.table().v6.lookup(keys, Prefetch::default(), answers);
+    }
+}
+
+/// One table, and the verdict for matching frames.
+#[derive(Clone, Debug)]
+pub struct Rule<T = Reader<AddressTables>> {
+    /// Read access to its entries.
+    pub reader: T,
+    /// The addresses to look up.
+    pub sides: Sides,
+    /// The verdict for matching frames.
+    pub on_match: OnMatch,
+}
+
+/// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct TableCounts {
+    /// Frames without an IP header.
+    pub not_ip: Counter,
+    /// Frames with a truncated or inconsistent IP header.
+    pub malformed: Counter,
+    /// By table, in order.
+    pub rules: Vec<RuleCounts>,
+}
+
+/// The counts of one table.
+#[derive(Debug, Default)]
+pub struct RuleCounts {
+    /// Frames that were looked up.
+    pub asked: Counter,
+    /// Frames that matched.
+    pub matched: Counter,
+    /// Frames that matched, by value of the entry.
+    pub values: Vec<Counter>,
+}
+
+impl TableCounts {
+    /// Zeroed counters for this many tables.
+    #[must_use]
+    pub fn new(tables: usize) -> TableCounts {
+        let rule = || RuleCounts {
+            values: (0..=Value::LARGEST).map(|_| Counter::new()).collect(),
+            ..RuleCounts::default()
+        };
+        TableCounts {
+            rules: (0..tables).map(|_| rule()).collect(),
+            ..TableCounts::default()
+        }
+    }
+}
+
+/// Drops frames by the tables that have their addresses.
+pub struct TableStage<T = Reader<AddressTables>> {
+    rules: Vec<Rule<T>>,
+    otherwise: Verdict,
+    not_ip: Verdict,
+    headers_ahead: usize,
+    counts: Arc<TableCounts>,
+    v4: Undecided<Ipv4Addr>,
+    v6: Undecided<Ipv6Addr>,
+}
+
+impl<T> TableStage<T> {
+    /// A stage that queries these tables in order.
+    #[must_use]
+    pub fn new(
+        rules: Vec<Rule<T>>,
+        otherwise: Verdict,
+        not_ip: Verdict,
+        counts: Arc<TableCounts>,
+    ) -> TableStage<T> {
+        TableStage {
+            rules,
+            otherwise,
+            not_ip,
+            headers_ahead: HEADERS_AHEAD,
+            counts,
+            v4: Undecided::default(),
+            v6: Undecided::default(),
+        }
+    }
+
+    /// Prefetches headers this many frames ahead: 0 none, [`usize::MAX`] all of the batch before the first is read.
+    #[must_use]
+    pub fn prefetching(self, headers_ahead: usize) -> TableStage<T> {
+        TableStage {
+            headers_ahead,
+            ..self
+        }
+    }
+
+    /// Reads the addresses of all frames.
+    #[inline(always)]
+    fn read<B: Batch>(&mut self, batch: &B, fates: &mut Fates) {
+        self.v4.clear();
+        self.v6.clear();
+        let (mut not_ip, mut malformed) = (0, 0);
+        for number in 0..self.headers_ahead.min(batch.frames()) {
+            batch.prefetch(number);
+        }
+        for number in 0..batch.frames() {
+            batch.prefetch(number.saturating_add(self.headers_ahead));
+            if !fates.goes_on(number) {
+                continue;
+            }
+            match Dissection::of(batch.frame(number)).map(|dissection| dissection.addresses()) {
+                Ok(Addresses::V4(&[a, b, c, d, e, f, g, h])) => {
+                    self.v4.push(number, [[a, b, c, d], [e, f, g, h]]);
+                }
+                Ok(Addresses::V6(both)) => self.v6.push(number, halves(both)),
+                Err(refusal) => {
+                    match refusal {
+                        Refusal::NotIp { .. } => not_ip += 1,
+                        _ => malformed += 1,
+                    }
+                    if self.not_ip == Verdict::Drop {
+                        fates.set(number, Fate::Drop(Cause::NotIp));
+                    }
+                }
+            }
+        }
+        if not_ip + malformed > 0 {
+            self.counts.not_ip.add(not_ip);
+            self.counts.malformed.add(malformed);
+        }
+    }
+}
+
+impl<T: Search<Ipv4Addr> + Search<Ipv6Addr>> Stage for TableStage<T> {
+    #[inline]
+    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
+        self.read(batch, fates);
+        for (rule, counts) in self.rules.iter_mut().zip(&self.counts.rules) {
+            self.v4.ask(rule, counts, fates);
+            self.v6.ask(rule, counts, fates);
+        }
+        if self.otherwise == Verdict::Drop {
+            for number in self.v4.frames.iter().chain(&self.v6.frames) {
+                fates.set(*number as usize, Fate::Drop(Cause::Otherwise));
+            }
+        }
+    }
+}
+
+/// Frames of one family that no table has decided on yet.
+struct Undecided<A> {
+    /// Their numbers in the batch.
+    frames: Vec<u32>,
+    /// Source and destination address of each.
+    pairs: Vec<A>,
+    /// The address of each frame to look up.
+    chosen: Vec<A>,
+    answers: Vec<Option<Value>>,
+}
+
+impl<A: Copy> Undecided<A> {
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.pairs.clear();
+    }
+
+    #[inline(always)]
+    fn push<Bytes: Into<A>>(&mut self, number: usize, ends: [Bytes; 2]) {
+        self.frames.push(number as u32);
+        self.pairs.extend(ends.map(Into::into));
+    }
+
+    /// Queries a table for all frames, and removes those that it decides on.
+    #[inline]
+    fn ask<T: Search<A>>(&mut self, rule: &mut Rule<T>, counts: &RuleCounts, fates: &mut Fates) {
+        counts.asked.add(self.frames.len() as u64);
+        self.look_up(&mut rule.reader, rule.sides);
+        let per_frame = if rule.sides == Sides::Both { 2 } else { 1 };
+        let (mut kept, mut matched) = (0, 0);
+        for place in 0..self.frames.len() {
+            let number = self.frames[place];
+            let answers = &self.answers[place * per_frame..place * per_frame + per_frame];
+            let answer = answers.iter().copied().fold(None, Option::or);
+            if let Some(value) = answer {
+                matched += 1;
+                counts.values[usize::from(value.get())].add(1);
+            }
+            if answer.is_some() && rule.on_match != OnMatch::Count {
+                if rule.on_match == OnMatch::Drop {
+                    fates.set(number as usize, Fate::Drop(Cause::Table));
+                }
+                continue;
+            }
+            if kept != place {
+                self.frames[kept] = number;
+                self.pairs.copy_within(2 * place..2 * place + 2, 2 * kept);
+            }
+            kept += 1;
+        }
+        self.frames.truncate(kept);
+        self.pairs.truncate(2 * kept);
+        counts.matched.add(matched);
+    }
+
+    #[inline(always)]
+    fn look_up<T: Search<A>>(&mut self, tables: &mut T, sides: Sides) {
+        let first = match sides {
+            Sides::Both => None,
+            Sides::Src => Some(0),
+            Sides::Dst => Some(1),
+        };
+        let keys = match first {
+            None => &self.pairs,
+            Some(first) => {
+                self.chosen.clear();
+                self.chosen.extend(self.pairs.iter().skip(first).step_by(2));
+                &self.chosen
+            }
+        };
+        // Not cleared: the lookup overwrites every element.
+        self.answers.resize(keys.len(), None);
+        tables.search(keys, &mut self.answers);
+    }
+}
+
+impl<A> Default for Undecided<A> {
+    fn default() -> Undecided<A> {
+        Undecided {
+            frames: Vec::new(),
+            pairs: Vec::new(),
+            chosen: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+}
