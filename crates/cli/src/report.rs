@@ -7,9 +7,9 @@ use crate::shared::print_json;
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
-use corelane_lab::{saved, timeline};
+use corelane_lab::saved;
 use corelane_load::http::{HttpLoadReport, HttpMerged};
-use corelane_measure::seconds::{SCHEMA, Seconds};
+use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
 use std::fmt::Display;
@@ -102,7 +102,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
             outputs.finish(&diff, &json, &gates)?;
         }
         ReportWhat::Merge { files } => match merged_timelines(files)? {
-            Some(timeline) => write!(out, "{}", timeline::to_text(&timeline)?)?,
+            Some(timeline) => write!(out, "{}", timeline.to_text()?)?,
             None => {
                 let documents: anyhow::Result<Vec<HttpLoadReport>> =
                     files.iter().map(|file| read_loaded(file)).collect();
@@ -114,23 +114,23 @@ pub fn run(what: &ReportWhat) -> Outcome {
 }
 
 /// The sum of these timelines; `None` if the first file is none.
-fn merged_timelines(files: &[PathBuf]) -> anyhow::Result<Option<Seconds>> {
+fn merged_timelines(files: &[PathBuf]) -> anyhow::Result<Option<Timeline>> {
     let mut timelines = Vec::with_capacity(files.len());
     for file in files {
         let text = read_text(file).map_err(|error| wrong(file, &error))?;
-        if !timeline::is_timeline(&text) {
+        if !Timeline::is_begun(&text) {
             if timelines.is_empty() {
                 return Ok(None);
             }
             return Err(wrong(file, &"it is no timeline, as the first file is"));
         }
-        let read = timeline::read(&text).map_err(|error| wrong(file, &error))?;
+        let read = Timeline::read(&text).map_err(|error| wrong(file, &error))?;
         if read.cut_bytes > 0 {
             eprintln!("corelane: {}: {}", file.display(), read.cut().unwrap_or_default());
         }
         timelines.push(read);
     }
-    let merged = Seconds::merged(&timelines).map_err(|(place, error)| wrong(&files[place], &error))?;
+    let merged = Timeline::merged(&timelines).map_err(|(place, error)| wrong(&files[place], &error))?;
     if let Some(aligned) = &merged.header.aligned {
         eprintln!("corelane: {} timelines added {aligned}", files.len());
     }
@@ -166,8 +166,8 @@ fn refused(after: &Path, error: &DiffError) -> anyhow::Error {
 /// Reads a document and its schema name.
 fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
-    if timeline::is_timeline(&text) {
-        let timeline = timeline::read(&text).map_err(|error| wrong(path, &error))?;
+    if Timeline::is_begun(&text) {
+        let timeline = Timeline::read(&text).map_err(|error| wrong(path, &error))?;
         return Ok((SCHEMA.to_owned(), Box::new(timeline)));
     }
     let document: serde_json::Value =

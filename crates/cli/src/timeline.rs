@@ -5,7 +5,7 @@ use crate::outcome::Outcome;
 use anyhow::anyhow;
 use clap::Args;
 use corelane_lab::document::RunFacts;
-use corelane_lab::timeline::TimelineFile;
+use corelane_load::timeline::TimelineFile;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -26,8 +26,13 @@ impl TimelineArgument {
         in_this_namespace: bool,
     ) -> anyhow::Result<Option<TimelineFile>> {
         let create = |path| {
-            TimelineFile::create(path, facts, plan, in_this_namespace)
-                .map_err(|error| wrong_file("--timeline", path, error))
+            TimelineFile::create(
+                path,
+                (&facts.version, &facts.command_line),
+                plan,
+                in_this_namespace,
+            )
+            .map_err(|error| wrong_file("--timeline", path, error))
         };
         self.timeline.as_deref().map(create).transpose()
     }

@@ -89,9 +89,6 @@ pub enum DocumentError {
     /// The document is of another kind or of a later, incompatible version.
     #[error("a document of schema `{0}` cannot be read here: use the version of corelane that wrote it")]
     Schema(String),
-    /// A line of a timeline.
-    #[error("line {0} is damaged: {1}; give a file that `--timeline` wrote")]
-    Line(usize, serde_json::Error),
 }
 
 /// What every document begins with. Fields that an older version did not write are empty.

@@ -18,5 +18,4 @@ pub mod rebalance;
 pub mod saved;
 pub mod scale;
 pub mod simulate;
-pub mod timeline;
 pub mod trial;

@@ -1,6 +1,6 @@
 //! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
 
-use corelane_measure::seconds::OfTrial;
+use corelane_load::timeline::TrialLabel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ pub struct Turn {
 
 impl Turn {
     /// The name of trial `number` in a timeline; `title` is that of its step.
-    pub(crate) fn trial(self, number: usize, title: &str) -> OfTrial {
-        OfTrial {
+    pub(crate) fn trial(self, number: usize, title: &str) -> TrialLabel {
+        TrialLabel {
             number,
             step: self.step,
             round: self.round,

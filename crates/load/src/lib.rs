@@ -21,6 +21,7 @@ pub mod sources;
 mod standstill;
 mod streams;
 pub mod tcp;
+pub mod timeline;
 pub mod udp;
 
 pub use alignment::{AlignmentCounts, BucketAlignment};

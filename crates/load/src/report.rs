@@ -3,7 +3,7 @@
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
-use corelane_measure::timeline::{Timeline, TimesUntil};
+use corelane_measure::time_series::{TimeSeries, TimesUntil};
 use corelane_report::html::curves::{self, Curve, Points};
 use corelane_report::html::markup::Markup;
 use corelane_report::page::{Caveat, Page, Section};
@@ -70,7 +70,7 @@ const LINES: [Line; 3] = [
 /// What the figures of a page show.
 pub(crate) struct Charted<'a> {
     /// Rates and times over the run.
-    pub(crate) over_time: &'a Timeline,
+    pub(crate) over_time: &'a TimeSeries,
     /// What the rate counts, per second, and its factor.
     pub(crate) rate: (&'static str, f64),
     /// The name of the durations.

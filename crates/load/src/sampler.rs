@@ -6,11 +6,11 @@
 
 use crate::Generator;
 use crate::live::Snapshot;
+use crate::timeline::{CpuSpent, Second};
 use corelane_host::HostError;
 use corelane_host::counters::{CpuTimes, ProcessCpu, drops};
 use corelane_measure::counters::Counters;
 use corelane_measure::drops::Cause;
-use corelane_measure::seconds::{CpuSpent, Second};
 use corelane_worker::Time;
 use std::collections::BTreeMap;
 use std::fmt::Display;

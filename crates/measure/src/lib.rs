@@ -11,10 +11,9 @@ pub mod histogram;
 pub mod metric;
 pub mod quantity;
 pub mod scalability;
-pub mod seconds;
 pub mod share;
 pub mod statistics;
-pub mod timeline;
+pub mod time_series;
 pub mod words;
 
 /// Compiles the example in the README.

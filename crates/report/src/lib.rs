@@ -13,6 +13,5 @@ pub mod html;
 pub mod measurement;
 pub mod page;
 pub mod reading;
-mod seconds;
 pub mod table;
 pub mod text;

@@ -3,11 +3,10 @@
 
 use crate::interrupt::Interrupt;
 use crate::terminal::error_columns;
-use corelane_lab::timeline::TimelineFile;
+use corelane_load::timeline::{Second, TimelineFile};
 use corelane_load::{Failures, Generator, Observation, Sampler, Snapshot};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
-use corelane_measure::seconds::Second;
 use corelane_report::table::cut;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};

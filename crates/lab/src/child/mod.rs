@@ -6,16 +6,18 @@
 
 mod process;
 mod subject;
+mod watch;
 
 pub use process::{LoadProcess, ServerProcess};
 pub(crate) use subject::quoted;
 pub use subject::{Subject, SubjectError, SubjectPlan, SubjectReady};
+pub use watch::Watch;
 
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
+use corelane_load::timeline::Second;
 use corelane_load::udp::UdpLoad;
 use corelane_load::{Generator, Moment};
-use corelane_measure::seconds::Second;
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::http::HttpServer;

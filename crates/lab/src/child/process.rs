@@ -1,7 +1,7 @@
 //! A server or a generator as a child process: both ends of the pipe.
 
+use super::watch::Watch;
 use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, answer, read_plan, words, write_line};
-use crate::timeline::Watch;
 use anyhow::anyhow;
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment, Sampler};

@@ -3,11 +3,12 @@
 //! In: an [`Experiment`], a [`Schedule`], an interrupt flag. Out: the experiment's document. It is concluded after
 //! every trial, so an interrupt loses nothing.
 
+use crate::child::Watch;
 use crate::document::Document;
-use crate::timeline::{TimelineFile, Watch};
 use crate::trial::{RawTrials, TrialHead, TrialStatus, Turn};
 use corelane_host::conditions::ThermalCounters;
 use corelane_host::counters::CpuTimes;
+use corelane_load::timeline::TimelineFile;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use serde_json::Value;

@@ -2,11 +2,10 @@
 
 use super::document::{Phase, PhaseName};
 use super::{Rebalance, Request};
-use crate::child::{LoadProcess, ServerProcess};
+use crate::child::{LoadProcess, ServerProcess, Watch};
 use crate::error::Refusal;
 use crate::experiment::Trying;
 use crate::placing::lasting;
-use crate::timeline::Watch;
 use crate::trial::TrialHead;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};

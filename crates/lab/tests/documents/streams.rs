@@ -15,7 +15,7 @@ use corelane_lab::scale::streams::{Protocol, Server, StreamsReport, Traffic};
 use corelane_lab::trial::{CpuShare, Trial as _, TrialHead, TrialStatus};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
-use corelane_measure::timeline::{RateUntil, Timeline};
+use corelane_measure::time_series::{RateUntil, TimeSeries};
 use corelane_report::diff;
 use corelane_report::page::Rendered;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
         served_requests: Some(requests),
         received_bytes: requests * 1024,
         latency: Some(latency),
-        over_time: Timeline {
+        over_time: TimeSeries {
             rates: vec![RateUntil {
                 until_s: 2.0,
                 per_second: rate,

@@ -7,7 +7,7 @@ use crate::failure::Failures;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_measure::timeline::Timeline;
+use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -53,8 +53,8 @@ pub struct StreamLoadReport<P> {
     /// Resources used by the generator.
     pub client: ClientCost,
     /// Successful requests per second over time, or bytes of transfers; and the latencies of requests.
-    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
-    pub over_time: Timeline,
+    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
+    pub over_time: TimeSeries,
     /// Each phase.
     pub phases: Vec<PhaseReport>,
     /// Each pool.

@@ -17,7 +17,7 @@ use corelane_host::usage;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
-use corelane_measure::timeline::Recorder;
+use corelane_measure::time_series::Recorder;
 use corelane_worker::Time;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::Chosen;

@@ -7,7 +7,7 @@ use crate::failure::Failures;
 use crate::streams::StreamProtocol;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_measure::timeline::Timeline;
+use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +39,8 @@ pub struct TcpLoadReport {
     /// The complete histogram, as HdrHistogram V2.
     pub connect_histogram: Option<Histogram>,
     /// Bytes per second over time, both directions summed.
-    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
-    pub over_time: Timeline,
+    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
+    pub over_time: TimeSeries,
     /// Lag of the timer that enforces a rate.
     #[serde(default)]
     pub schedule_lag: Option<Summary>,

@@ -3,7 +3,7 @@
 use crate::alignment::AlignmentCounts;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_measure::timeline::Timeline;
+use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,8 +31,8 @@ pub struct UdpLoadReport {
     /// The complete histogram, as HdrHistogram V2.
     pub round_trip_histogram: Option<Histogram>,
     /// Answers per second over time, or datagrams sent if none are answered; and their round trips.
-    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
-    pub over_time: Timeline,
+    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
+    pub over_time: TimeSeries,
     /// Schedule lag of datagrams; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
     /// Where sockets landed; absent if sources were not aligned.

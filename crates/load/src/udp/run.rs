@@ -15,7 +15,7 @@ use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
-use corelane_measure::timeline::Recorder;
+use corelane_measure::time_series::Recorder;
 use corelane_worker::Time;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};

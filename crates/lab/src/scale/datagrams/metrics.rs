@@ -9,7 +9,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
 use corelane_measure::statistics::ratio;
-use corelane_measure::timeline::Timeline;
+use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -190,8 +190,8 @@ pub struct Trial {
     /// Round trips from the intended send time.
     pub round_trip: Option<Histogram>,
     /// Answers per second over time, or frames sent to a sink.
-    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
-    pub over_time: Timeline,
+    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
+    pub over_time: TimeSeries,
     /// Frames dropped, by [`gap::key`].
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,

@@ -4,7 +4,7 @@ use super::{MOST_X_LABELS, Y_STEPS};
 use crate::scale::steps::{Kind, Report, Series, Shape, Step};
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::quantity::or_missing;
-use corelane_measure::timeline::Timeline;
+use corelane_measure::time_series::TimeSeries;
 use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::curves::{self, Curve, Points};
 use corelane_report::html::figure::{figure, legend, y_ticks};
@@ -45,7 +45,7 @@ impl<K: Kind> Report<K> {
     pub(crate) fn over_time(
         &self,
         series: &Series<'_, K>,
-        of: fn(&K::Trial) -> &Timeline,
+        of: fn(&K::Trial) -> &TimeSeries,
         (y_title, unit): (&str, f64),
     ) -> Markup {
         let recorded = |step: &&Step<K>| {

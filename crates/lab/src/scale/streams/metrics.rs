@@ -11,7 +11,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
-use corelane_measure::timeline::Timeline;
+use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -210,8 +210,8 @@ pub struct Trial {
     /// Time from the intended send to the response.
     pub latency: Option<Histogram>,
     /// Requests or bytes per second over time.
-    #[serde(default, skip_serializing_if = "Timeline::is_empty")]
-    pub over_time: Timeline,
+    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
+    pub over_time: TimeSeries,
     /// Delay of requests behind their schedule.
     pub schedule_lag: Option<Histogram>,
     /// Connection counts.

@@ -1,15 +1,14 @@
 //! The report of a timeline: a row per interval or trial as text, and curves over the time of the run as a page.
 
-use crate::html::curves::{self, Curve, Points, distinct};
-use crate::html::markup::Markup;
-use crate::page::{Caveat, Page, Rendered, Section};
-use crate::table::{Cell, Column, Table};
-use crate::text;
+use super::{CpuSpent, Header, Second, Timeline};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
-use corelane_measure::seconds::{Header, Second, Seconds};
+use corelane_report::html::curves::{self, Curve, Points, distinct};
+use corelane_report::html::markup::Markup;
+use corelane_report::page::{Caveat, Page, Rendered, Section};
+use corelane_report::table::{Cell, Column, Table};
+use corelane_report::text;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 
 /// Rows of the text: a run of this many seconds has a row each, a longer one several seconds per row.
 const MOST_ROWS: usize = 24;
@@ -20,28 +19,7 @@ const SHORTEST_DRAWN_S: f64 = 0.1;
 /// Unit of counts that are drawn apart, in bits.
 const BYTES: &str = "bytes";
 
-impl Rendered for Seconds {
-    fn page(&self) -> Page {
-        Shown(self).page()
-    }
-
-    fn table(&self) -> Table {
-        Shown(self).tabulated(&Shown(self).rows(usize::MAX))
-    }
-}
-
-/// A timeline as it is shown.
-struct Shown<'a>(&'a Seconds);
-
-impl Deref for Shown<'_> {
-    type Target = Seconds;
-
-    fn deref(&self) -> &Seconds {
-        self.0
-    }
-}
-
-impl Shown<'_> {
+impl Rendered for Timeline {
     fn page(&self) -> Page {
         let span = quantity::duration(self.span_s() * 1e9);
         let lines = match self.lines.len() {
@@ -70,6 +48,12 @@ impl Shown<'_> {
         page
     }
 
+    fn table(&self) -> Table {
+        self.tabulated(&self.rows(usize::MAX))
+    }
+}
+
+impl Timeline {
     fn start_s(&self) -> f64 {
         self.lines
             .first()
@@ -171,7 +155,7 @@ impl Shown<'_> {
             Cell::shown(time.map(|time| time as f64), quantity::duration)
         };
         let cpus = |seconds: f64| seconds / line.interval_s.max(f64::MIN_POSITIVE);
-        let cpu = |of: fn(&corelane_measure::seconds::CpuSpent) -> f64| {
+        let cpu = |of: fn(&CpuSpent) -> f64| {
             Cell::number(line.cpu.as_ref().map(|cpu| cpus(of(cpu))), Show::Fixed(2))
         };
         let mut cells = vec![
@@ -342,10 +326,10 @@ fn sentence(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::{Origin, TrialLabel};
     use corelane_measure::histogram::Histogram;
-    use corelane_measure::seconds::{CpuSpent, OfTrial, Origin};
 
-    fn timeline(seconds: u64) -> Seconds {
+    fn timeline(seconds: u64) -> Timeline {
         let line = |second: u64| {
             let mut durations = Histogram::new();
             durations.record_many(20_000, 1_000);
@@ -366,7 +350,7 @@ mod tests {
             }
             .with_rates()
         };
-        Seconds {
+        Timeline {
             header: Header {
                 generators: vec![Origin::default()],
                 durations: "latency".to_owned(),
@@ -392,12 +376,8 @@ mod tests {
             assert!(text.contains(expected), "{expected}:\n{text}");
         }
         let long = timeline(2_399);
-        assert_eq!(Shown(&long).rows(MOST_ROWS).len(), 24);
-        let ok: u64 = Shown(&long)
-            .rows(MOST_ROWS)
-            .iter()
-            .map(|row| row.counts["ok"])
-            .sum();
+        assert_eq!(long.rows(MOST_ROWS).len(), 24);
+        let ok: u64 = long.rows(MOST_ROWS).iter().map(|row| row.counts["ok"]).sum();
         assert_eq!(ok, 2_399_000);
     }
 
@@ -417,21 +397,21 @@ mod tests {
     fn a_trial_of_an_experiment_is_one_row() {
         let mut timeline = timeline(4);
         for (place, line) in timeline.lines.iter_mut().enumerate() {
-            line.trial = Some(OfTrial {
+            line.trial = Some(TrialLabel {
                 number: place / 2,
                 title: format!("exact x{}", place / 2 + 1),
-                ..OfTrial::default()
+                ..TrialLabel::default()
             });
         }
-        let rows = Shown(&timeline).rows(MOST_ROWS);
+        let rows = timeline.rows(MOST_ROWS);
         assert_eq!(rows.len(), 2);
         assert!(timeline.page().to_text().contains("exact x2"));
-        assert_eq!(Shown(&timeline).rows(usize::MAX).len(), 4);
+        assert_eq!(timeline.rows(usize::MAX).len(), 4);
     }
 
     #[test]
     fn an_empty_timeline_says_so() {
-        let empty = Seconds::default();
+        let empty = Timeline::default();
         assert_eq!(empty.page().to_text(), "no second has been written yet\n");
         assert!(empty.page().to_html().contains("no second has been written yet"));
     }

@@ -1,6 +1,6 @@
 //! What a run did over time: its rate in short intervals, and its durations in longer ones.
 //!
-//! In: running totals, as an observer reads them from time to time. Out: a [`Timeline`] of bounded size for documents:
+//! In: running totals, as an observer reads them from time to time. Out: a [`TimeSeries`] of bounded size for documents:
 //! when it is full, neighbours are merged and intervals become twice as long.
 
 use crate::histogram::Histogram;
@@ -18,7 +18,7 @@ const MOST: usize = 128;
 /// What a run did over time; empty lists where nothing was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Timeline {
+pub struct TimeSeries {
     /// Rates, from the start on, without gaps.
     pub rates: Vec<RateUntil>,
     /// Percentiles of the durations that ended in an interval; intervals without any are left out.
@@ -49,7 +49,7 @@ pub struct TimesUntil {
     pub max_ns: u64,
 }
 
-impl Timeline {
+impl TimeSeries {
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -75,7 +75,7 @@ impl TimesUntil {
     }
 }
 
-/// Records a [`Timeline`].
+/// Records a [`TimeSeries`].
 #[derive(Debug, Default)]
 pub struct Recorder {
     counts: Intervals<u64>,
@@ -108,25 +108,25 @@ impl Recorder {
         }
     }
 
-    /// The timeline of a run that ended at this second with these durations in all.
+    /// The series of a run that ended at this second with these durations in all.
     #[must_use]
-    pub fn ended(&self, at_s: f64, total: &Histogram) -> Timeline {
-        let mut timeline = self.timeline();
+    pub fn ended(&self, at_s: f64, total: &Histogram) -> TimeSeries {
+        let mut series = self.series();
         // Without any snapshot, nobody asked for durations over time.
         if !self.times.all.is_empty() {
             let last = [(at_s, total.since(&self.recorded).recorded().collect())];
-            timeline.times.extend(last.iter().filter_map(TimesUntil::of));
+            series.times.extend(last.iter().filter_map(TimesUntil::of));
         }
-        timeline
+        series
     }
 
-    fn timeline(&self) -> Timeline {
+    fn series(&self) -> TimeSeries {
         let begun = std::iter::once(0.0).chain(self.counts.all.iter().map(|(until_s, _)| *until_s));
         let rate = |((until_s, count), from_s): (&(f64, u64), f64)| RateUntil {
             until_s: *until_s,
             per_second: *count as f64 / (until_s - from_s),
         };
-        Timeline {
+        TimeSeries {
             rates: self.counts.all.iter().zip(begun).map(rate).collect(),
             times: self.times.all.iter().filter_map(TimesUntil::of).collect(),
         }
@@ -187,7 +187,7 @@ mod tests {
         for step in 1..=4_000u32 {
             recorder.count(f64::from(step) * 0.025, u64::from(step) * 50);
         }
-        let rates = recorder.timeline().rates;
+        let rates = recorder.series().rates;
         assert!((MOST / 2..MOST).contains(&rates.len()), "{}", rates.len());
         for rate in &rates {
             assert!((rate.per_second - 2_000.0).abs() < 1e-6, "{rate:?}");

@@ -1,16 +1,23 @@
-//! A run second by second: the lines of a timeline file, and the sum of several generators' files.
+//! The format of timeline files: a run second by second, a JSON line per second, written as it happens.
 //!
 //! In: what an observer read since the line before. Out: a [`Second`], which is one line of the file; a [`Header`] is
-//! its first line. Lines close at whole seconds of the clock, so that those of several machines can be added up.
+//! its first line. Lines close at whole seconds of the clock, so that those of several machines can be added up
+//! (`merge.rs`). `file.rs` writes files while a generator runs, `page.rs` shows them.
 
-use crate::counters;
-use crate::counters::Counters;
-use crate::histogram::Histogram;
+use corelane_measure::counters;
+use corelane_measure::counters::Counters;
+use corelane_measure::histogram::Histogram;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
+use thiserror::Error;
 
+mod file;
 mod merge;
+mod page;
 
+pub use file::TimelineFile;
 pub use merge::MergeError;
 
 /// Name and version of the format.
@@ -55,7 +62,7 @@ pub struct Origin {
 pub struct Second {
     /// The trial of an experiment; absent outside of experiments.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trial: Option<OfTrial>,
+    pub trial: Option<TrialLabel>,
     /// How many generators the line sums up; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generators: Option<usize>,
@@ -87,9 +94,9 @@ pub struct Second {
     pub unknown_because: BTreeMap<String, String>,
 }
 
-/// The trial that a line belongs to.
+/// The trial of an experiment that a line belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfTrial {
+pub struct TrialLabel {
     /// Which trial of the run, from 0, repeats included.
     pub number: usize,
     /// The step.
@@ -120,7 +127,7 @@ counters! {
 
 /// A whole file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seconds {
+pub struct Timeline {
     /// The first line.
     pub header: Header,
     /// The other lines.
@@ -148,7 +155,42 @@ impl Header {
     }
 }
 
-impl Seconds {
+impl Timeline {
+    /// Whether a text begins like a timeline.
+    #[must_use]
+    pub fn is_begun(text: &str) -> bool {
+        let first = text.split_inclusive('\n').next().unwrap_or_default();
+        let header = serde_json::from_str::<Header>(first);
+        first.ends_with('\n') && header.is_ok_and(|header| header.schema == SCHEMA)
+    }
+
+    /// Reads the text of a file. A last line without its end is ignored: the run was killed while it wrote it.
+    ///
+    /// # Errors
+    /// If a whole line cannot be read.
+    pub fn read(text: &str) -> Result<Self, DamagedLine> {
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut lines = (1..).zip(text[..whole].lines());
+        let header = lines.next().map_or(Ok(Header::default()), parse)?;
+        Ok(Self {
+            header,
+            lines: lines.map(parse).collect::<Result<_, _>>()?,
+            cut_bytes: text.len() - whole,
+        })
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// If a value cannot be written as JSON.
+    pub fn to_text(&self) -> io::Result<String> {
+        let mut text = Vec::new();
+        write_line(&mut text, &self.header)?;
+        let mut lines = self.lines.iter();
+        lines.try_for_each(|line| write_line(&mut text, line))?;
+        String::from_utf8(text).map_err(io::Error::other)
+    }
+
     /// The sentence on a last line that is ignored, if there is one.
     #[must_use]
     pub fn cut(&self) -> Option<String> {
@@ -156,6 +198,22 @@ impl Seconds {
             |bytes| format!("the last line is incomplete and ignored ({bytes} bytes): the run was killed");
         (self.cut_bytes > 0).then(|| cut(self.cut_bytes))
     }
+}
+
+/// A line that cannot be read.
+#[derive(Debug, Error)]
+#[error("line {0} is damaged: {1}; give a file that `--timeline` wrote")]
+pub struct DamagedLine(usize, serde_json::Error);
+
+fn parse<T: DeserializeOwned>((number, line): (usize, &str)) -> Result<T, DamagedLine> {
+    serde_json::from_str(line).map_err(|error| DamagedLine(number, error))
+}
+
+/// Writes a line at once, so that a killed process leaves whole lines.
+fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    out.write_all(&text)
 }
 
 impl Second {
@@ -227,5 +285,45 @@ mod tests {
         assert_eq!(joined.per_second["sent"], 20.0);
         assert_eq!(joined.durations.map(|durations| durations.count()), Some(40));
         assert_eq!((joined.cpu, joined.drops), (None, None));
+    }
+
+    fn timeline() -> Timeline {
+        let mut durations = Histogram::new();
+        durations.record_many(1_000, 3);
+        let line = Second {
+            unix_s: 1_700_000_000.004,
+            durations: Some(durations),
+            ..Second::default()
+        };
+        Timeline {
+            header: Header {
+                schema: SCHEMA.to_owned(),
+                ..Header::default()
+            },
+            lines: vec![line.clone(), line],
+            cut_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn a_timeline_cut_at_any_byte_keeps_its_whole_lines() {
+        let whole = timeline();
+        let text = whole.to_text().unwrap();
+        assert!(Timeline::is_begun(&text));
+        assert_eq!(Timeline::read(&text).unwrap(), whole);
+        for end in 0..text.len() {
+            let read = Timeline::read(&text[..end]).unwrap();
+            let lines = text[..end].matches('\n').count();
+            assert_eq!(read.lines.len(), lines.saturating_sub(1), "cut at byte {end}");
+            let complete: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+            assert_eq!(read.cut_bytes, end - complete);
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let text = timeline().to_text().unwrap().replacen("unix_s", "unix_s\"", 1);
+        let error = Timeline::read(&text).unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
     }
 }

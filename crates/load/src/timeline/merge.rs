@@ -3,8 +3,8 @@
 //! Lines are aligned by the whole second at which they close, each by the clock of its machine. Counts, errors and
 //! durations are added; rates are, too, because the first and the last line of a generator cover a part of a second.
 
-use super::{CpuSpent, Header, Origin, Second, Seconds};
-use crate::counters::Counters;
+use super::{CpuSpent, Header, Origin, Second, Timeline};
+use corelane_measure::counters::Counters;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ pub enum MergeError {
     },
 }
 
-impl Seconds {
+impl Timeline {
     /// Adds up the lines of generators that ran at the same time.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ fn counted(header: &Header) -> String {
     names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn header(files: &[Seconds]) -> Header {
+fn header(files: &[Timeline]) -> Header {
     let generators: Vec<Origin> = (files.iter())
         .flat_map(|file| file.header.generators.iter().cloned())
         .collect();
@@ -134,7 +134,7 @@ fn together(lines: &[(&Origin, Second)]) -> Second {
     all
 }
 
-/// Generators of one machine are others to each other: its busy time counts once.
+/// The busy time of a machine counts once: CPU time of another generator on the same machine is not counted in `others_s`.
 fn cpu(lines: &[(&Origin, Second)]) -> Option<CpuSpent> {
     let mut machines = BTreeMap::<&String, (CpuSpent, CpuSpent)>::new();
     let mut apart = CpuSpent::default();
@@ -187,9 +187,9 @@ fn drops(lines: &[(&Origin, Second)]) -> Option<BTreeMap<String, u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::Histogram;
+    use corelane_measure::histogram::Histogram;
 
-    fn file(machine: &str, lines: &[(f64, f64, u64)]) -> Seconds {
+    fn file(machine: &str, lines: &[(f64, f64, u64)]) -> Timeline {
         let line = |(unix_s, interval_s, count): &(f64, f64, u64)| {
             let mut durations = Histogram::new();
             durations.record_many(5_000, *count);
@@ -210,7 +210,7 @@ mod tests {
             }
             .with_rates()
         };
-        Seconds {
+        Timeline {
             header: Header {
                 generators: vec![Origin {
                     machine: Some(machine.to_owned()),
@@ -229,7 +229,7 @@ mod tests {
     fn lines_of_one_second_are_added_and_a_machine_counts_once() {
         let one = file("a", &[(100.01, 0.5, 50), (101.02, 1.01, 101), (101.3, 0.28, 28)]);
         let two = file("a", &[(101.0, 1.0, 300), (102.0, 1.0, 300)]);
-        let merged = Seconds::merged(&[one.clone(), two]).unwrap();
+        let merged = Timeline::merged(&[one.clone(), two]).unwrap();
         let found: Vec<_> = merged
             .lines
             .iter()
@@ -246,7 +246,7 @@ mod tests {
             (3, 2)
         );
         assert!(merged.header.aligned.unwrap().contains("one clock"));
-        let apart = Seconds::merged(&[one, file("b", &[(101.0, 1.0, 1)])]).unwrap();
+        let apart = Timeline::merged(&[one, file("b", &[(101.0, 1.0, 1)])]).unwrap();
         assert_eq!(
             apart.lines[1].cpu.map(|cpu| (cpu.own_s, cpu.others_s)),
             Some((1.5, 3.0))
@@ -259,13 +259,13 @@ mod tests {
         let one = file("a", &[(100.0, 1.0, 1)]);
         let mut other = one.clone();
         other.header.units = Header::units(&[("returned", "datagrams")]);
-        let merged = Seconds::merged(&[one.clone(), one.clone()]).unwrap();
-        let refused = Seconds::merged(&[one.clone(), merged]);
+        let merged = Timeline::merged(&[one.clone(), one.clone()]).unwrap();
+        let refused = Timeline::merged(&[one.clone(), merged]);
         assert_eq!(refused.unwrap_err(), (1, MergeError::Merged));
-        let (place, error) = Seconds::merged(&[one.clone(), other]).unwrap_err();
+        let (place, error) = Timeline::merged(&[one.clone(), other]).unwrap_err();
         assert!(place == 1 && error.to_string().contains("(returned)"), "{error}");
         let mut lab = one.clone();
-        lab.lines[0].trial = Some(super::super::OfTrial::default());
-        assert_eq!(Seconds::merged(&[one, lab]), Err((1, MergeError::Trials)));
+        lab.lines[0].trial = Some(super::super::TrialLabel::default());
+        assert_eq!(Timeline::merged(&[one, lab]), Err((1, MergeError::Trials)));
     }
 }
