@@ -57,7 +57,7 @@ pub fn run() -> ExitCode {
         .nth(1)
         .is_some_and(|first| first == corelane_lab::child::CHILD_ARGUMENT)
     {
-        let ended = corelane_lab::child::run_child(io::BufReader::new(io::stdin()), io::stdout());
+        let ended = corelane_lab::registry::run_child(io::BufReader::new(io::stdin()), io::stdout());
         return outcome::exit(ended.map_err(Into::into), ColorChoice::Never);
     }
     let matches = help::laid_out(command(), std::env::args_os())
@@ -77,7 +77,7 @@ pub fn run() -> ExitCode {
         Command::Serve { what } => serve::run(&what),
         Command::Load { what } => load::run(&what),
         Command::Bridge(arguments) => bridge::run(&arguments),
-        Command::Lab { what } => lab::run(&what),
+        Command::Lab { what } => what.run(),
         Command::Report { what } => report::run(&what),
         Command::Table { what } => table::run(&what),
     };

@@ -7,7 +7,7 @@ use crate::shared::print_json;
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
-use corelane_lab::saved;
+use corelane_lab::registry;
 use corelane_load::http::{HttpLoadReport, HttpMerged};
 use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
@@ -174,7 +174,7 @@ fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
         parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
     let schema = document["schema"].as_str();
     let schema = schema.ok_or_else(|| wrong(path, &"it has no schema: give a document of `--json`"))?;
-    let report = saved::read(&text).map_err(|error| wrong(path, &error))?;
+    let report = registry::read(&text).map_err(|error| wrong(path, &error))?;
     Ok((schema.to_owned(), report))
 }
 

@@ -40,13 +40,13 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Starts what is asked, the profile last: it looks up what the processes have mapped, and a fresh process has that
+    /// Starts the requested observations, the profile last: it looks up what the processes have mapped, and a fresh process has that
     /// only after a moment.
-    pub(crate) fn start(asked: Observe, cpus: Vec<u32>, processes: &Processes) -> Self {
+    pub(crate) fn start(requested: Observe, cpus: Vec<u32>, processes: &Processes) -> Self {
         let all = [&processes.server[..], &[processes.generator]].concat();
-        let softnet = asked.softnet.then(|| SoftnetWatch::start(SOFTNET_INTERVAL));
-        let locks = asked.locks.then(|| LockWatch::start(&cpus, &all));
-        let profile = asked.profile.then(|| Profiler::start(&cpus, processes));
+        let softnet = requested.softnet.then(|| SoftnetWatch::start(SOFTNET_INTERVAL));
+        let locks = requested.locks.then(|| LockWatch::start(&cpus, &all));
+        let profile = requested.profile.then(|| Profiler::start(&cpus, processes));
         Self {
             cpus,
             profile,
@@ -55,7 +55,7 @@ impl Observation {
         }
     }
 
-    /// Stops, and returns what was seen; `None` when nothing was asked.
+    /// Stops, and returns what was seen; `None` when nothing was requested.
     pub(crate) fn finish(self, round: usize) -> Option<Observed> {
         if self.profile.is_none() && self.locks.is_none() && self.softnet.is_none() {
             return None;

@@ -1,16 +1,6 @@
-//! Saved documents of any kind, to be shown again or compared.
+//! The report of a generator with its origin, as it is saved.
 
-use crate::classify::ClassifyReport;
-use crate::document::{Document, DocumentError, Head, Tool};
-use crate::engines::EnginesReport;
-use crate::nic::NicReport;
-use crate::rebalance::Rebalancing;
-use crate::scale::datagrams::ScaleReport;
-use crate::scale::streams::StreamsReport;
-use crate::simulate::SimulateReport;
-use corelane_load::http::HttpLoadReport;
-use corelane_load::tcp::TcpLoadReport;
-use corelane_load::udp::UdpLoadReport;
+use crate::document::{DocumentError, Head, Tool};
 use corelane_report::gate::Figure;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Rendered};
@@ -18,43 +8,6 @@ use corelane_report::table::Table;
 use corelane_report::text;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-/// Reads a document of whichever kind.
-///
-/// # Errors
-/// When it is none that can be read here.
-pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
-    let document: Value = serde_json::from_str(text)?;
-    let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-    let kinds = [
-        kind::<ScaleReport>,
-        kind::<StreamsReport>,
-        kind::<ClassifyReport>,
-        kind::<SimulateReport>,
-        kind::<EnginesReport>,
-        kind::<Rebalancing>,
-        kind::<NicReport>,
-    ];
-    let known = kinds.iter().find_map(|kind| kind(schema, text));
-    let load = || match schema {
-        HttpLoadReport::SCHEMA => Some(load_report::<HttpLoadReport>(text)),
-        TcpLoadReport::SCHEMA => Some(load_report::<TcpLoadReport>(text)),
-        UdpLoadReport::SCHEMA => Some(load_report::<UdpLoadReport>(text)),
-        _ => None,
-    };
-    known
-        .or_else(load)
-        .unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))
-}
-
-type Read = Result<Box<dyn Rendered>, DocumentError>;
-
-fn kind<D: Document + 'static>(schema: &str, text: &str) -> Option<Read> {
-    D::SCHEMAS
-        .contains(&schema)
-        .then(|| Ok(Box::new(D::from_json(text)?) as Box<dyn Rendered>))
-}
 
 /// The report of a generator with its origin, so that its saved document gives the same page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,14 +28,6 @@ struct Origin {
     command_line: Vec<String>,
 }
 
-/// Reads the report of a generator.
-fn load_report<M: Measurement + DeserializeOwned>(text: &str) -> Read {
-    Ok(Box::new(Recorded {
-        report: serde_json::from_str::<M>(text)?,
-        origin: serde_json::from_str(text)?,
-    }))
-}
-
 impl<M> Recorded<M> {
     /// A report of the run that `head` describes.
     #[must_use]
@@ -93,6 +38,16 @@ impl<M> Recorded<M> {
             command_line: head.command_line,
         };
         Self { report, origin }
+    }
+}
+
+impl<M: DeserializeOwned> Recorded<M> {
+    /// Reads a saved report.
+    pub(crate) fn read(text: &str) -> Result<Self, DocumentError> {
+        Ok(Self {
+            report: serde_json::from_str(text)?,
+            origin: serde_json::from_str(text)?,
+        })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
 
 use corelane_load::timeline::TrialLabel;
+use corelane_measure::metric::Sample;
+use corelane_measure::share::Share;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -214,4 +216,14 @@ impl TrialHead {
     pub(crate) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
     }
+}
+
+/// A sample of a number.
+pub(crate) fn number<'a>(value: Option<f64>) -> Option<Sample<'a>> {
+    value.map(Sample::Number)
+}
+
+/// A sample of a share.
+pub(crate) fn share<'a>(value: Option<Share>) -> Option<Sample<'a>> {
+    value.map(Sample::Share)
 }

@@ -12,11 +12,13 @@ use corelane_lab::classify::{Classification, Lists, Request};
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab classify --dry-run\n  \
+const EXAMPLES: &str = "Examples:\n  corelane lab classify --dry-run\n  \
     corelane lab classify --entries 100k --batches 1,4 --strides 1920,2048 --duration 5ms --rounds 1 --json run.json\n  \
     corelane lab classify --every-combination --tables exact --batches 4,32 --duration 5ms --rounds 1";
 
+/// Measure the rate of classifying frames by address, by batch, prefetch, stride, lock and table
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
 pub struct ClassifyArguments {
     /// Addresses in the full tables

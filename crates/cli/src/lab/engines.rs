@@ -12,10 +12,12 @@ use corelane_lab::engines::{Comparison, OUTSTANDING, PAYLOAD_BYTES, Plan};
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab engines --ways toeplitz\n  \
+const EXAMPLES: &str = "Examples:\n  corelane lab engines --ways toeplitz\n  \
     corelane lab engines --ways batch,gro_gso_64 --rounds 3 --json engines.json";
 
+/// Compare hash implementations and datagram I/O methods on this machine, each with its reference
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
 pub struct EnginesArguments {
     /// Methods to compare: toeplitz, udp, or names such as gfni,batch,gro_gso_64; references are added [default: all]

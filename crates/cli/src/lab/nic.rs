@@ -9,11 +9,13 @@ use corelane_lab::experiment::Schedule;
 use corelane_lab::nic::{NicPlan, NicProof};
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab nic\n  corelane lab nic --flows 240 --json\n\n\
+const EXAMPLES: &str = "Examples:\n  corelane lab nic\n  corelane lab nic --flows 240 --json\n\n\
 Boots a guest in software emulation (QEMU, busybox and a Debian kernel, installed by\n\
 tests/prepare.sh); takes ten seconds or more. Exit code 1 if any frame is not on its computed queue.";
 
+/// Check the computed queue of every frame against emulated NICs with hardware RSS
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct NicArguments {
     /// Flows per packet class and round; ten classes (TCP, UDP, ICMP, two kinds of fragments; IPv4 and IPv6), two
     /// rounds

@@ -15,10 +15,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab rebalance --duration 300ms --rate 5k --rounds 1\n  \
+const EXAMPLES: &str = "Examples:\n  corelane lab rebalance --duration 300ms --rate 5k --rounds 1\n  \
     corelane lab rebalance --buckets 4 --share-cpus --duration 300ms --rate 5k --json rebalance.json";
 
+/// Measure the gain and loss of rebalancing a running server under skewed load, compared with static RSS
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct RebalanceArguments {
     #[command(flatten)]
     rule: RuleArguments,

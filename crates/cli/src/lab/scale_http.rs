@@ -8,7 +8,7 @@ use corelane_lab::scale::streams::{Protocol, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 500ms --rounds 1 --json http.json\n  \
+const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 500ms --rounds 1 --json http.json\n  \
     corelane lab scale http --connections 2k --size 128 --models exact --duration 500ms --rounds 1\n\n\
     A million: --connections 1M --rate 50k --duration 60s --rounds 1 --models exact --placements aligned\n\
     Another server: --subject 'nginx -c FILE' --path /index.html\n\n\
@@ -16,7 +16,9 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab scale http --duration 500m
     $CORELANE_CPU_LIST; an IPv6 address is in brackets. It is restarted for each trial, and killed\n\
     with all its child processes.";
 
+/// HTTP: 1 to N active buckets, small and large objects, up to millions of connections, our server or another
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ScaleHttpArguments {
     /// Sizes of the requested object
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "128,64KiB", value_parser = size)]

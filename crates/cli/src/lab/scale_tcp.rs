@@ -8,7 +8,7 @@ use corelane_lab::scale::streams::{Protocol, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab scale tcp --modes sink --duration 200ms --rounds 1 --json tcp.json\n  \
+const EXAMPLES: &str = "Examples:\n  corelane lab scale tcp --modes sink --duration 200ms --rounds 1 --json tcp.json\n  \
     corelane lab scale tcp --modes echo --connections 2k --size 1KiB --models exact --duration 200ms --rounds 1\n\n\
     Many connections: --connections 100k --rate 1GB --modes sink --duration 30s --rounds 1 --models exact --placements aligned\n\
     Another server: --modes sink --subject 'socat -u TCP-LISTEN:$CORELANE_PORT,fork,reuseaddr OPEN:/dev/null'\n\n\
@@ -16,7 +16,10 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab scale tcp --modes sink --d
     $CORELANE_CPU_LIST; an IPv6 address is in brackets. It must implement the mode, and close a connection when the\n\
     client has closed its side.";
 
+/// TCP: 1 to N active buckets, bytes to, from and through the server, small and large writes, any number of
+/// connections
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ScaleTcpArguments {
     /// Server modes: sink (clients write), source (clients read), echo
     #[arg(

@@ -16,6 +16,11 @@ use corelane_serve::udp::{Answers, Mode, Model};
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Shown under `--help`.
+const EXAMPLES: &str = "Examples:\n  corelane lab scale udp --quick --json scale.json\n  \
+    corelane lab scale udp --models all --placements aligned,crossed --duration 100ms --rounds 1\n  \
+    corelane lab scale udp --ipv6 --hash 4tuple --duration 100ms --rounds 1";
+
 /// A list without duplicates.
 #[derive(Debug, Clone)]
 pub struct Choice<T>(pub Vec<T>);
@@ -38,10 +43,12 @@ fn choice<T: FromStr<Err = UnknownWord> + Copy + PartialEq>(
     Ok(Choice(words))
 }
 
+/// UDP: 1 to N active buckets, frames counted at five points
 #[derive(Debug, Args)]
 #[command(mut_arg("hash", |hash| hash
     .default_value("2tuple")
     .help("Fields to hash; clients differ in addresses under 2tuple, and in ports too under 4tuple")))]
+#[command(after_help = EXAMPLES)]
 pub struct ScaleUdpArguments {
     /// Buckets of the server; 1 to N of them are active [default: one per CPU]
     #[arg(long, value_name = "N")]

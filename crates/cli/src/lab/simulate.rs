@@ -13,11 +13,13 @@ use corelane_rss::{HashFields, Key};
 use std::net::SocketAddr;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane lab simulate --buckets 2,8,32 --rounds 5\n  \
+const EXAMPLES: &str = "Examples:\n  corelane lab simulate --buckets 2,8,32 --rounds 5\n  \
     corelane lab simulate --buckets 8,64 --table-size 128 --sizes zipf:1.1 --flows 100k\n  \
     corelane lab simulate --buckets 16 --sizes elephants:4:50% --hash 2tuple --clients 10.11.0.0/16 --json";
 
+/// Simulate how evenly RSS spreads flows over buckets, and the gain of rebalancing; sends no packets
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(mut_arg("rounds", |rounds| rounds
     .default_value("11")
     .value_parser(clap::value_parser!(u32).range(1..=10_000))

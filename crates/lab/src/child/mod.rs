@@ -1,28 +1,22 @@
 //! Servers and generators as child processes. In: a plan. Out: replies and a report. Both are JSON documents, one per
 //! line, over the child's standard input and output. End of input ends the child, so no child outlives its parent.
 //!
-//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`run_child`] is the
-//! child's.
+//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any server and generator. The child's is
+//! [`registry::run_child`](crate::registry::run_child).
 
 mod process;
 mod subject;
 mod watch;
 
 pub use process::{LoadProcess, ServerProcess};
+pub(crate) use process::{generate, serve};
 pub(crate) use subject::quoted;
 pub use subject::{Subject, SubjectError, SubjectPlan, SubjectReady};
 pub use watch::Watch;
 
-use corelane_load::http::HttpLoad;
-use corelane_load::tcp::TcpLoad;
+use corelane_load::Moment;
 use corelane_load::timeline::Second;
-use corelane_load::udp::UdpLoad;
-use corelane_load::{Generator, Moment};
 use corelane_rss::IndirectionTable;
-use corelane_serve::Server;
-use corelane_serve::http::HttpServer;
-use corelane_serve::tcp::TcpServer;
-use corelane_serve::udp::UdpServer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,19 +29,16 @@ use std::time::Duration;
 /// The argument that makes the program a child.
 pub const CHILD_ARGUMENT: &str = "run-child";
 
-/// The kind of a child that probes the device of a guest: [`nic::probe`](crate::nic::probe).
-pub(crate) const PROBE: &str = "nic-probe";
-
 /// Poll interval of parent and child while they wait for each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An order of the parent: first the child's kind, then queries.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+pub(crate) enum Order {
     /// Run this kind of child with this plan.
     Run {
-        /// [`Server::KIND`] or [`Generator::KIND`].
+        /// Its name in the registry: that of a server or a generator.
         kind: String,
         /// As text: parsed values of a plan for a million connections would use ten times the child's memory.
         plan: Box<RawValue>,
@@ -68,7 +59,7 @@ enum Order {
 /// A reply of the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer {
+pub(crate) enum Answer {
     /// The requested report. A server's first report, its counts, means that it is ready. A generator or probe sends
     /// one report at its end.
     Report(Value),
@@ -81,7 +72,7 @@ enum Answer {
 }
 
 impl Answer {
-    fn report(document: &impl Serialize) -> Self {
+    pub(crate) fn report(document: &impl Serialize) -> Self {
         match serde_json::to_value(document) {
             Ok(report) => Self::Report(report),
             Err(error) => Self::Failed(error.to_string()),
@@ -108,12 +99,16 @@ pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     }
 }
 
-/// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input`
-/// ends.
-///
-/// # Errors
-/// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
-pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
+/// What a child does with its plan, whether a generator is to send lines, the parent's further orders, and its replies.
+pub(crate) type ChildSide =
+    fn((Box<RawValue>, bool), &mpsc::Receiver<Order>, &mut dyn Write) -> Result<(), String>;
+
+/// The child's side, of the kind that `known` has; see [`registry::run_child`](crate::registry::run_child).
+pub(crate) fn run(
+    input: impl BufRead + Send + 'static,
+    output: &mut dyn Write,
+    known: impl FnOnce(&str) -> Option<ChildSide>,
+) -> io::Result<()> {
     let (forward, orders) = mpsc::channel();
     thread::spawn(move || {
         for line in input.lines() {
@@ -126,39 +121,20 @@ pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -
         }
     });
     let outcome = match orders.recv() {
-        Ok(Order::Run { kind, plan, lines }) => run(&kind, (plan, lines), &orders, &mut output),
+        Ok(Order::Run { kind, plan, lines }) => match known(&kind) {
+            Some(run) => run((plan, lines), &orders, output),
+            None => Err(format!(
+                "unknown kind of child `{kind}`: parent and child are of different versions"
+            )),
+        },
         Ok(_) => Err("the first line is no plan".to_owned()),
         Err(_) => return Ok(()),
     };
-    outcome.or_else(|reason| write_line(&mut output, &Answer::Failed(reason)))
-}
-
-fn run(
-    kind: &str,
-    (plan, lines): (Box<RawValue>, bool),
-    orders: &mpsc::Receiver<Order>,
-    output: &mut impl Write,
-) -> Result<(), String> {
-    match kind {
-        UdpServer::KIND => process::serve::<UdpServer>(plan, orders, output),
-        <UdpLoad>::KIND => process::generate::<UdpLoad>((plan, lines), orders, output),
-        HttpServer::KIND => process::serve::<HttpServer>(plan, orders, output),
-        HttpLoad::KIND => process::generate::<HttpLoad>((plan, lines), orders, output),
-        TcpServer::KIND => process::serve::<TcpServer>(plan, orders, output),
-        TcpLoad::KIND => process::generate::<TcpLoad>((plan, lines), orders, output),
-        Subject::KIND => process::serve::<Subject>(plan, orders, output),
-        PROBE => {
-            let probed = crate::nic::probe(&read_plan(plan)?).map_err(|error| error.to_string())?;
-            answer(output, &Answer::report(&probed))
-        }
-        unknown => Err(format!(
-            "unknown kind of child `{unknown}`: parent and child are of different versions"
-        )),
-    }
+    outcome.or_else(|reason| write_line(output, &Answer::Failed(reason)))
 }
 
 /// Parses the plan, and frees its text before the plan runs.
-fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String> {
+pub(crate) fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String> {
     let plan = serde_json::from_str(text.get()).map_err(|error| format!("the plan: {error}"));
     drop(text);
     plan
@@ -170,37 +146,13 @@ fn words(error: impl std::error::Error) -> String {
 }
 
 /// Answers the parent.
-fn answer(output: &mut impl Write, answer: &Answer) -> Result<(), String> {
+pub(crate) fn answer(output: &mut dyn Write, answer: &Answer) -> Result<(), String> {
     write_line(output, answer).map_err(words)
 }
 
-fn write_line(output: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
+fn write_line(output: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(document)?;
     line.push(b'\n');
     output.write_all(&line)?;
     output.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-    use std::io::Cursor;
-
-    #[test]
-    fn a_plan_that_needs_more_memory_than_there_is_is_refused_before_anything_is_allocated() {
-        let lease = json!({ "address": "127.0.0.1", "connections": u64::MAX / 2, "ports": "kernel" });
-        let plan = json!({ "connect_timeout_s": 5.0, "direction": "write", "drain_s": null, "duration_s": 1.0,
-            "engine": null, "memory": "first-touch", "stall_s": 1.0, "target": "127.0.0.1:9",
-            "workers": [{ "bucket": null, "cpu": 0, "leases": [lease], "own_descriptors": false }],
-            "write_bytes": 1, "write_bytes_per_second": null });
-        let order = order(TcpLoad::KIND, &plan).unwrap();
-        let mut output = Vec::new();
-        run_child(Cursor::new(order + "\n"), &mut output).unwrap();
-        let answer = String::from_utf8(output).unwrap();
-        assert!(
-            answer.contains("failed") && answer.contains("of memory"),
-            "{answer}"
-        );
-    }
 }

@@ -205,10 +205,10 @@ impl<G: Generator> LoadProcess<G> {
 }
 
 /// The child's side.
-pub(super) fn generate<G: Generator>(
+pub(crate) fn generate<G: Generator>(
     (plan, lines): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
-    output: &mut impl Write,
+    output: &mut dyn Write,
 ) -> Result<(), String> {
     let plan = read_plan(plan)?;
     // Before anything is allocated for its connections.
@@ -337,10 +337,10 @@ impl<S: Server> ServerProcess<S> {
 }
 
 /// The child's side.
-pub(super) fn serve<S: Server>(
-    plan: Box<RawValue>,
+pub(crate) fn serve<S: Server>(
+    (plan, _): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
-    output: &mut impl Write,
+    output: &mut dyn Write,
 ) -> Result<(), String> {
     let mut server = S::start(read_plan(plan)?).map_err(words)?;
     answer(output, &Answer::report(&server.served()))?;

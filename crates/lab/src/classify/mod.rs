@@ -5,8 +5,8 @@
 //!
 //! Each thread has a receive and a transmit ring of 64-byte frames. A burst is written into the receive ring's buffers,
 //! as a device would write it into the cache (Intel's DDIO), with random addresses, half of them in the table; that is
-//! not timed. Then the burst is classified as in the post, in batches: headers asked for, addresses taken out of the
-//! frames, buckets asked for, addresses looked up, buffers swapped into the transmit ring. That is timed.
+//! not timed. Then the burst is classified as in the post, in batches: headers requested, addresses taken out of the
+//! frames, buckets requested, addresses looked up, buffers swapped into the transmit ring. That is timed.
 
 pub mod document;
 mod page;

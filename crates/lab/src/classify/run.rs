@@ -7,7 +7,7 @@ use super::document::{
 };
 use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, as_json};
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::{RawTrials, Trial as _, TrialHead};
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
@@ -260,23 +260,23 @@ impl Experiment for Classification {
         }
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut ClassifyReport) -> anyhow::Result<()> {
+    fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut ClassifyReport) -> anyhow::Result<()> {
         const BEGUN: &str = "trials follow the beginning";
         let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
         let bench = self.bench.as_ref().expect(BEGUN);
-        let head = trying.head(self.request.plan.duration_s);
-        match bench.units[trying.turn.step] {
+        let head = running.head(self.request.plan.duration_s);
+        match bench.units[running.turn.step] {
             Unit::Step(step) => {
                 let setting = report.steps[step].setting;
-                let trial = trying.clock(|| self.classify(&setting, head, bench, first))?;
+                let trial = running.clock(|| self.classify(&setting, head, bench, first))?;
                 report.trials.push(trial);
             }
             Unit::Limit(way) => {
-                let trial = trying.clock(|| self.read_lines(way, head, bench))?;
+                let trial = running.clock(|| self.read_lines(way, head, bench))?;
                 report.limit.trials.push(trial);
             }
             Unit::Headers(stride) => {
-                let trial = trying.clock(|| self.fetch_headers(stride, head, bench))?;
+                let trial = running.clock(|| self.fetch_headers(stride, head, bench))?;
                 report.header_trials.push(trial);
             }
         }

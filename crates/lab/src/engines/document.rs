@@ -7,8 +7,7 @@
 
 use super::ways::{BASIC, LeftOut, ORACLE, Plan, UdpWay as Way};
 use crate::document::{Head, document};
-use crate::scale::steps::number;
-use crate::trial::{Trial, TrialHead, trial};
+use crate::trial::{Trial, TrialHead, number, trial};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use super::hashes;
 use super::ways::{LeftOut, Plan, UdpWay};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, as_json};
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RunningTrial};
 use crate::placing::lasting;
 use crate::trial::{RawTrials, Trial as _, TrialStatus, Turn};
 use corelane_host::bed::Bed;
@@ -96,11 +96,11 @@ impl Experiment for Comparison {
         }
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut EnginesReport) -> anyhow::Result<()> {
-        let turn = trying.turn;
+    fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut EnginesReport) -> anyhow::Result<()> {
+        let turn = running.turn;
         match self.way(turn.step) {
-            Some(way) => report.udp_trials.push(trial(self, way, trying)?),
-            None => report.toeplitz_trials.extend(trying.clock(|| self.hash(turn))?),
+            Some(way) => report.udp_trials.push(trial(self, way, running)?),
+            None => report.toeplitz_trials.extend(running.clock(|| self.hash(turn))?),
         }
         Ok(())
     }
@@ -133,8 +133,8 @@ const WARM_UP_S: f64 = 0.05;
 /// Answers under which a measurement gives no figure: ten windows, so that the start is a small part of it.
 const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
 
-fn trial(comparison: &Comparison, way: UdpWay, trying: &mut Trying<'_>) -> anyhow::Result<UdpTrial> {
-    let (bed, program, watch) = (&comparison.bed, &comparison.program, trying.watch());
+fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -> anyhow::Result<UdpTrial> {
+    let (bed, program, watch) = (&comparison.bed, &comparison.program, running.watch());
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
     let warm_up = UdpLoadPlan {
@@ -144,11 +144,11 @@ fn trial(comparison: &Comparison, way: UdpWay, trying: &mut Trying<'_>) -> anyho
     LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.interrupt, |_| ())?;
     let (answered_before, cpu_before) = reading(&mut server)?;
     let client = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
-    let loaded = trying.clock(|| client.run(&load, watch, |_| ()))?;
+    let loaded = running.clock(|| client.run(&load, watch, |_| ()))?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);
-    let mut head = trying.head(loaded.sending_s);
+    let mut head = running.head(loaded.sending_s);
     if answered < FEWEST_ANSWERS {
         let why = "were answered, too few for a figure: give a longer --duration";
         head.end(TrialStatus::Failed, format!("only {answered} datagrams {why}"));

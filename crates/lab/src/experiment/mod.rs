@@ -54,7 +54,7 @@ pub trait Experiment {
     ///
     /// # Errors
     /// If nothing could be measured.
-    fn trial(&mut self, trying: &mut Trying<'_>, document: &mut Self::Document) -> anyhow::Result<()>;
+    fn trial(&mut self, running: &mut RunningTrial<'_>, document: &mut Self::Document) -> anyhow::Result<()>;
 
     /// The list in the document that has the raw trials of a step. The runner marks trials there that are spoilt or
     /// were cut by an interrupt, and adds those that failed.
@@ -65,7 +65,7 @@ pub trait Experiment {
 }
 
 /// A running trial.
-pub struct Trying<'a> {
+pub struct RunningTrial<'a> {
     /// Which.
     pub turn: Turn,
     watch: Watch<'a>,
@@ -73,7 +73,7 @@ pub struct Trying<'a> {
     clocked: Option<(CpuTimes, CpuTimes)>,
 }
 
-impl<'a> Trying<'a> {
+impl<'a> RunningTrial<'a> {
     /// The interrupt flag, for a measurement that stops early once it is set. Such a trial is then no result.
     pub fn interrupt(&mut self) -> &'a AtomicBool {
         self.watch().interrupt
@@ -186,7 +186,7 @@ pub fn run<E: Experiment>(
     let interrupted = in_order((schedule, repeats), experiment.steps(), interrupt, |turn, of| {
         let title = experiment.title(turn.step, &document);
         let trial = turn.trial(done, &title);
-        let mut trying = Trying {
+        let mut running = RunningTrial {
             turn,
             watch: Watch {
                 interrupt,
@@ -195,13 +195,13 @@ pub fn run<E: Experiment>(
             stops_early: false,
             clocked: None,
         };
-        let measured = experiment.trial(&mut trying, &mut document);
+        let measured = experiment.trial(&mut running, &mut document);
         let raw = experiment.raw(turn.step, &mut document);
-        let set_aside = trying.set_aside(&schedule);
+        let set_aside = running.set_aside(&schedule);
         let is_spoilt = match (measured, set_aside) {
             (Err(error), _) if done == 0 => return Err(error),
             (Err(error), _) => {
-                let mut head = trying.head(0.0);
+                let mut head = running.head(0.0);
                 head.end(TrialStatus::Failed, error.to_string());
                 raw.fail(head, &title);
                 false
@@ -209,7 +209,7 @@ pub fn run<E: Experiment>(
             (Ok(()), Some((status, why))) => raw.end(turn, status, &why) && status == TrialStatus::Spoilt,
             (Ok(()), None) => false,
         };
-        let failed = usize::from(raw.has_failed(turn) && !trying.is_cut());
+        let failed = usize::from(raw.has_failed(turn) && !running.is_cut());
         done += 1;
         document.head_mut().failed_trials += failed;
         document.head_mut().interrupted = done < of;

@@ -104,7 +104,7 @@ impl Experiment for Fake {
         format!("step {step}")
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut EnginesReport) -> anyhow::Result<()> {
+    fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut EnginesReport) -> anyhow::Result<()> {
         self.tries += 1;
         let steal_ns = match self.tries {
             2 => anyhow::bail!("the server did not start"),
@@ -112,11 +112,11 @@ impl Experiment for Fake {
             _ => 0,
         };
         if self.tries == 5 {
-            trying.interrupt().store(true, Ordering::Relaxed);
+            running.interrupt().store(true, Ordering::Relaxed);
         }
-        trying.clocked(&times(0, 0), &times(50, steal_ns));
+        running.clocked(&times(0, 0), &times(50, steal_ns));
         report.udp_trials.push(UdpTrial {
-            head: trying.head(1.0),
+            head: running.head(1.0),
             ..UdpTrial::default()
         });
         Ok(())
@@ -178,16 +178,16 @@ fn every_experiment_keeps_its_failed_spoilt_and_interrupted_trials_with_their_st
 fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
     let interrupt = AtomicBool::new(true);
     let turn = Turn { step: 0, round: 0 };
-    let mut trying = Trying {
+    let mut running = RunningTrial {
         turn,
         watch: (&interrupt).into(),
         stops_early: false,
         clocked: None,
     };
-    assert_eq!(trying.set_aside(&SCHEDULE), None);
-    trying.interrupt();
+    assert_eq!(running.set_aside(&SCHEDULE), None);
+    running.interrupt();
     assert_eq!(
-        trying.set_aside(&SCHEDULE).map(|(status, _)| status),
+        running.set_aside(&SCHEDULE).map(|(status, _)| status),
         Some(TrialStatus::Interrupted)
     );
 }

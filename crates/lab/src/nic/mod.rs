@@ -18,3 +18,6 @@ pub use document::{
 pub use plan::{NicPlan, NicRound};
 pub use probe::probe;
 pub use run::NicProof;
+
+/// The kind of the child that probes the device of a guest: [`probe`].
+pub(crate) const PROBE: &str = "nic-probe";

@@ -49,35 +49,28 @@ impl Rendered for NicReport {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let verdict = &self.verdict;
-        let figures = [
-            ("sent", "Frames sent.", Some(verdict.sent)),
-            ("frames", "Frames received.", Some(verdict.frames)),
-            (
+        let (of, show) = (&self.verdict, Show::Count);
+        let by_program = "Frames for which the steering program returns the computed queue.";
+        let figure = |name, about, value: Option<u64>| {
+            let value = value.map(|value| value as f64);
+            (Figure { name, show, about }, value)
+        };
+        vec![
+            figure("sent", "Frames sent.", Some(of.sent)),
+            figure("frames", "Frames received.", Some(of.frames)),
+            figure(
                 "right_hash",
                 "Frames with the computed hash.",
-                Some(verdict.right_hash),
+                Some(of.right_hash),
             ),
-            (
+            figure(
                 "right_queue",
                 "Frames on the computed queue.",
-                Some(verdict.right_queue),
+                Some(of.right_queue),
             ),
-            (
-                "right_program",
-                "Frames for which the steering program returns the computed queue.",
-                verdict.right_program,
-            ),
-            (
-                "right_cpu",
-                "Frames on the computed CPU.",
-                Some(verdict.right_cpu),
-            ),
-        ];
-        let show = Show::Count;
-        figures
-            .map(|(name, about, value)| (Figure { name, show, about }, value.map(|value| value as f64)))
-            .into()
+            figure("right_program", by_program, of.right_program),
+            figure("right_cpu", "Frames on the computed CPU.", Some(of.right_cpu)),
+        ]
     }
 
     fn proved(&self) -> Result<(), String> {

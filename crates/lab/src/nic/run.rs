@@ -6,7 +6,7 @@ use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, as_json};
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::{RawTrials, Trial as _};
 use anyhow::anyhow;
 use corelane_guest::{GuestParts, GuestPlan, boot};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The experiment: each model of device is a step, tried once.
+/// The experiment: each model of device is a step with one trial.
 pub struct NicProof {
     /// What is set and sent.
     pub plan: NicPlan,
@@ -62,11 +62,11 @@ impl Experiment for NicProof {
         })
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> anyhow::Result<()> {
-        let model = MODELS[trying.turn.step];
+    fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut NicReport) -> anyhow::Result<()> {
+        let model = MODELS[running.turn.step];
         let parts = GuestParts::find()?;
         let mut found = ModelReport {
-            head: trying.head(0.0),
+            head: running.head(0.0),
             model: model.name.to_owned(),
             ..ModelReport::default()
         };
@@ -207,7 +207,7 @@ impl Model {
             Err(error) => return Ok(Err(error.to_string())),
         };
         let address: Vec<String> = GUEST.iter().map(|byte| format!("{byte:02x}")).collect();
-        let order = child::order(child::PROBE, plan);
+        let order = child::order(super::PROBE, plan);
         let order = order.map_err(|error| anyhow!("the plan cannot be written: {error}"))?;
         let program_name = program.file_name().unwrap_or_default().to_string_lossy();
         let child = child::CHILD_ARGUMENT;

@@ -15,7 +15,7 @@ pub use phase::PAYLOAD_BYTES;
 
 use crate::document::{Head, RunFacts, as_json};
 use crate::error::Refusal;
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::RawTrials;
 use corelane_host::bed::Bed;
 use corelane_host::counters::CpuTimes;
@@ -69,10 +69,10 @@ pub struct Rebalance {
 
 impl Rebalance {
     /// Measures the three phases of one server: before, during and after.
-    fn rebalanced(&self, trying: &mut Trying<'_>) -> anyhow::Result<(Vec<Phase>, Decision)> {
+    fn rebalanced(&self, running: &mut RunningTrial<'_>) -> anyhow::Result<(Vec<Phase>, Decision)> {
         let request = &self.request;
         let table = &request.steering.table;
-        let mut bench = Bench::start(self, trying)?;
+        let mut bench = Bench::start(self, running)?;
         let before = bench.phase(PhaseName::Before, None)?;
         let loads = entry_loads(&bench.server.flows()?, table.size());
         let options = Options {
@@ -82,14 +82,14 @@ impl Rebalance {
         let decided = balance::rebalance(table, &loads, options)?;
         let levelled = decided.table.clone();
         let decision = Decision {
-            round: Some(trying.turn.round),
+            round: Some(running.turn.round),
             decided,
         };
         let mut phases = vec![before];
-        if !trying.is_cut() {
+        if !running.is_cut() {
             phases.push(bench.phase(PhaseName::During, Some([levelled.clone(), table.clone()]))?);
         }
-        if !trying.is_cut() {
+        if !running.is_cut() {
             bench.server.change_table(levelled)?;
             phases.push(bench.phase(PhaseName::After, None)?);
         }
@@ -140,13 +140,13 @@ impl Experiment for Rebalance {
         Some(format!("{returned} of {sent} datagrams returned"))
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, rebalancing: &mut Rebalancing) -> anyhow::Result<()> {
+    fn trial(&mut self, running: &mut RunningTrial<'_>, rebalancing: &mut Rebalancing) -> anyhow::Result<()> {
         let begun = CpuTimes::read();
-        if trying.turn.step == CONTROL {
-            let control = Bench::start(self, trying)?.phase(PhaseName::Static, None)?;
+        if running.turn.step == CONTROL {
+            let control = Bench::start(self, running)?.phase(PhaseName::Static, None)?;
             rebalancing.phases.push(control);
         } else {
-            let (phases, decision) = self.rebalanced(trying)?;
+            let (phases, decision) = self.rebalanced(running)?;
             rebalancing.phases.extend(phases);
             // A repeat decides anew.
             rebalancing
@@ -155,7 +155,7 @@ impl Experiment for Rebalance {
             rebalancing.decisions.push(decision);
         }
         if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
-            trying.clocked(&begun, &ended);
+            running.clocked(&begun, &ended);
         }
         Ok(())
     }

@@ -2,8 +2,7 @@
 
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
-use crate::scale::steps;
-use crate::trial::Trial;
+use crate::trial::{self, Trial};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
@@ -96,13 +95,13 @@ impl Rendered for Rebalancing {
 static METRICS: &[&Metric<Verdict>] = &[
     &Metric::less("during_lost_per_million", "lost", Show::Fixed(1))
         .about("Lost while the table changed, per million sent.")
-        .read(|verdict| steps::number(Some(verdict.during_lost_per_million))),
+        .read(|verdict| trial::number(Some(verdict.during_lost_per_million))),
     &Metric::less("after_fullest_over_mean", "fullest", Show::Fixed(3))
         .about("The fullest bucket over the mean after rebalancing.")
-        .read(|verdict| steps::number(Some(verdict.after_fullest_over_mean))),
+        .read(|verdict| trial::number(Some(verdict.after_fullest_over_mean))),
     &Metric::less("decided_over_best", "decided", Show::Fixed(3))
         .about("The fullest bucket decided over the best possible.")
-        .read(|verdict| steps::number(Some(verdict.decided_over_best))),
+        .read(|verdict| trial::number(Some(verdict.decided_over_best))),
 ];
 
 /// The buckets' shares of what was seen, in percent.

@@ -4,7 +4,7 @@ use super::document::{Phase, PhaseName};
 use super::{Rebalance, Request};
 use crate::child::{LoadProcess, ServerProcess, Watch};
 use crate::error::Refusal;
-use crate::experiment::Trying;
+use crate::experiment::RunningTrial;
 use crate::placing::lasting;
 use crate::trial::TrialHead;
 use corelane_load::pace::Pace;
@@ -41,7 +41,7 @@ pub(super) struct Bench<'a> {
 impl<'a> Bench<'a> {
     pub(super) fn start<'b: 'a>(
         experiment: &'a Rebalance,
-        trying: &mut Trying<'b>,
+        running: &mut RunningTrial<'b>,
     ) -> anyhow::Result<Bench<'a>> {
         let side = &experiment.bed.server;
         let plan = UdpServePlan {
@@ -54,8 +54,8 @@ impl<'a> Bench<'a> {
         };
         Ok(Bench {
             experiment,
-            head: trying.head(experiment.request.duration_s),
-            watch: trying.watch(),
+            head: running.head(experiment.request.duration_s),
+            watch: running.watch(),
             server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
         })
     }

@@ -1,19 +1,25 @@
 //! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
-use crate::document::Document;
-use crate::experiment::{Experiment, Trying};
+use crate::document::{Document, Head, as_json};
+use crate::experiment::{Experiment, RunningTrial};
 use crate::observed::Observed;
-use crate::scale::steps::{Kind, Report, Shape};
+use crate::scale::steps::{Kind, Planned, Report, Shape};
 use crate::trial::{RawTrials, Trial as _};
+use serde::Serialize;
 use serde_json::Value;
 
 /// A scaling experiment.
-pub trait Trials {
+pub trait ScalingExperiment {
     /// The kind of experiment.
     type Kind: Kind;
+    /// Its plan.
+    type Plan: Serialize;
 
-    /// The document before the first trial; see [`Report::planned`].
-    fn planned(&self) -> Report<Self::Kind>;
+    /// The plan.
+    fn planned(&self) -> Planned<'_, Self::Plan, <Self::Kind as Kind>::Shape>;
+
+    /// What the document begins with, and its fields that no other has.
+    fn described(&self) -> (Head, Self::Kind);
 
     /// Checks whether a step's clients can be planned.
     ///
@@ -27,31 +33,32 @@ pub trait Trials {
     /// When nothing could be measured.
     fn measure(
         &mut self,
-        trying: &mut Trying<'_>,
+        running: &mut RunningTrial<'_>,
     ) -> anyhow::Result<(<Self::Kind as Kind>::Trial, Option<Observed>)>;
 
     /// Determines the limit of each step and of the report.
     fn judge(&self, report: &mut Report<Self::Kind>);
 }
 
-impl<T: Trials> Experiment for T
+impl<T: ScalingExperiment> Experiment for T
 where
     Report<T::Kind>: Document,
 {
     type Document = Report<T::Kind>;
 
     fn plan(&self) -> anyhow::Result<Value> {
-        Ok(self.planned().plan)
+        Ok(as_json(self.planned().plan))
     }
 
     fn is_quick(&self) -> bool {
-        self.planned().plan["quick"] == true
+        self.planned().is_quick
     }
 
     fn begin(&mut self) -> anyhow::Result<Self::Document> {
-        let report = self.planned();
-        report.steps.iter().try_for_each(|step| self.check(&step.shape))?;
-        Ok(report)
+        let planned = self.planned();
+        planned.steps.iter().try_for_each(|shape| self.check(shape))?;
+        let (head, kind) = self.described();
+        Ok(Report::planned(head, kind, &planned))
     }
 
     fn steps(&self) -> usize {
@@ -70,10 +77,10 @@ where
             .in_words(|trial| report.rate().words_of(trial))
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut Self::Document) -> anyhow::Result<()> {
-        let (trial, seen) = self.measure(trying)?;
-        if let Some(seen) = seen.filter(|_| trial.head().is_valid() && !trying.is_cut()) {
-            report.steps[trying.turn.step].observed = Some(seen);
+    fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut Self::Document) -> anyhow::Result<()> {
+        let (trial, seen) = self.measure(running)?;
+        if let Some(seen) = seen.filter(|_| trial.head().is_valid() && !running.is_cut()) {
+            report.steps[running.turn.step].observed = Some(seen);
         }
         report.trials.push(trial);
         Ok(())

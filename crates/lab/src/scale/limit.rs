@@ -226,6 +226,11 @@ pub(crate) fn growth(did: &str, linearity: Option<f64>, active: usize, one: &str
     }
 }
 
+/// `bucket` or `buckets`.
+pub(crate) const fn buckets(count: usize) -> &'static str {
+    if count == 1 { "bucket" } else { "buckets" }
+}
+
 /// A share in percent.
 pub(crate) fn percent(share: Option<f64>) -> String {
     or_missing(share, quantity::percent)

@@ -1,4 +1,4 @@
-//! The document of scaling experiments: medians, linearity and the scaling law of raw trials. `growth.rs` renders it.
+//! The document of scaling experiments: medians, linearity and the scaling law of raw trials. `page` renders it.
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
@@ -9,10 +9,10 @@ use crate::scale::limit::{Limit, Scaling};
 use crate::trial::{CpuShare, SPOILT, Trial, TrialStatus};
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
-use corelane_measure::metric::{Measured, Metric, Sample, Show, Values};
-use corelane_measure::share;
+use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
+use corelane_report::table::{Cell, Column};
 use corelane_rss::Steering;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -79,6 +79,19 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
 
     /// The rank of a judged series: the verdict is about the highest. `first` is the first judged series.
     fn weight(&self, first: &Self) -> u64;
+}
+
+/// The plan of a scaling experiment, and what of it every such experiment has.
+#[derive(Debug)]
+pub struct Planned<'a, P, S> {
+    /// The plan.
+    pub plan: &'a P,
+    /// Every step.
+    pub steps: &'a [S],
+    /// The steering document that both ends share.
+    pub steering: &'a Steering,
+    /// Whether it is a quick run, whose report says that it is indicative.
+    pub is_quick: bool,
 }
 
 /// The specifics of one scaling experiment; a value holds the fields of its document that no other has.
@@ -161,7 +174,7 @@ pub struct Report<K: Kind> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Step<K: Kind> {
-    /// What was tried.
+    /// Server and traffic.
     #[serde(flatten)]
     pub shape: K::Shape,
     /// Buckets that the server was built with; with a subject, CPUs at most.
@@ -239,23 +252,18 @@ impl<'a, K: Kind> Series<'a, K> {
 
 impl<K: Kind> Report<K> {
     /// The document before the first trial.
-    pub(crate) fn planned(
-        head: Head,
-        kind: K,
-        plan: &impl Serialize,
-        steering: &Steering,
-        shapes: &[K::Shape],
-    ) -> Self {
+    pub(crate) fn planned(head: Head, kind: K, planned: &Planned<'_, impl Serialize, K::Shape>) -> Self {
+        let steering = planned.steering;
         let step = |shape: &K::Shape| {
             let cpus = steering.cpus[..shape.active()].to_vec();
             Step::new(shape.clone(), steering.cpus.len(), cpus)
         };
         Self {
             head,
-            plan: as_json(plan),
+            plan: as_json(planned.plan),
             steering: as_json(steering),
             kind,
-            steps: shapes.iter().map(step).collect(),
+            steps: planned.steps.iter().map(step).collect(),
             trials: Vec::new(),
             scaling: Scaling::default(),
             limit: Limit::unknown(),
@@ -444,16 +452,6 @@ pub(crate) fn through_json<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     serde_json::from_value(value).map_err(D::Error::custom)
 }
 
-/// A sample of a number.
-pub(crate) fn number<'a>(value: Option<f64>) -> Option<Sample<'a>> {
-    value.map(Sample::Number)
-}
-
-/// A sample of a share.
-pub(crate) fn share<'a>(value: Option<share::Share>) -> Option<Sample<'a>> {
-    value.map(Sample::Share)
-}
-
 /// CPU time shares, medians.
 fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
     let mut by_cpu: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
@@ -488,4 +486,11 @@ pub(crate) fn mean_share<'a>(
 ) -> Option<f64> {
     let values: Vec<f64> = shares.into_iter().filter_map(of).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The column of the number of active buckets.
+pub(crate) fn active<K: Kind>() -> Reading<'static, Step<K>> {
+    Reading::new(Column::right("N").key("buckets_active"), |step: &Step<K>| {
+        Cell::count(step.shape.active() as u64)
+    })
 }

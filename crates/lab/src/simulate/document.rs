@@ -7,8 +7,7 @@
 
 use super::Request;
 use crate::document::{Head, document};
-use crate::scale::steps::number;
-use crate::trial::{TrialHead, trial};
+use crate::trial::{TrialHead, number, trial};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::ratio;
 use serde::{Deserialize, Serialize};

@@ -20,11 +20,11 @@ impl Rendered for SimulateReport {
     fn page(&self) -> Page {
         let trials = self.trials.iter().map(Trial::head);
         let mut page = self.head.page_of("RSS simulation", &self.plan, trials);
-        let asked = &self.plan.request;
-        let flows = quantity::count(asked.flows as u64);
+        let request = &self.plan.request;
+        let flows = quantity::count(request.flows as u64);
         page.headline = format!(
             "{flows} flows, sizes {}, hashed as {}",
-            asked.sizes, asked.hash_fields
+            request.sizes, request.hash_fields
         );
         page.origin.splice(1..1, self.drawn());
         for steps in self.steps.chunk_by(|one, next| one.table_size == next.table_size) {
@@ -58,29 +58,29 @@ fn columns() -> impl Iterator<Item = Reading<'static, Step>> {
 impl SimulateReport {
     /// What was drawn, as the head of the text has it.
     fn drawn(&self) -> [(&'static str, String); 5] {
-        let asked = &self.plan.request;
+        let request = &self.plan.request;
         let flows = format!(
             "{}, sizes {}, {} datagrams in all",
-            quantity::count(asked.flows as u64),
-            asked.sizes,
-            quantity::count(asked.datagrams)
+            quantity::count(request.flows as u64),
+            request.sizes,
+            quantity::count(request.datagrams)
         );
         let tuples = format!(
             "from {} to {}, hashed as {}",
-            asked.clients, asked.server, asked.hash_fields
+            request.clients, request.server, request.hash_fields
         );
         let rounds = self.trials.iter().map(|trial| trial.head.round + 1).max();
         let rounds = format!(
             "{}, each with flows of its own, seed {}; median\u{b1}half the range",
             rounds.unwrap_or(0),
-            asked.seed
+            request.seed
         );
         let bed = "none: tuples were drawn, hashed and looked up, and no packet was sent";
         [
             ("bed", bed.to_owned()),
             ("flows", flows),
             ("tuples", tuples),
-            ("key", asked.key.to_string()),
+            ("key", request.key.to_string()),
             ("rounds", rounds),
         ]
     }

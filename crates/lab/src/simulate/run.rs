@@ -5,7 +5,7 @@ use super::round::Round;
 use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
 use crate::document::{Head, RunFacts, as_json};
 use crate::error::{Refusal, within};
-use crate::experiment::{Experiment, Trying};
+use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::RawTrials;
 use corelane_rss::IndirectionTable;
 use serde_json::Value;
@@ -31,7 +31,7 @@ struct State {
     in_round: usize,
     /// The rounds with a trial of every step.
     complete: Vec<usize>,
-    /// The flows of the last round that was drawn: all tables are tried with the same.
+    /// The flows of the last round that was drawn: all tables are simulated with the same.
     round: Option<Round>,
 }
 
@@ -87,8 +87,8 @@ impl Experiment for Simulation {
         Some(format!("{} {}", imbalance.header, imbalance.show.words(last)))
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut SimulateReport) -> anyhow::Result<()> {
-        let (step, number) = (trying.turn.step, trying.turn.round as u32);
+    fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut SimulateReport) -> anyhow::Result<()> {
+        let (step, number) = (running.turn.step, running.turn.round as u32);
         let round = match self.state.round.take().filter(|round| round.number == number) {
             Some(round) => round,
             None => {
@@ -99,7 +99,11 @@ impl Experiment for Simulation {
         if number == 0 && self.request.list_flows && report.flows.is_empty() {
             report.flows = round.listed();
         }
-        let outcome = round.outcome(trying.head(0.0), &self.state.tables[step], self.request.tolerance);
+        let outcome = round.outcome(
+            running.head(0.0),
+            &self.state.tables[step],
+            self.request.tolerance,
+        );
         let (trial, per_bucket) = outcome.map_err(|error| Refusal::new("--tolerance", error))?;
         report.trials.push(trial);
         if number == 0 {
@@ -108,7 +112,7 @@ impl Experiment for Simulation {
         self.state.round = Some(round);
         self.state.in_round += 1;
         if self.state.in_round == self.state.tables.len() {
-            self.state.complete.push(trying.turn.round);
+            self.state.complete.push(running.turn.round);
         }
         Ok(())
     }

@@ -113,7 +113,7 @@ pub(super) fn report(buckets: usize) -> StreamsReport {
     }
     let mut report = StreamsReport {
         head: Head {
-            schema: Protocol::Http.schema().to_owned(),
+            schema: Protocol::Http.facts().schema.to_owned(),
             tool: Tool {
                 name: "corelane".to_owned(),
                 version: "0.1.0".to_owned(),
@@ -285,7 +285,7 @@ fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
 fn report_of_bytes(buckets: usize) -> StreamsReport {
     let mut report = report(buckets);
     report.kind.protocol = Protocol::Tcp;
-    report.head.schema = Protocol::Tcp.schema().to_owned();
+    report.head.schema = Protocol::Tcp.facts().schema.to_owned();
     for step in &mut report.steps {
         let shape = &mut step.shape;
         (shape.traffic, shape.object_bytes, shape.write_bytes) = (Traffic::Sink, None, Some(1024));

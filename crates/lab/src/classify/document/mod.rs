@@ -18,8 +18,7 @@ pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use strides::{HeaderTrial, Held, Stride};
 
 use crate::document::{Head, document};
-use crate::scale::steps::{number, share};
-use crate::trial::{TrialHead, trial};
+use crate::trial::{TrialHead, number, share, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_loops::pipeline::ThreadTrial;
 use corelane_measure::metric::{Measured, Metric, Show, Values};

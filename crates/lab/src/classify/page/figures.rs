@@ -3,7 +3,7 @@
 use crate::classify::document::{
     ClassifyReport, FRAMES, LockKind, PrefetchKind, Setting, Step, TableKind, published,
 };
-use crate::scale::page::{self as growth, Y_STEPS};
+use crate::plots::{self, Y_STEPS};
 use corelane_measure::quantity;
 use corelane_report::html::axis::Linear;
 use corelane_report::html::figure::{figure, legend, y_ticks};
@@ -124,7 +124,7 @@ impl Drawing<'_> {
             (place(self.value(step)), tip)
         };
         let line = |(number, _, steps): &(usize, &str, Vec<&Step>)| {
-            growth::line(class(*number), &FRAMES, steps, &scale, at)
+            plots::line(class(*number), &FRAMES, steps, &scale, at)
         };
         let lines: Vec<Line> = series.iter().map(line).collect();
         let readings = lines.iter().flat_map(|line| &line.points);

@@ -3,7 +3,8 @@
 
 use corelane_measure::drops::Cause;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+
+corelane_measure::words!(Gap);
 
 /// The two of the five counting places between which a frame was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,17 +28,6 @@ impl Gap {
         Self::SeenToAnswered,
         Self::AnsweredToReturned,
     ];
-}
-
-impl fmt::Display for Gap {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::GeneratedToReceived => "generated to received",
-            Self::ReceivedToSeen => "received to seen",
-            Self::SeenToAnswered => "seen to answered",
-            Self::AnsweredToReturned => "answered to returned",
-        })
-    }
 }
 
 /// Whose kernel dropped the frame.
@@ -74,29 +64,15 @@ pub fn of_key(key: &str) -> Option<(Cause, Side)> {
 /// Where a drop on this side lies.
 #[must_use]
 pub const fn gap(cause: Cause, side: Side) -> Gap {
+    use Cause as C;
     match (side, cause) {
         (Side::Client, _) => Gap::AnsweredToReturned,
-        (Side::Server, Cause::TransmitQueue | Cause::Device | Cause::Backlog) => Gap::GeneratedToReceived,
-        (
-            Side::Server,
-            Cause::Ip
-            | Cause::BadHeader
-            | Cause::BadLength
-            | Cause::BadChecksum
-            | Cause::NoSocket
-            | Cause::Broadcast
-            | Cause::FullBuffers
-            | Cause::MailboxFull
-            | Cause::Memory
-            | Cause::OtherErrors
-            | Cause::Listener
-            | Cause::TcpBacklog
-            | Cause::TcpReceiveQueue
-            | Cause::StillQueued,
-        ) => Gap::ReceivedToSeen,
-        (Side::Server, Cause::Refused | Cause::AnswerBuffersFull | Cause::SendFailed | Cause::Corrupted) => {
-            Gap::SeenToAnswered
-        }
+        (_, C::TransmitQueue | C::Device | C::Backlog) => Gap::GeneratedToReceived,
+        (_, C::Ip | C::BadHeader | C::BadLength | C::BadChecksum) => Gap::ReceivedToSeen,
+        (_, C::NoSocket | C::Broadcast | C::FullBuffers | C::MailboxFull) => Gap::ReceivedToSeen,
+        (_, C::Memory | C::OtherErrors | C::StillQueued) => Gap::ReceivedToSeen,
+        (_, C::Listener | C::TcpBacklog | C::TcpReceiveQueue) => Gap::ReceivedToSeen,
+        (_, C::Refused | C::AnswerBuffersFull | C::SendFailed | C::Corrupted) => Gap::SeenToAnswered,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Waits for kernel locks of an echo beside those of a sink.
 
 use super::Placement;
-use crate::scale::page::buckets;
+use crate::scale::limit::buckets;
 use serde::{Deserialize, Serialize};
 
 /// Echo beside sink: which waits more for kernel locks, and why.

@@ -3,8 +3,8 @@
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
 use super::gap::{self, Gap};
-use crate::scale::steps::{linearity_metric, number, others_metric, share};
-use crate::trial::{CpuShare, TrialHead, trial};
+use crate::scale::steps::{linearity_metric, others_metric};
+use crate::trial::{CpuShare, TrialHead, number, share, trial};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;

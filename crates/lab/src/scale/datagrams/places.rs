@@ -179,29 +179,17 @@ fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
 
 /// What a cause of the server is in the account.
 const fn of_server(cause: DropCause) -> Cause {
+    use DropCause as D;
     match cause {
-        DropCause::FullBuffers => Cause::FullBuffers,
-        DropCause::MailboxFull => Cause::MailboxFull,
-        DropCause::QueueFull => Cause::AnswerBuffersFull,
-        DropCause::RefusedPort
-        | DropCause::RefusedPeer
-        | DropCause::RefusedBroadcast
-        | DropCause::RefusedEcho
-        | DropCause::RefusedLoop => Cause::Refused,
-        DropCause::Truncated => Cause::Corrupted,
-        DropCause::NoDestination
-        | DropCause::AddressInUse
-        | DropCause::Closed
-        | DropCause::Forbidden
-        | DropCause::NoAddress
-        | DropCause::NoBuffer
-        | DropCause::NoDescriptor
-        | DropCause::Other
-        | DropCause::Refused
-        | DropCause::Reset
-        | DropCause::TimedOut
-        | DropCause::TooLarge
-        | DropCause::Unreachable => Cause::SendFailed,
+        D::FullBuffers => Cause::FullBuffers,
+        D::MailboxFull => Cause::MailboxFull,
+        D::QueueFull => Cause::AnswerBuffersFull,
+        D::RefusedPort | D::RefusedPeer | D::RefusedBroadcast => Cause::Refused,
+        D::RefusedEcho | D::RefusedLoop => Cause::Refused,
+        D::Truncated => Cause::Corrupted,
+        D::NoDestination | D::NoAddress | D::AddressInUse | D::Unreachable => Cause::SendFailed,
+        D::NoBuffer | D::NoDescriptor | D::TooLarge | D::Forbidden => Cause::SendFailed,
+        D::Refused | D::Reset | D::TimedOut | D::Closed | D::Other => Cause::SendFailed,
     }
 }
 

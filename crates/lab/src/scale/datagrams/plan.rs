@@ -2,8 +2,7 @@
 
 use super::document::Shape;
 use super::selection::Selection;
-use crate::placing::{ONE_CPU, active_counts, lasting, sorted};
-use crate::scale::datagrams::Placement;
+use crate::placing::{ONE_CPU, Placement, active_counts, lasting, sorted};
 use crate::scale::plan::Settings;
 use crate::scale::steps::Shape as _;
 use corelane_host::HostError;

@@ -1,5 +1,5 @@
 //! One trial of one step: a server and its clients as fresh processes in the bed, a warm-up that is not counted, and
-//! readings before and after; between them, what was asked to be observed.
+//! readings before and after; between them, the requested observations.
 
 use super::account::{self, Evidence, SideReading, Sides, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
@@ -9,10 +9,11 @@ use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts};
 use crate::error::Refusal;
-use crate::experiment::Trying;
+use crate::experiment::RunningTrial;
 use crate::observe::Observation;
 use crate::observed::Observed;
-use crate::scale::experiment::Trials;
+use crate::scale::experiment::ScalingExperiment;
+use crate::scale::steps::Planned;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_load::sources::SourceError;
@@ -48,13 +49,23 @@ pub struct Scale {
     pub descriptor_limit: usize,
 }
 
-impl Trials for Scale {
+impl ScalingExperiment for Scale {
     type Kind = Datagrams;
+    type Plan = ScalePlan;
 
-    fn planned(&self) -> ScaleReport {
+    fn planned(&self) -> Planned<'_, ScalePlan, Shape> {
+        let (plan, request) = (&self.plan, &self.plan.request);
+        Planned {
+            plan,
+            steps: &plan.steps,
+            steering: &request.settings.steering,
+            is_quick: request.selection.common.quick,
+        }
+    }
+
+    fn described(&self) -> (Head, Datagrams) {
         let head = Head::new(SCHEMA, &self.facts, Some(&self.bed));
-        let (plan, steering) = (&self.plan, &self.plan.request.settings.steering);
-        ScaleReport::planned(head, Datagrams::default(), plan, steering, &plan.steps)
+        (head, Datagrams::default())
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {
@@ -66,8 +77,8 @@ impl Trials for Scale {
         }
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
-        run(self, trying)
+    fn measure(&mut self, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+        run(self, running)
     }
 
     fn judge(&self, report: &mut ScaleReport) {
@@ -76,9 +87,9 @@ impl Trials for Scale {
 }
 
 /// Runs one trial.
-fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+fn run(experiment: &Scale, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
-    let (turn, watch) = (trying.turn, trying.watch());
+    let (turn, watch) = (running.turn, running.watch());
     let step = &plan.steps[turn.step];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
@@ -124,7 +135,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Op
         loaded: &loaded,
         apart: bed.kind() != BedKind::Loopback,
     };
-    trying.clocked(&spent_before.cpus, &spent.cpus);
+    running.clocked(&spent_before.cpus, &spent.cpus);
     let mut trial = account::trial(plan, turn, &evidence);
     places::count(&mut trial, plan, &evidence);
     Ok((trial, seen))

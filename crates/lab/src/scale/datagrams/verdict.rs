@@ -6,8 +6,7 @@ use super::metrics::{
     COST_OF_PLAIN, IMBALANCE, LINEARITY, OTHERS_SHARE, RATE, RATE_OF_PLAIN, REORDERED, STEERING, TX_LOCALITY,
 };
 use super::plan::ScalePlan;
-use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, percent};
-use crate::scale::page::buckets;
+use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, buckets, percent};
 use crate::scale::steps::{Shape as _, mean_share};
 use corelane_load::udp::Skew;
 use corelane_measure::drops::Cause;
@@ -37,7 +36,7 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     limit.doubted(limit::doubts(LINEARITY.of(last), active, OTHERS_SHARE.of(last)))
 }
 
-/// How much of the rate is left under skew, where that was tried.
+/// How much of the rate is left under skew, where that was measured.
 fn skewed(report: &ScaleReport, plain: &Step) -> String {
     let mut varied = report.varied_steps();
     let of_skew =

@@ -1,8 +1,8 @@
 //! Figures of growth with buckets: rates and costs by number, distributions of durations, rates over time.
 
-use super::{MOST_X_LABELS, Y_STEPS};
+use crate::plots::{MOST_X_LABELS, Y_STEPS, line};
 use crate::scale::steps::{Kind, Report, Series, Shape, Step};
-use corelane_measure::metric::{Measured, Metric};
+use corelane_measure::metric::Metric;
 use corelane_measure::quantity::or_missing;
 use corelane_measure::time_series::TimeSeries;
 use corelane_report::html::axis::{Linear, whole_ticks};
@@ -30,14 +30,8 @@ impl<K: Kind> Report<K> {
             let merged = metric.merged(&self.trials_of(step))?;
             Some((step.shape.active(), merged))
         };
-        let measured: Vec<_> = series.0.iter().filter_map(durations).collect();
-        let curve = |(class, (active, data))| Curve {
-            class,
-            words: format!("{active} active"),
-            data,
-        };
-        let curves: Vec<_> = curves::distinct(measured).into_iter().map(curve).collect();
-        curves::percentiles(title, caption, y_title, &curves)
+        let measured = series.0.iter().filter_map(durations).collect();
+        curves::percentiles(title, caption, y_title, &by_active(measured))
     }
 
     /// The rate over time, a line per number of active buckets: that of the round with the median rate. `of` is what a
@@ -58,16 +52,20 @@ impl<K: Kind> Report<K> {
                 .collect();
             (!points.is_empty()).then_some((step.shape.active(), points))
         };
-        let measured: Vec<_> = series.0.iter().filter_map(recorded).collect();
-        let curve = |(class, (active, data))| Curve {
-            class,
-            words: format!("{active} active"),
-            data,
-        };
-        let curves: Vec<_> = curves::distinct(measured).into_iter().map(curve).collect();
+        let measured = series.0.iter().filter_map(recorded).collect();
         let caption = "The round with the median rate; an even line means that nothing disturbed it.";
-        curves::rates("Rate over time", caption, y_title, &curves)
+        curves::rates("Rate over time", caption, y_title, &by_active(measured))
     }
+}
+
+/// A curve per number of active buckets.
+fn by_active<D>(measured: Vec<(usize, D)>) -> Vec<Curve<D>> {
+    let curve = |(class, (active, data))| Curve {
+        class,
+        words: format!("{active} active"),
+        data,
+    };
+    curves::distinct(measured).into_iter().map(curve).collect()
 }
 
 /// A plot of a metric against active buckets, one line per series.
@@ -171,32 +169,6 @@ impl<K: Kind> Growth<'_, K> {
             range: point.range,
         };
         line.points.into_iter().map(column).collect()
-    }
-}
-
-/// The line of a metric, with the range of the rounds; `at` gives the place and the tip of a row and its value.
-pub(crate) fn line<T, Row: Measured>(
-    class: String,
-    metric: &Metric<T>,
-    rows: &[&Row],
-    scale: &Linear,
-    at: impl Fn(&Row, f64) -> (f64, String),
-) -> Line {
-    let point = |row: &&Row| {
-        let value = metric.of(*row)?;
-        let (x, tip) = at(row, value);
-        let range = metric.range(*row);
-        Some(Point {
-            x,
-            y: scale.place(value),
-            range: range.map(|spread| (scale.place(spread.minimum), scale.place(spread.maximum))),
-            tip,
-        })
-    };
-    Line {
-        class,
-        points: rows.iter().filter_map(point).collect(),
-        marked: true,
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod figures;
 
-pub(crate) use figures::{Growth, line};
+pub(crate) use figures::Growth;
 
 use crate::columns;
 use crate::document::{reasons, set_aside};
@@ -20,12 +20,6 @@ use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
 use std::collections::BTreeSet;
-
-/// Ticks of a y axis: about as many as stay apart on a phone.
-pub(crate) const Y_STEPS: usize = 4;
-
-/// Labels of an x axis, for the same reason.
-pub(crate) const MOST_X_LABELS: usize = 8;
 
 /// Caption of figures of medians.
 pub(crate) const MEDIANS: &str =
@@ -363,13 +357,6 @@ pub(crate) fn observed_sections<K: Kind>(
     page.section(words);
 }
 
-/// The column of the number of active buckets.
-pub(crate) fn active<K: Kind>() -> Reading<'static, Step<K>> {
-    Reading::new(Column::right("N").key("buckets_active"), |step: &Step<K>| {
-        Cell::count(step.shape.active() as u64)
-    })
-}
-
 /// The column of the number of valid trials.
 pub(crate) fn trials<K: Kind>() -> Reading<'static, Step<K>> {
     Reading::new(Column::right("trials"), |step: &Step<K>| {
@@ -395,11 +382,6 @@ pub(crate) fn linearity_tile<K: Kind>(linearity: &Metric<K::Trial>, step: &Step<
     let half_range =
         spread.map(|spread| format!("\u{b1} {:.2}, {} rounds", spread.half_range(), spread.count));
     ("linearity", words(linearity, step), half_range)
-}
-
-/// `bucket` or `buckets`.
-pub(crate) const fn buckets(count: usize) -> &'static str {
-    if count == 1 { "bucket" } else { "buckets" }
 }
 
 /// The median of durations, beside their 99th percentile.

@@ -89,7 +89,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
         .reduce(|sum, segments| sum.plus(&segments));
     (trial.cpu, trial.cpu_shares) = cpu_use(&plan.cpus(shape), opened, sent);
     let drain = evidence.ended - sent.at;
-    trial.drain_s = (plan.request.protocol == Protocol::Http).then_some(drain.as_secs_f64());
+    trial.drain_s = loaded.requests_sent.map(|_| drain.as_secs_f64());
     trial.per_bucket = per_bucket(&evidence);
     trial.steering = steering(shape, served, &trial.per_bucket);
     trial.kernel = kernel(&evidence);
@@ -140,12 +140,7 @@ pub(super) fn unopened(loaded: &ClientCounts, served: &ServerCounts) -> String {
 
 /// A trial that answered or carried nothing is no result.
 fn failure(trial: &Trial, protocol: Protocol) -> Option<String> {
-    let nothing = match protocol {
-        Protocol::Http if trial.requests_ok == 0 => "no request was answered",
-        Protocol::Http if trial.in_time() == 0 => "no request was answered within the measured time",
-        Protocol::Tcp if trial.received_bytes + trial.sent_bytes == 0 => "no byte was carried",
-        _ => return None,
-    };
+    let nothing = (protocol.facts().nothing)(trial)?;
     Some(match (&trial.limited_by, trial.errors.iter().next()) {
         (Some(reason), _) => reason.clone(),
         (None, Some((cause, count))) => format!("{nothing}: {} {count} times", cause.replace('_', " ")),

@@ -3,10 +3,9 @@
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
-use super::document::Protocol;
 use super::memory::Memory;
-use crate::scale::steps::{linearity_metric, number, others_metric, share};
-use crate::trial::{CpuShare, TrialHead, trial};
+use crate::scale::steps::{linearity_metric, others_metric};
+use crate::trial::{CpuShare, TrialHead, number, share, trial};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
@@ -19,16 +18,7 @@ use std::collections::BTreeMap;
 
 type M = Metric<Trial>;
 
-/// Every metric of a document, in the order of columns; steps are judged by the first.
-#[must_use]
-pub fn of(protocol: Protocol) -> &'static [&'static M] {
-    match protocol {
-        Protocol::Http => HTTP,
-        Protocol::Tcp => TCP,
-    }
-}
-
-static HTTP: &[&M] = &[
+pub(super) const HTTP: &[&M] = &[
     &judged(REQUESTS),
     &PAYLOAD,
     &LINEARITY,
@@ -50,7 +40,7 @@ static HTTP: &[&M] = &[
     &DRAIN,
 ];
 
-static TCP: &[&M] = &[
+pub(super) const TCP: &[&M] = &[
     &judged(PAYLOAD),
     &LINEARITY,
     &SERVER_PER_KIB.label("server CPU").compared(),

@@ -13,6 +13,7 @@ pub mod metrics;
 mod page;
 mod peers;
 mod plan;
+pub mod protocol;
 mod trial;
 mod verdict;
 

@@ -6,17 +6,14 @@ use super::document::{
     StreamsReport,
 };
 use super::metrics::{
-    CLIENT_BYTES, CLIENT_PER_KIB, CLIENT_PER_REQUEST, CLIENT_SHARE, DRAIN, HELD, LATENCY, LINEARITY, OPENED,
-    OPENING, PAYLOAD, REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_KIB, SERVER_PER_REQUEST, SERVER_SHARE,
-    STEERING,
+    CLIENT_BYTES, CLIENT_PER_REQUEST, CLIENT_SHARE, DRAIN, HELD, LATENCY, LINEARITY, OPENED, OPENING,
+    PAYLOAD, REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
 use super::peers::drain_s as drain_s_of;
 use crate::columns::{number, words as column};
-use crate::scale::limit::Suspect;
-use crate::scale::page::{
-    self as growth, Growth, MEDIANS, Shown, active, linearity_tile, median_words, share, trials,
-};
-use crate::scale::steps::Shape as _;
+use crate::scale::limit::{self, Suspect};
+use crate::scale::page::{self, Growth, MEDIANS, Shown, linearity_tile, median_words, share, trials};
+use crate::scale::steps::{Shape as _, active};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::bars::{self, Bar};
@@ -43,7 +40,7 @@ impl Shown for ByteStreams {
             Server::Exact | Server::Reuseport => "The server",
         };
         let (active, rate) = (step.shape.buckets_active, rate_words(report, step));
-        let does = format!("{who} does {rate} on {active} {}", growth::buckets(active));
+        let does = format!("{who} does {rate} on {active} {}", limit::buckets(active));
         match report.kind.protocol {
             Protocol::Http => format!(
                 "{does} with {} connections",
@@ -54,7 +51,7 @@ impl Shown for ByteStreams {
     }
 
     fn tiles(report: &StreamsReport, step: &Step) -> Vec<Tile> {
-        let words = |metric| growth::words(metric, step);
+        let words = |metric| page::words(metric, step);
         let payload = PAYLOAD
             .of(step)
             .map(|rate| format!("{} Gb/s", quantity::fixed(rate, 2)));
@@ -106,7 +103,7 @@ impl Shown for ByteStreams {
             page.section(latency_section(report, series, false));
         }
         page.section(errors_section(report));
-        growth::observed_sections(report, [], page);
+        page::observed_sections(report, [], page);
     }
 
     fn closing(report: &StreamsReport, page: &mut Page) {
@@ -147,10 +144,7 @@ fn figures(report: &StreamsReport) -> Vec<Markup> {
             let growth = Growth {
                 title: first.load_words(),
                 caption: MEDIANS,
-                y_title: match report.kind.protocol {
-                    Protocol::Http => "requests per second".to_owned(),
-                    Protocol::Tcp => "Gb/s".to_owned(),
-                },
+                y_title: report.kind.protocol.facts().unit[1].to_owned(),
                 metric: report.rate(),
                 series: &kin,
                 show: quantity::metric,
@@ -176,7 +170,7 @@ fn cpu_figure(series: &Series<'_>) -> Markup {
         let words = |what: &str, share| format!("{what} {}", quantity::percent(share));
         let active = step.shape.buckets_active;
         Some(Bar {
-            label: format!("{active} {}", growth::buckets(active)),
+            label: format!("{active} {}", limit::buckets(active)),
             value: [
                 words("server", server),
                 words("client", client),
@@ -210,10 +204,7 @@ fn cpu_figure(series: &Series<'_>) -> Markup {
 
 /// CPU time, latencies and the rate over time of a series.
 fn series_figures(report: &StreamsReport, series: &Series<'_>) -> [Markup; 3] {
-    let (y_title, unit) = match report.kind.protocol {
-        Protocol::Http => ("requests per second", 1.0),
-        Protocol::Tcp => ("Gb/s", 8.0 / 1e9),
-    };
+    let facts = report.kind.protocol.facts();
     let latency = [
         "Latency",
         "From the intended send to the response: all valid trials together.",
@@ -222,7 +213,11 @@ fn series_figures(report: &StreamsReport, series: &Series<'_>) -> [Markup; 3] {
     [
         cpu_figure(series),
         report.distribution(series, &LATENCY, latency),
-        report.over_time(series, |trial| &trial.over_time, (y_title, unit)),
+        report.over_time(
+            series,
+            |trial| &trial.over_time,
+            (facts.unit[1], facts.per_recorded),
+        ),
     ]
 }
 
@@ -234,15 +229,8 @@ fn shown(section: Section, in_text: bool, table: Table) -> Section {
     }
 }
 
-const fn rate_unit(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Http => "requests/s",
-        Protocol::Tcp => "Gb/s",
-    }
-}
-
 fn rate_words(report: &StreamsReport, step: &Step) -> String {
-    let (rate, unit) = (report.rate(), rate_unit(report.kind.protocol));
+    let (rate, unit) = (report.rate(), report.kind.protocol.facts().unit[0]);
     or_missing(rate.of(step), |value| format!("{} {unit}", rate.show.cell(value)))
 }
 
@@ -334,11 +322,7 @@ fn drained(series: &Series<'_>) -> String {
 fn connections_section(report: &StreamsReport, judged: &[Series<'_>], controls: &[Series<'_>]) -> Section {
     let counts: BTreeSet<u64> = report.steps.iter().map(|step| step.shape.connections).collect();
     let many = counts.last().is_some_and(|most| *most >= FEWEST_TO_SHARE);
-    let protocol = report.kind.protocol;
-    let size = match protocol {
-        Protocol::Http => "object",
-        Protocol::Tcp => "write",
-    };
+    let facts = report.kind.protocol.facts();
     let memory = |side, of: fn(&MemoryPerConnection) -> Option<f64>| {
         number(
             Column::right(side).unit("B each"),
@@ -352,14 +336,14 @@ fn connections_section(report: &StreamsReport, judged: &[Series<'_>], controls: 
             Reading::new(Column::right("connections"), |step: &Step| {
                 Cell::count(step.shape.connections)
             }),
-            number(Column::right(size), Show::Bytes, |step: &Step| {
+            number(Column::right(facts.sized), Show::Bytes, |step: &Step| {
                 step.shape.size().map(|bytes| bytes as f64)
             }),
             active(),
             metric(&OPENED),
             metric(&HELD),
             metric(&OPENING),
-            named(report.rate(), "rate", rate_unit(protocol)),
+            named(report.rate(), "rate", facts.unit[0]),
             metric(&LATENCY),
             memory("client", |each| each.client_user_bytes),
             memory("server", |each| each.server_user_bytes),
@@ -415,23 +399,13 @@ fn controls_section(report: &StreamsReport) -> Section {
         metric(&CLIENT_SHARE),
         with_range(&LINEARITY, 2),
     ];
-    let rate = named(report.rate(), "rate", rate_unit(report.kind.protocol));
+    let rate = named(report.rate(), "rate", report.kind.protocol.facts().unit[0]);
     let table = report.controls_table(rate, more).without_silent_columns();
-    let costs: [(&str, &'static _); 2] = match report.kind.protocol {
-        Protocol::Http => [
-            ("server CPU per request", &SERVER_PER_REQUEST),
-            ("client CPU per request", &CLIENT_PER_REQUEST),
-        ],
-        Protocol::Tcp => [
-            ("server CPU per KiB", &SERVER_PER_KIB),
-            ("client CPU per KiB", &CLIENT_PER_KIB),
-        ],
-    };
-    let (show, unit) = (report.rate().show, rate_unit(report.kind.protocol));
+    let (show, unit) = (report.rate().show, report.kind.protocol.facts().unit[0]);
     let rate = move |value| format!("{} {unit}", show.cell(value));
     Section::new("controls beside exact steering")
         .table(table)
-        .notes(report.faster_controls(&costs, rate))
+        .notes(report.faster_controls(&report.kind.protocol.facts().costs, rate))
 }
 
 /// Errors, and the counters of the kernel that point to a limit.

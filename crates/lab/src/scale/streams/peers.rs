@@ -228,8 +228,8 @@ fn align(shape: &Shape) -> Align {
 
 /// Bytes per write of a step, at most `most`, which is also the default.
 fn write_bytes(shape: &Shape, most: u32) -> u32 {
-    let asked = shape.write_bytes.and_then(|bytes| u32::try_from(bytes).ok());
-    asked.unwrap_or(most).min(most)
+    let requested = shape.write_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    requested.unwrap_or(most).min(most)
 }
 
 /// The longest that pending answers or bytes are awaited.

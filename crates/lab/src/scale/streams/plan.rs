@@ -1,8 +1,7 @@
 //! The plan: steps as data, and their CPUs. `peers.rs` derives server and clients from a step.
 
 use super::document::{Protocol, Selection, Server, Shape, Traffic};
-use crate::placing::{ONE_CPU, active_counts, sorted};
-use crate::scale::datagrams::Placement;
+use crate::placing::{ONE_CPU, Placement, active_counts, sorted};
 use crate::scale::plan::Settings;
 use crate::scale::steps::mean_share;
 use crate::trial::CpuShare;

@@ -10,10 +10,11 @@ use super::plan::StreamsPlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess, Subject};
 use crate::document::{self, Head, RunFacts};
-use crate::experiment::Trying;
+use crate::experiment::RunningTrial;
 use crate::observe::Observation;
 use crate::observed::Observed;
-use crate::scale::experiment::Trials;
+use crate::scale::experiment::ScalingExperiment;
+use crate::scale::steps::Planned;
 use anyhow::bail;
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
@@ -49,21 +50,32 @@ pub struct Streams {
     pub facts: RunFacts,
 }
 
-impl Trials for Streams {
+impl ScalingExperiment for Streams {
     type Kind = ByteStreams;
+    type Plan = StreamsPlan;
 
-    fn planned(&self) -> StreamsReport {
+    fn planned(&self) -> Planned<'_, StreamsPlan, Shape> {
+        let (plan, request) = (&self.plan, &self.plan.request);
+        Planned {
+            plan,
+            steps: &plan.steps,
+            steering: &request.settings.steering,
+            is_quick: request.selection.common.quick,
+        }
+    }
+
+    fn described(&self) -> (Head, ByteStreams) {
         let (plan, request) = (&self.plan, &self.plan.request);
         let head = Head {
             bed: Some(self.bed.clone()),
-            ..Head::new(request.protocol.schema(), &self.facts, None)
+            ..Head::new(request.protocol.facts().schema, &self.facts, None)
         };
         let kind = ByteStreams {
             protocol: request.protocol,
             subject: request.subject.as_ref().map(|subject| subject.command.clone()),
             left_out: plan.left_out.clone(),
         };
-        StreamsReport::planned(head, kind, plan, &request.settings.steering, &plan.steps)
+        (head, kind)
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {
@@ -74,8 +86,8 @@ impl Trials for Streams {
         Ok(())
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
-        run(self, trying)
+    fn measure(&mut self, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+        run(self, running)
     }
 
     fn judge(&self, report: &mut StreamsReport) {
@@ -87,19 +99,19 @@ impl Trials for Streams {
 }
 
 /// Runs one trial with the server and the clients of its step.
-fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
+fn run(experiment: &Streams, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
     let plan = &experiment.plan;
-    let shape = &plan.steps[trying.turn.step];
+    let shape = &plan.steps[running.turn.step];
     let subject = plan
         .subject(shape)
         .map(|subject| (subject, served_by_subject as fn(&_) -> _));
     let Some((direction, mode)) = shape.traffic.of_bytes() else {
         let clients = (plan.http_load(shape)?, of_http);
         return match subject {
-            Some(subject) => measure::<Subject, HttpLoad>(experiment, trying, subject, clients),
+            Some(subject) => measure::<Subject, HttpLoad>(experiment, running, subject, clients),
             None => {
                 let server = (plan.http_server(shape), served_http as fn(&_) -> _);
-                measure::<HttpServer, HttpLoad>(experiment, trying, server, clients)
+                measure::<HttpServer, HttpLoad>(experiment, running, server, clients)
             }
         };
     };
@@ -108,10 +120,10 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> anyhow::Result<(Trial, 
         of_tcp(loaded, steering)
     });
     match subject {
-        Some(subject) => measure::<Subject, TcpLoad>(experiment, trying, subject, clients),
+        Some(subject) => measure::<Subject, TcpLoad>(experiment, running, subject, clients),
         None => {
             let server = (plan.tcp_server(shape, mode), served_tcp as fn(&_) -> _);
-            measure::<TcpServer, TcpLoad>(experiment, trying, server, clients)
+            measure::<TcpServer, TcpLoad>(experiment, running, server, clients)
         }
     }
 }
@@ -122,12 +134,12 @@ type Counted<S> = fn(&<S as Server>::Served) -> ServerCounts;
 /// Runs one trial: plans of server and clients, and what their reports count.
 fn measure<S: Server, G: Generator>(
     experiment: &Streams,
-    trying: &mut Trying<'_>,
+    running: &mut RunningTrial<'_>,
     (serve, served): (S::Plan, Counted<S>),
     (load, loaded): (G::Plan, impl FnOnce(&G::Report) -> ClientCounts),
 ) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, program) = (&experiment.plan, &experiment.program);
-    let (shape, round) = (&plan.steps[trying.turn.step], trying.turn.round);
+    let (shape, round) = (&plan.steps[running.turn.step], running.turn.round);
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
@@ -142,7 +154,7 @@ fn measure<S: Server, G: Generator>(
         let (ended, has_ended) = mpsc::channel::<()>();
         let (mut has_ended, mut reading) = (Some(has_ended), None);
         let take = || memory::take(&bed, processes, pid, server_memory_before, &kernel_before);
-        let report = generator.run(&load, trying.watch(), |moment| match moment {
+        let report = generator.run(&load, running.watch(), |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(&bed, processes, Some(pid)));
                 observation = processes.observe(plan, shape, pid);
@@ -177,8 +189,8 @@ fn measure<S: Server, G: Generator>(
         memory,
         ended,
     };
-    trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
-    Ok((account::trial(plan, trying.turn, evidence), seen))
+    running.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
+    Ok((account::trial(plan, running.turn, evidence), seen))
 }
 
 /// Takes a reading in the middle of a run, unless the run has ended by then.

@@ -2,10 +2,9 @@
 
 use super::document::{Protocol, Server, Step, StreamsReport};
 use super::ends::NOT_OPENED;
-use super::metrics::{CLIENT_SHARE, LINEARITY, OTHERS_SHARE, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
+use super::metrics::{CLIENT_SHARE, LINEARITY, OTHERS_SHARE, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
-use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, percent};
-use crate::scale::page::buckets;
+use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, buckets, percent};
 use crate::trial::TrialStatus;
 use corelane_load::Failure;
 use corelane_measure::quantity::{self, or_missing};
@@ -49,14 +48,8 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
         apart: plan.sides_apart(&step.shape),
     };
     let (cause, because) = cause(step, &setting);
-    let rate = match setting.protocol {
-        Protocol::Http => format!("answered {}", or_missing(REQUESTS.of(step), quantity::rate)),
-        Protocol::Tcp => {
-            let rate = or_missing(PAYLOAD.of(step), |rate| quantity::fixed(rate, 2));
-            format!("carried {rate} Gb/s")
-        }
-    };
-    let did = format!("{} {rate}", who(step));
+    let did = (setting.protocol.facts().did)(report.rate().of(step));
+    let did = format!("{} {did}", who(step));
     let growth = limit::growth(&did, LINEARITY.of(step), step.shape.buckets_active, "one's");
     // Why the generator of the last valid trial missed its schedule.
     let valid = report.valid_trials(index);
@@ -120,11 +113,9 @@ fn cause(step: &Step, setting: &Setting) -> limit::Found {
     if setting.scheduled && !is_material(step, unsent) {
         return limit::asked_for(idle, LimitCause::OfferedRate, "the rate asked for");
     }
-    let connections = match setting.protocol {
-        Protocol::Http => "the number of connections, each waiting for its answer",
-        Protocol::Tcp => "the number of connections, each waiting for its peer to take more",
-    };
-    limit::asked_for(idle, LimitCause::Connections, connections)
+    let awaited = setting.protocol.facts().awaited;
+    let connections = format!("the number of connections, each waiting for {awaited}");
+    limit::asked_for(idle, LimitCause::Connections, &connections)
 }
 
 /// The server limit, if the server has its own CPUs and they were busy.
@@ -144,23 +135,14 @@ fn is_material(step: &Step, count: u64) -> bool {
 
 /// What ran out or overflowed where a request or a connection failed so; `None` if nothing did.
 const fn resource(failure: Failure) -> Option<LimitCause> {
+    use Failure as F;
     match failure {
-        Failure::NoDescriptors | Failure::NoPorts => Some(LimitCause::Resources),
-        Failure::NoMemory => Some(LimitCause::Memory),
-        Failure::Refused | Failure::ConnectTimeout => Some(LimitCause::ListenerBacklog),
-        Failure::Reset
-        | Failure::ClosedEarly
-        | Failure::Malformed
-        | Failure::WrongStatus
-        | Failure::WrongBody
-        | Failure::CertificateRefused
-        | Failure::Tls
-        | Failure::HandshakeTimeout
-        | Failure::FirstByteTimeout
-        | Failure::RequestTimeout
-        | Failure::Unreachable
-        | Failure::Forbidden
-        | Failure::Other => None,
+        F::NoDescriptors | F::NoPorts => Some(LimitCause::Resources),
+        F::NoMemory => Some(LimitCause::Memory),
+        F::Refused | F::ConnectTimeout => Some(LimitCause::ListenerBacklog),
+        F::Reset | F::ClosedEarly | F::Malformed | F::WrongStatus | F::WrongBody => None,
+        F::CertificateRefused | F::Tls | F::HandshakeTimeout => None,
+        F::FirstByteTimeout | F::RequestTimeout | F::Unreachable | F::Forbidden | F::Other => None,
     }
 }
 
@@ -315,7 +297,7 @@ fn kernel(step: &Step, names: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::datagrams::Placement;
+    use crate::placing::Placement;
     use crate::scale::streams::document::{Shape, Traffic};
     use crate::trial::CpuShare;
 

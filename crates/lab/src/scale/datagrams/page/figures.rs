@@ -1,9 +1,10 @@
 //! The figures of growth with buckets, and of the models side by side.
 
+use crate::plots::{MOST_X_LABELS, Y_STEPS};
 use crate::scale::datagrams::Placement;
 use crate::scale::datagrams::document::{PerBucket, ScaleReport, Series, Step};
 use crate::scale::datagrams::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
-use crate::scale::page::{Growth, MEDIANS, MOST_X_LABELS, Y_STEPS};
+use crate::scale::page::{Growth, MEDIANS};
 use crate::scale::steps::Shape as _;
 use crate::trial::CpuShare;
 use corelane_measure::quantity::{self, or_missing};
@@ -85,7 +86,7 @@ fn of_mode(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
     series
 }
 
-/// The series that growth is drawn for: every model with aligned clients, and exact steering however it was tried.
+/// The series that growth is drawn for: every model with aligned clients, and exact steering with any placement.
 /// Rivals with crossed clients stand among the models side by side: a dozen lines would hide each other.
 fn growing(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
     let mut series = of_mode(report, mode);

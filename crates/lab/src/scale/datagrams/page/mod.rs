@@ -11,8 +11,9 @@ use super::metrics::{
     PAYLOAD, RATE, RATE_OF_PLAIN, RECEIVED, REORDERED, RETURNED, ROUND_TRIP, SEEN, STEERING, TX_LOCALITY,
 };
 use crate::columns::{number, words};
-use crate::scale::page::{self as growth, Shown, active, linearity_tile, median_words, share, trials};
-use crate::scale::steps::Shape as _;
+use crate::scale::limit;
+use crate::scale::page::{self, Shown, linearity_tile, median_words, share, trials};
+use crate::scale::steps::{Shape as _, active};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::tiles::Tile;
@@ -62,12 +63,12 @@ impl Shown for Datagrams {
             .map(|rate| format!(", {} Gb/s", quantity::fixed(rate, 2)));
         let buckets = format!(
             "{active} {}{}",
-            growth::buckets(active),
+            limit::buckets(active),
             payload.unwrap_or_default()
         );
         let steering = STEERING.of(step);
         let steering = steering.map(|share| format!("steered right {}", quantity::percent(share)));
-        let words = |metric| growth::words(metric, step);
+        let words = |metric| page::words(metric, step);
         let unexplained = quantity::count(unexplained_frames(report));
         vec![
             (step.shape.mode.main_rate_name(), words(&RATE), Some(buckets)),
@@ -98,7 +99,7 @@ impl Shown for Datagrams {
         page.section(variations_section(report));
         page.section(drops_section(report));
         let sentences = report.kind.lock_comparisons.iter().map(LockComparison::words);
-        growth::observed_sections(report, sentences, page);
+        page::observed_sections(report, sentences, page);
     }
 
     fn closing(report: &ScaleReport, page: &mut Page) {
@@ -260,6 +261,7 @@ fn drops_section(report: &ScaleReport) -> Section {
         let missing = gaps.filter_map(|(gap, frames)| Some((gap, frames.filter(|frames| *frames != 0)?)));
         let missing = missing.map(|(gap, frames)| {
             let count = Cell::shown(Some(frames as f64), |_| quantity::signed_count(frames));
+            let gap = gap.to_string().replace('_', " ");
             [
                 Cell::from(format!("NO CAUSE, {gap}")).alarming(),
                 count,

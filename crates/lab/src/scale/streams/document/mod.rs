@@ -12,18 +12,18 @@ mod shape;
 pub(crate) use super::memory::FEWEST_TO_SHARE;
 pub use super::memory::{CacheGrowth, Memory, MemoryPerConnection};
 pub use super::metrics::{BucketBytes, Connections, CpuUse, Segments, Trial};
+pub use super::protocol::Protocol;
 pub use selection::Selection;
-pub use shape::{Protocol, Server, Shape, Traffic};
+pub use shape::{Server, Shape, Traffic};
 
 use super::metrics::{
-    self, CLIENT_PER_REQUEST, LATENCY, LINEARITY, OF_REQUESTS, PAYLOAD, REQUESTS, SERVER_PER_REQUEST,
-    STEERING,
+    CLIENT_PER_REQUEST, LATENCY, LINEARITY, OF_REQUESTS, PAYLOAD, REQUESTS, SERVER_PER_REQUEST, STEERING,
 };
+use super::protocol::{HTTP, TCP};
 use crate::columns::words;
 use crate::document::document;
 use crate::scale::limit::Limit;
-use crate::scale::page::active;
-use crate::scale::steps::{self, Kind, Report};
+use crate::scale::steps::{self, Kind, Report, active};
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::statistics;
@@ -33,16 +33,16 @@ use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The whole document; its schema is [`Protocol::schema`].
+/// The whole document; its schema is that of [`Protocol::facts`].
 pub type StreamsReport = Report<ByteStreams>;
 
-/// One step. Its metrics are those of [`metrics`].
+/// One step. Its metrics are those of [`Protocol::facts`].
 pub type Step = steps::Step<ByteStreams>;
 
 /// Steps that differ in the number of active buckets alone.
 pub type Series<'a> = steps::Series<'a, ByteStreams>;
 
-document!(StreamsReport, [Protocol::Http.schema(), Protocol::Tcp.schema()], upgrade: fill_lacking);
+document!(StreamsReport, [HTTP.schema, TCP.schema], upgrade: fill_lacking);
 
 /// What only these documents have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,11 +76,11 @@ impl Kind for ByteStreams {
     const OF_WORKERS_ALONE: bool = false;
 
     fn name(&self) -> &'static str {
-        self.protocol.words()
+        self.protocol.facts().name
     }
 
     fn metrics(&self) -> &'static [&'static Metric<Trial>] {
-        metrics::of(self.protocol)
+        self.protocol.facts().metrics
     }
 
     fn columns() -> Vec<Reading<'static, Step>> {
@@ -129,11 +129,7 @@ impl Kind for ByteStreams {
     }
 
     fn law_rate(&self, step: &Step) -> Option<f64> {
-        let unit = match self.protocol {
-            Protocol::Http => 1.0,
-            Protocol::Tcp => 1e9,
-        };
-        Some(self.metrics()[0].of(step)? * unit)
+        Some(self.metrics()[0].of(step)? * self.protocol.facts().events)
     }
 
     fn left_out(&self) -> &[String] {

@@ -1,41 +1,12 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
-use crate::scale::datagrams::Placement;
+use crate::placing::Placement;
 use crate::scale::steps;
 use corelane_measure::quantity;
 use corelane_measure::words::write_word;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
-
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// Requests answered.
-    Http,
-    /// Bytes carried.
-    Tcp,
-}
-
-impl Protocol {
-    /// The schema of its document.
-    #[must_use]
-    pub const fn schema(self) -> &'static str {
-        match self {
-            Self::Http => "corelane/scale-http/1",
-            Self::Tcp => "corelane/scale-tcp/1",
-        }
-    }
-
-    /// Its name for people.
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::Http => "HTTP",
-            Self::Tcp => "TCP",
-        }
-    }
-}
 
 /// Who serves, and how a connection finds its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

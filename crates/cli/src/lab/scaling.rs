@@ -1,0 +1,24 @@
+//! `corelane lab scale`: an experiment per protocol.
+
+use super::{experiments, scale_http, scale_tcp, scale_udp};
+use crate::outcome::Outcome;
+use clap::{Args, Subcommand};
+
+/// Measure how throughput scales with CPUs, and what limits it
+#[derive(Debug, Args)]
+pub struct ScalingArguments {
+    #[command(subcommand)]
+    what: ScaleWhat,
+}
+
+experiments! {
+    ScaleWhat:
+    Udp(scale_udp::ScaleUdpArguments),
+    Http(scale_http::ScaleHttpArguments),
+    Tcp(scale_tcp::ScaleTcpArguments),
+}
+
+/// Runs the selected experiment.
+pub fn run(arguments: &ScalingArguments) -> Outcome {
+    arguments.what.run()
+}

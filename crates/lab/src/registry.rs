@@ -1,0 +1,144 @@
+//! What the lab knows by name, a line each: the documents of experiments and generators, and the servers and generators that
+//! run as child processes. In: the text of a saved document, or the orders of a parent. Out: the document, or the child's
+//! replies.
+
+use crate::child::{self, Answer, ChildSide, Order, Subject};
+use crate::document::{Document, DocumentError};
+use crate::nic::PROBE;
+use crate::saved::Recorded;
+use corelane_load::{Generator, http, tcp, udp};
+use corelane_report::measurement::Measurement;
+use corelane_report::page::Rendered;
+use corelane_serve::Server;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::io::{self, BufRead, Write};
+use std::sync::mpsc::Receiver;
+
+/// Everything; a new experiment, server or generator is a line.
+static ENTRIES: &[Entry] = &[
+    experiment::<crate::scale::datagrams::ScaleReport>(),
+    experiment::<crate::scale::streams::StreamsReport>(),
+    experiment::<crate::classify::ClassifyReport>(),
+    experiment::<crate::simulate::SimulateReport>(),
+    experiment::<crate::engines::EnginesReport>(),
+    experiment::<crate::rebalance::Rebalancing>(),
+    experiment::<crate::nic::NicReport>(),
+    server::<corelane_serve::udp::UdpServer>(),
+    server::<corelane_serve::http::HttpServer>(),
+    server::<corelane_serve::tcp::TcpServer>(),
+    server::<Subject>(),
+    generator::<udp::UdpLoad>(&[udp::UdpLoadReport::SCHEMA]),
+    generator::<http::HttpLoad>(&[http::HttpLoadReport::SCHEMA]),
+    generator::<tcp::TcpLoad>(&[tcp::TcpLoadReport::SCHEMA]),
+    child(PROBE, probe),
+];
+
+/// What is known of one experiment, server or generator.
+struct Entry {
+    /// The schemas of its documents, and how they are read.
+    schemas: &'static [&'static str],
+    read: fn(&str) -> Read,
+    /// The kind of its child process, and what that does; an empty name if there is none.
+    kind: &'static str,
+    run: ChildSide,
+}
+
+type Read = Result<Box<dyn Rendered>, DocumentError>;
+
+const fn experiment<D: Document + 'static>() -> Entry {
+    Entry {
+        schemas: D::SCHEMAS,
+        read: |text| Ok(Box::new(D::from_json(text)?)),
+        ..child("", |_, _, _| Ok(()))
+    }
+}
+
+const fn server<S: Server>() -> Entry {
+    child(S::KIND, child::serve::<S>)
+}
+
+const fn generator<G>(schemas: &'static [&'static str]) -> Entry
+where
+    G: Generator<Report: Measurement + DeserializeOwned>,
+{
+    Entry {
+        schemas,
+        read: |text| Ok(Box::new(Recorded::<G::Report>::read(text)?)),
+        ..child(G::KIND, child::generate::<G>)
+    }
+}
+
+const fn child(kind: &'static str, run: ChildSide) -> Entry {
+    Entry {
+        schemas: &[],
+        read: |_| Err(DocumentError::Schema(String::new())),
+        kind,
+        run,
+    }
+}
+
+/// Probes the device of a guest.
+fn probe(
+    (plan, _): (Box<RawValue>, bool),
+    _: &Receiver<Order>,
+    output: &mut dyn Write,
+) -> Result<(), String> {
+    let probed = crate::nic::probe(&child::read_plan(plan)?).map_err(|error| error.to_string())?;
+    child::answer(output, &Answer::report(&probed))
+}
+
+/// Reads a document of whichever kind.
+///
+/// # Errors
+/// When it is none that can be read here.
+pub fn read(text: &str) -> Read {
+    let document: Value = serde_json::from_str(text)?;
+    let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
+    let known = ENTRIES.iter().find(|entry| entry.schemas.contains(&schema));
+    known.map_or_else(
+        || Err(DocumentError::Schema(schema.to_owned())),
+        |entry| (entry.read)(text),
+    )
+}
+
+/// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input`
+/// ends.
+///
+/// # Errors
+/// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
+pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
+    child::run(input, &mut output, |kind| {
+        let known = ENTRIES
+            .iter()
+            .find(|entry| !kind.is_empty() && entry.kind == kind);
+        known.map(|entry| entry.run)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::order;
+    use corelane_load::tcp::TcpLoad;
+    use serde_json::json;
+    use std::io::Cursor;
+
+    #[test]
+    fn a_plan_that_needs_more_memory_than_there_is_is_refused_before_anything_is_allocated() {
+        let lease = json!({ "address": "127.0.0.1", "connections": u64::MAX / 2, "ports": "kernel" });
+        let plan = json!({ "connect_timeout_s": 5.0, "direction": "write", "drain_s": null, "duration_s": 1.0,
+            "engine": null, "memory": "first-touch", "stall_s": 1.0, "target": "127.0.0.1:9",
+            "workers": [{ "bucket": null, "cpu": 0, "leases": [lease], "own_descriptors": false }],
+            "write_bytes": 1, "write_bytes_per_second": null });
+        let order = order(TcpLoad::KIND, &plan).unwrap();
+        let mut output = Vec::new();
+        run_child(Cursor::new(order + "\n"), &mut output).unwrap();
+        let answer = String::from_utf8(output).unwrap();
+        assert!(
+            answer.contains("failed") && answer.contains("of memory"),
+            "{answer}"
+        );
+    }
+}
