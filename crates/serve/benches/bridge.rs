@@ -42,24 +42,14 @@ fn main() {
         .collect();
 
     let mut bench = Bench { keys, at: 0, bursts };
-    let mut ours = Bridged::new(BURST, |counts| {
-        let rule = Rule {
-            reader: map.reader(),
-            sides: Sides::Both,
-            on_match: OnMatch::Count,
-        };
-        TableStage::new(
-            vec![rule],
-            Verdict::Pass,
-            Verdict::Pass,
-            Arc::clone(&counts.tables),
-        )
-    });
+    let rule = Rule {
+        reader: map.reader(),
+        sides: Sides::Both,
+        on_match: OnMatch::Count,
+    };
+    let mut ours = Bridged::new(BURST, |counts| tables(vec![rule], counts));
     let mut theirs = Bridged::new(1, |_| OneByOne { table: &post });
-    let mut empty = Bridged::new(BURST, |counts| {
-        let none: Vec<Rule> = Vec::new();
-        TableStage::new(none, Verdict::Pass, Verdict::Pass, Arc::clone(&counts.tables))
-    });
+    let mut empty = Bridged::new(BURST, |counts| tables(Vec::new(), counts));
     let mut found: [Vec<f64>; 4] = Default::default();
     for _ in 0..rounds {
         found[0].push(bench.bare(&map));
@@ -93,6 +83,11 @@ fn main() {
     );
     println!("bridge to bare table              {to_bare:8.2} of its lookups (at least 0.5 is wanted)");
     println!("bridge to the post's one by one   {to_post:8.2} times its frames (at least 3 is wanted)");
+}
+
+/// The bridge's own stage.
+fn tables(rules: Vec<Rule>, counts: &WorkerCounts) -> TableStage {
+    TableStage::new(rules, Verdict::Pass, Verdict::Pass, Arc::clone(&counts.tables))
 }
 
 /// The post's table, queried with one frame at a time: no batch, no prefetching.
