@@ -1,6 +1,6 @@
 //! The document of `lab rebalance`: phases, decisions, and the verdict, which is a pure function of them.
 
-use super::Request;
+use super::plan::Request;
 use crate::document::{Head, document};
 use crate::trial::{TrialHead, trial};
 use corelane_measure::statistics::{median, ratio};

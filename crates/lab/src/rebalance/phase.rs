@@ -1,12 +1,13 @@
 //! One phase. In: a running server and a load. Out: the counts of each bucket, the losses and the table changes.
 
 use super::document::{Phase, PhaseName};
-use super::{Rebalance, Request};
+use super::plan::Request;
 use crate::child::{LoadProcess, ServerProcess, Watch};
 use crate::error::Refusal;
 use crate::experiment::RunningTrial;
 use crate::placing::lasting;
 use crate::trial::TrialHead;
+use corelane_host::bed::Bed;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan};
@@ -16,6 +17,7 @@ use corelane_rss::{IndirectionTable, Steering};
 use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,7 +34,8 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A server and its load.
 pub(super) struct Bench<'a> {
-    experiment: &'a Rebalance,
+    place: (&'a Bed, &'a Path),
+    request: &'a Request,
     head: TrialHead,
     watch: Watch<'a>,
     pub(super) server: ServerProcess<UdpServer>,
@@ -40,23 +43,22 @@ pub(super) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub(super) fn start<'b: 'a>(
-        experiment: &'a Rebalance,
+        (bed, program): (&'a Bed, &'a Path),
+        request: &'a Request,
         running: &mut RunningTrial<'b>,
     ) -> anyhow::Result<Bench<'a>> {
-        let side = &experiment.bed.server;
+        let side = &bed.server;
         let plan = UdpServePlan {
             flows: true,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
-            ..UdpServePlan::new(
-                SocketAddr::new(side.address(), 0),
-                experiment.request.steering.clone(),
-            )
+            ..UdpServePlan::new(SocketAddr::new(side.address(), 0), request.steering.clone())
         };
         Ok(Bench {
-            experiment,
-            head: running.head(experiment.request.duration_s),
+            place: (bed, program),
+            request,
+            head: running.head(request.duration_s),
             watch: running.watch(),
-            server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
+            server: ServerProcess::<UdpServer>::start(program, side, &plan)?,
         })
     }
 
@@ -65,11 +67,11 @@ impl<'a> Bench<'a> {
         name: PhaseName,
         changes: Option<[IndirectionTable; 2]>,
     ) -> anyhow::Result<Phase> {
-        let (experiment, watch) = (self.experiment, self.watch);
+        let ((bed, program), request, watch) = (self.place, self.request, self.watch);
         let part = watch.part(name);
         let watch = watch.naming(part.as_ref());
-        let load = load(&experiment.request, self.server.ready().address, self.head.round)?;
-        let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
+        let load = load(request, self.server.ready().address, self.head.round)?;
+        let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
         let (loaded, entries_moved) = thread::scope(|scope| {
@@ -121,7 +123,7 @@ impl<'a> Bench<'a> {
         let Some(tables) = tables else {
             return Ok(0);
         };
-        let interval = Duration::from_secs(60) / self.experiment.request.changes_a_minute;
+        let interval = Duration::from_secs(60) / self.request.changes_a_minute;
         let started = Instant::now();
         let mut moved = 0;
         for turn in 1_u32.. {

@@ -1,7 +1,8 @@
 //! Which choices mattered here: pairs of steps that differ in one thing, compared within each round.
 
+use super::published;
 use super::setting::{LockKind, PrefetchKind, Setting, TableKind};
-use super::{ClassifyReport, FRAMES, Trial, published};
+use super::step::{FRAMES, Step, Trial};
 use corelane_measure::quantity::count;
 use corelane_measure::statistics::{Spread, within_rounds};
 use serde::{Deserialize, Serialize};
@@ -52,23 +53,30 @@ fn compared((factor, words, steps): Pair, trials: &[Trial]) -> Option<Choice> {
     })
 }
 
-/// Every choice for which both steps were measured; those that mattered first, the greatest difference before all.
-pub(super) fn choices(report: &ClassifyReport) -> Vec<Choice> {
-    let pairs = report.of_one_thread().into_iter().chain(report.of_threads());
-    let mut choices: Vec<Choice> = pairs.filter_map(|pair| compared(pair, &report.trials)).collect();
-    let weight = |choice: &Choice| (choice.mattered, choice.ratio.median.ln().abs());
-    choices.sort_by(|one, other| {
-        let (one, other) = (weight(one), weight(other));
-        other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
-    });
-    choices
+/// The steps that are compared, and their trials.
+pub(super) struct Compared<'a> {
+    pub(super) burst: usize,
+    pub(super) steps: &'a [Step],
+    pub(super) trials: &'a [Trial],
 }
 
-impl ClassifyReport {
+impl Compared<'_> {
+    /// Every choice for which both steps were measured; those that mattered first, the greatest difference before all.
+    pub(super) fn choices(&self) -> Vec<Choice> {
+        let pairs = self.of_one_thread().into_iter().chain(self.of_threads());
+        let mut choices: Vec<Choice> = pairs.filter_map(|pair| compared(pair, self.trials)).collect();
+        let weight = |choice: &Choice| (choice.mattered, choice.ratio.median.ln().abs());
+        choices.sort_by(|one, other| {
+            let (one, other) = (weight(one), weight(other));
+            other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
+        });
+        choices
+    }
+
     /// The post's setting in batches of 4.
     fn post(&self) -> Setting {
         Setting {
-            burst: self.plan.burst,
+            burst: self.burst,
             batch: 4,
             ..Setting::POST
         }

@@ -3,8 +3,8 @@
 
 pub use super::setting::{BUCKETS, BURST, ENTRIES, STRIDES};
 
-use super::Step;
 use super::setting::Setting;
+use super::step::Step;
 use corelane_measure::quantity::metric_brief;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 //! the last level spreads lines over its slices by a hash that no vendor documents, so nothing is predicted for it.
 
 use super::setting::Setting;
-use super::{FRAMES, Step};
+use super::step::{FRAMES, Step};
 use crate::trial::{TrialHead, trial};
 use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::{Spread, within_rounds};
