@@ -33,5 +33,4 @@ pub use needs::{Need, Needs};
 pub use sampler::{Observation, Sampler};
 pub use streams::{
     LiveStreams, StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamProtocol, StreamStart,
-    TlsLoadError,
 };

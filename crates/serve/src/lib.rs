@@ -6,6 +6,7 @@
 pub mod bridge;
 mod connections;
 pub mod endpoint;
+mod handshakes;
 pub mod http;
 mod listening;
 mod live_steering;

@@ -1,6 +1,6 @@
 //! Interface shared by all servers: takes a plan, returns counters at any time and at the end.
 
-use crate::http::{AccessLogError, TlsError};
+use crate::http::AccessLogError;
 use crate::udp::{Answers, FlowCounts, Model};
 use corelane_link::LinkError;
 use corelane_rss::IndirectionTable;
@@ -9,6 +9,7 @@ use corelane_worker::crew::CrewError;
 use corelane_worker::group::GroupError;
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::{ChangeError, SteeredGroup};
+use corelane_worker::tls::CertificateError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
@@ -136,7 +137,7 @@ pub enum ServeError {
     Crew(#[from] CrewError),
     /// TLS cannot be set up.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] CertificateError),
     /// The access log cannot be opened.
     #[error(transparent)]
     AccessLog(#[from] AccessLogError),

@@ -3,7 +3,8 @@
 use crate::common::{Answer, anywhere, connect, engines, exchange, http_plan, steering};
 use corelane_proto::http::pattern;
 use corelane_serve::Server;
-use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer};
+use corelane_worker::tls::Certificate;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, StreamOwned};
 use std::io::{Read, Write};
@@ -11,7 +12,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// A certificate for localhost in two files, and a client configuration that trusts only it.
-fn certificate(folder: &std::path::Path) -> (TlsPlan, Arc<ClientConfig>) {
+fn certificate(folder: &std::path::Path) -> (Certificate, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
     let pem = |label: &str, bytes: &[u8]| {
@@ -29,7 +30,7 @@ fn certificate(folder: &std::path::Path) -> (TlsPlan, Arc<ClientConfig>) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (TlsPlan::Files { certificate, key }, Arc::new(trusting))
+    (Certificate::Files { certificate, key }, Arc::new(trusting))
 }
 
 /// Base64 (RFC 4648 section 4).
@@ -187,7 +188,7 @@ fn the_end_of_the_server_is_told_where_answers_are_whole() {
 fn what_is_no_tls_is_counted_and_closed() {
     for engine in engines() {
         let plan = HttpPlan {
-            tls: Some(TlsPlan::SelfSigned),
+            tls: Some(Certificate::SelfSigned),
             ..http_plan(engine, 1)
         };
         let server = HttpServer::start(plan).unwrap();
@@ -202,7 +203,7 @@ fn files_that_hold_no_certificate_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = folder.path().join("nothing.pem");
     let plan = HttpPlan {
-        tls: Some(TlsPlan::Files {
+        tls: Some(Certificate::Files {
             certificate: nothing.clone(),
             key: nothing,
         }),
@@ -216,7 +217,7 @@ fn files_that_hold_no_certificate_are_refused_by_name() {
 fn a_handshake_has_the_time_of_a_head() {
     let served = engines().into_iter().map(|engine| {
         let plan = HttpPlan {
-            tls: Some(TlsPlan::SelfSigned),
+            tls: Some(Certificate::SelfSigned),
             limits: HttpLimits {
                 head_ms: 50,
                 ..HttpLimits::default()

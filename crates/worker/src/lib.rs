@@ -5,8 +5,8 @@
 //! bucket on one address, [`adopt`] duplicates those of a running server, [`program`] steers either and [`steered`]
 //! changes their table at run time, [`rebalancing`] by the loads of its entries. [`locality`] observes on which CPU the
 //! kernel received, [`received`] reads frames with the device's hash and queue, [`outgoing`] connects from ports whose
-//! replies reach the worker's bucket, [`memory`] reports the node of the buffers. [`tls`] is a TLS session of a client
-//! or server. See the README for an example.
+//! replies reach the worker's bucket, [`memory`] reports the node of the buffers. [`tls`] is the TLS of connections.
+//! See the README for an example.
 
 #![deny(unsafe_code)]
 

@@ -5,9 +5,9 @@ use super::sources;
 use crate::outcome::usage;
 use corelane_load::{
     Generator, LiveStreams, Snapshot, StreamLoad, StreamLoadError, StreamLoadReport, StreamStart,
-    TlsLoadError,
 };
 use corelane_measure::quantity;
+use corelane_worker::tls::TrustError;
 
 impl<P: StreamStart> ForegroundLoad for StreamLoad<P> {
     /// Planning errors become usage errors that name the argument at fault.
@@ -17,7 +17,7 @@ impl<P: StreamStart> ForegroundLoad for StreamLoad<P> {
             StreamLoadError::Scenario(_) => "--scenario",
             StreamLoadError::Request(_) => "--method, --header",
             StreamLoadError::Body { .. } => "--body-file",
-            StreamLoadError::Tls(TlsLoadError::Name(_)) => "URL, --header",
+            StreamLoadError::Tls(TrustError::Name(_)) => "URL, --header",
             StreamLoadError::Tls(_) => "--ca",
             StreamLoadError::NoConnections => "--connections",
             StreamLoadError::Crew(_) => return error.into(),

@@ -12,8 +12,9 @@ use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::Steering;
 use corelane_serve::http::metrics::{ERRORS, REQUESTS};
-use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer};
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
+use corelane_worker::tls::Certificate;
 use signal_hook::consts::SIGUSR1;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,13 +52,13 @@ impl ServeHttpArguments {
         self.access_log.as_deref() == Some(Path::new("-"))
     }
 
-    fn tls(&self) -> Option<TlsPlan> {
+    fn tls(&self) -> Option<Certificate> {
         let plan = match (&self.certificate, &self.private_key) {
-            (Some(certificate), Some(key)) => TlsPlan::Files {
+            (Some(certificate), Some(key)) => Certificate::Files {
                 certificate: certificate.clone(),
                 key: key.clone(),
             },
-            _ => TlsPlan::SelfSigned,
+            _ => Certificate::SelfSigned,
         };
         self.tls.then_some(plan)
     }

@@ -14,8 +14,8 @@ pub mod scenario;
 pub use crate::failure::{Failure, Failures};
 pub use crate::streams::{
     Behaviour, ClientCost, ConnectionCounts, Counts, GATHER, Histograms, Model, PhaseReport, PlannedPhase,
-    PlannedPool, PlannedTls, PlannedWorker, PoolCounts, RequestCounts, Share, StreamBytes, Tally, Timeouts,
-    TlsCounts, TlsLoadError, Until, WorkerCounts,
+    PlannedPool, PlannedWorker, PoolCounts, RequestCounts, Share, StreamBytes, Tally, Timeouts, TlsCounts,
+    Until, WorkerCounts,
 };
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::RunSettings;

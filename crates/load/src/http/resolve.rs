@@ -4,8 +4,7 @@ use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
 use crate::sources::{Align, WorkerRequest, shares};
 use crate::streams::{
-    self, Behaviour, Model, PlannedPhase, PlannedPool, PlannedTls, StreamLoadError, StreamPlan, Timeouts,
-    Until, tls,
+    self, Behaviour, Model, PlannedPhase, PlannedPool, StreamLoadError, StreamPlan, Timeouts, Until,
 };
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
@@ -13,6 +12,7 @@ use corelane_proto::http::outgoing::Request;
 use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url, UrlError};
 use corelane_worker::engine::EngineKind;
+use corelane_worker::tls::{self, Trust};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl ClientPool {
         StreamLoadError::Scenario(format!("client pool '{}'{reason}", self.name))
     }
 
-    fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<PlannedTls>, StreamLoadError> {
+    fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<Trust>, StreamLoadError> {
         let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
         let insecure = self.insecure.unwrap_or(false);
         if given && !server.tls {
@@ -189,7 +189,7 @@ impl ClientPool {
             return Ok(None);
         }
         tls::server_name(host)?;
-        Ok(Some(PlannedTls {
+        Ok(Some(Trust {
             server_name: host.to_owned(),
             insecure,
             ca: self.ca.clone(),

@@ -2,17 +2,14 @@
 //! and executes the results: engine operations, counts, the next request.
 
 use super::connection::{Connection, Input, Next, Outcome, Settled};
-use super::document::Counts;
 use super::group::Group;
-use super::protocol::{Ask, Context, StreamProtocol, Terms};
-use super::tls::Session;
-use super::transport::Transport;
+use super::protocol::{Ask, Context, StreamProtocol};
 use crate::failure::Failure;
 use corelane_worker::Time;
-use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Plain};
+use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output as _, Slots};
 use corelane_worker::outgoing::{Release, Source};
 use corelane_worker::timers::{Timer, Wheel};
-use corelane_worker::tls::{Buffers, Encrypted};
+use corelane_worker::tls::{Channel, ClientSession, HandshakeKind, Plaintext};
 use std::time::Duration;
 
 /// Delay before retrying a failed connect, so that a server that refuses is not flooded with attempts.
@@ -38,7 +35,7 @@ pub(crate) struct Slot<P: StreamProtocol> {
 
 #[derive(Debug)]
 struct TlsConnection {
-    session: Session,
+    session: ClientSession,
     handshake_began: Time,
 }
 
@@ -76,9 +73,8 @@ pub(crate) struct Shared {
     pub(crate) opening: usize,
     pub(crate) open: u64,
     pub(crate) mean_latency: Duration,
-    /// Connection of each engine slot.
-    pub(crate) of_slot: Vec<u32>,
-    buffers: Buffers,
+    /// The index of each connection that its engine knows.
+    pub(crate) by_id: Slots<u32>,
 }
 
 impl Shared {
@@ -92,8 +88,7 @@ impl Shared {
             opening: 0,
             open: 0,
             mean_latency: Duration::ZERO,
-            of_slot: Vec::new(),
-            buffers: Buffers::default(),
+            by_id: Slots::default(),
         }
     }
 }
@@ -154,26 +149,22 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// Passes an event to the state machine, and executes the result.
     pub(crate) fn step(&mut self, input: Input<'_>) {
         let Some(id) = self.slot.id else { return };
-        let mut plain = Plain { ops: self.ops, id };
-        let (connection, group) = (&mut self.slot.connection, &mut *self.group);
-        let parts = (
-            self.now,
-            &*group.terms,
-            &mut group.tally.counts,
-            &mut group.shared,
-        );
-        let outcome = match (&mut self.slot.tls, &mut group.encryption) {
-            (Some(tls), Some(encryption)) => {
-                let mut out = Encrypted {
-                    plain,
-                    session: &mut tls.session,
-                    outgoing: &mut self.shared.buffers.outgoing,
-                    sent: &mut encryption.counts.bytes_sent,
-                };
-                take(connection, input, parts, &mut out)
-            }
-            _ => take(connection, input, parts, &mut plain),
+        let group = &mut *self.group;
+        let mut out = match (&mut self.slot.tls, &mut group.encryption) {
+            (Some(tls), Some(encryption)) => encryption.driver.output(self.ops, id, &mut tls.session),
+            _ => Channel::plain(self.ops, id),
         };
+        let mut context = Context {
+            now: self.now,
+            terms: &*group.terms,
+            counts: &mut group.tally.counts,
+            out: &mut out,
+            shared: &mut group.shared,
+        };
+        let outcome = self.slot.connection.take(input, &mut context);
+        if outcome.next == Next::Close {
+            context.out.end();
+        }
         self.apply(id, outcome);
     }
 
@@ -325,10 +316,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         (self.slot.id, self.slot.source) = (Some(id), Some(source));
         self.slot.connection.open(self.now, owed);
         self.shared.opening += 1;
-        if self.shared.of_slot.len() <= id.slot() {
-            self.shared.of_slot.resize(id.slot() + 1, u32::MAX);
-        }
-        self.shared.of_slot[id.slot()] = self.index as u32;
+        self.shared.by_id.insert(id, self.index as u32);
     }
 
     /// Counts a failed connect, and fails the request that waited for it, if any.
@@ -342,10 +330,10 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// The TCP connection is open. Without TLS it is ready.
     fn connected(&mut self) {
         self.group.observe(self.ops, self.slot.id, self.slot.source);
-        let Some(encryption) = &mut self.group.encryption else {
+        let (Some(id), Some(encryption)) = (self.slot.id, &mut self.group.encryption) else {
             return self.opened();
         };
-        match encryption.session() {
+        match encryption.driver.open(self.ops, id) {
             Ok(session) => {
                 self.slot.tls = Some(Box::new(TlsConnection {
                     session,
@@ -354,10 +342,9 @@ impl<P: StreamProtocol> Client<'_, P> {
                 let timeout = self.group.terms.connect_timeout;
                 self.slot.connection.begin_handshake(timeout);
                 self.watch();
-                self.decrypt(&[]);
             }
             Err(error) => {
-                let failure = encryption.counts.count_error(&error);
+                let failure = encryption.counts.count_failed(&error);
                 self.step(Input::SessionFailed(failure));
             }
         }
@@ -385,7 +372,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// Processes bytes received over TLS; called with none at first.
+    /// Processes bytes received over TLS.
     fn decrypt(&mut self, bytes: &[u8]) {
         let (Some(id), Some(tls), Some(encryption)) =
             (self.slot.id, &mut self.slot.tls, &mut self.group.encryption)
@@ -395,43 +382,32 @@ impl<P: StreamProtocol> Client<'_, P> {
         if self.slot.connection.has_failed_handshake() {
             return;
         }
-        let session = &mut tls.session;
-        encryption.counts.bytes_received += bytes.len() as u64;
-        let (mut failure, news) = match session.receive(bytes, &mut self.shared.buffers) {
-            Ok(news) => (None, news),
-            Err(error) => (Some(encryption.counts.count_error(&error)), Default::default()),
-        };
-        if let Some(kind) = news.opened {
-            encryption.counts.count_handshake(kind, session);
-            let took = self.now.since(tls.handshake_began);
-            self.group
-                .tally
-                .histograms
-                .handshake
-                .record(took.as_nanos() as u64);
+        let received = encryption.driver.receive(self.ops, id, &mut tls.session, bytes);
+        for event in received.events() {
+            match event {
+                Plaintext::Opened(kind) => {
+                    self.count_handshake(kind);
+                    self.opened();
+                }
+                Plaintext::Bytes(bytes) => self.step(Input::Bytes(bytes)),
+                Plaintext::Ended => self.step(Input::SessionEnded),
+                Plaintext::Failed(error) => {
+                    let encryption = self.group.encryption.as_mut();
+                    let failure = encryption.map(|encryption| encryption.counts.count_failed(error));
+                    self.step(Input::SessionFailed(failure.unwrap_or(Failure::Tls)));
+                }
+            }
         }
-        let mut out = Encrypted {
-            plain: Plain { ops: self.ops, id },
-            session,
-            outgoing: &mut self.shared.buffers.outgoing,
-            sent: &mut encryption.counts.bytes_sent,
-        };
-        if out.flush().is_err() {
-            failure.get_or_insert(Failure::NoMemory);
+        if let Some(encryption) = &mut self.group.encryption {
+            encryption.driver.recycle(received);
         }
-        if news.opened.is_some() {
-            self.opened();
-        }
-        let mut plain = std::mem::take(&mut self.shared.buffers.plain);
-        if !plain.is_empty() {
-            self.step(Input::Bytes(&plain));
-        }
-        plain.clear();
-        self.shared.buffers.plain = plain;
-        if let Some(failure) = failure {
-            self.step(Input::SessionFailed(failure));
-        } else if news.ended {
-            self.step(Input::SessionEnded);
+    }
+
+    fn count_handshake(&mut self, kind: HandshakeKind) {
+        if let (Some(tls), Some(encryption)) = (&self.slot.tls, &mut self.group.encryption) {
+            encryption.counts.count_handshake(kind, &tls.session);
+            let took = self.now.since(tls.handshake_began).as_nanos() as u64;
+            self.group.tally.histograms.handshake.record(took);
         }
     }
 
@@ -450,7 +426,10 @@ impl<P: StreamProtocol> Client<'_, P> {
             self.step(Input::Left { lasted: false });
         }
         self.uncount_queued();
-        (self.slot.id, self.slot.tls) = (None, None);
+        if let Some(id) = self.slot.id.take() {
+            self.shared.by_id.remove(id);
+        }
+        self.slot.tls = None;
         let ended = self.slot.connection.closed(cause);
         let mut is_planned = false;
         if let Some(source) = self.slot.source.take() {
@@ -476,24 +455,4 @@ impl<P: StreamProtocol> Client<'_, P> {
             self.think();
         }
     }
-}
-
-fn take<P: StreamProtocol>(
-    connection: &mut Connection<P>,
-    input: Input<'_>,
-    (now, terms, counts, shared): (Time, &Terms<P>, &mut Counts, &mut P::Shared),
-    out: &mut impl Transport,
-) -> Outcome {
-    let mut context = Context {
-        now,
-        terms,
-        counts,
-        out,
-        shared,
-    };
-    let outcome = connection.take(input, &mut context);
-    if outcome.next == Next::Close {
-        context.out.end();
-    }
-    outcome
 }

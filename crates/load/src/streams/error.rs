@@ -1,9 +1,9 @@
 //! Errors of generators over streams.
 
-use super::tls::TlsLoadError;
 use crate::sources::SourceError;
 use corelane_proto::http::outgoing::OutgoingError;
 use corelane_worker::crew::CrewError;
+use corelane_worker::tls::TrustError;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -27,7 +27,7 @@ pub enum StreamLoadError {
     },
     /// TLS cannot be set up.
     #[error(transparent)]
-    Tls(#[from] TlsLoadError),
+    Tls(#[from] TrustError),
     /// The sources do not suffice.
     #[error(transparent)]
     Source(#[from] SourceError),

@@ -312,7 +312,7 @@ impl<P: StreamProtocol> Generator<P> {
             counts.open_unanswered += u64::from(slot.connection.is_unanswered());
         }
         for group in &mut self.groups {
-            group.tally.counts.tls = group.encryption.take().map(|encryption| encryption.counts);
+            group.tally.counts.tls = group.encryption.take().map(|encryption| encryption.counted());
         }
     }
 
@@ -426,12 +426,8 @@ impl<P: StreamProtocol> Job for Generator<P> {
 
 impl<P: StreamProtocol> Handler for Generator<P> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        let Some(&index) = self.shared.of_slot.get(id.slot()) else {
-            return;
-        };
-        let index = index as usize;
-        if self.slots.get(index).is_some_and(|slot| slot.id == Some(id)) {
-            self.client(ops, index, now).handle(event);
+        if let Some(&index) = self.shared.by_id.get(id) {
+            self.client(ops, index as usize, now).handle(event);
         }
     }
 }

@@ -85,7 +85,10 @@ impl<P: StreamProtocol> Group<P> {
             encryption: terms
                 .tls
                 .as_ref()
-                .map(|tls| Box::new(tls.part(share.connections()))),
+                .zip(terms.pool.tls.as_ref())
+                .map(|(settings, trust)| {
+                    Box::new(Encryption::new(settings, share.connections(), !trust.insecure))
+                }),
             terms: Arc::clone(terms),
             members: first..first + share.connections(),
             active: 0,

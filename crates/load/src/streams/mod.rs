@@ -31,7 +31,7 @@ pub use plan::{
 };
 pub use protocol::{Ask, Context, Step, StreamProtocol};
 pub use run::{StreamLoad, StreamStart};
-pub use tls::{PlannedTls, TlsCounts, TlsLoadError};
+pub use tls::TlsCounts;
 pub use transport::Transport;
 
 pub(crate) use generator::Outcome;

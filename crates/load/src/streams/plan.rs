@@ -2,13 +2,13 @@
 //! coordination.
 
 use super::error::StreamLoadError;
-use super::tls::PlannedTls;
 use crate::pool::Pool;
 use crate::sources::{Align, AlignBy, Lease, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{
     Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, choose, choose_batching,
 };
+use corelane_worker::tls::Trust;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct PlannedPool<P> {
     pub target: SocketAddr,
     /// TLS settings; `None` for plaintext.
     #[serde(default)]
-    pub tls: Option<PlannedTls>,
+    pub tls: Option<Trust>,
     /// When its requests are made.
     pub model: Model,
     /// Number of connections over all workers.

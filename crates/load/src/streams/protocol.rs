@@ -4,11 +4,10 @@
 use super::document::Counts;
 use super::error::StreamLoadError;
 use super::plan::{Model, PlannedPool, StreamPlan};
-use super::tls::Encryption;
 use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
-use rustls::RootCertStore;
+use corelane_worker::tls::{ClientSettings, SystemAuthorities};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -29,6 +28,9 @@ pub trait StreamProtocol:
 
     /// Name and version of the format of its generator's document.
     const SCHEMA: &'static str;
+
+    /// Its names in the TLS handshake (ALPN); none: any.
+    const TLS_NAMES: &'static [&'static [u8]] = &[];
 
     /// Whether the only exchange of a connection is a transfer that lasts as long as the run: it begins when the
     /// connection opens, [`drained`](Self::drained) starts it, and an ended connection is not reopened.
@@ -170,14 +172,14 @@ pub struct Terms<P: StreamProtocol> {
     pub first_byte_timeout: Duration,
     /// From sending a request to the end of its answer.
     pub request_timeout: Duration,
-    /// TLS of its connections, if any.
-    pub(crate) tls: Option<Encryption>,
+    /// TLS settings of its connections, if any.
+    pub(crate) tls: Option<ClientSettings>,
 }
 
 impl<P: StreamProtocol> Terms<P> {
     /// The terms of each pool of a plan; reads bodies, certificates and the system's certificate authorities (once).
     pub(crate) fn of_plan(plan: &StreamPlan<P>) -> Result<Vec<Arc<Self>>, StreamLoadError> {
-        let mut system = None;
+        let mut system = SystemAuthorities::default();
         let pools = plan.pools.iter();
         pools
             .map(|pool| Self::new(plan, pool, &mut system).map(Arc::new))
@@ -187,7 +189,7 @@ impl<P: StreamProtocol> Terms<P> {
     fn new(
         plan: &StreamPlan<P>,
         pool: &PlannedPool<P>,
-        system: &mut Option<Arc<RootCertStore>>,
+        system: &mut SystemAuthorities,
     ) -> Result<Self, StreamLoadError> {
         let (seconds, timeouts) = (Duration::from_secs_f64, &plan.timeouts);
         Ok(Self {
@@ -201,7 +203,7 @@ impl<P: StreamProtocol> Terms<P> {
             first_byte_timeout: seconds(timeouts.first_byte_s.min(timeouts.request_s)),
             request_timeout: seconds(timeouts.request_s),
             tls: (pool.tls.as_ref())
-                .map(|tls| Encryption::new(tls, system))
+                .map(|tls| ClientSettings::new(tls, P::TLS_NAMES, system))
                 .transpose()?,
             requests: pool.protocol.prepare()?,
             pool: pool.clone(),

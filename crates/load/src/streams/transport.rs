@@ -1,20 +1,18 @@
-//! Output of one connection: directly to the engine, or through its TLS session.
+//! Output of one connection: to the engine, or in a test to nowhere.
 
-use corelane_worker::engine::{Id, Ops, Output, Plain};
-use corelane_worker::tls::{Encrypted, Side};
+use corelane_worker::engine::{Id, Ops, Output};
+use corelane_worker::tls::{Channel, Side};
 
-/// Output of one connection, plain or encrypted.
+/// Output of one connection.
 pub trait Transport: Output {
-    /// The connection in its engine; `None` if encrypted or without an engine.
+    /// The connection in its engine; `None` without an engine.
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {
         None
     }
 }
 
-impl<S: Side> Transport for Encrypted<'_, S> {}
-
-impl Transport for Plain<'_> {
+impl<S: Side> Transport for Channel<'_, S> {
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {
-        Some((self.ops, self.id))
+        Some(Channel::engine(self))
     }
 }

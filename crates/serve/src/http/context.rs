@@ -5,13 +5,13 @@ use super::access::{Client, Lines};
 use super::files::Files;
 use super::output::Output;
 use super::plan::HttpPlan;
+use crate::handshakes::Handshakes;
 use crate::shared::lock;
 use corelane_proto::http::request::{Head, Limits, Version};
 use corelane_proto::http::{answer, date};
 use corelane_worker::engine::Id;
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
-use rustls::HandshakeKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,9 +22,7 @@ const FIRST_STATUS: u16 = 100;
 /// The counters of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub struct HttpCounters {
-    /// Completed TLS handshakes: full, and resumed.
-    pub(super) handshakes_full: Counter,
-    pub(super) handshakes_resumed: Counter,
+    pub(super) handshakes: Handshakes,
     /// Heads parsed.
     pub(super) requests: Counter,
     /// Request bodies read completely, and their bytes.
@@ -50,13 +48,6 @@ impl HttpCounters {
     /// Counts why a request was rejected, or a connection ended without a response.
     pub(super) fn count_fault(&self, name: &'static str) {
         *lock(&self.faults).entry(name).or_default() += 1;
-    }
-
-    pub(super) fn count_handshake(&self, kind: HandshakeKind) {
-        match kind {
-            HandshakeKind::Resumed => self.handshakes_resumed.add(1),
-            _ => self.handshakes_full.add(1),
-        }
     }
 
     /// Responses by status; non-zero counts.

@@ -15,9 +15,7 @@ mod output;
 mod plan;
 mod producer;
 mod protocol;
-mod tls;
 
 pub use access::{AccessLogError, AccessLogged};
 pub use plan::{HttpLimits, HttpPlan};
 pub use protocol::{BucketHttp, HttpOwn, HttpServed, HttpServer};
-pub use tls::{TlsError, TlsPlan};

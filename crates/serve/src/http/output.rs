@@ -1,9 +1,7 @@
-//! Output of a response: a connection of the engine, through its TLS session if any.
+//! Output of a response: a connection, encrypted or not.
 
-use super::tls::Session;
-use corelane_worker::engine::{self, Id, Ops, Plain};
-use corelane_worker::tls::Encrypted;
-use rustls::server::UnbufferedServerConnection;
+use corelane_worker::engine::{Id, Ops, Output as _};
+use corelane_worker::tls::{self, ServerChannel};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -19,28 +17,12 @@ pub(super) const SMALL: u64 = 4_096;
 pub(super) const INPUT_BYTES: usize = 32 << 10;
 
 /// Maximum bytes queued on a connection before its response waits for the client: the default maximum of a socket's
-/// send buffer (`net.ipv4.tcp_wmem`), so that the kernel always has enough. Less with TLS, because encrypted bytes are
-/// copies owned by the connection.
+/// send buffer (`net.ipv4.tcp_wmem`), so that the kernel always has enough. Less with TLS ([`tls::WINDOW`]).
 const WINDOW: u64 = 4 << 20;
-const TLS_WINDOW: u64 = 256 << 10;
-
-/// Buffers shared by the encrypted outputs of a worker.
-#[derive(Debug, Default)]
-pub(super) struct Sealing {
-    pub(super) buffers: corelane_worker::tls::Buffers,
-    /// Encrypted bytes sent; also counted by the engine.
-    sent: u64,
-}
-
-/// Output channel of a connection.
-enum Channel<'a> {
-    Plain(Plain<'a>),
-    Encrypted(Encrypted<'a, UnbufferedServerConnection>),
-}
 
 /// Writes responses to one connection.
 pub(super) struct Output<'a> {
-    channel: Channel<'a>,
+    channel: ServerChannel<'a>,
     /// Body bytes queued since the last read of this counter.
     body_bytes: u64,
     /// The output could not be queued: the connection is unusable.
@@ -48,48 +30,22 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(
-        ops: &'a mut Ops,
-        id: Id,
-        session: Option<&'a mut Session>,
-        sealing: &'a mut Sealing,
-    ) -> Self {
-        let plain = Plain { ops, id };
+    pub(super) fn new(channel: ServerChannel<'a>) -> Self {
         Self {
-            channel: match session {
-                None => Channel::Plain(plain),
-                Some(session) => Channel::Encrypted(Encrypted {
-                    plain,
-                    session,
-                    outgoing: &mut sealing.buffers.outgoing,
-                    sent: &mut sealing.sent,
-                }),
-            },
+            channel,
             body_bytes: 0,
             overflowed: false,
         }
     }
 
-    fn channel(&mut self) -> &mut dyn engine::Output {
-        match &mut self.channel {
-            Channel::Plain(plain) => plain,
-            Channel::Encrypted(encrypted) => encrypted,
-        }
-    }
-
     /// Whether the TLS handshake is not complete.
     pub(super) fn is_handshaking(&self) -> bool {
-        match &self.channel {
-            Channel::Plain(_) => false,
-            Channel::Encrypted(encrypted) => encrypted.session.is_handshaking(),
-        }
+        self.channel.is_handshaking()
     }
 
-    /// The underlying connection.
-    fn plain(&mut self) -> &mut Plain<'a> {
-        match &mut self.channel {
-            Channel::Plain(plain) | Channel::Encrypted(Encrypted { plain, .. }) => plain,
-        }
+    /// The connection in its engine.
+    pub(super) fn engine(&mut self) -> (&mut Ops, Id) {
+        self.channel.engine()
     }
 
     /// Returns and resets the number of body bytes queued.
@@ -100,7 +56,7 @@ impl<'a> Output<'a> {
     /// Queues bytes; the first `head` of them do not count as body.
     pub(super) fn write_head(&mut self, bytes: &[u8], head: usize) {
         self.body_bytes += (bytes.len() - head) as u64;
-        self.overflowed |= self.channel().write(bytes).is_err();
+        self.overflowed |= self.channel.write(bytes).is_err();
     }
 
     /// Queues body bytes.
@@ -110,12 +66,12 @@ impl<'a> Output<'a> {
 
     pub(super) fn write_static(&mut self, bytes: &'static [u8]) {
         self.body_bytes += bytes.len() as u64;
-        self.overflowed |= self.channel().write_static(bytes).is_err();
+        self.overflowed |= self.channel.write_static(bytes).is_err();
     }
 
     /// Queues a part of a file; returns the number of bytes queued, or the read error.
     pub(super) fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
-        let queued = match self.channel().write_file(file, offset, length) {
+        let queued = match self.channel.write_file(file, offset, length) {
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                 self.overflowed = true;
                 length
@@ -128,13 +84,13 @@ impl<'a> Output<'a> {
 
     /// Bytes not yet accepted by the kernel.
     pub(super) fn queued(&mut self) -> u64 {
-        self.channel().queued()
+        self.channel.queued()
     }
 
     /// Maximum bytes queued before a response waits for the client.
     pub(super) fn window(&mut self) -> u64 {
-        if self.channel().copies() {
-            TLS_WINDOW
+        if self.channel.copies() {
+            tls::WINDOW
         } else {
             WINDOW
         }
@@ -145,8 +101,8 @@ impl<'a> Output<'a> {
         if is_whole {
             self.notify_end();
         }
-        let plain = self.plain();
-        plain.ops.shutdown(plain.id);
+        let (ops, id) = self.engine();
+        ops.shutdown(id);
     }
 
     /// Closes a connection that the client has not closed, after queued bytes are sent.
@@ -157,40 +113,33 @@ impl<'a> Output<'a> {
 
     /// Closes a connection after queued bytes are sent.
     pub(super) fn close_at_once(&mut self) {
-        let plain = self.plain();
-        plain.ops.close(plain.id);
+        let (ops, id) = self.engine();
+        ops.close(id);
     }
 
     /// Resets a connection.
     pub(super) fn abort(&mut self) {
-        let plain = self.plain();
-        plain.ops.abort(plain.id);
+        let (ops, id) = self.engine();
+        ops.abort(id);
     }
 
     /// Pauses or resumes receiving.
     pub(super) fn receive(&mut self, on: bool) {
-        let plain = self.plain();
-        plain.ops.receive(plain.id, on);
+        let (ops, id) = self.engine();
+        ops.receive(id, on);
     }
 
     pub(super) fn is_receiving(&mut self) -> bool {
-        let plain = self.plain();
-        plain.ops.is_receiving(plain.id)
+        let (ops, id) = self.engine();
+        ops.is_receiving(id)
     }
 
     pub(super) fn notify_drained(&mut self) {
-        self.channel().notify_drained();
+        self.channel.notify_drained();
     }
 
     /// Sends close_notify to a TLS client; without it, the end may be a truncation attack (RFC 8446 6.1).
     pub(super) fn notify_end(&mut self) {
-        self.channel().end();
-    }
-
-    /// Queues the session's pending output.
-    pub(super) fn flush(&mut self) {
-        if let Channel::Encrypted(encrypted) = &mut self.channel {
-            self.overflowed |= encrypted.flush().is_err();
-        }
+        self.channel.end();
     }
 }

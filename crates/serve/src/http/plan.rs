@@ -1,10 +1,10 @@
 //! The plan of an HTTP server: serialisable, so that it can be printed, passed to a child process and included in a
 //! report.
 
-use super::tls::TlsPlan;
 use crate::streams::Listening;
 use corelane_proto::http::request::Limits;
 use corelane_rss::Steering;
+use corelane_worker::tls::Certificate;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct HttpPlan {
     pub root: Option<PathBuf>,
     /// Certificate for TLS; `None` for plaintext.
     #[serde(default)]
-    pub tls: Option<TlsPlan>,
+    pub tls: Option<Certificate>,
     /// File to which the self-signed certificate is written, in PEM.
     #[serde(default)]
     pub write_certificate: Option<PathBuf>,

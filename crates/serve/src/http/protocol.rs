@@ -5,13 +5,12 @@ use super::bucket::Bucket;
 use super::context::HttpCounters;
 use super::output::{INPUT_BYTES, QUEUE_BYTES};
 use super::plan::HttpPlan;
-use super::tls;
 use crate::server::ServeError;
 use crate::shared::{lock, named, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose_batching};
-use rustls::ServerConfig;
+use corelane_worker::tls::ServerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -86,7 +85,7 @@ impl HttpServer {
 
 /// HTTP/1.1, with the state shared by the workers of a server.
 pub struct Http {
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<ServerSettings>,
     log: Option<AccessLog>,
     /// For each worker not yet started, if a log is enabled.
     lines: vec::IntoIter<Lines>,
@@ -131,7 +130,7 @@ impl Protocol for Http {
             .unzip();
         Ok(Self {
             tls: tls
-                .map(|tls| tls::configuration(tls, address.ip(), write))
+                .map(|tls| ServerSettings::new(tls, address.ip(), write, &[b"http/1.1", b"http/1.0"]))
                 .transpose()?,
             log,
             lines: lines.unwrap_or_default().into_iter(),
@@ -145,8 +144,8 @@ impl Protocol for Http {
     fn bucket_served(counters: &HttpCounters, connections: ConnectionCounts) -> BucketHttp {
         BucketHttp {
             connections,
-            handshakes_full: counters.handshakes_full.get(),
-            handshakes_resumed: counters.handshakes_resumed.get(),
+            handshakes_full: counters.handshakes.full.get(),
+            handshakes_resumed: counters.handshakes.resumed.get(),
             requests: counters.requests.get(),
             answers: counters.statuses(),
             bodies: counters.bodies.get(),

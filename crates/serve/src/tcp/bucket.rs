@@ -1,10 +1,12 @@
 //! The connections of one bucket: receives, sends or echoes bytes, and counts stalled connections.
 
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
+use crate::handshakes::Handshakes;
 use crate::service::Service;
 use crate::streams;
-use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
+use corelane_worker::engine::{Event, Handler, Id, Ops, Output as _, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
+use corelane_worker::tls::{self, Connections, Plaintext, ServerSettings};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::mem;
@@ -27,6 +29,9 @@ pub struct TcpCounters {
     pub(super) stalled: Counter,
     pub(super) out_of_order: Counter,
     pub(super) retransmitted: Counter,
+    pub(super) handshakes: Handshakes,
+    /// TLS sessions that failed.
+    pub(super) tls_failed: Counter,
 }
 
 impl TcpCounters {
@@ -45,13 +50,12 @@ pub struct Bucket {
     /// Time without progress after which a connection counts as stalled.
     stall: Duration,
     counters: Arc<CachePadded<TcpCounters>>,
-    connections: Vec<Option<Connection>>,
+    connections: Connections<Connection, ServerSettings>,
     wheel: Wheel<Id>,
 }
 
 #[derive(Debug)]
 struct Connection {
-    id: Id,
     timer: Timer,
     /// Bytes received; for a source, bytes accepted by the kernel.
     progress: u64,
@@ -62,30 +66,40 @@ struct Connection {
 }
 
 impl Bucket {
-    pub(super) fn new(plan: &TcpPlan, counters: Arc<CachePadded<TcpCounters>>) -> Self {
+    pub(super) fn new(
+        plan: &TcpPlan,
+        tls: Option<ServerSettings>,
+        counters: Arc<CachePadded<TcpCounters>>,
+    ) -> Self {
         let block: &'static [u8] = &BLOCK;
+        let most = tls.as_ref().map_or(block.len(), |_| tls::WINDOW as usize);
         Self {
             mode: plan.mode,
-            block: &block[..block.len().min(plan.write_bytes.max(1) as usize)],
+            block: &block[..(plan.write_bytes as usize).clamp(1, most)],
             stall: Duration::from_millis(plan.stall_ms),
             counters,
-            connections: Vec::new(),
+            connections: Connections::new(tls),
             wheel: Wheel::new(Time::default()),
         }
     }
 
     fn opened(&mut self, ops: &mut Ops, now: Time, id: Id) {
-        if self.connections.len() <= id.slot() {
-            self.connections.resize_with(id.slot() + 1, || None);
-        }
-        self.connections[id.slot()] = Some(Connection {
-            id,
+        let connection = Connection {
             timer: self.wheel.insert(now + self.stall, id),
             progress: 0,
             last_progress: 0,
             stalled: false,
             seen: StreamInformation::default(),
-        });
+        };
+        match self.connections.open(ops, id, connection) {
+            Ok(()) if self.connections.are_encrypted() => {}
+            Ok(()) => self.begin(ops, id),
+            Err(_) => self.counters.tls_failed.add(1),
+        }
+    }
+
+    /// The connection is open, and its TLS handshake complete.
+    fn begin(&mut self, ops: &mut Ops, id: Id) {
         if self.mode == TcpMode::Source {
             self.feed(ops, id);
         }
@@ -93,32 +107,59 @@ impl Bucket {
 
     /// Queues the next write of a source, which exceeds a connection's send buffer unless configured small.
     fn feed(&mut self, ops: &mut Ops, id: Id) {
-        let block = self.block;
-        if let Some(connection) = at(&mut self.connections, id) {
-            connection.progress += block.len() as u64;
+        let Some((connection, mut out)) = self.connections.at(ops, id) else {
+            return;
+        };
+        connection.progress += self.block.len() as u64;
+        match out.write_static(self.block) {
+            Ok(()) => out.notify_drained(),
+            Err(_) => ops.abort(id),
         }
-        ops.write_static(id, block);
-        ops.notify_drained(id);
     }
 
     fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
-        if let Some(connection) = at(&mut self.connections, id) {
-            connection.progress += bytes.len() as u64;
-        }
+        let Some((connection, mut out)) = self.connections.at(ops, id) else {
+            return;
+        };
+        connection.progress += bytes.len() as u64;
         if self.mode == TcpMode::Echo {
             // Cannot be full: receiving pauses once part of the queue is in use.
-            let _ = ops.write(id, bytes);
-            if ops.queued(id) > ECHO_PAUSE {
+            let written = out.write(bytes);
+            if written.is_err() {
+                ops.abort(id);
+            } else if ops.queued(id) > ECHO_PAUSE {
                 ops.receive(id, false);
                 ops.notify_drained(id);
             }
         }
     }
 
+    /// Handles bytes received over TLS.
+    fn decrypt(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
+        let Some(received) = self.connections.receive(ops, id, bytes) else {
+            return;
+        };
+        for event in received.events() {
+            match event {
+                Plaintext::Opened(kind) => {
+                    self.counters.handshakes.count(kind);
+                    self.begin(ops, id);
+                }
+                Plaintext::Bytes(bytes) => self.received(ops, id, bytes),
+                Plaintext::Ended => self.peer_closed(ops, id),
+                Plaintext::Failed(_) => {
+                    self.counters.tls_failed.add(1);
+                    ops.close(id);
+                }
+            }
+        }
+        self.connections.recycle(received);
+    }
+
     /// Checks the progress of a connection, and reads its `TCP_INFO`.
     fn look(&mut self, ops: &mut Ops, now: Time, id: Id) {
         self.sample(ops, id);
-        let Some(connection) = at(&mut self.connections, id) else {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         connection.timer = self.wheel.insert(now + self.stall, id);
@@ -136,10 +177,10 @@ impl Bucket {
 
     /// Adds the changes of `TCP_INFO` since the last check.
     fn sample(&mut self, ops: &Ops, id: Id) {
-        let Some(connection) = at(&mut self.connections, id) else {
+        let Some(now) = ops.information(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let Some(now) = ops.information(id) else { return };
         let before = mem::replace(&mut connection.seen, now);
         for (counter, now, before) in [
             (&self.counters.out_of_order, now.out_of_order, before.out_of_order),
@@ -153,17 +194,21 @@ impl Bucket {
         }
     }
 
-    /// The client has closed its side: bytes accepted by the kernel are still sent; a source sends no more.
+    /// The client has closed its side: bytes accepted by the kernel are still sent; a source sends no more, except the
+    /// rest of a TLS record.
     fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
         self.sample(ops, id);
-        if self.mode == TcpMode::Source {
+        if self.mode == TcpMode::Source && !self.connections.are_encrypted() {
             ops.discard(id);
+        }
+        if let Some((_, mut out)) = self.connections.at(ops, id) {
+            out.end();
         }
         ops.close(id);
     }
 
     fn closed(&mut self, id: Id) {
-        let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::take) else {
+        let Some(connection) = self.connections.remove(id) else {
             return;
         };
         self.wheel.cancel(connection.timer);
@@ -171,14 +216,11 @@ impl Bucket {
     }
 }
 
-fn at(connections: &mut [Option<Connection>], id: Id) -> Option<&mut Connection> {
-    connections.get_mut(id.slot())?.as_mut()
-}
-
 impl Handler for Bucket {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         match event {
             Event::Opened { .. } => self.opened(ops, now, id),
+            Event::Bytes(bytes) if self.connections.are_encrypted() => self.decrypt(ops, id, bytes),
             Event::Bytes(bytes) => self.received(ops, id, bytes),
             Event::Drained if self.mode == TcpMode::Source => self.feed(ops, id),
             Event::Drained => ops.receive(id, true),
@@ -207,9 +249,7 @@ impl Service for Bucket {
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {
-        let open: Vec<Id> = (self.connections.iter().flatten())
-            .map(|connection| connection.id)
-            .collect();
+        let open: Vec<Id> = self.connections.iter().map(|(id, _)| id).collect();
         open.into_iter().for_each(|id| self.sample(ops, id));
     }
 }

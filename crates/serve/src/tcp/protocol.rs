@@ -80,7 +80,7 @@ impl Protocol for Tcp {
     }
 
     fn bucket(&mut self, plan: &Arc<TcpPlan>, counters: Arc<CachePadded<TcpCounters>>) -> Bucket {
-        Bucket::new(plan, counters)
+        Bucket::new(plan, None, counters)
     }
 
     fn bucket_served(counters: &TcpCounters, connections: ConnectionCounts) -> BucketTcp {

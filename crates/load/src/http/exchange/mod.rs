@@ -90,6 +90,7 @@ impl StreamStart for Http {
 impl StreamProtocol for Http {
     const NAME: &'static str = "http";
     const SCHEMA: &'static str = HttpLoadReport::SCHEMA;
+    const TLS_NAMES: &'static [&'static [u8]] = &[b"http/1.1"];
     type Requests = Requests;
     type Exchange = Exchange;
     /// The last head of a response.

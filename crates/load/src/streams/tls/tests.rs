@@ -2,10 +2,13 @@
 //! session resumption.
 
 use super::*;
-use corelane_worker::tls::{Buffers, News, RECORD};
+use corelane_worker::tls::{Buffers, News, RECORD, Session, Settings as _, SystemAuthorities, Trust};
+use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A certificate for these names: in a file for clients to trust, and with its key.
 pub(crate) fn certificate(
@@ -42,12 +45,13 @@ pub(crate) fn server_configuration(
     Arc::new(configuration.unwrap())
 }
 
-fn encryption(tls: &PlannedTls) -> Encryption {
-    Encryption::new(tls, &mut None).unwrap().part(8)
+fn client(trust: &Trust) -> ClientSettings {
+    let settings = ClientSettings::new(trust, &[b"http/1.1"], &mut SystemAuthorities::default());
+    settings.unwrap().part(8)
 }
 
-fn trusting(ca: PathBuf) -> PlannedTls {
-    PlannedTls {
+fn trusting(ca: PathBuf) -> Trust {
+    Trust {
         server_name: "server.example".to_owned(),
         insecure: false,
         ca: Some(ca),
@@ -57,7 +61,7 @@ fn trusting(ca: PathBuf) -> PlannedTls {
 
 /// Both ends, connected only by the test.
 struct Pair {
-    client: Session,
+    client: ClientSession,
     buffers: Buffers,
     server: ServerConnection,
     /// Plaintext received by the server.
@@ -67,8 +71,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(encryption: &Encryption, server: &Arc<ServerConfig>) -> Self {
-        let mut client = encryption.session().unwrap();
+    fn new(settings: &ClientSettings, server: &Arc<ServerConfig>) -> Self {
+        let mut client = Session::<UnbufferedClientConnection>::new(settings.connection().unwrap());
         let mut buffers = Buffers::default();
         assert_eq!(client.receive(&[], &mut buffers).unwrap(), News::default());
         Self {
@@ -137,13 +141,13 @@ fn whatever_the_split_the_same_is_read() {
     let answer = vec![b'x'; 300];
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let server = server_configuration(&certificate, &key, &[version]);
-        let settings = PlannedTls {
+        let settings = Trust {
             resumption: false,
             ..trusting(file.path().to_owned())
         };
-        let encryption = encryption(&settings);
+        let client = client(&settings);
         let longest = {
-            let mut pair = Pair::new(&encryption, &server);
+            let mut pair = Pair::new(&client, &server);
             pair.flight().len()
         };
         let all = longest + 64;
@@ -152,7 +156,7 @@ fn whatever_the_split_the_same_is_read() {
             .map(|first| (first, usize::MAX))
             .chain((1..80).map(|piece| (piece, piece)))
         {
-            let mut pair = Pair::new(&encryption, &server);
+            let mut pair = Pair::new(&client, &server);
             let heard = pair.talk(&answer, first, piece);
             assert_eq!(heard.as_ref(), Ok(&answer), "{version:?} {first} {piece}");
             assert_eq!((pair.opened, pair.ended), (Some(HandshakeKind::Full), false));
@@ -164,8 +168,8 @@ fn whatever_the_split_the_same_is_read() {
 fn records_of_any_length_go_both_ways() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let encryption = encryption(&trusting(file.path().to_owned()));
-    let mut pair = Pair::new(&encryption, &server);
+    let client = client(&trusting(file.path().to_owned()));
+    let mut pair = Pair::new(&client, &server);
     pair.server.set_buffer_limit(None);
     pair.carry(0, usize::MAX).unwrap();
     for length in [1, RECORD - 1, RECORD, RECORD + 1, 5 * RECORD + 7] {
@@ -185,13 +189,13 @@ fn sessions_are_resumed_unless_they_are_not_to_be() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         for resumption in [true, false] {
             let server = server_configuration(&certificate, &key, &[version]);
-            let settings = PlannedTls {
+            let settings = Trust {
                 resumption,
                 ..trusting(file.path().to_owned())
             };
-            let encryption = encryption(&settings);
+            let client = client(&settings);
             let handshake = || {
-                let mut pair = Pair::new(&encryption, &server);
+                let mut pair = Pair::new(&client, &server);
                 pair.talk(b"answer", 0, usize::MAX).unwrap();
                 pair.opened.unwrap()
             };
@@ -211,7 +215,7 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
     let (other, ..) = certificate(&["server.example"]);
     let (own, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let insecure = PlannedTls {
+    let insecure = Trust {
         insecure: true,
         ca: None,
         ..trusting(PathBuf::new())
@@ -230,19 +234,20 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
         ),
         ("other.example", insecure, None),
     ] {
-        let mut encryption = encryption(&PlannedTls {
+        let client = client(&Trust {
             server_name: name.to_owned(),
             ..settings
         });
-        let mut pair = Pair::new(&encryption, &server);
+        let mut pair = Pair::new(&client, &server);
         let outcome = pair.carry(0, usize::MAX);
         assert_eq!(outcome.is_err(), refused.is_some(), "{name}: {outcome:?}");
         let (Err(error), Some(reason)) = (outcome, refused) else {
             assert_eq!(pair.opened, Some(HandshakeKind::Full));
             continue;
         };
-        assert_eq!(encryption.counts.count_error(&error), Failure::CertificateRefused);
-        let (text, count) = encryption.counts.errors.first_key_value().unwrap();
+        let mut counts = TlsCounts::default();
+        assert_eq!(counts.count_error(&error), Failure::CertificateRefused);
+        let (text, count) = counts.errors.first_key_value().unwrap();
         assert!(text.contains(reason) && *count == 1, "{text}");
         // The server is notified by an alert.
         let mut alert = &pair.buffers.outgoing[..];
@@ -262,10 +267,11 @@ fn an_authority_as_a_server_is_refused_with_what_to_do() {
     std::fs::write(file.path(), made.pem()).unwrap();
     let key = key.serialize_der().into();
     let server = server_configuration(made.der(), &key, rustls::ALL_VERSIONS);
-    let mut encryption = encryption(&trusting(file.path().to_owned()));
-    let error = Pair::new(&encryption, &server).carry(0, usize::MAX).unwrap_err();
-    assert_eq!(encryption.counts.count_error(&error), Failure::CertificateRefused);
-    let (text, _) = encryption.counts.errors.first_key_value().unwrap();
+    let client = client(&trusting(file.path().to_owned()));
+    let error = Pair::new(&client, &server).carry(0, usize::MAX).unwrap_err();
+    let mut counts = TlsCounts::default();
+    assert_eq!(counts.count_error(&error), Failure::CertificateRefused);
+    let (text, _) = counts.errors.first_key_value().unwrap();
     assert_eq!(text, AUTHORITY, "{error}");
 }
 
@@ -273,14 +279,15 @@ fn an_authority_as_a_server_is_refused_with_what_to_do() {
 fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let mut encryption = encryption(&trusting(file.path().to_owned()));
-    let mut pair = Pair::new(&encryption, &server);
+    let client = client(&trusting(file.path().to_owned()));
+    let mut counts = TlsCounts::default();
+    let mut pair = Pair::new(&client, &server);
     let error = pair.hear(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
-    assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
+    assert_eq!(counts.count_error(&error), Failure::Tls);
     pair.hear(b"and more of it").unwrap();
     assert!(pair.buffers.plain.is_empty());
 
-    let mut pair = Pair::new(&encryption, &server);
+    let mut pair = Pair::new(&client, &server);
     pair.carry(0, usize::MAX).unwrap();
     pair.server.writer().write_all(b"whole").unwrap();
     let mut flight = pair.flight();
@@ -289,7 +296,7 @@ fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     *corrupted.last_mut().unwrap() ^= 1;
     flight.extend(corrupted);
     let error = pair.hear(&flight).unwrap_err();
-    assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
+    assert_eq!(counts.count_error(&error), Failure::Tls);
     assert_eq!(pair.buffers.plain, b"whole");
 }
 
@@ -297,8 +304,8 @@ fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
 fn both_sides_end_by_their_word_and_nothing_follows() {
     let (file, certificate, key) = certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
-    let encryption = encryption(&trusting(file.path().to_owned()));
-    let mut pair = Pair::new(&encryption, &server);
+    let client = client(&trusting(file.path().to_owned()));
+    let mut pair = Pair::new(&client, &server);
     pair.talk(b"answer", 0, usize::MAX).unwrap();
     pair.client.end(&mut pair.buffers.outgoing).unwrap();
     pair.server.send_close_notify();
@@ -323,5 +330,9 @@ fn errors_are_told_apart_up_to_a_bound() {
 
 #[test]
 fn a_session_at_rest_is_small() {
-    assert!(size_of::<Session>() <= 1_536, "{} bytes", size_of::<Session>());
+    assert!(
+        size_of::<ClientSession>() <= 1_536,
+        "{} bytes",
+        size_of::<ClientSession>()
+    );
 }

@@ -4,15 +4,14 @@ use super::access::{Client, Lines};
 use super::connection::Connection;
 use super::context::{ConnectionContext, HttpCounters, Parts, Stamp};
 use super::files::Files;
-use super::output::{Output, Sealing};
+use super::output::Output;
 use super::plan::HttpPlan;
-use super::tls::{self, Session};
 use crate::service::Service;
 use crate::streams;
 use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::timers::Wheel;
+use corelane_worker::tls::{Connections, Plaintext, ServerSettings};
 use corelane_worker::{CachePadded, Time};
-use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -20,17 +19,13 @@ use std::sync::Arc;
 
 /// One bucket.
 pub struct Bucket {
-    slots: Vec<Option<Slot>>,
+    connections: Connections<Slot, ServerSettings>,
     parts: Parts,
-    /// `None` for plaintext.
-    tls: Option<Arc<ServerConfig>>,
-    sealing: Sealing,
 }
 
-/// A connection, and its TLS session if any.
+/// A connection.
 struct Slot {
     connection: Connection,
-    session: Option<Box<Session>>,
     /// Its access log lines, if enabled.
     client: Option<Box<Client>>,
 }
@@ -38,12 +33,12 @@ struct Slot {
 impl Bucket {
     pub(super) fn new(
         plan: Arc<HttpPlan>,
-        tls: Option<Arc<ServerConfig>>,
+        tls: Option<ServerSettings>,
         counters: Arc<CachePadded<HttpCounters>>,
         log: Option<Lines>,
     ) -> Self {
         Self {
-            slots: Vec::new(),
+            connections: Connections::new(tls),
             parts: Parts {
                 head_limits: plan.limits.head(),
                 plan,
@@ -54,8 +49,6 @@ impl Bucket {
                 files: None,
                 log,
             },
-            tls,
-            sealing: Sealing::default(),
         }
     }
 
@@ -66,68 +59,49 @@ impl Bucket {
         now: Time,
         id: Id,
     ) -> Option<(&'a mut Connection, ConnectionContext<'a>)> {
-        let slot = self.slots.get_mut(id.slot())?.as_mut()?;
+        let (slot, channel) = self.connections.at(ops, id)?;
         let context = ConnectionContext {
             parts: &mut self.parts,
             now,
-            out: Output::new(ops, id, slot.session.as_deref_mut(), &mut self.sealing),
+            out: Output::new(channel),
             client: slot.client.as_deref_mut(),
         };
         Some((&mut slot.connection, context))
     }
 
     fn opened(&mut self, ops: &mut Ops, id: Id, peer: SocketAddr) {
-        let slot = id.slot();
-        if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, || None);
-        }
-        let session = match self.tls.as_ref().map(tls::session).transpose() {
-            Ok(session) => session,
-            Err(_) => {
-                self.parts.counters.count_fault("tls");
-                ops.abort(id);
-                None
-            }
-        };
-        self.slots[slot] = Some(Slot {
-            connection: Connection::new(id),
-            session,
+        let slot = Slot {
+            connection: Connection::new(),
             client: self.parts.log.as_ref().map(|_| Box::new(Client::new(peer.ip()))),
-        });
+        };
+        if self.connections.open(ops, id, slot).is_err() {
+            self.parts.counters.count_fault("tls");
+        }
     }
 
-    /// Passes received bytes through the TLS session: decrypts them, and sends what the session produces.
+    /// Handles bytes received over TLS.
     fn decrypt(&mut self, ops: &mut Ops, now: Time, id: Id, bytes: &[u8]) {
-        let slot = self.slots.get_mut(id.slot()).and_then(Option::as_mut);
-        let Some(session) = slot.and_then(|slot| slot.session.as_deref_mut()) else {
+        let Some(received) = self.connections.receive(ops, id, bytes) else {
             return;
         };
-        let received = session.receive(bytes, &mut self.sealing.buffers);
-        let mut plain = std::mem::take(&mut self.sealing.buffers.plain);
         if let Some((connection, mut context)) = self.at_work(ops, now, id) {
-            context.out.flush();
-            match received {
-                Ok(news) => {
-                    if let Some(kind) = news.opened {
-                        context.parts.counters.count_handshake(kind);
+            for event in received.events() {
+                match event {
+                    Plaintext::Opened(kind) => {
+                        context.parts.counters.handshakes.count(kind);
                         connection.open(&mut context);
                     }
-                    if !plain.is_empty() {
-                        connection.receive(&plain, &mut context);
+                    Plaintext::Bytes(bytes) => connection.receive(bytes, &mut context),
+                    Plaintext::Ended => connection.peer_closed(&mut context),
+                    Plaintext::Failed(_) => {
+                        context.parts.counters.count_fault("tls");
+                        context.out.close_at_once();
                     }
-                    if news.ended {
-                        connection.peer_closed(&mut context);
-                    }
-                }
-                Err(_) => {
-                    context.parts.counters.count_fault("tls");
-                    context.out.close_at_once();
                 }
             }
             context.add_to_line();
         }
-        plain.clear();
-        self.sealing.buffers.plain = plain;
+        self.connections.recycle(received);
     }
 }
 
@@ -135,7 +109,9 @@ impl Handler for Bucket {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         match event {
             Event::Opened { peer, .. } => self.opened(ops, id, peer),
-            Event::Bytes(bytes) if self.tls.is_some() => return self.decrypt(ops, now, id, bytes),
+            Event::Bytes(bytes) if self.connections.are_encrypted() => {
+                return self.decrypt(ops, now, id, bytes);
+            }
             _ => {}
         }
         let Some((connection, mut context)) = self.at_work(ops, now, id) else {
@@ -148,7 +124,7 @@ impl Handler for Bucket {
             Event::PeerClosed => connection.peer_closed(&mut context),
             Event::Closed(_) => {
                 connection.end(&mut context);
-                self.slots[id.slot()] = None;
+                self.connections.remove(id);
                 return;
             }
             _ => {}
@@ -188,12 +164,9 @@ impl Service for Bucket {
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {
-        for slot in self.slots.iter_mut().flatten() {
-            let id = slot.connection.id;
-            let session = slot.session.as_deref_mut();
-            let mut out = Output::new(ops, id, session, &mut self.sealing);
-            slot.connection.shutdown(&mut out);
-        }
+        self.connections.for_each(ops, |slot, channel| {
+            slot.connection.shutdown(Output::new(channel));
+        });
     }
 }
 

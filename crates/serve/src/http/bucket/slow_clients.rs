@@ -195,8 +195,8 @@ fn serve(
         engine.turn(until, &mut bucket).unwrap();
         let now = engine.now();
         bucket.turned(engine.ops(), now);
-        for slot in bucket.slots.iter().flatten() {
-            let queued = engine.ops().queued(slot.connection.id);
+        for (id, slot) in bucket.connections.iter() {
+            let queued = engine.ops().queued(id);
             let most = if pipelined { MOST_PIPELINED } else { MOST_QUEUED };
             assert!(queued <= most, "{queued} bytes are queued on one connection");
             let kept = slot.connection.kept();

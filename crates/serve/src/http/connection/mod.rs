@@ -13,7 +13,6 @@ use super::producer::Producer;
 use corelane_proto::http::chunked::{Item, LAST_CHUNK};
 use corelane_proto::http::request::{BodyReader, Framing, Head, empty_lines, read};
 use corelane_worker::Time;
-use corelane_worker::engine::Id;
 use corelane_worker::timers::Timer;
 use std::mem;
 use std::time::Duration;
@@ -28,7 +27,6 @@ const LINGER: Duration = Duration::from_secs(2);
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) id: Id,
     phase: Phase,
     /// Received bytes not parsed yet.
     input: Vec<u8>,
@@ -64,9 +62,8 @@ enum Phase {
 }
 
 impl Connection {
-    pub(super) fn new(id: Id) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            id,
             phase: Phase::Head,
             input: Vec::new(),
             requests: 0,
@@ -109,7 +106,7 @@ impl Connection {
 
     /// The server is stopping: sends close_notify if all responses are complete. A truncated response must not look
     /// complete.
-    pub(super) fn shutdown(&self, out: &mut Output<'_>) {
+    pub(super) fn shutdown(&self, mut out: Output<'_>) {
         if !matches!(
             self.phase,
             Phase::Body(_) | Phase::Producing(_) | Phase::Lingering
@@ -476,11 +473,11 @@ impl Connection {
     }
 
     fn arm(&mut self, context: &mut ConnectionContext<'_>) {
-        let wheel = &mut context.parts.wheel;
+        let (wheel, (_, id)) = (&mut context.parts.wheel, context.out.engine());
         if let Some(timer) = self.timer.take() {
             wheel.cancel(timer);
         }
         self.armed = self.deadline;
-        self.timer = Some(wheel.insert(self.deadline, self.id));
+        self.timer = Some(wheel.insert(self.deadline, id));
     }
 }

@@ -1,6 +1,6 @@
 //! Trust of a client: the system's certificate authorities, those of a file, or any certificate.
 
-use super::TlsLoadError;
+use super::TrustError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The certificates of a PEM file, all of them trusted.
-pub(super) fn of_file(path: &Path) -> Result<RootCertStore, TlsLoadError> {
-    let wrong = |reason: String| TlsLoadError::Authorities {
+pub(super) fn of_file(path: &Path) -> Result<RootCertStore, TrustError> {
+    let wrong = |reason: String| TrustError::Authorities {
         path: path.to_owned(),
         reason,
     };
@@ -28,13 +28,13 @@ pub(super) fn of_file(path: &Path) -> Result<RootCertStore, TlsLoadError> {
 }
 
 /// The system's certificate authorities, from the system or `SSL_CERT_FILE`.
-pub(super) fn of_system() -> Result<RootCertStore, TlsLoadError> {
+pub(super) fn of_system() -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let reason = found.errors.first().map(ToString::to_string);
-        return Err(TlsLoadError::System(reason.unwrap_or_default()));
+        return Err(TrustError::System(reason.unwrap_or_default()));
     }
     Ok(roots)
 }

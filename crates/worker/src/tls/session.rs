@@ -1,7 +1,7 @@
 //! One TLS session, of a client or a server, without a socket. Input: the peer's bytes in any split. Output: replies
 //! and plaintext, in buffers shared by all sessions of a worker. An idle session holds no buffer.
 
-use crate::engine::{Output, Plain};
+use crate::engine::{Id, Ops};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
@@ -57,6 +57,18 @@ impl Side for UnbufferedServerConnection {
     }
 }
 
+/// What sessions begin with: the settings of a server, or of a pool of clients.
+pub trait Settings {
+    /// The role of its sessions.
+    type Side: Side;
+
+    /// The state of a session before its handshake.
+    ///
+    /// # Errors
+    /// If the settings exclude each other.
+    fn connection(&self) -> Result<Self::Side, Error>;
+}
+
 /// One session.
 pub struct Session<S> {
     connection: S,
@@ -75,6 +87,23 @@ pub struct Buffers {
     pub outgoing: Vec<u8>,
     /// Received plaintext.
     pub plain: Vec<u8>,
+    /// Bytes sent over all sessions, encrypted, including handshakes.
+    pub sent: u64,
+    /// Bytes received over all sessions, encrypted, including handshakes.
+    pub received: u64,
+}
+
+impl Buffers {
+    /// Queues what the sessions want to send on a connection.
+    ///
+    /// # Errors
+    /// If the connection has no room for it.
+    pub(super) fn flush(&mut self, ops: &mut Ops, id: Id) -> io::Result<()> {
+        let written = ops.write(id, &self.outgoing);
+        self.sent += self.outgoing.len() as u64;
+        self.outgoing.clear();
+        Ok(written?)
+    }
 }
 
 /// The events of the last bytes, besides the buffers.
@@ -111,6 +140,7 @@ impl<S: Side> Session<S> {
         buffers.incoming.clear();
         buffers.incoming.append(&mut self.tail);
         buffers.incoming.extend_from_slice(bytes);
+        buffers.received += bytes.len() as u64;
         let before = self.ended;
         let mut used = 0;
         if let Err(error) = self.drive(&mut used, buffers) {
@@ -138,6 +168,7 @@ impl<S: Side> Session<S> {
             incoming,
             outgoing,
             plain,
+            ..
         } = buffers;
         loop {
             let UnbufferedStatus { mut discard, state } =
@@ -283,59 +314,5 @@ impl<S> fmt::Debug for Session<S> {
             .field("handshaking", &self.handshaking)
             .field("ended", &self.ended)
             .finish_non_exhaustive()
-    }
-}
-
-/// The output of a TLS connection: encrypts on the way to the engine.
-#[derive(Debug)]
-pub struct Encrypted<'a, S> {
-    /// The connection.
-    pub plain: Plain<'a>,
-    /// Its session.
-    pub session: &'a mut Session<S>,
-    /// The session's output; empty between calls.
-    pub outgoing: &'a mut Vec<u8>,
-    /// Counts the bytes sent.
-    pub sent: &'a mut u64,
-}
-
-impl<S: Side> Encrypted<'_, S> {
-    /// Queues the session's output.
-    ///
-    /// # Errors
-    /// If the connection has no room for it.
-    pub fn flush(&mut self) -> io::Result<()> {
-        let written = self.plain.write(self.outgoing);
-        *self.sent += self.outgoing.len() as u64;
-        self.outgoing.clear();
-        written
-    }
-}
-
-impl<S: Side> Output for Encrypted<'_, S> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Record by record, so that the bytes are still in the cache when they are queued.
-        for record in bytes.chunks(RECORD) {
-            let encrypted = self.session.encrypt(record, self.outgoing);
-            self.flush()?;
-            encrypted.map_err(io::Error::other)?;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) {
-        // If it cannot be sent, as before a handshake is complete, the end of the connection has the same meaning.
-        if self.session.end(self.outgoing).is_ok() {
-            let _ = self.flush();
-        }
-        self.outgoing.clear();
-    }
-
-    fn queued(&self) -> u64 {
-        self.plain.queued()
-    }
-
-    fn notify_drained(&mut self) {
-        self.plain.notify_drained();
     }
 }

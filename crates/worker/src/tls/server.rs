@@ -1,0 +1,126 @@
+//! Settings of a server's sessions. Input: a certificate and a key, or none.
+
+use super::session::Settings;
+use rustls::crypto::ring::Ticketer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::UnbufferedServerConnection;
+use rustls::{Error, ServerConfig};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error as ThisError;
+
+/// The certificate of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certificate {
+    /// Generated for this run, self-signed, for `localhost` and the address.
+    SelfSigned,
+    /// PEM files.
+    Files {
+        /// The certificate, followed by its chain.
+        certificate: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
+}
+
+/// Why a server has no certificate.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// A file that cannot be read or is invalid.
+    #[error("{path}: {reason}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        reason: String,
+    },
+    /// Certificate and key that do not match.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+    /// The generated certificate cannot be written.
+    #[error("{path}: {error}", path = path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+}
+
+/// The settings of a server, which all of its workers use.
+#[derive(Debug, Clone)]
+pub struct ServerSettings(Arc<ServerConfig>);
+
+impl ServerSettings {
+    /// The settings of a server on `address` that speaks one of these protocols (ALPN; none: any). A generated
+    /// certificate is written to `write` in PEM, for verification by clients.
+    ///
+    /// # Errors
+    /// If the certificate cannot be used or written.
+    pub fn new(
+        certificate: &Certificate,
+        address: IpAddr,
+        write: Option<&Path>,
+        protocols: &[&[u8]],
+    ) -> Result<Self, CertificateError> {
+        let (certificates, key) = match certificate {
+            Certificate::SelfSigned => self_signed(address, write)?,
+            Certificate::Files { certificate, key } => {
+                let wrong = |path: &PathBuf, reason: String| CertificateError::File {
+                    path: path.clone(),
+                    reason,
+                };
+                let certificates = CertificateDer::pem_file_iter(certificate)
+                    .and_then(Iterator::collect)
+                    .map_err(|error| wrong(certificate, error.to_string()))?;
+                let private =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+                (certificates, private)
+            }
+        };
+        let refused = |error: Error| CertificateError::Certificate(error.to_string());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut configuration = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(refused)?
+            .with_no_client_auth()
+            .with_single_cert(certificates, key)
+            .map_err(refused)?;
+        configuration.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        // Stateless tickets: buckets share no session table, and none can be full.
+        configuration.ticketer = Ticketer::new().map_err(refused)?;
+        Ok(Self(Arc::new(configuration)))
+    }
+}
+
+impl Settings for ServerSettings {
+    type Side = UnbufferedServerConnection;
+
+    fn connection(&self) -> Result<UnbufferedServerConnection, Error> {
+        UnbufferedServerConnection::new(Arc::clone(&self.0))
+    }
+}
+
+fn self_signed(
+    address: IpAddr,
+    write: Option<&Path>,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
+    let names = vec!["localhost".to_owned(), address.to_string()];
+    let made = rcgen::generate_simple_self_signed(names)
+        .map_err(|error| CertificateError::Certificate(error.to_string()))?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+        .map_err(|error| CertificateError::Certificate(error.to_owned()))?;
+    if let Some(path) = write {
+        std::fs::write(path, made.cert.pem()).map_err(|error| CertificateError::Write {
+            path: path.to_owned(),
+            error,
+        })?;
+    }
+    Ok((vec![made.cert.der().clone()], key))
+}
