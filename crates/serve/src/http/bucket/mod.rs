@@ -171,4 +171,4 @@ impl Service for Bucket {
 }
 
 #[cfg(test)]
-mod slow_clients;
+mod tests;
