@@ -171,11 +171,8 @@ impl Verdict {
             let types = rounds.iter().flat_map(|round| round.types.values());
             types.map(count).sum::<u64>()
         };
-        let (sent, frames, right_cpu) = (
-            sum(|round| round.sent),
-            sum(|round| round.frames),
-            sum(|round| round.right_cpu),
-        );
+        let counts: [fn(&RoundReport) -> u64; 3] = [|of| of.sent, |of| of.frames, |of| of.right_cpu];
+        let [sent, frames, right_cpu] = counts.map(sum);
         let (right_hash, right_queue) = (of_types(|of| of.right_hash), of_types(|of| of.right_queue));
         let right_program = of_types(|of| of.right_program.unwrap_or(0));
         let wrong_rules_caught = rounds.iter().all(|round| round.catches_wrong_rules());
