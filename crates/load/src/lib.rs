@@ -32,5 +32,6 @@ pub use metrics::Running;
 pub use needs::{Need, Needs};
 pub use sampler::{Observation, Sampler};
 pub use streams::{
-    LiveStreams, StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamProtocol, StreamStart,
+    LiveStreams, OwnCounts, StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamProtocol,
+    StreamStart,
 };

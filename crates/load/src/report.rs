@@ -24,6 +24,12 @@ pub(crate) fn times(what: &str, summary: Option<Summary>) -> Option<String> {
     summary.map(|summary| format!("{what}: {summary}"))
 }
 
+/// The subject of a page: the name in `corelane/loaded-NAME/1`.
+pub(crate) fn subject(schema: &str) -> String {
+    let name = schema.split(['-', '/']).nth(2).unwrap_or_default();
+    format!("{} load", name.to_uppercase())
+}
+
 /// The columns of a table: text in the first, numbers in the others.
 pub(crate) fn columns<const N: usize>(headers: [&str; N]) -> Table {
     let column = |(place, header)| match place {

@@ -33,6 +33,13 @@ pub trait Counters: Clone {
     }
 }
 
+/// No counts.
+impl Counters for () {
+    fn add(&mut self, (): &Self) {}
+
+    fn since(&self, (): &Self) -> Self {}
+}
+
 impl Counters for u64 {
     fn add(&mut self, other: &Self) {
         *self = self.saturating_add(*other);
@@ -98,7 +105,8 @@ impl<Key: Ord + Clone, Counts: Counters + Default> Counters for BTreeMap<Key, Co
 }
 
 /// Declares a struct whose fields all implement [`Counters`](crate::counters::Counters), and implements that trait for
-/// it. If all fields are `u64`, it also gets `named`: each count with the name of its field.
+/// it. If all fields are `u64`, it also gets `named`: each count with the name of its field. A type parameter stands for
+/// further counters.
 ///
 /// ```
 /// use corelane_measure::counters::Counters;
@@ -143,16 +151,16 @@ macro_rules! counters {
     (
         @block
         $(#[$about:meta])*
-        $seen:vis struct $block:ident {
+        $seen:vis struct $block:ident $(<$own:ident>)? {
             $( $(#[$field_about:meta])* $field_seen:vis $field:ident: $counts:ty, )+
         }
     ) => {
         $(#[$about])*
-        $seen struct $block {
+        $seen struct $block $(<$own>)? {
             $( $(#[$field_about])* $field_seen $field: $counts, )+
         }
 
-        impl $crate::counters::Counters for $block {
+        impl $(<$own: $crate::counters::Counters>)? $crate::counters::Counters for $block $(<$own>)? {
             fn add(&mut self, other: &Self) {
                 $( $crate::counters::Counters::add(&mut self.$field, &other.$field); )+
             }

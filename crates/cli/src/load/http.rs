@@ -4,6 +4,7 @@ use crate::documents::{read_text, wrong_file};
 use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::live::ForegroundLoad;
 use crate::load::sources::SourceArguments;
+use crate::load::streams::Flagged;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
@@ -11,7 +12,7 @@ use crate::values::{Choices, MOST_CONNECTIONS, byte_rate, count, duration, one_o
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
-    HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
+    HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_rss::Protocol;
@@ -172,9 +173,19 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
         .map_err(|error| refused(arguments, error))
 }
 
+impl Flagged for HttpError {
+    fn flags(&self) -> &'static str {
+        match self {
+            Self::Scenario(_) => "--scenario",
+            Self::Request(_) => "--method, --header",
+            Self::Body { .. } => "--body-file",
+        }
+    }
+}
+
 fn refused(arguments: &LoadHttpArguments, error: HttpLoadError) -> anyhow::Error {
     match (&arguments.scenario, error) {
-        (Some(path), error @ (HttpLoadError::Scenario(_) | HttpLoadError::Body { .. })) => {
+        (Some(path), HttpLoadError::Protocol(error @ (HttpError::Scenario(_) | HttpError::Body { .. }))) => {
             wrong_file("--scenario", path, error)
         }
         (_, error) => HttpLoad::refused(error),
@@ -254,7 +265,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
 fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
     let unresolved = scenario.server.iter_mut();
     for server in unresolved.filter(|server| server.addresses.is_empty()) {
-        let url = server.url().map_err(|error| refused(arguments, error))?;
+        let url = server.url().map_err(|error| refused(arguments, error.into()))?;
         let Some(target) = Target::of_url(&url) else {
             continue;
         };

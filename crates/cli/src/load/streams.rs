@@ -8,15 +8,25 @@ use corelane_load::{
 };
 use corelane_measure::quantity;
 use corelane_worker::tls::TrustError;
+use std::convert::Infallible;
 
-impl<P: StreamStart> ForegroundLoad for StreamLoad<P> {
+/// Errors of a protocol that are the fault of flags.
+pub trait Flagged {
+    fn flags(&self) -> &'static str;
+}
+
+impl Flagged for Infallible {
+    fn flags(&self) -> &'static str {
+        match *self {}
+    }
+}
+
+impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
     /// Planning errors become usage errors that name the argument at fault.
-    fn refused(error: StreamLoadError) -> anyhow::Error {
+    fn refused(error: StreamLoadError<P::Error>) -> anyhow::Error {
         let flag = match &error {
             StreamLoadError::Source(error) => return sources::refuse(error),
-            StreamLoadError::Scenario(_) => "--scenario",
-            StreamLoadError::Request(_) => "--method, --header",
-            StreamLoadError::Body { .. } => "--body-file",
+            StreamLoadError::Protocol(error) => error.flags(),
             StreamLoadError::Tls(TrustError::Name(_)) => "URL, --header",
             StreamLoadError::Tls(_) => "--ca",
             StreamLoadError::NoConnections => "--connections",

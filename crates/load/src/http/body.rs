@@ -1,7 +1,7 @@
 //! Bodies: request bodies, kept in memory shared by all workers, and the checks on response bodies.
 
+use super::error::HttpError;
 use super::plan::{PlannedBody, Promise};
-use crate::streams::StreamLoadError;
 use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
 use corelane_proto::http::pattern;
 use corelane_worker::engine::Output;
@@ -34,12 +34,12 @@ pub(super) struct Body {
 
 impl Body {
     /// Reads or generates the planned body; `None` for no body.
-    pub(super) fn load(planned: &PlannedBody, chunked: bool) -> Result<Option<Self>, StreamLoadError> {
+    pub(super) fn load(planned: &PlannedBody, chunked: bool) -> Result<Option<Self>, HttpError> {
         let block: Arc<[u8]> = match planned {
             PlannedBody::Nothing => return Ok(None),
             PlannedBody::Text(text) => text.as_bytes().into(),
             PlannedBody::File { path, .. } => read_file(path, planned.bytes().unwrap_or_default())
-                .map_err(|error| StreamLoadError::Body {
+                .map_err(|error| HttpError::Body {
                     path: path.clone(),
                     error,
                 })?
@@ -54,7 +54,7 @@ impl Body {
         if let PlannedBody::File { path, .. } = planned
             && block.len() as u64 != length
         {
-            return Err(StreamLoadError::Body {
+            return Err(HttpError::Body {
                 path: path.clone(),
                 error: io::Error::other("its length has changed since the run was planned"),
             });

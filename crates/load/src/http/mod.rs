@@ -5,6 +5,8 @@
 //! at its end an [`HttpLoadReport`]. Connections are those of all stream protocols (`streams`); `exchange` is one request.
 
 mod body;
+mod counts;
+mod error;
 mod exchange;
 mod plan;
 mod prepared;
@@ -17,10 +19,12 @@ pub use crate::streams::{
     PlannedPool, PlannedWorker, PoolCounts, RequestCounts, Share, StreamBytes, Tally, Timeouts, TlsCounts,
     Until, WorkerCounts,
 };
+pub use counts::HttpCounts;
+pub use error::{HttpError, HttpLoadError};
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::RunSettings;
 
-use crate::streams::{StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamsMerged};
+use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan, StreamsMerged};
 
 /// An HTTP load generator.
 pub type HttpLoad = StreamLoad<Http>;
@@ -29,14 +33,7 @@ pub type HttpPlan = StreamPlan<Http>;
 /// The results of one generator.
 pub type HttpLoadReport = StreamLoadReport<Http>;
 /// The merged results of several generators.
-pub type HttpMerged = StreamsMerged;
-/// Why an HTTP load could not be planned, started or finished.
-pub type HttpLoadError = StreamLoadError;
-
-impl HttpLoadReport {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/loaded-http/1";
-}
+pub type HttpMerged = StreamsMerged<HttpCounts>;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,18 @@
 //! The requests of a pool as bytes, ready to send, and the expected responses.
 
 use super::body::Body;
+use super::error::HttpError;
 use super::plan::{Http, PlannedRequest, StatusRange};
-use crate::streams::StreamLoadError;
+use crate::streams::Timeouts;
+use std::time::Duration;
 
 /// The prepared requests of a pool.
 #[derive(Debug)]
 pub struct Requests {
     all: Vec<Prepared>,
     statuses: Vec<StatusRange>,
+    /// From the head of a request to sending its body without 100 Continue.
+    pub(super) continue_timeout: Duration,
 }
 
 /// A prepared request.
@@ -24,7 +28,7 @@ pub(super) struct Prepared {
 
 impl Requests {
     /// Reads bodies.
-    pub(super) fn prepare(http: &Http) -> Result<Self, StreamLoadError> {
+    pub(super) fn prepare(http: &Http, timeouts: &Timeouts) -> Result<Self, HttpError> {
         let sum: f64 = http.requests.iter().map(|request| request.weight).sum();
         let mut weight = 0.0;
         let prepare = |request: &PlannedRequest| {
@@ -36,10 +40,11 @@ impl Requests {
                 cumulative: weight / sum,
             })
         };
-        let all: Result<_, StreamLoadError> = http.requests.iter().map(prepare).collect();
+        let all: Result<_, HttpError> = http.requests.iter().map(prepare).collect();
         Ok(Self {
             all: all?,
             statuses: http.statuses.clone(),
+            continue_timeout: Duration::from_secs_f64(timeouts.continue_s),
         })
     }
 

@@ -1,11 +1,10 @@
 //! Resolves a scenario into a plan: the source addresses of each worker, and the requests as bytes.
 
+use super::error::{HttpError, HttpLoadError};
 use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
 use crate::sources::{Align, WorkerRequest, shares};
-use crate::streams::{
-    self, Behaviour, Model, PlannedPhase, PlannedPool, StreamLoadError, StreamPlan, Timeouts, Until,
-};
+use crate::streams::{self, Behaviour, Model, PlannedPhase, PlannedPool, StreamPlan, Timeouts, Until};
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
 use corelane_proto::http::outgoing::Request;
@@ -39,8 +38,8 @@ impl Scenario {
     ///
     /// # Errors
     /// If pools are inconsistent, a request is invalid, a server pool has no address, or the sources do not suffice; see
-    /// [`StreamLoadError`].
-    pub fn plan(&self, settings: &RunSettings) -> Result<StreamPlan<Http>, StreamLoadError> {
+    /// [`HttpLoadError`].
+    pub fn plan(&self, settings: &RunSettings) -> Result<StreamPlan<Http>, HttpLoadError> {
         let (mut pools, mut sources) = (Vec::new(), Vec::new());
         for client in &self.client {
             for pool in self.pools(client)? {
@@ -77,7 +76,7 @@ impl Scenario {
     }
 
     /// The pool of these clients, once per server address.
-    pub(super) fn pools(&self, client: &ClientPool) -> Result<Vec<PlannedPool<Http>>, StreamLoadError> {
+    pub(super) fn pools(&self, client: &ClientPool) -> Result<Vec<PlannedPool<Http>>, HttpLoadError> {
         let unknown =
             |kind, name| client.wrong(format!(" names the {kind} pool '{name}', which there is not"));
         let server = self.server.iter().find(|server| server.name == client.server);
@@ -90,13 +89,13 @@ impl Scenario {
         for entry in &urls.entry {
             if entry.chunked && client.write_rate.is_some() {
                 let both = "chunked and write_rate exclude each other";
-                return Err(client.wrong(format!(", path '{}': {both}", entry.path)));
+                return Err(client.wrong(format!(", path '{}': {both}", entry.path)).into());
             }
             requests.extend(entry.requests(&url)?);
         }
         let Some(first) = urls.entry.first() else {
             let reason = format!("URL pool '{}': it has no entry", urls.name);
-            return Err(StreamLoadError::Scenario(reason));
+            return Err(HttpError::Scenario(reason).into());
         };
         let tls = client.tls(server, &first.host_name(&url))?;
         let model = client.model()?;
@@ -139,7 +138,7 @@ impl ServerPool {
     ///
     /// # Errors
     /// If there is neither a host nor an address, or the host is invalid.
-    pub fn url(&self) -> Result<Url, StreamLoadError> {
+    pub fn url(&self) -> Result<Url, HttpError> {
         let scheme = if self.tls { Scheme::Https } else { Scheme::Http };
         // Without the scope of a link-local address, which is no part of a URL.
         let name = |first: &SocketAddr| SocketAddr::new(first.ip(), first.port()).to_string();
@@ -151,13 +150,13 @@ impl ServerPool {
             .ok_or_else(|| self.without_address())?;
         let wrong = |error: UrlError| {
             let reason = format!("server pool '{}': {error}", self.name);
-            StreamLoadError::Scenario(reason)
+            HttpError::Scenario(reason)
         };
         format!("{scheme}://{host}/").parse().map_err(wrong)
     }
 
     /// Its addresses; without any, the address that its URL has as a host.
-    fn targets(&self, url: &Url) -> Result<Vec<SocketAddr>, StreamLoadError> {
+    fn targets(&self, url: &Url) -> Result<Vec<SocketAddr>, HttpError> {
         if !self.addresses.is_empty() {
             return Ok(self.addresses.clone());
         }
@@ -165,25 +164,25 @@ impl ServerPool {
         Ok(vec![SocketAddr::new(address, url.port)])
     }
 
-    fn without_address(&self) -> StreamLoadError {
-        StreamLoadError::Scenario(format!("server pool '{}': it has no address", self.name))
+    fn without_address(&self) -> HttpError {
+        HttpError::Scenario(format!("server pool '{}': it has no address", self.name))
     }
 }
 
 impl ClientPool {
-    fn wrong(&self, reason: impl Display) -> StreamLoadError {
-        StreamLoadError::Scenario(format!("client pool '{}'{reason}", self.name))
+    fn wrong(&self, reason: impl Display) -> HttpError {
+        HttpError::Scenario(format!("client pool '{}'{reason}", self.name))
     }
 
-    fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<Trust>, StreamLoadError> {
+    fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<Trust>, HttpLoadError> {
         let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
         let insecure = self.insecure.unwrap_or(false);
         if given && !server.tls {
             let needs = "insecure, ca and resumption need tls = true of server pool";
-            return Err(self.wrong(format!(": {needs} '{}'", server.name)));
+            return Err(self.wrong(format!(": {needs} '{}'", server.name)).into());
         }
         if insecure && self.ca.is_some() {
-            return Err(self.wrong(": insecure and ca exclude each other"));
+            return Err(self.wrong(": insecure and ca exclude each other").into());
         }
         if !server.tls {
             return Ok(None);
@@ -197,7 +196,7 @@ impl ClientPool {
         }))
     }
 
-    fn model(&self) -> Result<Model, StreamLoadError> {
+    fn model(&self) -> Result<Model, HttpError> {
         match (self.rate, self.think) {
             (Some(_), Some(_)) => {
                 Err(self.wrong(": rate (open loop) and think (closed loop) exclude each other"))
@@ -220,7 +219,7 @@ impl UrlEntry {
     }
 
     /// The requests of an entry: one, or one per size class.
-    fn requests(&self, url: &Url) -> Result<Vec<PlannedRequest>, StreamLoadError> {
+    fn requests(&self, url: &Url) -> Result<Vec<PlannedRequest>, HttpError> {
         let body = self.planned_body()?;
         if self.expect_continue && body == PlannedBody::Nothing {
             return Err(self.wrong("expect_continue needs a body"));
@@ -248,7 +247,7 @@ impl UrlEntry {
         path: &str,
         weight: f64,
         body: &PlannedBody,
-    ) -> Result<PlannedRequest, StreamLoadError> {
+    ) -> Result<PlannedRequest, HttpError> {
         let slash = if path.starts_with('/') { "" } else { "/" };
         let url = format!("http://h{slash}{path}").parse::<Url>();
         let target = url.map_err(|error| self.wrong(&error.to_string()))?.target;
@@ -258,7 +257,7 @@ impl UrlEntry {
         if self.expect_continue {
             fields.push(("Expect".to_owned(), "100-continue".to_owned()));
         }
-        let head = |keep_alive| -> Result<String, StreamLoadError> {
+        let head = |keep_alive| -> Result<String, HttpError> {
             let request = Request {
                 method,
                 target: &target,
@@ -290,7 +289,7 @@ impl UrlEntry {
         })
     }
 
-    fn planned_body(&self) -> Result<PlannedBody, StreamLoadError> {
+    fn planned_body(&self) -> Result<PlannedBody, HttpError> {
         match (&self.body, &self.body_file, self.body_size) {
             (None, None, None) => Ok(PlannedBody::Nothing),
             (Some(text), None, None) => Ok(PlannedBody::Text(text.clone())),
@@ -299,7 +298,7 @@ impl UrlEntry {
                     path: path.clone(),
                     bytes: found.len(),
                 }),
-                Err(error) => Err(StreamLoadError::Body {
+                Err(error) => Err(HttpError::Body {
                     path: path.clone(),
                     error,
                 }),

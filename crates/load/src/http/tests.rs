@@ -1,6 +1,7 @@
 //! The generator against scripted servers in a simulated network: TLS in arbitrary segments, failed handshakes, and
 //! bodies that wait for 100 Continue.
 
+use super::counts::HttpCounts;
 use super::plan::Http;
 use super::resolve::RunSettings;
 use super::scenario::{ClientPool, Scenario, UrlEntry};
@@ -157,12 +158,12 @@ fn plan(scenario: &Scenario) -> StreamPlan<Http> {
 
 /// The result of a run.
 struct Ran {
-    requests: RequestCounts,
+    requests: RequestCounts<HttpCounts>,
     outcome: Outcome<Http>,
 }
 
 impl Ran {
-    fn counts(&self) -> &Counts {
+    fn counts(&self) -> &Counts<HttpCounts> {
         &self.outcome.groups[0].tally.counts
     }
 
@@ -466,7 +467,8 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
                 let ran = run(&scenario, tls, script, piece);
                 let counts = &ran.requests;
                 assert_eq!((counts.ok, ran.failures()), (3, vec![]), "{scheme} {piece}");
-                let outcomes = [counts.continued, counts.body_refused, counts.continue_timeouts];
+                let own = &counts.own;
+                let outcomes = [own.continued, own.body_refused, own.continue_timeouts];
                 assert_eq!(outcomes, expected, "{scheme} {piece}");
                 let group = &ran.outcome.groups[0];
                 assert_eq!(group.tally.counts.connections.opened, opened);

@@ -1,30 +1,17 @@
 //! Errors of generators over streams.
 
 use crate::sources::SourceError;
-use corelane_proto::http::outgoing::OutgoingError;
 use corelane_worker::crew::CrewError;
 use corelane_worker::tls::TrustError;
-use std::io;
-use std::path::PathBuf;
+use std::convert::Infallible;
 use thiserror::Error;
 
-/// Why a generator could not be planned, started or finished.
+/// Why a generator could not be planned, started or finished; `E`: for reasons of its protocol.
 #[derive(Debug, Error)]
-pub enum StreamLoadError {
-    /// Invalid or inconsistent pools, paths or phases; the message names them.
-    #[error("{0}")]
-    Scenario(String),
-    /// An invalid request.
+pub enum StreamLoadError<E = Infallible> {
+    /// Its requests cannot be planned or prepared.
     #[error(transparent)]
-    Request(#[from] OutgoingError),
-    /// A body that cannot be read.
-    #[error("{}: {error}", .path.display())]
-    Body {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
+    Protocol(E),
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TrustError),

@@ -1,6 +1,6 @@
 //! One worker's part of one pool: its terms, schedule, ports, counts and histograms.
 
-use super::document::Tally;
+use super::counts::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
 use super::protocol::{StreamProtocol, Terms};
 use super::tls::Encryption;
@@ -39,7 +39,7 @@ pub(crate) struct Group<P: StreamProtocol> {
     /// Requests that may still be begun.
     pub(crate) budget: u64,
     /// `counts.requests.unfinished` are those in progress.
-    pub(crate) tally: Tally,
+    pub(crate) tally: Tally<P::Counts>,
     pub(crate) shared: P::Shared,
 }
 

@@ -6,6 +6,7 @@
 
 mod client;
 mod connection;
+mod counts;
 mod document;
 mod error;
 mod generator;
@@ -20,10 +21,8 @@ mod sum;
 pub(crate) mod tls;
 mod transport;
 
-pub use document::{
-    ClientCost, ConnectionCounts, Counts, Histograms, PhaseReport, PoolCounts, RequestCounts, StreamBytes,
-    StreamLoadReport, StreamsMerged, Tally, WorkerCounts,
-};
+pub use counts::{ConnectionCounts, Counts, Histograms, OwnCounts, RequestCounts, StreamBytes, Tally};
+pub use document::{ClientCost, PhaseReport, PoolCounts, StreamLoadReport, StreamsMerged, WorkerCounts};
 pub use error::StreamLoadError;
 pub use metrics::LiveStreams;
 pub use plan::{

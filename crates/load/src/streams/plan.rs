@@ -241,11 +241,11 @@ impl<P> StreamPlan<P> {
 
 /// The workers of a plan, each with its part of each pool, connected from the pool's addresses as aligned; workers
 /// without connections are omitted.
-pub(crate) fn lease<P>(
+pub(crate) fn lease<P, E>(
     pools: &[PlannedPool<P>],
     sources: &[(&Option<Pool>, Align, AlignBy)],
     workers: &WorkerRequest,
-) -> Result<Vec<PlannedWorker>, StreamLoadError> {
+) -> Result<Vec<PlannedWorker>, StreamLoadError<E>> {
     let connections: usize = pools.iter().map(|pool| pool.connections).sum();
     if connections == 0 {
         return Err(StreamLoadError::NoConnections);

@@ -1,15 +1,16 @@
 //! Interface between the connection handling of a generator (when, from where and how connections are opened, used and
 //! closed) and a protocol.
 
-use super::document::Counts;
+use super::counts::{Counts, OwnCounts};
 use super::error::StreamLoadError;
-use super::plan::{Model, PlannedPool, StreamPlan};
+use super::plan::{Model, PlannedPool, StreamPlan, Timeouts};
 use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
 use corelane_worker::tls::{ClientSettings, SystemAuthorities};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,11 +46,17 @@ pub trait StreamProtocol:
     /// State shared by the connections of one worker's part of a pool.
     type Shared: Default + Send;
 
+    /// Its own counters, in [`RequestCounts::own`](super::counts::RequestCounts::own).
+    type Counts: OwnCounts;
+
+    /// Why its requests cannot be planned or prepared.
+    type Error: Error + Send + Sync + 'static;
+
     /// Prepares the requests.
     ///
     /// # Errors
-    /// If a file to send cannot be read.
-    fn prepare(&self) -> Result<Self::Requests, StreamLoadError>;
+    /// If they cannot be sent, such as a file that cannot be read.
+    fn prepare(&self, timeouts: &Timeouts) -> Result<Self::Requests, Self::Error>;
 
     /// Chooses the next request.
     fn choose(_requests: &Self::Requests, _random: &mut fastrand::Rng) -> u16 {
@@ -126,7 +133,7 @@ pub struct Context<'a, P: StreamProtocol, O> {
     /// The requests and expected answers of the pool.
     pub terms: &'a Terms<P>,
     /// The counts of this worker's part of the pool.
-    pub counts: &'a mut Counts,
+    pub counts: &'a mut Counts<P::Counts>,
     /// The output.
     pub out: &'a mut O,
     /// State shared by the connections.
@@ -166,8 +173,6 @@ pub struct Terms<P: StreamProtocol> {
     pub(crate) think: Duration,
     pub(crate) requests_a_connection: u32,
     pub(crate) connect_timeout: Duration,
-    /// From the head of a request to sending its body without 100 Continue.
-    pub continue_timeout: Duration,
     /// From sending a request to the first byte of its answer.
     pub first_byte_timeout: Duration,
     /// From sending a request to the end of its answer.
@@ -178,7 +183,7 @@ pub struct Terms<P: StreamProtocol> {
 
 impl<P: StreamProtocol> Terms<P> {
     /// The terms of each pool of a plan; reads bodies, certificates and the system's certificate authorities (once).
-    pub(crate) fn of_plan(plan: &StreamPlan<P>) -> Result<Vec<Arc<Self>>, StreamLoadError> {
+    pub(crate) fn of_plan(plan: &StreamPlan<P>) -> Result<Vec<Arc<Self>>, StreamLoadError<P::Error>> {
         let mut system = SystemAuthorities::default();
         let pools = plan.pools.iter();
         pools
@@ -190,7 +195,7 @@ impl<P: StreamProtocol> Terms<P> {
         plan: &StreamPlan<P>,
         pool: &PlannedPool<P>,
         system: &mut SystemAuthorities,
-    ) -> Result<Self, StreamLoadError> {
+    ) -> Result<Self, StreamLoadError<P::Error>> {
         let (seconds, timeouts) = (Duration::from_secs_f64, &plan.timeouts);
         Ok(Self {
             think: match pool.model {
@@ -199,13 +204,15 @@ impl<P: StreamProtocol> Terms<P> {
             },
             requests_a_connection: pool.requests_a_connection.unwrap_or(u32::MAX),
             connect_timeout: seconds(timeouts.connect_s),
-            continue_timeout: seconds(timeouts.continue_s),
             first_byte_timeout: seconds(timeouts.first_byte_s.min(timeouts.request_s)),
             request_timeout: seconds(timeouts.request_s),
             tls: (pool.tls.as_ref())
                 .map(|tls| ClientSettings::new(tls, P::TLS_NAMES, system))
                 .transpose()?,
-            requests: pool.protocol.prepare()?,
+            requests: pool
+                .protocol
+                .prepare(timeouts)
+                .map_err(StreamLoadError::Protocol)?,
             pool: pool.clone(),
         })
     }

@@ -1,7 +1,10 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
-use super::{ConnectionCounts, RequestCounts, StreamLoadReport, StreamProtocol, TlsCounts};
-use crate::report::{Charted, Ended, by_generator, page, percentile, rates, time, times};
+use super::counts::{ConnectionCounts, OwnCounts, RequestCounts};
+use super::document::StreamLoadReport;
+use super::protocol::StreamProtocol;
+use super::tls::TlsCounts;
+use crate::report::{Charted, Ended, by_generator, page, percentile, rates, subject, time, times};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -107,8 +110,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         };
         let rate = quantity::rate_of(self.requests_per_second, "requests");
         let headline = format!("{rate} to {target}");
-        let subject = format!("{} load", P::NAME.to_uppercase());
-        let mut page = page(&subject, headline, (Some(charted), section), &ended);
+        let mut page = page(&subject(&self.schema), headline, (Some(charted), section), &ended);
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
         let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
         page.caveats
@@ -117,7 +119,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
     }
 }
 
-impl<P> StreamLoadReport<P> {
+impl<P: StreamProtocol> StreamLoadReport<P> {
     fn opening(&self, target: &str) -> [String; 2] {
         let opened = self.counts.connections.opened - self.counts.connections.opened_again;
         let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);
@@ -143,10 +145,8 @@ impl<P> StreamLoadReport<P> {
             ("unfinished", counts.unfinished),
             ("on schedule, unsent", counts.unsent),
             ("waited for a connection", counts.waited_for_connection),
-            ("body sent on 100 Continue", counts.continued),
-            ("body not sent, answered before", counts.body_refused),
-            ("body sent unasked after a while", counts.continue_timeouts),
         ];
+        let others = others.into_iter().chain(counts.own.in_words());
         let others = others.map(|(name, count)| (name.to_owned(), count));
         let always = [("ok", counts.ok), ("failed", counts.failed)];
         rates("requests", self.running_s, &always, causes.chain(others))

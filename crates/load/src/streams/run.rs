@@ -51,13 +51,13 @@ pub trait StreamStart: StreamProtocol {
     ///
     /// # Errors
     /// If it cannot start; nothing is left running.
-    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError>;
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError<Self::Error>>;
 }
 
 impl<P: StreamStart> Generator for StreamLoad<P> {
     type Plan = StreamPlan<P>;
     type Report = StreamLoadReport<P>;
-    type Error = StreamLoadError;
+    type Error = StreamLoadError<P::Error>;
     type Counts = LiveStreams;
     const KIND: &'static str = P::NAME;
     const COUNTED: &'static [Metric<LiveStreams>] = LiveStreams::all(P::IS_TRANSFER);
@@ -80,7 +80,7 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
         })
     }
 
-    fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
+    fn start(plan: Self::Plan) -> Result<Self, StreamLoadError<P::Error>> {
         P::start(plan)
     }
 
@@ -137,7 +137,7 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
         self.crew.stop();
     }
 
-    fn finish(mut self) -> Result<Self::Report, StreamLoadError> {
+    fn finish(mut self) -> Result<Self::Report, StreamLoadError<P::Error>> {
         let outcomes = self.outcomes()?;
         Ok(self.add_up(&outcomes))
     }
@@ -148,7 +148,7 @@ impl<P: StreamStart> StreamLoad<P> {
     ///
     /// # Errors
     /// If it cannot start; nothing is left running.
-    pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError> {
+    pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError<P::Error>> {
         let crew = Crew::new();
         let live = live::workers(plan.workers.iter().map(|worker| worker.cpu));
         let mut load = Self {
@@ -184,7 +184,7 @@ impl<P: StreamStart> StreamLoad<P> {
     }
 
     /// Waits for the end; returns the outcome of each worker.
-    pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError> {
+    pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError<P::Error>> {
         while !self.wait(Duration::from_secs(1)) {}
         self.end_phase(Time::now().min(self.common.phases.end()));
         Ok(self.crew.finish()?)

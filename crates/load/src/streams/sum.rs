@@ -1,8 +1,7 @@
 //! Merges the outcomes of all workers into the document, and determines what limited the generator.
 
-use super::document::{
-    ClientCost, ConnectionCounts, Counts, PoolCounts, RequestCounts, StreamLoadReport, Tally, WorkerCounts,
-};
+use super::counts::{ConnectionCounts, Counts, RequestCounts, Tally};
+use super::document::{ClientCost, PoolCounts, StreamLoadReport, WorkerCounts};
 use super::generator::Outcome;
 use super::protocol::StreamProtocol;
 use super::run::StreamLoad;
@@ -32,7 +31,7 @@ impl<P: StreamStart> StreamLoad<P> {
         let of_pool = |pool: usize| Tally::sum(outcomes.iter().map(|outcome| &outcome.groups[pool].tally));
         let plan = self.plan();
         let pools = plan.pools.iter().enumerate();
-        let pools: Vec<PoolCounts> = pools
+        let pools: Vec<PoolCounts<_>> = pools
             .map(|(place, pool)| PoolCounts {
                 name: pool.name.clone(),
                 target: pool.target,
@@ -145,8 +144,8 @@ fn gathered(gathering: Duration) -> String {
     )
 }
 
-fn limited_by(
-    counts: &Counts,
+fn limited_by<C>(
+    counts: &Counts<C>,
     standstill: Option<&String>,
     behind_schedule: Option<String>,
 ) -> Option<String> {
@@ -167,7 +166,7 @@ fn limited_by(
 }
 
 /// Why nothing was achieved, if so.
-fn failed_because<P: StreamProtocol>(counts: &Counts, targets: &[SocketAddr]) -> Option<String> {
+fn failed_because<P: StreamProtocol>(counts: &Counts<P::Counts>, targets: &[SocketAddr]) -> Option<String> {
     let (connections, requests) = (&counts.connections, &counts.requests);
     if connections.opened == 0 && connections.asked > 0 {
         let none = connections.failed.none_opened(targets);
@@ -195,12 +194,12 @@ fn certificate_remedy(connections: &ConnectionCounts, tls: Option<&TlsCounts>) -
 }
 
 /// Whether the schedule waited for connections.
-fn waited(requests: &RequestCounts) -> bool {
+fn waited<C>(requests: &RequestCounts<C>) -> bool {
     requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING
 }
 
 /// Reports the number of unsent requests if it exceeds a share of all.
-fn unsent(requests: &RequestCounts, most: f64) -> Option<String> {
+fn unsent<C>(requests: &RequestCounts<C>, most: f64) -> Option<String> {
     (requests.unsent as f64 > requests.begun as f64 * most).then(|| {
         format!(
             "{} requests on the schedule were not sent in time",

@@ -1,7 +1,7 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::document::{TcpCounts, TcpLoadReport};
-use crate::report::{Charted, Ended, by_generator, columns, page, percentile, time};
+use crate::report::{Charted, Ended, by_generator, columns, page, percentile, subject, time};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -98,7 +98,7 @@ impl Measurement for TcpLoadReport {
             failed_because: self.failed_because.as_deref(),
             limited: self.limited_by.as_deref().map(by_generator),
         };
-        page("TCP load", headline, (Some(charted), section), &ended)
+        page(&subject(&self.schema), headline, (Some(charted), section), &ended)
     }
 }
 

@@ -3,12 +3,14 @@
 
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, StreamStart, Transport,
+    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, StreamStart, Timeouts,
+    Transport,
 };
 use corelane_measure::histogram::Histogram;
 use corelane_measure::words;
 use corelane_worker::Time;
 use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -151,8 +153,10 @@ impl StreamProtocol for Bytes {
     type Requests = ();
     type Exchange = Transfer;
     type Shared = Transfers;
+    type Counts = ();
+    type Error = Infallible;
 
-    fn prepare(&self) -> Result<(), StreamLoadError> {
+    fn prepare(&self, _: &Timeouts) -> Result<(), Infallible> {
         Ok(())
     }
 

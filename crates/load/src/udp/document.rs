@@ -1,5 +1,6 @@
 //! Results of a UDP generator: the final document of `load udp`.
 
+use super::protocol::{DatagramProtocol, Probes};
 use crate::alignment::AlignmentCounts;
 use corelane_measure::counters;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -12,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The outcome of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UdpLoadReport {
-    /// `corelane/loaded-udp/1`.
+    /// `corelane/loaded-NAME/1`, such as `corelane/loaded-udp/1`.
     pub schema: String,
     /// The target address.
     pub target: SocketAddr,
@@ -56,8 +57,8 @@ pub struct UdpLoadReport {
 }
 
 impl UdpLoadReport {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/loaded-udp/1";
+    /// Name and version of the document format of probes.
+    pub const SCHEMA: &'static str = Probes::SCHEMA;
 }
 
 counters! {

@@ -10,6 +10,12 @@ use std::fmt;
 pub trait DatagramProtocol:
     Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
+    /// Name used between processes and in metrics.
+    const NAME: &'static str;
+
+    /// Name and version of the format of its generator's document, such as `corelane/loaded-udp/1`.
+    const SCHEMA: &'static str;
+
     /// Per-socket state to match answers with requests; `()` if answers repeat everything required.
     type Sent: Clone + fmt::Debug + Default + Send;
 
@@ -73,6 +79,8 @@ impl TryFrom<ProbeSize> for Probes {
 }
 
 impl DatagramProtocol for Probes {
+    const NAME: &'static str = "udp";
+    const SCHEMA: &'static str = "corelane/loaded-udp/1";
     type Sent = ();
 
     fn request_bytes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::document::UdpLoadReport;
-use crate::report::{Charted, Ended, by_generator, columns, page, percentile, rates, time, times};
+use crate::report::{Charted, Ended, by_generator, columns, page, percentile, rates, subject, time, times};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -161,6 +161,6 @@ impl Measurement for UdpLoadReport {
             failed_because: self.failed_because.as_deref(),
             limited: self.limited_by.as_deref().map(by_generator),
         };
-        page("UDP load", headline, (Some(charted), section), &ended)
+        page(&subject(&self.schema), headline, (Some(charted), section), &ended)
     }
 }

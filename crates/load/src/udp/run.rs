@@ -64,7 +64,7 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     type Report = UdpLoadReport;
     type Error = UdpLoadError;
     type Counts = LiveDatagrams;
-    const KIND: &'static str = "udp";
+    const KIND: &'static str = P::NAME;
     const COUNTED: &'static [Metric<LiveDatagrams>] = LiveDatagrams::ALL;
     const TIMED: Option<&'static Metric<Histogram>> = Some(&metrics::ROUND_TRIP);
     const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
@@ -213,7 +213,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             });
         }
         UdpLoadReport {
-            schema: UdpLoadReport::SCHEMA.to_owned(),
+            schema: P::SCHEMA.to_owned(),
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),

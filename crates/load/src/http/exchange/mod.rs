@@ -1,12 +1,13 @@
 //! One HTTP/1.1 request and its response. The request is written in pieces; the response is parsed as it arrives.
 
-use super::HttpLoadReport;
 use super::body::Body;
+use super::counts::HttpCounts;
+use super::error::{HttpError, HttpLoadError};
 use super::plan::Http;
 use super::prepared::{Prepared, Requests};
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, StreamStart, Transport,
+    Ask, Context, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart, Timeouts, Transport,
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
@@ -82,22 +83,24 @@ enum Progress {
 
 impl StreamStart for Http {
     #[inline(never)]
-    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, StreamLoadError> {
+    fn start(plan: StreamPlan<Self>) -> Result<StreamLoad<Self>, HttpLoadError> {
         StreamLoad::of_plan(plan)
     }
 }
 
 impl StreamProtocol for Http {
     const NAME: &'static str = "http";
-    const SCHEMA: &'static str = HttpLoadReport::SCHEMA;
+    const SCHEMA: &'static str = "corelane/loaded-http/1";
     const TLS_NAMES: &'static [&'static [u8]] = &[b"http/1.1"];
     type Requests = Requests;
     type Exchange = Exchange;
     /// The last head of a response.
     type Shared = LastHead;
+    type Counts = HttpCounts;
+    type Error = HttpError;
 
-    fn prepare(&self) -> Result<Requests, StreamLoadError> {
-        Requests::prepare(self)
+    fn prepare(&self, timeouts: &Timeouts) -> Result<Requests, HttpError> {
+        Requests::prepare(self, timeouts)
     }
 
     fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u16 {
@@ -150,7 +153,7 @@ impl StreamProtocol for Http {
             }
             match progress {
                 Progress::Continue => {
-                    context.counts.requests.continued += 1;
+                    context.counts.requests.own.continued += 1;
                     let step = exchange.write(deadline, context);
                     if rest.is_empty() || matches!(step, Step::Failed(_)) {
                         return step;
@@ -190,7 +193,7 @@ impl StreamProtocol for Http {
             Stage::AwaitingContinue => {
                 // No 100 Continue in time: send the body anyway (RFC 9110 10.1.1).
                 exchange.stage = Stage::Writing;
-                context.counts.requests.continue_timeouts += 1;
+                context.counts.requests.own.continue_timeouts += 1;
                 exchange.write_on(deadline, context)
             }
             Stage::AwaitingHead => Step::Failed(Failure::FirstByteTimeout),
@@ -256,7 +259,7 @@ impl Exchange {
                 }
                 (Written::Head, _) => {
                     self.stage = Stage::AwaitingContinue;
-                    *deadline = now + terms.continue_timeout;
+                    *deadline = now + terms.requests.continue_timeout;
                 }
                 // At that rate, the next piece is due only after this one has been sent.
                 (Written::Part(bytes), Some(rate)) => {
@@ -328,7 +331,7 @@ impl Exchange {
     fn answered_early(&mut self, before: Stage, context: &mut Context<'_, Http, impl Transport>) {
         let (refused, waited) = (self.status >= 400, before == Stage::AwaitingContinue);
         context.counts.requests.sent += 1;
-        context.counts.requests.body_refused += u64::from(waited);
+        context.counts.requests.own.body_refused += u64::from(waited);
         self.since = context.now;
         if waited || refused || context.terms.pool.behaviour.write_bytes_per_second.is_some() {
             (self.written, self.keep) = (None, false);

@@ -131,7 +131,7 @@ fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
 struct Bench {
     connection: Connection<Http>,
     terms: Terms<Http>,
-    counts: Counts,
+    counts: Counts<HttpCounts>,
     out: Kept,
     last_head: LastHead,
 }
@@ -342,13 +342,13 @@ fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
         answered(5, Next::Ready)
     );
     assert_eq!(
-        [&continued.counts, &both.counts].map(|counts| counts.requests.continued),
+        [&continued.counts, &both.counts].map(|counts| counts.requests.own.continued),
         [1, 1]
     );
     let mut unasked = Bench::new(expect);
     unasked.ask(0, 0);
     assert_eq!((unasked.expire(1_000), sent(&unasked)), (WAIT, true));
-    assert_eq!(unasked.counts.requests.continue_timeouts, 1);
+    assert_eq!(unasked.counts.requests.own.continue_timeouts, 1);
     let mut refused = Bench::new(expect);
     refused.ask(0, 0);
     assert_eq!(
@@ -356,7 +356,10 @@ fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
         answered(5, Next::Wait),
         "the connection is not reused"
     );
-    assert_eq!((sent(&refused), refused.counts.requests.body_refused), (false, 1));
+    assert_eq!(
+        (sent(&refused), refused.counts.requests.own.body_refused),
+        (false, 1)
+    );
 }
 
 #[test]

@@ -8,10 +8,11 @@
 mod sizes;
 mod values;
 
+use super::error::HttpError;
 use super::plan::StatusRange;
 use crate::pool::Pool;
 use crate::sources::{Align, AlignBy};
-use crate::streams::{PlannedPhase, StreamLoadError};
+use crate::streams::PlannedPhase;
 use corelane_proto::http::url::{Scheme, Url};
 use serde::Deserialize;
 use sizes::Sizes;
@@ -178,9 +179,8 @@ impl Scenario {
     ///
     /// # Errors
     /// If the text is no TOML or does not match the schema (with the line), or the pools are inconsistent.
-    pub fn parse(text: &str) -> Result<Self, StreamLoadError> {
-        let wrong = |reason: String| Err(StreamLoadError::Scenario(reason));
-        let scenario: Self = toml::from_str(text).or_else(|error| wrong(error.to_string()))?;
+    pub fn parse(text: &str) -> Result<Self, HttpError> {
+        let scenario: Self = toml::from_str(text).map_err(|error| HttpError::Scenario(error.to_string()))?;
         let unsized_path = |entry: &&UrlEntry| entry.sizes.is_none() && entry.path.contains("{size}");
         match scenario
             .urls
@@ -215,8 +215,8 @@ impl Scenario {
 }
 
 impl UrlEntry {
-    pub(super) fn wrong(&self, reason: &str) -> StreamLoadError {
-        StreamLoadError::Scenario(format!("path '{}': {reason}", self.path))
+    pub(super) fn wrong(&self, reason: &str) -> HttpError {
+        HttpError::Scenario(format!("path '{}': {reason}", self.path))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Scenarios are parsed as written, errors name the setting, and the committed schema has exactly the same fields.
 
 use super::*;
-use crate::http::PlannedBody;
+use crate::http::{HttpLoadError, PlannedBody};
 use crate::streams::Model;
 use serde_json::Value;
 
@@ -198,10 +198,12 @@ fn what_does_not_fit_together_is_refused_by_name() {
     for (good, bad, reason) in SPOILT {
         let text = EVERYTHING.replacen(good, bad, 1);
         assert_ne!(text, EVERYTHING, "{good}");
-        let pools = Scenario::parse(&text).and_then(|scenario| {
-            let pools = scenario.client.iter().map(|client| scenario.pools(client));
-            pools.collect::<Result<Vec<_>, _>>()
-        });
+        let pools = Scenario::parse(&text)
+            .map_err(HttpLoadError::from)
+            .and_then(|scenario| {
+                let pools = scenario.client.iter().map(|client| scenario.pools(client));
+                pools.collect::<Result<Vec<_>, _>>()
+            });
         let error = pools.unwrap_err().to_string();
         assert!(error.contains(reason), "{bad}: {error}");
     }
