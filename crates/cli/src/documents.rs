@@ -101,19 +101,22 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 
 /// Parses a JSON document. Errors give the position and `expected`, the kind of document.
 pub fn parse<T: DeserializeOwned>(text: &str, expected: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        let what = match (error.classify(), reason.strip_prefix("missing field ")) {
-            _ if text.trim().is_empty() => return format!("the file is empty: give {expected}"),
-            (Category::Eof, _) => "the document is cut off".to_owned(),
-            (Category::Syntax, _) => format!("this is no JSON ({reason})"),
-            (_, Some(field)) => format!("there is no field {field}"),
-            (_, None) => reason.to_owned(),
-        };
-        let (line, column) = (error.line(), error.column());
-        format!("line {line}, column {column}: {what}: give {expected}")
-    })
+    serde_json::from_str(text).map_err(|error| unreadable(text, expected, &error))
+}
+
+/// The error of [`parse`].
+pub fn unreadable(text: &str, expected: &str, error: &serde_json::Error) -> String {
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    let what = match (error.classify(), reason.strip_prefix("missing field ")) {
+        _ if text.trim().is_empty() => return format!("the file is empty: give {expected}"),
+        (Category::Eof, _) => "the document is cut off".to_owned(),
+        (Category::Syntax, _) => format!("this is no JSON ({reason})"),
+        (_, Some(field)) => format!("there is no field {field}"),
+        (_, None) => reason.to_owned(),
+    };
+    let (line, column) = (error.line(), error.column());
+    format!("line {line}, column {column}: {what}: give {expected}")
 }
 
 /// A usage error about the file that a flag names.

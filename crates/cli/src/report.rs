@@ -1,17 +1,16 @@
 //! `corelane report`: shows, compares and merges saved documents.
 
-use crate::documents::{check_output, parse, read_text, write_whole};
+use crate::documents::{check_output, parse, read_text, unreadable, write_whole};
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
-use crate::shared::print_json;
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
-use corelane_lab::registry;
-use corelane_load::http::{HttpLoadReport, HttpMerged};
+use corelane_lab::registry::{self, Merge};
 use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
+use serde::Deserialize;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,12 +29,15 @@ const DIFF: &str = "Examples:\n  corelane report diff before.json after.json\n  
 const MERGE: &str = "Examples:\n  corelane report merge one.json two.json\n  \
     corelane report merge one.jsonl two.jsonl";
 
+/// What `report merge` reads besides timelines.
+const MERGEABLE: &str = "a document of `load ... --json`";
+
 #[derive(Debug, Subcommand)]
 pub enum ReportWhat {
     /// Show a saved report as text or as an HTML page
     #[command(after_help = SHOW)]
     Show {
-        /// A document written by any `lab ... --json FILE`, or by `load udp|tcp|http --json`; or a file of `--timeline`
+        /// A document written by any `lab ... --json FILE`, or by `load ... --json`; or a file of `--timeline`
         file: PathBuf,
         /// Write the report as an HTML page instead
         #[arg(long, value_name = "FILE")]
@@ -57,10 +59,10 @@ pub enum ReportWhat {
         #[command(flatten)]
         outputs: OutputArguments,
     },
-    /// Merge simultaneous runs of `load http`, or timelines of `load`, including their histograms
+    /// Merge the documents of simultaneous runs of one `load` verb, or their timelines, including histograms
     #[command(after_help = MERGE)]
     Merge {
-        /// Documents written by `load http --json`, or files written by `load ... --timeline`
+        /// Documents written by `load ... --json`, or files written by `load ... --timeline`
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
@@ -103,11 +105,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
         }
         ReportWhat::Merge { files } => match merged_timelines(files)? {
             Some(timeline) => write!(out, "{}", timeline.to_text()?)?,
-            None => {
-                let documents: anyhow::Result<Vec<HttpLoadReport>> =
-                    files.iter().map(|file| read_loaded(file)).collect();
-                print_json(&HttpMerged::of(&documents?))?;
-            }
+            None => writeln!(out, "{}", merged_documents(files)?)?,
         },
     }
     Ok(())
@@ -182,16 +180,39 @@ fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {
     usage(&path.display().to_string(), error)
 }
 
-fn read_loaded(path: &Path) -> anyhow::Result<HttpLoadReport> {
-    let text = read_text(path).map_err(|error| wrong(path, &error))?;
-    let expected = "a document of `load http --json`";
-    let loaded: HttpLoadReport = parse(&text, expected).map_err(|error| wrong(path, &error))?;
-    if loaded.schema != HttpLoadReport::SCHEMA {
-        let (found, expected) = (&loaded.schema, HttpLoadReport::SCHEMA);
-        return Err(wrong(
-            path,
-            &format!("the document has schema {found}, expected {expected}"),
-        ));
+/// The sum of these documents.
+fn merged_documents(files: &[PathBuf]) -> anyhow::Result<String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        schema: String,
     }
-    Ok(loaded)
+    let mut texts = Vec::with_capacity(files.len());
+    let mut expected: Option<(String, Merge)> = None;
+    for file in files {
+        let text = read_text(file).map_err(|error| wrong(file, &error))?;
+        let Kind { schema } = parse(&text, MERGEABLE).map_err(|error| wrong(file, &error))?;
+        match &expected {
+            None => {
+                let refused = || {
+                    wrong(
+                        file,
+                        &format!("schema {schema} cannot be merged: give {MERGEABLE}"),
+                    )
+                };
+                let merge = registry::merge(&schema).ok_or_else(refused)?;
+                expected = Some((schema, merge));
+            }
+            Some((expected, _)) if *expected != schema => {
+                let different = format!("the document has schema {schema}, expected {expected}");
+                return Err(wrong(file, &different));
+            }
+            Some(_) => {}
+        }
+        texts.push(text);
+    }
+    let (_, merge) = expected.context("no document to merge")?;
+    merge(&texts).map_err(|(place, error)| {
+        let unreadable = unreadable(&texts[place], MERGEABLE, &error);
+        wrong(&files[place], &unreadable)
+    })
 }

@@ -3,14 +3,20 @@
 //! `UPDATE_GOLDEN=1 cargo test -p corelane-cli --test all golden` replaces the expected output with the current output;
 //! the documents stay unchanged.
 
-use crate::common::{corelane, run};
+use crate::common::{corelane, refused, run};
+use corelane_load::LoadReport;
+use corelane_load::http::HttpLoadReport;
+use corelane_load::packets::PacketsLoadReport;
+use corelane_load::tcp::TcpLoadReport;
+use corelane_load::udp::UdpLoadReport;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 13] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
@@ -19,7 +25,15 @@ const SHOWN: [&str; 8] = [
     "engines",
     "rebalance",
     "nic",
+    "load-udp",
+    "load-udp-failed",
+    "load-tcp",
+    "load-http",
+    "load-packets",
 ];
+
+/// Documents of generators; each has another one that is merged with it.
+const LOADS: [&str; 4] = ["udp", "tcp", "http", "packets"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)
@@ -118,6 +132,51 @@ fn documents_of_the_version_before_compare_the_same() {
         let later = document(&format!("{name}-later"));
         let text = printed(&["report", "diff", &document(name), &later]);
         compare(&format!("documents/{name}.diff.txt"), &text, &mut wrong);
+    }
+    assert_nothing_wrong(&wrong);
+}
+
+#[test]
+fn documents_of_generators_of_the_version_before_merge_the_same() {
+    let mut wrong = String::new();
+    for name in LOADS {
+        let [one, other] = ["", "-later"].map(|which| document(&format!("load-{name}{which}")));
+        let merged = printed(&["report", "merge", &one, &other]);
+        compare(&format!("documents/merged-{name}.json"), &merged, &mut wrong);
+        let error = refused(&["report", "merge", &one, &document("scale-udp")], 2);
+        assert!(
+            error.contains("the document has schema corelane/scale"),
+            "{error}"
+        );
+    }
+    assert_nothing_wrong(&wrong);
+}
+
+/// What differs between a document and the same document read and written again.
+fn rewritten<R: LoadReport>(name: &str) -> String {
+    let text = fs::read_to_string(document(name)).unwrap();
+    let report: R = serde_json::from_str(&text).unwrap();
+    let mut before: Map<String, Value> = serde_json::from_str(&text).unwrap();
+    before.retain(|field, _| !["tool", "started_unix_s", "command_line"].contains(&field.as_str()));
+    // Frame generators wrote no notes.
+    before.entry("notes").or_insert_with(|| Value::Array(Vec::new()));
+    let after = serde_json::to_value(report).unwrap();
+    let after = after.as_object().unwrap();
+    let fields = before.keys().chain(after.keys()).collect::<BTreeSet<_>>();
+    let differ = fields
+        .into_iter()
+        .filter(|field| before.get(*field) != after.get(*field));
+    differ.map(|field| format!("{name}: {field}\n")).collect()
+}
+
+#[test]
+fn documents_of_generators_keep_every_field() {
+    let mut wrong = String::new();
+    for which in ["", "-later"] {
+        wrong += &rewritten::<UdpLoadReport>(&format!("load-udp{which}"));
+        wrong += &rewritten::<TcpLoadReport>(&format!("load-tcp{which}"));
+        wrong += &rewritten::<HttpLoadReport>(&format!("load-http{which}"));
+        wrong += &rewritten::<PacketsLoadReport>(&format!("load-packets{which}"));
     }
     assert_nothing_wrong(&wrong);
 }

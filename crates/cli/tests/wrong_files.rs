@@ -23,7 +23,7 @@ fn what_is_wrong_with_a_document_is_a_sentence() {
             "plan --server 10.0.0.1 --clients 10.0.0.0/24 --steering",
             "a steering document",
         ),
-        ("report merge", "load http --json"),
+        ("report merge", "load ... --json"),
     ];
     for (verb, expected) in verbs {
         for (text, what) in [

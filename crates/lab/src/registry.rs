@@ -6,11 +6,9 @@ use crate::child::{self, Answer, ChildSide, Order, Subject};
 use crate::document::{Document, DocumentError};
 use crate::nic::PROBE;
 use crate::saved::Recorded;
-use corelane_load::{Generator, http, tcp, udp};
-use corelane_report::measurement::Measurement;
+use corelane_load::{Generator, LoadReport, MergedLoad};
 use corelane_report::page::Rendered;
 use corelane_serve::Server;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
@@ -29,9 +27,10 @@ static ENTRIES: &[Entry] = &[
     server::<corelane_serve::http::HttpServer>(),
     server::<corelane_serve::tcp::TcpServer>(),
     server::<Subject>(),
-    generator::<udp::UdpLoad>(&[udp::UdpLoadReport::SCHEMA]),
-    generator::<http::HttpLoad>(&[http::HttpLoadReport::SCHEMA]),
-    generator::<tcp::TcpLoad>(&[tcp::TcpLoadReport::SCHEMA]),
+    generator::<corelane_load::udp::UdpLoad>(),
+    generator::<corelane_load::http::HttpLoad>(),
+    generator::<corelane_load::tcp::TcpLoad>(),
+    generator::<corelane_load::packets::PacketsLoad>(),
     child(PROBE, probe),
 ];
 
@@ -40,12 +39,17 @@ struct Entry {
     /// The schemas of its documents, and how they are read.
     schemas: &'static [&'static str],
     read: fn(&str) -> Read,
+    /// How several of them are merged, if they can be.
+    merge: Option<Merge>,
     /// The kind of its child process, and what that does; an empty name if there is none.
     kind: &'static str,
     run: ChildSide,
 }
 
 type Read = Result<Box<dyn Rendered>, DocumentError>;
+
+/// Merges documents of one kind; returns the document that they amount to, or the place of one that cannot be read.
+pub type Merge = fn(&[String]) -> Result<String, (usize, serde_json::Error)>;
 
 const fn experiment<D: Document + 'static>() -> Entry {
     Entry {
@@ -59,21 +63,27 @@ const fn server<S: Server>() -> Entry {
     child(S::KIND, child::serve::<S>)
 }
 
-const fn generator<G>(schemas: &'static [&'static str]) -> Entry
-where
-    G: Generator<Report: Measurement + DeserializeOwned>,
-{
+const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
     Entry {
-        schemas,
+        schemas: const { &[<G::Report as LoadReport>::SCHEMA] },
         read: |text| Ok(Box::new(Recorded::<G::Report>::read(text)?)),
+        merge: Some(merge_reports::<G::Report>),
         ..child(G::KIND, child::generate::<G>)
     }
+}
+
+fn merge_reports<R: LoadReport>(texts: &[String]) -> Result<String, (usize, serde_json::Error)> {
+    let read =
+        |(place, text): (usize, &String)| serde_json::from_str::<R>(text).map_err(|error| (place, error));
+    let reports: Vec<R> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    serde_json::to_string_pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error))
 }
 
 const fn child(kind: &'static str, run: ChildSide) -> Entry {
     Entry {
         schemas: &[],
         read: |_| Err(DocumentError::Schema(String::new())),
+        merge: None,
         kind,
         run,
     }
@@ -96,11 +106,18 @@ fn probe(
 pub fn read(text: &str) -> Read {
     let document: Value = serde_json::from_str(text)?;
     let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-    let known = ENTRIES.iter().find(|entry| entry.schemas.contains(&schema));
-    known.map_or_else(
-        || Err(DocumentError::Schema(schema.to_owned())),
-        |entry| (entry.read)(text),
-    )
+    let entry = of_schema(schema).ok_or_else(|| DocumentError::Schema(schema.to_owned()))?;
+    (entry.read)(text)
+}
+
+/// How documents of this schema are merged; `None` if they cannot be.
+#[must_use]
+pub fn merge(schema: &str) -> Option<Merge> {
+    of_schema(schema)?.merge
+}
+
+fn of_schema(schema: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.schemas.contains(&schema))
 }
 
 /// The child's side: reads the plan from `input`, runs it, replies on `output`, and returns when it is done or `input`

@@ -5,11 +5,11 @@
 //! socket really has; the target's own report has the observation. The same holds for replies, except where the plan names
 //! the device that receives them: then the queue is observed, by its NAPI instance, or by the CPU of its interrupt.
 
-use crate::report::columns;
+use crate::report::{columns, share};
 use crate::sources::{Direction, Steerings};
 use corelane_host::inventory::{Inventory, inventory};
 use corelane_measure::counters;
-use corelane_measure::metric::{Sample, Show};
+use corelane_measure::metric::Show;
 use corelane_report::table::{Cell, Table};
 use corelane_rss::plan::{Landing, Landings};
 use corelane_rss::{Bucket, Tuple};
@@ -95,11 +95,9 @@ impl AlignmentCounts {
     }
 
     /// The share of sockets observed where they were planned, in the worse direction.
-    pub(crate) fn share(&self) -> Option<Sample<'static>> {
-        let share =
-            |of: &BucketAlignment| (of.sockets() > 0).then(|| of.matching as f64 / of.sockets() as f64);
-        let shares = [share(&self.forward), share(&self.reply)];
-        shares.into_iter().flatten().reduce(f64::min).map(Sample::Number)
+    pub(crate) fn share(&self) -> Option<f64> {
+        let shares = [&self.forward, &self.reply].map(|of| share(of.matching, of.sockets()));
+        shares.into_iter().flatten().reduce(f64::min)
     }
 
     /// Lines of a report.

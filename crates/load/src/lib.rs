@@ -6,6 +6,7 @@
 
 mod account;
 mod alignment;
+mod document;
 mod failure;
 mod generate;
 pub mod http;
@@ -25,6 +26,7 @@ pub mod timeline;
 pub mod udp;
 
 pub use alignment::{AlignmentCounts, BucketAlignment};
+pub use document::{LoadReport, MergedLoad, RunOutcome};
 pub use failure::{Failure, Failures};
 pub use generate::{Generator, Moment};
 pub use live::{LiveWorker, LiveWorkers, Snapshot, SnapshotSlot};

@@ -1,7 +1,8 @@
 //! Report lines and metrics shared by all generators.
 
+use crate::document::RunOutcome;
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_measure::metric::Sample;
 use corelane_measure::quantity;
 use corelane_measure::time_series::{TimeSeries, TimesUntil};
 use corelane_report::html::curves::{self, Curve, Points};
@@ -9,14 +10,54 @@ use corelane_report::html::markup::Markup;
 use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// Declares a time, to be completed: less is better.
-pub(crate) const fn time<T>(name: &'static str, header: &'static str) -> Metric<T> {
-    Metric::less(name, header, Show::Nanoseconds)
+/// Declares the metrics of a report, one per line: which way is better, form, name, header, unit if it is not that of the
+/// form, description, and value. A value is a number or an `Option` of one.
+macro_rules! metrics {
+    ($run:ident => $(
+        $better:ident $show:ident$(($decimals:literal))? $name:literal, $header:literal $([$unit:literal])?: $about:literal
+            = $value:expr;
+    )+) => {
+        &[$(
+            corelane_measure::metric::Metric::$better(
+                $name,
+                $header,
+                corelane_measure::metric::Show::$show$(($decimals))?,
+            )
+            $(.unit($unit))?
+            .about($about)
+            .read(|$run| crate::report::Figure::sample($value))
+        ),+]
+    };
+}
+pub(crate) use metrics;
+
+/// The value of a metric.
+pub(crate) trait Figure {
+    /// The value as a sample.
+    fn sample(self) -> Option<Sample<'static>>;
 }
 
-/// A percentile as a metric value.
-pub(crate) fn percentile(times: Option<Summary>, of: fn(&Summary) -> u64) -> Option<Sample<'static>> {
-    times.map(|summary| Sample::Number(of(&summary) as f64))
+impl Figure for f64 {
+    fn sample(self) -> Option<Sample<'static>> {
+        Some(Sample::Number(self))
+    }
+}
+
+impl Figure for u64 {
+    fn sample(self) -> Option<Sample<'static>> {
+        Sample::count(self)
+    }
+}
+
+impl<F: Figure> Figure for Option<F> {
+    fn sample(self) -> Option<Sample<'static>> {
+        self.and_then(F::sample)
+    }
+}
+
+/// The share of a count in all; `None` of nothing.
+pub(crate) fn share(count: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| count as f64 / all as f64)
 }
 
 /// A line of percentiles, if anything was measured.
@@ -59,11 +100,6 @@ pub(crate) fn rates(
     table
 }
 
-/// What limited a run, as a sentence.
-pub(crate) fn by_generator(why: &str) -> String {
-    format!("limited by the generator: {why}")
-}
-
 /// Lines over time: median, 99th percentile and longest.
 type Line = (&'static str, fn(&TimesUntil) -> u64);
 
@@ -75,8 +111,6 @@ const LINES: [Line; 3] = [
 
 /// What the figures of a page show.
 pub(crate) struct Charted<'a> {
-    /// Rates and times over the run.
-    pub(crate) over_time: &'a TimeSeries,
     /// What the rate counts, per second, and its factor.
     pub(crate) rate: (&'static str, f64),
     /// The name of the durations.
@@ -86,17 +120,17 @@ pub(crate) struct Charted<'a> {
 }
 
 /// The figures of a page: rate and durations over time, and their distribution.
-fn figures(charted: &Charted<'_>) -> [Markup; 4] {
+fn figures(over_time: &TimeSeries, charted: &Charted<'_>) -> [Markup; 4] {
     let name = charted.name;
     let curve = |class: &str, words: &str, data: Points| Curve {
         class: class.to_owned(),
         words: words.to_owned(),
         data,
     };
-    let rates = charted.over_time.rates.iter();
+    let rates = over_time.rates.iter();
     let rate = rates.map(|rate| (rate.until_s, rate.per_second * charted.rate.1));
     let times = |of: fn(&TimesUntil) -> u64| {
-        let all = charted.over_time.times.iter();
+        let all = over_time.times.iter();
         all.map(|times| (times.until_s, of(times) as f64)).collect()
     };
     let lines = LINES.into_iter().enumerate();
@@ -134,53 +168,42 @@ fn figures(charted: &Charted<'_>) -> [Markup; 4] {
     ]
 }
 
-/// What has to be known about a run to interpret it, and how it ended.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Ended<'a> {
-    pub(crate) notes: &'a [String],
-    pub(crate) interrupted: bool,
-    pub(crate) failed_because: Option<&'a str>,
-    /// What limited it, as a sentence.
-    pub(crate) limited: Option<String>,
+/// The sentences on how a run ended; `limited` introduces what limited it.
+fn sentences(outcome: &RunOutcome, limited: &str) -> impl Iterator<Item = String> {
+    let interrupted = "interrupted: the run was stopped before its end".to_owned();
+    let failed = outcome.failed_because.iter().map(|why| format!("failed: {why}"));
+    let limited = (outcome.limited_by.iter()).map(move |why| format!("{limited}{why}"));
+    (outcome.interrupted.then_some(interrupted).into_iter())
+        .chain(failed)
+        .chain(limited)
 }
 
-impl Ended<'_> {
-    /// The sentences of the report.
-    fn sentences(&self) -> Vec<String> {
-        let interrupted = self
-            .interrupted
-            .then(|| "interrupted: the run was stopped before its end".to_owned());
-        let failed = self.failed_because.map(|why| format!("failed: {why}"));
-        interrupted
-            .into_iter()
-            .chain(failed)
-            .chain(self.limited.clone())
-            .collect()
-    }
-}
+/// What limited the generators that can only limit themselves.
+pub(crate) const BY_GENERATOR: &str = "limited by the generator: ";
 
 /// A page of figures and a section. How the run ended comes last in the text, and above the numbers on a page.
 pub(crate) fn page(
-    subject: &str,
-    headline: String,
-    (charted, text): (Option<Charted<'_>>, Section),
-    ended: &Ended<'_>,
+    (subject, headline): (&str, String),
+    charted: Option<Charted<'_>>,
+    text: Section,
+    (outcome, limited): (&RunOutcome, &str),
 ) -> Page {
-    let noted = |text: Section, note: &String| text.text_note("", format!("note: {note}"));
-    let text = ended.notes.iter().fold(text, noted);
-    let sentences = ended.sentences();
-    let text = sentences
-        .iter()
-        .fold(text, |text, sentence| text.text_note("", sentence));
+    let sentences: Vec<String> = sentences(outcome, limited).collect();
+    let notes = outcome.notes.iter().map(|note| format!("note: {note}"));
+    let text =
+        (notes.chain(sentences.iter().cloned())).fold(text, |text, sentence| text.text_note("", sentence));
     let mut page = Page {
         subject: subject.to_owned(),
         headline,
-        caveats: (ended.notes.iter().cloned().chain(sentences))
+        caveats: (outcome.notes.iter().cloned().chain(sentences))
             .map(Caveat::from)
             .collect(),
         ..Page::default()
     };
-    page.section(Section::new("").figures(charted.iter().flat_map(figures)));
+    let figures = charted
+        .iter()
+        .flat_map(|charted| figures(&outcome.over_time, charted));
+    page.section(Section::new("").figures(figures));
     page.section(text);
     page
 }

@@ -16,12 +16,11 @@ use corelane_host::inventory::{self, NoSteering};
 use corelane_host::limits;
 use corelane_lab::document::Head;
 use corelane_lab::saved::Recorded;
-use corelane_load::Need;
 use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_load::timeline::TimelineFile;
+use corelane_load::{LoadReport, Need};
 use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
-use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -42,7 +41,7 @@ pub struct ResultArguments {
 impl ResultArguments {
     /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report,
     /// and a value that is dropped after the generator ends.
-    pub fn run<G: ForegroundLoad<Report: Measurement + Serialize>, Held>(
+    pub fn run<G: ForegroundLoad, Held>(
         &self,
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
@@ -68,7 +67,9 @@ impl ResultArguments {
         let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look)?;
         let mut report = generator.finish()?;
         drop(held);
-        G::note(&mut report, notes, interrupted);
+        let outcome = report.outcome_mut();
+        outcome.notes.extend(notes);
+        outcome.interrupted = interrupted;
         let recorded = Recorded::new(report, head);
         let json = serde_json::to_string_pretty(&recorded)? + "\n";
         let reported = self.outputs.finish(&recorded, &json, &gates);
@@ -78,7 +79,7 @@ impl ResultArguments {
             finished => finished?,
         }
         reported?;
-        match G::failed_because(&recorded.report) {
+        match &recorded.report.outcome().failed_because {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
         }
@@ -149,7 +150,7 @@ impl ForegroundArguments {
     }
 
     /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.
-    pub fn run<G: ForegroundLoad<Report: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
+    pub fn run<G: ForegroundLoad>(&self, plan: G::Plan) -> Outcome {
         if self.result.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }

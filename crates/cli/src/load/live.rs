@@ -4,7 +4,7 @@
 use crate::interrupt::Interrupt;
 use crate::terminal::error_columns;
 use corelane_load::timeline::{Second, TimelineFile};
-use corelane_load::{Failures, Generator, Observation, Sampler, Snapshot};
+use corelane_load::{Failures, Generator, LoadReport, Observation, Sampler, Snapshot};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::table::cut;
@@ -13,20 +13,12 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// A generator that can run in the foreground.
-pub trait ForegroundLoad: Generator {
+pub trait ForegroundLoad: Generator<Report: LoadReport> {
     /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: Self::Error) -> anyhow::Error;
 
     /// The live view of this data; `None` if this generator has none.
     fn view(&self, snapshot: Snapshot) -> Option<View>;
-
-    /// Adds notes about the machine to the result, and whether the run was stopped before its end.
-    fn note(report: &mut Self::Report, notes: Vec<String>, interrupted: bool);
-
-    /// Why the run failed although it produced a result, if so.
-    fn failed_because(_loaded: &Self::Report) -> Option<&str> {
-        None
-    }
 
     /// Whether the first of its counts is printed once per second on standard output.
     const IS_PRINTED: bool = false;

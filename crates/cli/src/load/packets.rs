@@ -11,8 +11,7 @@ use clap::Args;
 use corelane_load::Snapshot;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
-    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoadReport, PacketsPlan, ReplayPace,
-    ReplayPlan, Sizes, Traffic,
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
 use std::path::PathBuf;
@@ -131,14 +130,6 @@ impl ForegroundLoad for PacketsLoad {
             _ => return error.into(),
         };
         usage(flag, error)
-    }
-
-    fn note(report: &mut PacketsLoadReport, _notes: Vec<String>, interrupted: bool) {
-        report.interrupted = interrupted;
-    }
-
-    fn failed_because(report: &PacketsLoadReport) -> Option<&str> {
-        report.failed_because.as_deref()
     }
 
     fn view(&self, _: Snapshot) -> Option<View> {

@@ -3,9 +3,7 @@
 use super::live::{ForegroundLoad, Growing, View};
 use super::sources;
 use crate::outcome::usage;
-use corelane_load::{
-    Generator, LiveStreams, Snapshot, StreamLoad, StreamLoadError, StreamLoadReport, StreamStart,
-};
+use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoad, StreamLoadError, StreamStart};
 use corelane_measure::quantity;
 use corelane_worker::tls::TrustError;
 use std::convert::Infallible;
@@ -33,15 +31,6 @@ impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
             StreamLoadError::Crew(_) => return error.into(),
         };
         usage(flag, error)
-    }
-
-    fn note(report: &mut StreamLoadReport<P>, notes: Vec<String>, interrupted: bool) {
-        report.notes.extend(notes);
-        report.interrupted = interrupted;
-    }
-
-    fn failed_because(report: &StreamLoadReport<P>) -> Option<&str> {
-        report.failed_because.as_deref()
     }
 
     fn view(&self, snapshot: Snapshot) -> Option<View> {

@@ -9,7 +9,7 @@ use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
-use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpLoadReport, TcpPlan};
+use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpPlan};
 use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
@@ -90,15 +90,6 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
 impl ForegroundLoad for TcpLoad {
     fn refused(error: StreamLoadError) -> anyhow::Error {
         error.into()
-    }
-
-    fn note(report: &mut TcpLoadReport, notes: Vec<String>, interrupted: bool) {
-        report.notes.extend(notes);
-        report.interrupted = interrupted;
-    }
-
-    fn failed_because(report: &TcpLoadReport) -> Option<&str> {
-        report.failed_because.as_deref()
     }
 
     fn view(&self, snapshot: Snapshot) -> Option<View> {

@@ -11,9 +11,7 @@ use clap::Args;
 use corelane_load::Snapshot;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
-use corelane_load::udp::{
-    DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpLoadReport, UdpPlan, Until,
-};
+use corelane_load::udp::{DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
 use corelane_rss::Protocol;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -93,15 +91,6 @@ impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
             UdpLoadError::Source { .. } => usage("--sources", error),
             error => error.into(),
         }
-    }
-
-    fn note(report: &mut UdpLoadReport, notes: Vec<String>, interrupted: bool) {
-        report.notes.extend(notes);
-        report.interrupted = interrupted;
-    }
-
-    fn failed_because(report: &UdpLoadReport) -> Option<&str> {
-        report.failed_because.as_deref()
     }
 
     fn view(&self, snapshot: Snapshot) -> Option<View> {

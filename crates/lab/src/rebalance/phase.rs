@@ -114,7 +114,7 @@ impl<'a> Bench<'a> {
             entries_moved,
             changes_a_minute: table_changes as f64 * 60.0 / seconds,
             round_trip_p99_us: round_trip.map(|summary| summary.p99_ns as f64 / 1e3),
-            limited_by: loaded.limited_by,
+            limited_by: loaded.outcome.limited_by,
         })
     }
 

@@ -24,7 +24,7 @@ pub use error::{HttpError, HttpLoadError};
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::RunSettings;
 
-use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan, StreamsMerged};
+use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan, StreamSum};
 
 /// An HTTP load generator.
 pub type HttpLoad = StreamLoad<Http>;
@@ -32,8 +32,8 @@ pub type HttpLoad = StreamLoad<Http>;
 pub type HttpPlan = StreamPlan<Http>;
 /// The results of one generator.
 pub type HttpLoadReport = StreamLoadReport<Http>;
-/// The merged results of several generators.
-pub type HttpMerged = StreamsMerged<HttpCounts>;
+/// What several generators amount to.
+pub type HttpSum = StreamSum<HttpCounts>;
 
 #[cfg(test)]
 mod tests;

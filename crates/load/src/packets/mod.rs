@@ -14,7 +14,7 @@ mod report;
 mod run;
 mod sizes;
 
-pub use document::{PacketsLoadReport, StreamLoadReport};
+pub use document::{FrameCounts, PacketsLoadReport, PacketsSum, StreamLoadReport};
 pub use metrics::LiveFrames;
 pub use plan::{FlowChoice, GeneratedPlan, PacketsError, PacketsPlan, ReplayPace, ReplayPlan, Traffic};
 pub use run::PacketsLoad;

@@ -1,50 +1,33 @@
 //! Text report of a packet run, and its metrics.
 
 use super::document::PacketsLoadReport;
-use crate::report::{Ended, page, percentile, time};
-use corelane_measure::metric::{Metric, Sample, Show};
+use crate::report::{metrics, page};
+use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
 use corelane_report::text::counted;
 
 impl Measurement for PacketsLoadReport {
-    const METRICS: &'static [Metric<Self>] = &[
-        Metric::more("rate", "rate", Show::PerSecond)
-            .about("frames sent per second")
-            .read(|run| run.frames_per_s.map(Sample::Number)),
-        Metric::more("sent", "sent", Show::Count)
-            .about("frames accepted by the link")
-            .read(|run| Sample::count(run.sent)),
-        Metric::less("unsent", "unsent", Show::Count)
-            .about("frames on the schedule that were not sent")
-            .read(|run| Sample::count(run.unsent)),
-        Metric::less("dropped", "dropped", Show::Count)
-            .about("frames not sent")
-            .read(|run| Sample::count(run.dropped.values().sum())),
-        Metric::more("bytes", "bytes", Show::Bytes)
-            .about("bytes of frames sent, without frame check sequence")
-            .read(|run| Sample::count(run.sent_bytes)),
-        Metric::less("waits", "waits", Show::Count)
-            .about("times the link was full")
-            .read(|run| Sample::count(run.waits_for_room)),
-        Metric::less("cut_short", "cut short", Show::Count)
-            .about("frames sent truncated, as captured")
-            .read(|run| Sample::count(run.sent_cut_short)),
-        time("lag_p50", "lag p50")
-            .about("median schedule lag")
-            .read(|run| percentile(run.schedule_lag, |times| times.p50_ns)),
-        time("lag_p99", "lag p99")
-            .about("99th percentile schedule lag")
-            .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
-        time("lag_max", "lag max")
-            .about("maximum schedule lag")
-            .read(|run| percentile(run.schedule_lag, |times| times.max_ns)),
-    ];
+    const METRICS: &'static [Metric<Self>] = metrics! { run =>
+        more PerSecond "rate", "rate": "frames sent per second" = run.frames_per_s;
+        more Count "sent", "sent": "frames accepted by the link" = run.counts.sent;
+        less Count "unsent", "unsent": "frames on the schedule that were not sent" = run.counts.unsent;
+        less Count "dropped", "dropped": "frames not sent" = run.counts.dropped.values().sum::<u64>();
+        more Bytes "bytes", "bytes": "bytes of frames sent, without frame check sequence" = run.counts.sent_bytes;
+        less Count "waits", "waits": "times the link was full" = run.counts.waits_for_room;
+        less Count "cut_short", "cut short": "frames sent truncated, as captured" = run.counts.sent_cut_short;
+        less Nanoseconds "lag_p50", "lag p50": "median schedule lag" = run.schedule_lag.map(|lag| lag.p50_ns);
+        less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag" = run.schedule_lag.map(|lag| lag.p99_ns);
+        less Nanoseconds "lag_max", "lag max": "maximum schedule lag" = run.schedule_lag.map(|lag| lag.max_ns);
+    };
 
     fn described(&self) -> Page {
         let rate = quantity::or_missing(self.frames_per_s, quantity::rate);
-        let (frames, bytes) = (quantity::count(self.sent), quantity::bytes(self.sent_bytes));
+        let (frames, bytes) = (
+            quantity::count(self.counts.sent),
+            quantity::bytes(self.counts.sent_bytes),
+        );
         let took = quantity::duration(self.sending_s * 1e9);
         let streams = self.streams.iter().filter(|_| self.streams.len() > 1);
         let streams = streams.map(|stream| {
@@ -57,13 +40,14 @@ impl Measurement for PacketsLoadReport {
             format!("behind schedule: median {p50}, p99 {p99}, maximum {max}")
         });
         let counts = [
-            ("on schedule, unsent".to_owned(), self.unsent),
-            ("sent cut short, as captured".to_owned(), self.sent_cut_short),
+            ("on schedule, unsent".to_owned(), self.counts.unsent),
+            (
+                "sent cut short, as captured".to_owned(),
+                self.counts.sent_cut_short,
+            ),
         ];
-        let dropped = self
-            .dropped
-            .iter()
-            .map(|(reason, count)| (format!("not sent, {reason}"), *count));
+        let dropped =
+            (self.counts.dropped.iter()).map(|(reason, count)| (format!("not sent, {reason}"), *count));
         let counts = counts.into_iter().chain(dropped).filter(|(_, count)| *count > 0);
         let section = Section::new("")
             .note(format!(
@@ -80,12 +64,7 @@ impl Measurement for PacketsLoadReport {
             );
         let rate = quantity::or_missing(self.frames_per_s, |rate| quantity::rate_of(rate, "frames"));
         let headline = format!("{rate} to {}", self.link);
-        let ended = Ended {
-            interrupted: self.interrupted,
-            failed_because: self.failed_because.as_deref(),
-            limited: self.limited_by.as_ref().map(|why| format!("limited by {why}")),
-            ..Ended::default()
-        };
-        page("Packet load", headline, (None, section), &ended)
+        let outcome = (&self.outcome, "limited by ");
+        page(("Packet load", headline), None, section, outcome)
     }
 }

@@ -1,14 +1,15 @@
 //! Runs a packet generator: opens the link, assigns queues to workers, and merges their results.
 
-use super::document::{PacketsLoadReport, StreamLoadReport};
+use super::document::{FrameCounts, PacketsLoadReport, StreamLoadReport};
 use super::flows::{Flows, Space};
 use super::frame::{Writer, shortest};
-use super::generator::{Sender, Sent, Source, Stream};
+use super::generator::{Sender, Source, Stream};
 use super::metrics::{self, LiveFrames};
 use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::account::merge;
+use crate::document::{LoadReport, RunOutcome};
 use crate::live::{self, LiveWorkers, Snapshot};
 use crate::pace::{Pace, Schedule};
 use crate::{Generator, Moment, Needs};
@@ -366,28 +367,33 @@ impl Outcome {
         }
     }
 
-    fn replay(&self) -> Option<&Replay> {
-        match &self.sender.source {
-            Source::Stream(_) => None,
-            Source::Replay(replay) => Some(replay),
+    fn counts(&self) -> FrameCounts {
+        let (sent, source) = (&self.sender.sent, &self.sender.source);
+        FrameCounts {
+            sent: sent.frames,
+            sent_bytes: sent.bytes,
+            unsent: sent.unsent,
+            dropped: dropped(&self.sender, self.refused),
+            waits_for_room: sent.waits_for_room,
+            sent_cut_short: match source {
+                Source::Stream(_) => 0,
+                Source::Replay(replay) => replay.cut_short,
+            },
         }
     }
 }
 
 fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoadReport {
     let all = || outcomes.iter().map(|(_, outcome)| outcome);
-    let sum = |of: fn(&Sent) -> u64| -> u64 { all().map(|outcome| of(&outcome.sender.sent)).sum() };
-    let replays = || all().filter_map(Outcome::replay);
     let first = all().filter_map(|outcome| outcome.sender.sent.first).min();
     let last = all().filter_map(|outcome| outcome.sender.sent.last).max();
     let sending = first
         .zip(last)
         .map_or(Duration::ZERO, |(first, last)| last.since(first));
     let sending_s = sending.as_secs_f64();
-    let (sent, unsent) = (sum(|sent| sent.frames), sum(|sent| sent.unsent));
-    let waits_for_room = sum(|sent| sent.waits_for_room);
+    let counts = FrameCounts::sum(all().map(Outcome::counts));
     let failed_because = all().find_map(|outcome| Some(outcome.failure.as_ref()?.to_string()));
-    let limited_by = match (unsent, waits_for_room) {
+    let limited_by = match (counts.unsent, counts.waits_for_room) {
         // The frames that were due when a link failed are no sign of a limit.
         _ if failed_because.is_some() => None,
         (0, _) => None,
@@ -406,18 +412,15 @@ fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         schema: PacketsLoadReport::SCHEMA.to_owned(),
         link: plan.link.clone(),
         sending_s,
-        sent,
-        sent_bytes: sum(|sent| sent.bytes),
-        frames_per_s: (sending_s > 0.0).then(|| sent as f64 / sending_s),
-        unsent,
-        dropped: BTreeMap::sum(all().map(|outcome| dropped(&outcome.sender, outcome.refused))),
+        frames_per_s: (sending_s > 0.0).then(|| counts.sent as f64 / sending_s),
+        counts,
         faults: injected.map(|injected| injected.by_name()),
-        waits_for_room,
-        sent_cut_short: replays().map(|replay| replay.cut_short).sum(),
         schedule_lag: merge(all().map(|outcome| &outcome.sender.sent.lag)).1,
-        failed_because,
-        limited_by,
-        interrupted: false,
+        outcome: RunOutcome {
+            failed_because,
+            limited_by,
+            ..RunOutcome::default()
+        },
         streams: streams.collect(),
     }
 }

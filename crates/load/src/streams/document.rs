@@ -1,9 +1,9 @@
 //! Results of a generator over streams: the final document, and the merge of several.
 
-use super::counts::{Counts, OwnCounts, Tally};
+use super::counts::{Counts, Tally};
 use super::plan::StreamPlan;
 use super::protocol::StreamProtocol;
-use corelane_measure::time_series::TimeSeries;
+use crate::document::{LoadReport, RunOutcome};
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -29,14 +29,9 @@ pub struct StreamLoadReport<P: StreamProtocol> {
     pub counts: Counts<P::Counts>,
     /// Successful requests per second.
     pub requests_per_second: f64,
-    /// What limited the generator, if anything did.
-    pub limited_by: Option<String>,
-    /// Why the run failed as a whole: no connection could be opened, or no request succeeded.
-    #[serde(default)]
-    pub failed_because: Option<String>,
-    /// Whether the run was stopped before its end.
-    #[serde(default)]
-    pub interrupted: bool,
+    /// How the run ended.
+    #[serde(flatten)]
+    pub outcome: RunOutcome,
     /// Longest time that answers of a closed loop were batched before processing, in microseconds; `None` without
     /// batching. Latencies include it.
     #[serde(default)]
@@ -45,13 +40,8 @@ pub struct StreamLoadReport<P: StreamProtocol> {
     /// worker stood still. `None` otherwise, also if the server kept every connection busy.
     #[serde(default)]
     pub behind_schedule: Option<String>,
-    /// Notes required to interpret the figures.
-    pub notes: Vec<String>,
     /// Resources used by the generator.
     pub client: ClientCost,
-    /// Successful requests per second over time, or bytes of transfers; and the latencies of requests.
-    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
-    pub over_time: TimeSeries,
     /// Each phase.
     pub phases: Vec<PhaseReport>,
     /// Each pool.
@@ -62,25 +52,14 @@ pub struct StreamLoadReport<P: StreamProtocol> {
     pub plan: StreamPlan<P>,
 }
 
-impl<P: StreamProtocol> StreamLoadReport<P> {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = P::SCHEMA;
-}
-
-/// The merged results of several generators that ran at the same time, on one machine or several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamsMerged<C> {
-    /// `corelane/merged-NAME/1`, such as `corelane/merged-http/1`.
-    pub schema: String,
-    /// Number of merged documents.
-    pub documents: usize,
+/// What several runs amount to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamSum<C> {
     /// Over all.
     #[serde(flatten)]
     pub counts: Counts<C>,
     /// Successful requests per second, as if all had run at the same time.
     pub requests_per_second: f64,
-    /// Why each generator was limited or failed, if so.
-    pub limited_by: Vec<String>,
     /// Pools, merged by name and target.
     pub pools: Vec<PoolCounts<C>>,
 }
@@ -157,13 +136,22 @@ pub struct WorkerCounts {
     pub memory: Option<WorkerMemory>,
 }
 
-impl<C: OwnCounts> StreamsMerged<C> {
-    /// Merges documents.
-    #[must_use]
-    pub fn of<P: StreamProtocol<Counts = C>>(documents: &[StreamLoadReport<P>]) -> Self {
-        let mut pools: Vec<PoolCounts<C>> = Vec::new();
-        for pool in documents.iter().flat_map(|document| &document.pools) {
-            let same = |found: &&mut PoolCounts<C>| (&found.name, found.target) == (&pool.name, pool.target);
+impl<P: StreamProtocol> LoadReport for StreamLoadReport<P> {
+    const SCHEMA: &'static str = P::SCHEMA;
+    type Sum = StreamSum<P::Counts>;
+
+    fn outcome(&self) -> &RunOutcome {
+        &self.outcome
+    }
+
+    fn outcome_mut(&mut self) -> &mut RunOutcome {
+        &mut self.outcome
+    }
+
+    fn sum(reports: &[Self]) -> StreamSum<P::Counts> {
+        let mut pools: Vec<PoolCounts<P::Counts>> = Vec::new();
+        for pool in reports.iter().flat_map(|report| &report.pools) {
+            let same = |found: &&mut PoolCounts<_>| (&found.name, found.target) == (&pool.name, pool.target);
             match pools.iter_mut().find(same) {
                 Some(found) => found.tally = Tally::sum([&found.tally, &pool.tally]),
                 None => pools.push(pool.clone()),
@@ -172,25 +160,14 @@ impl<C: OwnCounts> StreamsMerged<C> {
         let mut counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
         // Fields missing in documents of earlier versions.
         let (mut open, mut unanswered) = (0, 0);
-        for document in documents {
-            open += document.counts.connections.open_at_end;
-            unanswered += document.counts.connections.open_unanswered;
+        for report in reports {
+            open += report.counts.connections.open_at_end;
+            unanswered += report.counts.connections.open_unanswered;
         }
         (counts.connections.open_at_end, counts.connections.open_unanswered) = (open, unanswered);
-        let first = documents.first().map_or("", |document| &document.schema);
-        Self {
-            schema: first.replace("loaded", "merged"),
-            documents: documents.len(),
+        StreamSum {
             counts,
-            requests_per_second: documents
-                .iter()
-                .map(|document| document.requests_per_second)
-                .sum(),
-            limited_by: documents
-                .iter()
-                .filter_map(|document| document.failed_because.as_ref().or(document.limited_by.as_ref()))
-                .cloned()
-                .collect(),
+            requests_per_second: reports.iter().map(|report| report.requests_per_second).sum(),
             pools,
         }
     }

@@ -22,7 +22,7 @@ pub(crate) mod tls;
 mod transport;
 
 pub use counts::{ConnectionCounts, Counts, Histograms, OwnCounts, RequestCounts, StreamBytes, Tally};
-pub use document::{ClientCost, PhaseReport, PoolCounts, StreamLoadReport, StreamsMerged, WorkerCounts};
+pub use document::{ClientCost, PhaseReport, PoolCounts, StreamLoadReport, StreamSum, WorkerCounts};
 pub use error::StreamLoadError;
 pub use metrics::LiveStreams;
 pub use plan::{

@@ -1,12 +1,12 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
-use super::counts::{ConnectionCounts, OwnCounts, RequestCounts};
+use super::counts::{ConnectionCounts, OwnCounts};
 use super::document::StreamLoadReport;
 use super::protocol::StreamProtocol;
 use super::tls::TlsCounts;
-use crate::report::{Charted, Ended, by_generator, page, percentile, rates, subject, time, times};
+use crate::report::{BY_GENERATOR, Charted, metrics, page, rates, share, subject, times};
 use corelane_measure::histogram::Histogram;
-use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Caveat, Page, Section};
@@ -19,63 +19,30 @@ const WORTH_REPORTING: f64 = 0.01;
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
 impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
-    const METRICS: &'static [Metric<Self>] = &[
-        Metric::more("rate", "rate", Show::Prefixed)
-            .about("successful requests per second")
-            .read(|run| Some(Sample::Number(run.requests_per_second))),
-        time("p50", "p50")
-            .about("median latency")
-            .read(|run| percentile(run.counts.latency, |times| times.p50_ns)),
-        time("p99", "p99")
-            .about("99th percentile latency")
-            .read(|run| percentile(run.counts.latency, |times| times.p99_ns)),
-        Metric::less("failed", "failed", Show::Share)
-            .about("share of begun requests that failed")
-            .read(|run| {
-                let RequestCounts { begun, failed, .. } = run.counts.requests;
-                (begun > 0).then(|| Sample::Number(failed as f64 / begun as f64))
-            }),
-        time("p90", "p90")
-            .about("90th percentile latency")
-            .read(|run| percentile(run.counts.latency, |times| times.p90_ns)),
-        time("p999", "p99.9")
-            .about("99.9th percentile latency")
-            .read(|run| percentile(run.counts.latency, |times| times.p999_ns)),
-        time("max", "longest")
-            .about("longest latency")
-            .read(|run| percentile(run.counts.latency, |times| times.max_ns)),
-        time("mean", "mean")
-            .about("mean latency")
-            .read(|run| run.counts.latency.map(|summary| Sample::Number(summary.mean_ns))),
-        time("lag_p99", "lag p99")
-            .about("99th percentile schedule lag")
-            .read(|run| percentile(run.counts.schedule_lag, |times| times.p99_ns)),
-        time("handshake_p99", "handshake p99")
-            .about("99th percentile duration of TLS handshakes")
-            .read(|run| percentile(run.counts.handshake, |times| times.p99_ns)),
-        Metric::more("resumed", "resumed", Show::Share)
-            .about("share of TLS handshakes resumed")
-            .read(|run| run.counts.tls.as_ref()?.resumed().map(Sample::Number)),
-        Metric::more("ok", "ok", Show::Prefixed)
-            .about("successful requests")
-            .read(|run| Sample::count(run.counts.requests.ok)),
-        Metric::less("unsent", "unsent", Show::Prefixed)
-            .about("requests on the schedule that were not sent")
-            .read(|run| Sample::count(run.counts.requests.unsent)),
-        Metric::more("landed", "landed", Show::Share)
-            .about("share of connections observed on their planned bucket")
-            .read(|run| run.counts.alignment.share()),
-        Metric::explaining("open", "open", Show::Prefixed)
-            .about("connections open at the end")
-            .read(|run| Sample::count(run.counts.connections.open_at_end)),
-        Metric::more("throughput", "received", Show::Bytes)
-            .unit("/s")
-            .about("bytes received per second")
-            .read(|run| {
-                let rate = run.counts.bytes.received as f64 / run.running_s;
-                Some(Sample::Number(rate)).filter(|_| run.running_s > 0.0)
-            }),
-    ];
+    const METRICS: &'static [Metric<Self>] = metrics! { run =>
+        more Prefixed "rate", "rate": "successful requests per second" = run.requests_per_second;
+        less Nanoseconds "p50", "p50": "median latency" = run.counts.latency.map(|times| times.p50_ns);
+        less Nanoseconds "p99", "p99": "99th percentile latency" = run.counts.latency.map(|times| times.p99_ns);
+        less Share "failed", "failed": "share of begun requests that failed"
+            = share(run.counts.requests.failed, run.counts.requests.begun);
+        less Nanoseconds "p90", "p90": "90th percentile latency" = run.counts.latency.map(|times| times.p90_ns);
+        less Nanoseconds "p999", "p99.9": "99.9th percentile latency" = run.counts.latency.map(|times| times.p999_ns);
+        less Nanoseconds "max", "longest": "longest latency" = run.counts.latency.map(|times| times.max_ns);
+        less Nanoseconds "mean", "mean": "mean latency" = run.counts.latency.map(|times| times.mean_ns);
+        less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag"
+            = run.counts.schedule_lag.map(|lag| lag.p99_ns);
+        less Nanoseconds "handshake_p99", "handshake p99": "99th percentile duration of TLS handshakes"
+            = run.counts.handshake.map(|times| times.p99_ns);
+        more Share "resumed", "resumed": "share of TLS handshakes resumed"
+            = run.counts.tls.as_ref().and_then(TlsCounts::resumed);
+        more Prefixed "ok", "ok": "successful requests" = run.counts.requests.ok;
+        less Prefixed "unsent", "unsent": "requests on the schedule that were not sent" = run.counts.requests.unsent;
+        more Share "landed", "landed": "share of connections observed on their planned bucket"
+            = run.counts.alignment.share();
+        explaining Prefixed "open", "open": "connections open at the end" = run.counts.connections.open_at_end;
+        more Bytes "throughput", "received" ["/s"]: "bytes received per second"
+            = (run.running_s > 0.0).then(|| run.counts.bytes.received as f64 / run.running_s);
+    };
 
     fn described(&self) -> Page {
         let target = self.plan.pools.first();
@@ -97,24 +64,18 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             .notes(times("schedule lag", self.counts.schedule_lag))
             .notes(self.cost());
         let charted = Charted {
-            over_time: &self.over_time,
             rate: ("successful requests per second", 1.0),
             name: "Latency",
             durations: Some(&latency),
         };
-        let ended = Ended {
-            notes: &self.notes,
-            interrupted: self.interrupted,
-            failed_because: self.failed_because.as_deref(),
-            limited: self.limited_by.as_deref().map(by_generator),
-        };
         let rate = quantity::rate_of(self.requests_per_second, "requests");
         let headline = format!("{rate} to {target}");
-        let mut page = page(&subject(&self.schema), headline, (Some(charted), section), &ended);
+        let title = (&*subject(&self.schema), headline);
+        let mut page = page(title, Some(charted), section, (&self.outcome, BY_GENERATOR));
         let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
         let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
-        page.caveats
-            .splice(self.notes.len()..self.notes.len(), unverified.map(Caveat::from));
+        let notes = self.outcome.notes.len();
+        page.caveats.splice(notes..notes, unverified.map(Caveat::from));
         page
     }
 }

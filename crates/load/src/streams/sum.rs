@@ -9,6 +9,7 @@ use super::run::StreamStart;
 use super::tls::{AUTHORITY, TlsCounts};
 use crate::Failure;
 use crate::account::late;
+use crate::document::RunOutcome;
 use crate::standstill;
 use corelane_host::usage::Usage;
 use corelane_measure::counters::Counters;
@@ -65,18 +66,20 @@ impl<P: StreamStart> StreamLoad<P> {
             } else {
                 0.0
             },
-            limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
-            failed_because: failed_because::<P>(&counts, &targets),
-            interrupted: false,
+            outcome: RunOutcome {
+                over_time: self.over_time.ended(running_s, &histograms.latency),
+                limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
+                failed_because: failed_because::<P>(&counts, &targets),
+                interrupted: false,
+                notes: gathering.map(gathered).into_iter().collect(),
+            },
             behind_schedule: standstill.or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
-            notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
             workers: self.by_worker(outcomes),
             counts,
             plan: plan.clone(),
             phases: self.phases.clone(),
-            over_time: self.over_time.ended(running_s, &histograms.latency),
             pools,
         }
     }

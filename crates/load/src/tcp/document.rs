@@ -2,12 +2,14 @@
 
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall};
+use crate::account::merge;
 use crate::alignment::AlignmentCounts;
+use crate::document::{LoadReport, RunOutcome};
 use crate::failure::Failures;
 use crate::streams::StreamProtocol;
 use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +40,6 @@ pub struct TcpLoadReport {
     pub connect: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
     pub connect_histogram: Option<Histogram>,
-    /// Bytes per second over time, both directions summed.
-    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
-    pub over_time: TimeSeries,
     /// Lag of the timer that enforces a rate.
     #[serde(default)]
     pub schedule_lag: Option<Summary>,
@@ -54,18 +53,9 @@ pub struct TcpLoadReport {
     pub alignment: AlignmentCounts,
     /// Stalled connections, longest stalls first; `total.stalls` counts all.
     pub stalled: Vec<Stall>,
-    /// What limited the generator, if anything did.
-    pub limited_by: Option<String>,
-    /// Why the run failed as a whole: no connection could be opened, no byte was moved, or every connection ended or
-    /// stalled.
-    #[serde(default)]
-    pub failed_because: Option<String>,
-    /// Whether the run was stopped before its end.
-    #[serde(default)]
-    pub interrupted: bool,
-    /// Notes required to interpret the figures.
-    #[serde(default)]
-    pub notes: Vec<String>,
+    /// How the run ended.
+    #[serde(flatten)]
+    pub outcome: RunOutcome,
     /// Why the results show the generator's own limit: a rate was missed, or a worker stood still. `None` otherwise.
     #[serde(default)]
     pub behind_schedule: Option<String>,
@@ -75,9 +65,86 @@ pub struct TcpLoadReport {
     pub plan: TcpPlan,
 }
 
-impl TcpLoadReport {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = Bytes::SCHEMA;
+/// What several runs amount to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TcpSum {
+    /// Counters of all runs.
+    pub total: TcpCounts,
+    /// Gbit/s sent, as if all had run at the same time.
+    pub sent_gbit_per_second: f64,
+    /// Gbit/s received.
+    pub received_gbit_per_second: f64,
+    /// Gbit sent and received per CPU second of the generators.
+    pub gbit_per_cpu_second: Option<f64>,
+    /// CPU seconds while bytes were moved.
+    pub cpu_s: f64,
+    /// Time to open connections.
+    pub connect: Option<Summary>,
+    /// The complete histogram, as HdrHistogram V2.
+    pub connect_histogram: Option<Histogram>,
+    /// Lag of the timer that enforces a rate.
+    pub schedule_lag: Option<Summary>,
+    /// The complete histogram, as HdrHistogram V2.
+    pub schedule_lag_histogram: Option<Histogram>,
+    /// Where connections landed; absent if sources were not aligned.
+    #[serde(rename = "landed", skip_serializing_if = "AlignmentCounts::is_empty")]
+    pub alignment: AlignmentCounts,
+    /// Stalled connections, longest stalls first.
+    pub stalled: Vec<Stall>,
+}
+
+impl LoadReport for TcpLoadReport {
+    const SCHEMA: &'static str = Bytes::SCHEMA;
+    type Sum = TcpSum;
+
+    fn outcome(&self) -> &RunOutcome {
+        &self.outcome
+    }
+
+    fn outcome_mut(&mut self) -> &mut RunOutcome {
+        &mut self.outcome
+    }
+
+    fn sum(reports: &[Self]) -> TcpSum {
+        let all = || reports.iter();
+        let (connect_histogram, connect) = merge(all().filter_map(|run| run.connect_histogram.as_ref()));
+        let (schedule_lag_histogram, schedule_lag) =
+            merge(all().filter_map(|run| run.schedule_lag_histogram.as_ref()));
+        let total = TcpCounts::sum(all().map(|run| &run.total));
+        let cpu_s = all().map(|run| run.cpu_s).sum();
+        TcpSum {
+            sent_gbit_per_second: all().map(|run| run.sent_gbit_per_second).sum(),
+            received_gbit_per_second: all().map(|run| run.received_gbit_per_second).sum(),
+            gbit_per_cpu_second: total.gbit_per_cpu_second(cpu_s),
+            total,
+            cpu_s,
+            connect,
+            connect_histogram,
+            schedule_lag,
+            schedule_lag_histogram,
+            alignment: AlignmentCounts::sum(all().map(|run| &run.alignment)),
+            stalled: longest(all().flat_map(|run| run.stalled.iter().cloned())),
+        }
+    }
+}
+
+/// Maximum number of stalls listed in a document.
+const STALLS_NAMED: usize = 256;
+
+/// The longest stalls, longest first.
+pub(super) fn longest(stalls: impl Iterator<Item = Stall>) -> Vec<Stall> {
+    let mut stalls: Vec<Stall> = stalls.collect();
+    stalls.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
+    stalls.truncate(STALLS_NAMED);
+    stalls
+}
+
+impl TcpCounts {
+    /// Gbit sent and received per CPU second.
+    pub(super) fn gbit_per_cpu_second(&self, cpu_s: f64) -> Option<f64> {
+        let gbit = (self.sent_bytes + self.received_bytes) as f64 * 8.0 / 1e9;
+        Some(gbit / cpu_s).filter(|rate| rate.is_finite())
+    }
 }
 
 /// Distribution of the rates of connections, in bytes per second.

@@ -9,7 +9,7 @@ mod report;
 mod run;
 mod transfer;
 
-pub use document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts};
+pub use document::{Rates, TcpCounts, TcpLoadReport, TcpSum, TcpWorkerCounts};
 pub use plan::TcpPlan;
 pub use run::TcpLoad;
 pub use transfer::{Bytes, Direction, Stall, WRITE_BYTES};

@@ -1,8 +1,8 @@
 //! Text report of a TCP run, and its metrics.
 
-use super::document::{TcpCounts, TcpLoadReport};
-use crate::report::{Charted, Ended, by_generator, columns, page, percentile, subject, time};
-use corelane_measure::metric::{Metric, Sample, Show};
+use super::document::TcpLoadReport;
+use crate::report::{BY_GENERATOR, Charted, columns, metrics, page, share, subject};
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
@@ -11,67 +11,28 @@ use corelane_report::table::{Cell, Table};
 /// Maximum number of stalled connections in the report; the JSON document has more.
 const STALLS_SHOWN: usize = 8;
 
-fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
-    let failed = total.not_opened.total() + total.broken.total();
-    (total.asked > 0).then(|| Sample::Number(failed as f64 / total.asked as f64))
-}
-
 impl Measurement for TcpLoadReport {
-    const METRICS: &'static [Metric<Self>] = &[
-        Metric::more("sent_gbit", "sent", Show::Fixed(3))
-            .unit("Gbit/s")
-            .about("Gbit/s sent")
-            .read(|run| Some(Sample::Number(run.sent_gbit_per_second))),
-        Metric::more("received_gbit", "received", Show::Fixed(3))
-            .unit("Gbit/s")
-            .about("Gbit/s received")
-            .read(|run| Some(Sample::Number(run.received_gbit_per_second))),
-        Metric::less("stalls", "stalls", Show::Count)
-            .about("stalls of connections")
-            .read(|run| Sample::count(run.total.stalls)),
-        Metric::less("failed", "failed", Show::Share)
-            .about("share of requested connections not opened or broken")
-            .read(|run| failed(&run.total)),
-        Metric::more("gbit_per_cpu_s", "per CPU", Show::Fixed(2))
-            .about("Gbit per CPU second of this end")
-            .read(|run| run.gbit_per_cpu_second.map(Sample::Number)),
-        Metric::more("opened", "opened", Show::Count)
-            .about("connections opened")
-            .read(|run| Sample::count(run.total.opened)),
-        Metric::more("landed", "landed", Show::Share)
-            .about("share of connections observed on their planned bucket")
-            .read(|run| run.alignment.share()),
-        Metric::more("open", "open", Show::Count)
-            .about("connections open at the end")
-            .read(|run| Sample::count(run.total.open_at_end)),
-        Metric::less("stalled", "stalled", Show::Count)
-            .about("connections stalled at the end")
-            .read(|run| Sample::count(run.total.stalled_at_end)),
-        Metric::less("undrained", "undrained", Show::Count)
-            .about("connections that the server did not close in time")
-            .read(|run| Sample::count(run.total.undrained)),
-        Metric::less("retransmitted", "sent again", Show::Count)
-            .about("segments retransmitted")
-            .read(|run| Sample::count(run.total.retransmitted)),
-        Metric::less("out_of_order", "disorder", Show::Count)
-            .about("segments received out of order")
-            .read(|run| Sample::count(run.total.out_of_order)),
-        Metric::more("slowest", "slowest", Show::Bytes)
-            .about("bytes per second of the slowest connection")
-            .read(|run| run.rates.map(|rates| Sample::Number(rates.min))),
-        Metric::more("sent", "sent", Show::Bytes)
-            .about("bytes accepted by the kernel")
-            .read(|run| Sample::count(run.total.sent_bytes)),
-        Metric::more("received", "received", Show::Bytes)
-            .about("bytes received")
-            .read(|run| Sample::count(run.total.received_bytes)),
-        time("connect_p99", "opening p99")
-            .about("99th percentile time to open a connection")
-            .read(|run| percentile(run.connect, |times| times.p99_ns)),
-        time("lag_p99", "lag p99")
-            .about("99th percentile schedule lag")
-            .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
-    ];
+    const METRICS: &'static [Metric<Self>] = metrics! { run =>
+        more Fixed(3) "sent_gbit", "sent" ["Gbit/s"]: "Gbit/s sent" = run.sent_gbit_per_second;
+        more Fixed(3) "received_gbit", "received" ["Gbit/s"]: "Gbit/s received" = run.received_gbit_per_second;
+        less Count "stalls", "stalls": "stalls of connections" = run.total.stalls;
+        less Share "failed", "failed": "share of requested connections not opened or broken"
+            = share(run.total.not_opened.total() + run.total.broken.total(), run.total.asked);
+        more Fixed(2) "gbit_per_cpu_s", "per CPU": "Gbit per CPU second of this end" = run.gbit_per_cpu_second;
+        more Count "opened", "opened": "connections opened" = run.total.opened;
+        more Share "landed", "landed": "share of connections observed on their planned bucket" = run.alignment.share();
+        more Count "open", "open": "connections open at the end" = run.total.open_at_end;
+        less Count "stalled", "stalled": "connections stalled at the end" = run.total.stalled_at_end;
+        less Count "undrained", "undrained": "connections that the server did not close in time" = run.total.undrained;
+        less Count "retransmitted", "sent again": "segments retransmitted" = run.total.retransmitted;
+        less Count "out_of_order", "disorder": "segments received out of order" = run.total.out_of_order;
+        more Bytes "slowest", "slowest": "bytes per second of the slowest connection" = run.rates.map(|rates| rates.min);
+        more Bytes "sent", "sent": "bytes accepted by the kernel" = run.total.sent_bytes;
+        more Bytes "received", "received": "bytes received" = run.total.received_bytes;
+        less Nanoseconds "connect_p99", "opening p99": "99th percentile time to open a connection"
+            = run.connect.map(|times| times.p99_ns);
+        less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag" = run.schedule_lag.map(|lag| lag.p99_ns);
+    };
 
     fn described(&self) -> Page {
         let headline = format!(
@@ -87,18 +48,12 @@ impl Measurement for TcpLoadReport {
             .table(self.alignment.table())
             .table(self.stalls());
         let charted = Charted {
-            over_time: &self.over_time,
             rate: ("Gbit/s", 8.0 / 1e9),
             name: "Time to open a connection",
             durations: self.connect_histogram.as_ref(),
         };
-        let ended = Ended {
-            notes: &self.notes,
-            interrupted: self.interrupted,
-            failed_because: self.failed_because.as_deref(),
-            limited: self.limited_by.as_deref().map(by_generator),
-        };
-        page(&subject(&self.schema), headline, (Some(charted), section), &ended)
+        let title = (&*subject(&self.schema), headline);
+        page(title, Some(charted), section, (&self.outcome, BY_GENERATOR))
     }
 }
 

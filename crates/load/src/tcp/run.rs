@@ -1,9 +1,10 @@
 //! The running TCP generator, and the sum of its workers' results.
 
-use super::document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts};
+use super::document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts, longest};
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
+use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
 use crate::streams::{
     self, Behaviour, LiveStreams, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad,
@@ -15,9 +16,6 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// Maximum number of stalls listed in the document.
-const STALLS_NAMED: usize = 256;
 
 /// A running TCP generator. Dropping it stops it.
 pub struct TcpLoad {
@@ -92,9 +90,7 @@ impl TcpLoad {
         let per_second = |count: u64| count as f64 / running_s.max(f64::MIN_POSITIVE);
         let gbit = |bytes: u64| per_second(bytes) * 8.0 / 1e9;
         let (schedule_lag_histogram, schedule_lag) = merge(transfers().map(|shared| &shared.lag));
-        let mut stalled: Vec<Stall> = transfers().flat_map(|shared| stalls(shared, running_s)).collect();
-        stalled.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
-        stalled.truncate(STALLS_NAMED);
+        let stalled = longest(transfers().flat_map(|shared| stalls(shared, running_s)));
         let moved = transfers().flat_map(|shared| &shared.moved);
         let rates = moved.map(|bytes| per_second(*bytes)).collect();
         let (mut total, mut workers) = (TcpCounts::default(), Vec::new());
@@ -113,9 +109,9 @@ impl TcpLoad {
         }
         let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let behind_schedule = streams.behind_schedule.or_else(late);
-        let gbit_moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         let first = streams.pools.into_iter().next();
         let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
+        let outcome = streams.outcome;
         TcpLoadReport {
             schema: streams.schema,
             engine: streams.engine,
@@ -124,17 +120,17 @@ impl TcpLoad {
             running_s,
             sent_gbit_per_second: gbit(total.sent_bytes),
             received_gbit_per_second: gbit(total.received_bytes),
-            gbit_per_cpu_second: Some(gbit_moved / streams.client.cpu_s).filter(|rate| rate.is_finite()),
+            gbit_per_cpu_second: total.gbit_per_cpu_second(streams.client.cpu_s),
             cpu_s: streams.client.cpu_s,
             connect: streams.counts.connect,
             alignment: streams.counts.alignment,
-            over_time: streams.over_time,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
-            limited_by: streams.limited_by.or_else(|| behind_schedule.clone()),
-            failed_because: (streams.failed_because).or_else(|| total.failed_because(self.plan.target)),
-            interrupted: false,
-            notes: Vec::new(),
+            outcome: RunOutcome {
+                limited_by: outcome.limited_by.or_else(|| behind_schedule.clone()),
+                failed_because: (outcome.failed_because).or_else(|| total.failed_because(self.plan.target)),
+                ..outcome
+            },
             behind_schedule,
             schedule_lag_histogram,
             total,

@@ -1,13 +1,16 @@
 //! Results of a UDP generator: the final document of `load udp`.
 
 use super::protocol::{DatagramProtocol, Probes};
+use crate::account::merge;
 use crate::alignment::AlignmentCounts;
+use crate::document::{LoadReport, RunOutcome};
 use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_measure::time_series::TimeSeries;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 
 /// The outcome of a run.
@@ -31,34 +34,69 @@ pub struct UdpLoadReport {
     pub round_trip: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
     pub round_trip_histogram: Option<Histogram>,
-    /// Answers per second over time, or datagrams sent if none are answered; and their round trips.
-    #[serde(default, skip_serializing_if = "TimeSeries::is_empty")]
-    pub over_time: TimeSeries,
     /// Schedule lag of datagrams; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
     /// Where sockets landed; absent if sources were not aligned.
     #[serde(rename = "landed", default, skip_serializing_if = "AlignmentCounts::is_empty")]
     pub alignment: AlignmentCounts,
-    /// What limited the generator, if anything did.
-    pub limited_by: Option<String>,
-    /// Why the run failed as a whole: nothing was sent, or nothing was answered.
-    #[serde(default)]
-    pub failed_because: Option<String>,
-    /// Whether the run was stopped before its end.
-    #[serde(default)]
-    pub interrupted: bool,
-    /// Notes required to interpret the figures.
-    #[serde(default)]
-    pub notes: Vec<String>,
+    /// How the run ended.
+    #[serde(flatten)]
+    pub outcome: RunOutcome,
     /// Each worker.
     pub workers: Vec<WorkerCounts>,
     /// Each source address.
     pub sources: Vec<SourceCounts>,
 }
 
-impl UdpLoadReport {
-    /// Name and version of the document format of probes.
-    pub const SCHEMA: &'static str = Probes::SCHEMA;
+/// What several runs amount to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UdpSum {
+    /// Number of sockets.
+    pub sockets: usize,
+    /// Datagrams sent per second, as if all had run at the same time.
+    pub sent_per_second: f64,
+    /// Answers per second.
+    pub returned_per_second: f64,
+    /// Datagrams by outcome.
+    pub total: Counts,
+    /// Round trips from the intended send time; `None` without answers.
+    pub round_trip: Option<Summary>,
+    /// The complete histogram, as HdrHistogram V2.
+    pub round_trip_histogram: Option<Histogram>,
+    /// Where sockets landed; absent if sources were not aligned.
+    #[serde(rename = "landed", skip_serializing_if = "AlignmentCounts::is_empty")]
+    pub alignment: AlignmentCounts,
+    /// Source addresses.
+    pub sources: Vec<SourceCounts>,
+}
+
+impl LoadReport for UdpLoadReport {
+    const SCHEMA: &'static str = Probes::SCHEMA;
+    type Sum = UdpSum;
+
+    fn outcome(&self) -> &RunOutcome {
+        &self.outcome
+    }
+
+    fn outcome_mut(&mut self) -> &mut RunOutcome {
+        &mut self.outcome
+    }
+
+    fn sum(reports: &[Self]) -> UdpSum {
+        let histograms = reports.iter().filter_map(|run| run.round_trip_histogram.as_ref());
+        let (round_trip_histogram, round_trip) = merge(histograms);
+        let sources = reports.iter().flat_map(|run| run.sources.iter().cloned());
+        UdpSum {
+            sockets: reports.iter().map(|run| run.sockets).sum(),
+            sent_per_second: reports.iter().map(|run| run.per_second(run.total.sent)).sum(),
+            returned_per_second: reports.iter().map(|run| run.per_second(run.total.returned)).sum(),
+            total: Counts::sum(reports.iter().map(|run| &run.total)),
+            round_trip,
+            round_trip_histogram,
+            alignment: AlignmentCounts::sum(reports.iter().map(|run| &run.alignment)),
+            sources: SourceCounts::sum(sources),
+        }
+    }
 }
 
 counters! {
@@ -153,13 +191,22 @@ pub struct SourceCounts {
 }
 
 impl SourceCounts {
-    pub(super) fn new(address: IpAddr, bucket: Option<u16>) -> Self {
-        Self {
-            address,
-            bucket,
-            sockets: 0,
-            sent: 0,
-            returned: 0,
+    /// Sums the counts of each address and bucket.
+    pub(super) fn sum(parts: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut sums = BTreeMap::<_, Self>::new();
+        for part in parts {
+            match sums.entry((part.bucket, part.address)) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(part);
+                }
+                Entry::Occupied(mut sum) => {
+                    let sum = sum.get_mut();
+                    sum.sockets += part.sockets;
+                    sum.sent += part.sent;
+                    sum.returned += part.returned;
+                }
+            }
         }
+        sums.into_values().collect()
     }
 }

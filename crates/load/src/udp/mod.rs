@@ -15,7 +15,7 @@ mod simulated_tests;
 mod skew;
 mod weights;
 
-pub use document::{SourceCounts, UdpLoadReport, WorkerCounts};
+pub use document::{SourceCounts, UdpLoadReport, UdpSum, WorkerCounts};
 pub use metrics::LiveDatagrams;
 pub use plan::{UdpLoadError, UdpPlan, Until};
 pub use protocol::{Answer, DatagramProtocol, Probes};

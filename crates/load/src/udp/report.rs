@@ -1,8 +1,8 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::document::UdpLoadReport;
-use crate::report::{Charted, Ended, by_generator, columns, page, percentile, rates, subject, time, times};
-use corelane_measure::metric::{Metric, Sample, Show};
+use crate::report::{BY_GENERATOR, Charted, columns, metrics, page, rates, share, subject, times};
+use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
@@ -12,7 +12,7 @@ use corelane_report::table::{Cell, Table};
 const SOURCES_SHOWN: usize = 16;
 
 impl UdpLoadReport {
-    fn per_second(&self, count: u64) -> f64 {
+    pub(super) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.sending_s.max(f64::MIN_POSITIVE)
     }
 
@@ -65,67 +65,27 @@ impl UdpLoadReport {
 }
 
 impl Measurement for UdpLoadReport {
-    const METRICS: &'static [Metric<Self>] = &[
-        Metric::more("rate", "rate", Show::PerSecond)
-            .about("datagrams sent per second")
-            .read(|run| Some(Sample::Number(run.per_second(run.total.sent)))),
-        Metric::more("return_rate", "returned", Show::PerSecond)
-            .about("answers per second")
-            .read(|run| Some(Sample::Number(run.per_second(run.total.returned)))),
-        Metric::less("lost", "lost", Show::Share)
-            .about("share of sent datagrams not answered")
-            .read(|run| {
-                (run.total.sent > 0).then(|| Sample::Number(run.total.lost as f64 / run.total.sent as f64))
-            }),
-        time("p99", "p99")
-            .about("99th percentile round trip")
-            .read(|run| percentile(run.round_trip, |times| times.p99_ns)),
-        time("p50", "p50")
-            .about("median round trip")
-            .read(|run| percentile(run.round_trip, |times| times.p50_ns)),
-        time("p90", "p90")
-            .about("90th percentile round trip")
-            .read(|run| percentile(run.round_trip, |times| times.p90_ns)),
-        time("p999", "p99.9")
-            .about("99.9th percentile round trip")
-            .read(|run| percentile(run.round_trip, |times| times.p999_ns)),
-        time("max", "longest")
-            .about("maximum round trip")
-            .read(|run| percentile(run.round_trip, |times| times.max_ns)),
-        time("lag_p99", "lag p99")
-            .about("99th percentile schedule lag")
-            .read(|run| percentile(run.schedule_lag, |times| times.p99_ns)),
-        Metric::more("sent", "sent", Show::Count)
-            .about("datagrams accepted by the kernel")
-            .read(|run| Sample::count(run.total.sent)),
-        Metric::more("returned", "returned", Show::Count)
-            .about("answers, duplicates excluded")
-            .read(|run| Sample::count(run.total.returned)),
-        Metric::less("dropped_here", "dropped here", Show::Count)
-            .about("datagrams dropped by the generator's own sockets")
-            .read(|run| Sample::count(run.total.dropped_here)),
-        Metric::less("duplicated", "duplicated", Show::Count)
-            .about("duplicate answers")
-            .read(|run| Sample::count(run.total.duplicated)),
-        Metric::less("reordered", "reordered", Show::Count)
-            .about("answers overtaken by a later one")
-            .read(|run| Sample::count(run.total.reordered)),
-        Metric::less("corrupted", "corrupted", Show::Count)
-            .about("answers that fail their check")
-            .read(|run| Sample::count(run.total.corrupted)),
-        Metric::less("unsent", "unsent", Show::Count)
-            .about("datagrams on the schedule that were not sent")
-            .read(|run| Sample::count(run.total.unsent)),
-        Metric::less("refused", "refused", Show::Count)
-            .about("datagrams refused by the kernel")
-            .read(|run| Sample::count(run.total.refused.values().sum())),
-        Metric::more("landed", "landed", Show::Share)
-            .about("share of sockets observed on their planned bucket")
-            .read(|run| run.alignment.share()),
-        Metric::explaining("sockets", "sockets", Show::Count)
-            .about("sockets")
-            .read(|run| Sample::count(run.sockets as u64)),
-    ];
+    const METRICS: &'static [Metric<Self>] = metrics! { run =>
+        more PerSecond "rate", "rate": "datagrams sent per second" = run.per_second(run.total.sent);
+        more PerSecond "return_rate", "returned": "answers per second" = run.per_second(run.total.returned);
+        less Share "lost", "lost": "share of sent datagrams not answered" = share(run.total.lost, run.total.sent);
+        less Nanoseconds "p99", "p99": "99th percentile round trip" = run.round_trip.map(|times| times.p99_ns);
+        less Nanoseconds "p50", "p50": "median round trip" = run.round_trip.map(|times| times.p50_ns);
+        less Nanoseconds "p90", "p90": "90th percentile round trip" = run.round_trip.map(|times| times.p90_ns);
+        less Nanoseconds "p999", "p99.9": "99.9th percentile round trip" = run.round_trip.map(|times| times.p999_ns);
+        less Nanoseconds "max", "longest": "maximum round trip" = run.round_trip.map(|times| times.max_ns);
+        less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag" = run.schedule_lag.map(|lag| lag.p99_ns);
+        more Count "sent", "sent": "datagrams accepted by the kernel" = run.total.sent;
+        more Count "returned", "returned": "answers, duplicates excluded" = run.total.returned;
+        less Count "dropped_here", "dropped here": "datagrams dropped by the generator's own sockets" = run.total.dropped_here;
+        less Count "duplicated", "duplicated": "duplicate answers" = run.total.duplicated;
+        less Count "reordered", "reordered": "answers overtaken by a later one" = run.total.reordered;
+        less Count "corrupted", "corrupted": "answers that fail their check" = run.total.corrupted;
+        less Count "unsent", "unsent": "datagrams on the schedule that were not sent" = run.total.unsent;
+        less Count "refused", "refused": "datagrams refused by the kernel" = run.total.refused.values().sum::<u64>();
+        more Share "landed", "landed": "share of sockets observed on their planned bucket" = run.alignment.share();
+        explaining Count "sockets", "sockets": "sockets" = run.sockets as u64;
+    };
 
     fn described(&self) -> Page {
         let (sockets, took) = (
@@ -150,17 +110,11 @@ impl Measurement for UdpLoadReport {
         let rate = quantity::rate_of(self.per_second(self.total.sent), "datagrams");
         let headline = format!("{rate} to {}", self.target);
         let charted = Charted {
-            over_time: &self.over_time,
             rate: ("datagrams per second", 1.0),
             name: "Round trip",
             durations: self.round_trip_histogram.as_ref(),
         };
-        let ended = Ended {
-            notes: &self.notes,
-            interrupted: self.interrupted,
-            failed_because: self.failed_because.as_deref(),
-            limited: self.limited_by.as_deref().map(by_generator),
-        };
-        page(&subject(&self.schema), headline, (Some(charted), section), &ended)
+        let title = (&*subject(&self.schema), headline);
+        page(title, Some(charted), section, (&self.outcome, BY_GENERATOR))
     }
 }

@@ -7,6 +7,7 @@ use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::alignment::{AlignmentCounts, Observer};
+use crate::document::RunOutcome;
 use crate::generate::start_workers;
 use crate::live::{self, LiveWorkers, Snapshot};
 use crate::standstill;
@@ -190,20 +191,19 @@ impl<P: DatagramStart> UdpLoad<P> {
         let standstill = standstill::limit(
             ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
         );
-        let mut sources: BTreeMap<_, SourceCounts> = BTreeMap::new();
-        let (mut workers, pages) = (Vec::new(), PageLocations::read());
+        let (mut workers, mut sources, pages) = (Vec::new(), Vec::new(), PageLocations::read());
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             alignment.add(&outcome.alignment);
             sending = sending.max(outcome.sending);
-            for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
-                let key = (planned.bucket, lease.address);
-                let entry = sources.entry(key);
-                let entry = entry.or_insert_with(|| SourceCounts::new(lease.address, planned.bucket));
-                entry.sockets += lease.connections;
-                entry.sent += sent;
-                entry.returned += returned;
-            }
+            let leases = planned.leases.iter().zip(outcome.leases);
+            sources.extend(leases.map(|(lease, (sent, returned))| SourceCounts {
+                address: lease.address,
+                bucket: planned.bucket,
+                sockets: lease.connections,
+                sent,
+                returned,
+            }));
             workers.push(WorkerCounts {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
@@ -212,6 +212,16 @@ impl<P: DatagramStart> UdpLoad<P> {
                 memory: self.memory(place, &pages),
             });
         }
+        let none = Histogram::new();
+        let times = round_trip_histogram.as_ref().unwrap_or(&none);
+        let cpus = workers.iter().map(|worker| worker.cpu);
+        let outcome = RunOutcome {
+            over_time: self.over_time.ended(sending.as_secs_f64(), times),
+            limited_by: standstill.or_else(|| limited_by(&total, lag, cpus)),
+            failed_because: failed_because(&total, self.plan.target, self.plan.answers),
+            interrupted: false,
+            notes: self.plan.notes.clone(),
+        };
         UdpLoadReport {
             schema: P::SCHEMA.to_owned(),
             target: self.plan.target,
@@ -219,22 +229,14 @@ impl<P: DatagramStart> UdpLoad<P> {
             engine_reason: self.engine.reason.clone(),
             sending_s: sending.as_secs_f64(),
             sockets: self.plan.sockets(),
-            limited_by: standstill
-                .or_else(|| limited_by(&total, lag, workers.iter().map(|worker| worker.cpu))),
-            failed_because: failed_because(&total, self.plan.target, self.plan.answers),
-            interrupted: false,
-            notes: self.plan.notes.clone(),
             total,
             round_trip,
-            over_time: self.over_time.ended(
-                sending.as_secs_f64(),
-                round_trip_histogram.as_ref().unwrap_or(&Histogram::new()),
-            ),
             round_trip_histogram,
             schedule_lag: lag,
             alignment,
             workers,
-            sources: sources.into_values().collect(),
+            outcome,
+            sources: SourceCounts::sum(sources.into_iter()),
         }
     }
 }

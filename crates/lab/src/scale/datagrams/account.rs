@@ -67,7 +67,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
-        over_time: loaded.over_time.clone(),
+        over_time: loaded.outcome.over_time.clone(),
         per_bucket,
         raw: json!({ "engine": evidence.served.engine, "engine_reason": evidence.served.engine_reason,
             "loaded": loaded.total, "workers": loaded.workers, "sources": loaded.sources,
@@ -76,7 +76,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     };
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(spent.by_others(earlier));
-    if let Some(limit) = &loaded.limited_by {
+    if let Some(limit) = &loaded.outcome.limited_by {
         trial.head.end(TrialStatus::GeneratorLimited, limit);
     }
     trial

@@ -71,7 +71,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
         received_bytes: counts.bytes.received,
         sent_bytes: counts.bytes.sent,
         latency: merged(loaded, |histograms| &histograms.latency),
-        over_time: loaded.over_time.clone(),
+        over_time: loaded.outcome.over_time.clone(),
         schedule_lag: merged(loaded, |histograms| &histograms.schedule_lag),
         connections: Connections {
             asked: connections.asked,
@@ -81,10 +81,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.client.cpu_s),
-        limited_by: loaded
-            .failed_because
-            .clone()
-            .or_else(|| loaded.limited_by.clone()),
+        limited_by: loaded.outcome.obstacle(),
         raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
         ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
     };
@@ -117,7 +114,7 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
         received_bytes: total.received_bytes,
         sent_bytes: total.sent_bytes,
         schedule_lag: loaded.schedule_lag_histogram.clone(),
-        over_time: loaded.over_time.clone(),
+        over_time: loaded.outcome.over_time.clone(),
         connections: Connections {
             asked: total.asked,
             opened: total.opened,
@@ -126,10 +123,7 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
             opening_s: Some(loaded.opening_s),
         },
         cpu: spent(loaded.cpu_s),
-        limited_by: loaded
-            .failed_because
-            .clone()
-            .or_else(|| loaded.limited_by.clone()),
+        limited_by: loaded.outcome.obstacle(),
         segments: Some(Segments {
             sent_again: total.retransmitted,
             out_of_order: total.out_of_order,
