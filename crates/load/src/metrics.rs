@@ -14,6 +14,37 @@ pub(crate) const fn failures() -> Metric<u64> {
     Metric::less("failures_by_cause_total", "failed", Show::Count).read(|count| Sample::count(*count))
 }
 
+/// Declares what a worker counts while it runs. Each line has the metric of a count: which way is better, form, constant,
+/// field, name, header, unit and description.
+macro_rules! live_counts {
+    (
+        $(#[$about_all:meta])*
+        pub struct $live:ident {
+            $( $better:ident $show:ident $metric:ident $field:ident: $name:literal, $header:literal, $unit:literal, $about:literal; )+
+        }
+    ) => {
+        $(#[$about_all])*
+        #[derive(Debug, Default)]
+        pub struct $live {
+            $( pub(crate) $field: corelane_worker::Counter, )+
+        }
+
+        impl $live {
+            $(
+                #[doc = $about]
+                pub const $metric: Metric<Self> = Metric::$better($name, $header, Show::$show)
+                    .unit($unit)
+                    .about($about)
+                    .read(|live| Sample::count(live.$field.get()));
+            )+
+
+            #[allow(dead_code, reason = "some generators publish a part of their counts")]
+            pub(crate) const ALL: &'static [Metric<Self>] = &[$(Self::$metric),+];
+        }
+    };
+}
+pub(crate) use live_counts;
+
 /// A running generator at one moment.
 #[derive(Debug)]
 pub struct Running<C: 'static> {

@@ -59,7 +59,7 @@ impl Generator for PacketsLoad {
     type Error = PacketsError;
     type Counts = LiveFrames;
     const KIND: &'static str = "packets";
-    const COUNTED: &'static [Metric<LiveFrames>] = &metrics::COUNTED;
+    const COUNTED: &'static [Metric<LiveFrames>] = LiveFrames::ALL;
     const TIMED: Option<&'static Metric<Histogram>> = None;
     const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
@@ -342,7 +342,7 @@ fn snapshot<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64
     live.sent_bytes.set(sent_bytes);
     Snapshot {
         errors: not_sent,
-        ..Snapshot::of(&metrics::COUNTED, live)
+        ..Snapshot::of(LiveFrames::ALL, live)
     }
 }
 

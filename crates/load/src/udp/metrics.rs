@@ -1,31 +1,16 @@
 //! Live counts of a UDP generator, and the metrics of a running one.
 
-use crate::metrics::failures;
+use crate::metrics::{failures, live_counts};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
-use corelane_worker::Counter;
 
-/// What a worker counts while it runs.
-#[derive(Debug, Default)]
-pub struct LiveDatagrams {
-    pub(super) sent: Counter,
-    pub(super) returned: Counter,
-}
-
-impl LiveDatagrams {
-    /// Accepted by the kernel.
-    pub const SENT: Metric<Self> = Metric::more("sent_datagrams_total", "sent", Show::Count)
-        .unit("datagrams")
-        .about("Datagrams accepted by the kernel.")
-        .read(|live| Sample::count(live.sent.get()));
-
-    /// Returned intact.
-    pub const RETURNED: Metric<Self> = Metric::more("returned_datagrams_total", "returned", Show::Count)
-        .unit("datagrams")
-        .about("Datagrams answered intact, duplicates excluded.")
-        .read(|live| Sample::count(live.returned.get()));
-
-    pub(super) const ALL: &'static [Metric<Self>] = &[Self::SENT, Self::RETURNED];
+live_counts! {
+    /// What a worker counts while it runs.
+    pub struct LiveDatagrams {
+        more Count SENT sent: "sent_datagrams_total", "sent", "datagrams", "Datagrams accepted by the kernel.";
+        more Count RETURNED returned: "returned_datagrams_total", "returned", "datagrams",
+            "Datagrams answered intact, duplicates excluded.";
+    }
 }
 
 pub(super) static ROUND_TRIP: Metric<Histogram> = Metric::less("round_trip", "round trip", Show::Nanoseconds)
