@@ -136,6 +136,16 @@ counters! {
 }
 
 impl Counts {
+    /// What has causes: its name in timelines and metrics, its words in reports, and its counts.
+    pub(super) fn by_cause(&self) -> impl Iterator<Item = (&str, &str, &BTreeMap<String, u64>)> {
+        [
+            ("answered", "answered", &self.errors),
+            ("refused", "refused", &self.refused),
+            ("network", "answered by ICMP", &self.network_errors),
+        ]
+        .into_iter()
+    }
+
     /// The errors that occurred by name, as timelines and metrics have them.
     pub(super) fn errors_by_name(&self) -> BTreeMap<String, u64> {
         let counts = [
@@ -143,18 +153,16 @@ impl Counts {
             ("duplicated", self.duplicated),
             ("too_late", self.too_late),
         ];
-        let causes = [
-            ("refused", &self.refused),
-            ("network", &self.network_errors),
-            ("answered", &self.errors),
-        ];
-        let causes = causes.into_iter().flat_map(|(what, causes)| {
-            let causes = causes.iter();
-            causes.map(move |(cause, count)| (format!("{what}_{cause}"), *count))
-        });
-        let counts = counts.map(|(name, count)| (name.to_owned(), count));
-        let all = counts.into_iter().chain(causes);
-        all.filter(|(_, count)| *count > 0).collect()
+        let mut errors = BTreeMap::from(counts.map(|(name, count)| (name.to_owned(), count)));
+        for (what, _, causes) in self.by_cause() {
+            errors.extend(
+                causes
+                    .iter()
+                    .map(|(cause, count)| (format!("{what}_{cause}"), *count)),
+            );
+        }
+        errors.retain(|_, count| *count > 0);
+        errors
     }
 }
 

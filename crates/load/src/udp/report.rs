@@ -27,12 +27,7 @@ impl UdpLoadReport {
             ("on schedule, unsent", total.unsent),
         ];
         let others = others.map(|(name, count)| (name.to_owned(), count));
-        let causes = [
-            ("answered", &total.errors),
-            ("refused", &total.refused),
-            ("answered by ICMP", &total.network_errors),
-        ];
-        let causes = causes.into_iter().flat_map(|(what, causes)| {
+        let causes = total.by_cause().flat_map(|(_, what, causes)| {
             let causes = causes.iter();
             causes.map(move |(cause, count)| (format!("{what}: {cause}"), *count))
         });
