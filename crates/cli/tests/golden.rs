@@ -149,6 +149,8 @@ fn documents_of_generators_of_the_version_before_merge_the_same() {
             "{error}"
         );
     }
+    let error = refused(&["report", "merge", &document("scale-udp")], 2);
+    assert!(error.contains("cannot be merged"), "{error}");
     assert_nothing_wrong(&wrong);
 }
 
