@@ -7,70 +7,62 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Why a request failed, or a connection could not be opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Failure {
+/// Declares the failures, each with its name in documents.
+macro_rules! failures {
+    ($( $(#[$about:meta])* $failure:ident = $name:literal, )+) => {
+        /// Why a request failed, or a connection could not be opened.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Failure {
+            $( $(#[$about])* $failure, )+
+        }
+
+        impl Failure {
+            /// All failures in numeric order, with their names.
+            const NAMED: [(Self, &'static str); [$($name),+].len()] = [$( (Self::$failure, $name) ),+];
+        }
+    };
+}
+
+failures! {
     /// Nobody listens there.
-    Refused,
+    Refused = "refused",
     /// The server reset the connection.
-    Reset,
+    Reset = "reset",
     /// The server closed the connection before the response was complete, or before it began.
-    ClosedEarly,
+    ClosedEarly = "closed_early",
     /// The response is not HTTP/1.1, or unexpected bytes arrived.
-    Malformed,
+    Malformed = "malformed",
     /// Unexpected status code.
-    WrongStatus,
+    WrongStatus = "wrong_status",
     /// The body differs from the expected one.
-    WrongBody,
+    WrongBody = "wrong_body",
     /// The server's certificate failed verification.
-    CertificateRefused,
+    CertificateRefused = "certificate_refused",
     /// The server violated TLS, or rejected this client.
-    Tls,
+    Tls = "tls",
     /// The connection was not established in time.
-    ConnectTimeout,
+    ConnectTimeout = "connect_timeout",
     /// The connection was established, but the TLS handshake did not complete in time.
-    HandshakeTimeout,
+    HandshakeTimeout = "handshake_timeout",
     /// The response did not begin in time.
-    FirstByteTimeout,
+    FirstByteTimeout = "first_byte_timeout",
     /// The response was not complete in time.
-    RequestTimeout,
+    RequestTimeout = "request_timeout",
     /// No route to the server.
-    Unreachable,
+    Unreachable = "unreachable",
     /// Out of file descriptors.
-    NoDescriptors,
+    NoDescriptors = "no_descriptors",
     /// Out of source ports.
-    NoPorts,
+    NoPorts = "no_ports",
     /// The kernel was out of memory.
-    NoMemory,
+    NoMemory = "no_memory",
     /// Blocked by a firewall or a missing permission.
-    Forbidden,
+    Forbidden = "forbidden",
     /// Any other kernel error.
-    Other,
+    Other = "other",
 }
 
 impl Failure {
-    /// All failures in numeric order, with their names in documents.
-    const NAMED: [(Self, &'static str); 18] = [
-        (Self::Refused, "refused"),
-        (Self::Reset, "reset"),
-        (Self::ClosedEarly, "closed_early"),
-        (Self::Malformed, "malformed"),
-        (Self::WrongStatus, "wrong_status"),
-        (Self::WrongBody, "wrong_body"),
-        (Self::CertificateRefused, "certificate_refused"),
-        (Self::Tls, "tls"),
-        (Self::ConnectTimeout, "connect_timeout"),
-        (Self::HandshakeTimeout, "handshake_timeout"),
-        (Self::FirstByteTimeout, "first_byte_timeout"),
-        (Self::RequestTimeout, "request_timeout"),
-        (Self::Unreachable, "unreachable"),
-        (Self::NoDescriptors, "no_descriptors"),
-        (Self::NoPorts, "no_ports"),
-        (Self::NoMemory, "no_memory"),
-        (Self::Forbidden, "forbidden"),
-        (Self::Other, "other"),
-    ];
-
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::NAMED.into_iter().map(|(failure, _)| failure)

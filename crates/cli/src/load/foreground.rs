@@ -23,6 +23,7 @@ use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The outputs of a generator, or only its plan.
 #[derive(Debug, Args)]
@@ -85,6 +86,9 @@ impl ResultArguments {
         }
     }
 }
+
+/// Duration of a run of which neither duration nor counts are given.
+pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// The help of `--fail-if`.
 pub fn gates(examples: &str) -> String {

@@ -1,7 +1,7 @@
 //! `corelane load http`: its flags, the scenario that they describe, and the HTTP request generator in the foreground.
 
 use crate::documents::{read_text, wrong_file};
-use crate::load::foreground::{ForegroundArguments, gates};
+use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::ForegroundLoad;
 use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
@@ -23,9 +23,6 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
     corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'\n  \
     corelane load http http://127.0.0.1:8080/ --steering steering.json --align bucket --align-by both --duration 1s";
-
-/// Used without `--duration` and `--count`.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// The help of `--engine`.
 const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]";

@@ -1,6 +1,6 @@
 //! `corelane load packets`: generated or replayed frames on any link.
 
-use super::foreground::{ResultArguments, gates};
+use super::foreground::{DEFAULT_DURATION, ResultArguments, gates};
 use super::live::{ForegroundLoad, View};
 use crate::links::refused_link;
 use crate::outcome::{Outcome, usage};
@@ -99,9 +99,6 @@ pub struct LoadPacketsArguments {
     #[command(flatten)]
     pub result: ResultArguments,
 }
-
-/// Used without `--duration`, `--count` and `--replay`.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load packets`.
 pub fn run(arguments: &LoadPacketsArguments) -> Outcome {

@@ -1,6 +1,6 @@
 //! `corelane load tcp`: the byte stream generator in the foreground.
 
-use crate::load::foreground::{ForegroundArguments, gates};
+use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::{Target, target};
@@ -30,9 +30,6 @@ const SMASH_DURATION: Duration = Duration::from_secs(300);
 
 /// Used without `--connections` and `--preset`.
 const DEFAULT_CONNECTIONS: u64 = 64;
-
-/// Used without `--duration` and `--preset`.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Preset {

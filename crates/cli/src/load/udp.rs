@@ -1,6 +1,6 @@
 //! `corelane load udp`: the datagram generator in the foreground.
 
-use crate::load::foreground::{ForegroundArguments, gates};
+use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::address;
@@ -68,9 +68,6 @@ pub struct DatagramArguments {
     #[command(flatten)]
     pub foreground: ForegroundArguments,
 }
-
-/// Used without `--duration` and `--count`.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load udp`.
 pub fn run(arguments: &LoadUdpArguments) -> Outcome {
