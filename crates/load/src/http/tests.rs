@@ -465,9 +465,8 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
                 let mut scenario = waiting(&format!("{scheme}://server.example/"));
                 scenario.client[0].ca = tls.as_ref().map(|_| file.path().to_owned());
                 let ran = run(&scenario, tls, script, piece);
-                let counts = &ran.requests;
+                let (counts, own) = (&ran.requests, &ran.requests.own);
                 assert_eq!((counts.ok, ran.failures()), (3, vec![]), "{scheme} {piece}");
-                let own = &counts.own;
                 let outcomes = [own.continued, own.body_refused, own.continue_timeouts];
                 assert_eq!(outcomes, expected, "{scheme} {piece}");
                 let group = &ran.outcome.groups[0];
