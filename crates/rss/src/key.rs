@@ -1,6 +1,6 @@
 //! Keys of the Toeplitz hash, from hexadecimal text or raw bytes, long enough for every tuple.
 
-use crate::InputError;
+use crate::error::InputError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;

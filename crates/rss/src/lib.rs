@@ -19,6 +19,8 @@
 
 pub mod audit;
 pub mod balance;
+mod error;
+mod fields;
 mod hash;
 pub mod infer;
 mod key;
@@ -30,23 +32,14 @@ mod table;
 mod toeplitz;
 mod tuple;
 
-pub use hash::{Hash, HashFields, HashType, Protocol};
+pub use error::InputError;
+pub use fields::HashFields;
+pub use hash::{Hash, HashType, Protocol};
 pub use key::Key;
 pub use steering::{FlowMetadata, Steerer, Steering};
 pub use table::{Bucket, IndirectionTable};
 pub use toeplitz::{Toeplitz, Way};
 pub use tuple::{HashInput, Tuple, TupleError, same_address};
-
-/// Error of invalid input: what is wrong with it, and what to give.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InputError(String);
-
-impl InputError {
-    fn unknown(given: &str, expected: &str) -> InputError {
-        InputError(format!("{given:?} is unknown: give {expected}"))
-    }
-}
 
 /// Compiles and runs the README's example.
 #[cfg(doctest)]

@@ -1,8 +1,9 @@
 //! The steering document (key, fields, table and CPUs), on which both ends of a test must agree, and the compiled
 //! [`Steerer`], which returns the bucket of a tuple.
 
-use crate::InputError;
-use crate::hash::{Hash, HashFields, HashType, Protocol};
+use crate::error::InputError;
+use crate::fields::HashFields;
+use crate::hash::{Hash, HashType, Protocol};
 use crate::key::Key;
 use crate::table::{Bucket, IndirectionTable};
 use crate::toeplitz::Toeplitz;

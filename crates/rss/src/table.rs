@@ -1,6 +1,6 @@
 //! Indirection tables, which map a hash to an entry and an entry to a bucket.
 
-use crate::InputError;
+use crate::error::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Tuples: a pair of socket addresses, and the bytes that a network interface hashes of them.
 
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use thiserror::Error;

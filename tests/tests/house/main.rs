@@ -1,8 +1,10 @@
 //! Rules of the workspace: a crate depends only on crates of a lower rank, each has a README, unsafe code is only in
 //! permitted files, files and functions stay within their bounds, and modules do not import each other in a circle.
 
+mod arrows;
 mod bounds;
 mod circles;
+mod modules;
 
 use corelane_tests::{repository, source_files};
 use std::collections::BTreeSet;
@@ -58,6 +60,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/table/src/memory/lanes/mod.rs",
     "crates/table/src/memory/lanes/portable.rs",
     "crates/table/src/memory/lanes/sse2.rs",
+    "crates/table/src/memory/line.rs",
     "crates/table/src/memory/mapping.rs",
     "crates/table/src/memory/prefetch.rs",
     "crates/table/src/memory/region.rs",
@@ -144,6 +147,18 @@ fn every_room_opens_with_a_readme() {
         .filter(|path| !path.exists())
         .collect();
     assert!(missing.is_empty(), "missing: {missing:?}");
+}
+
+/// A module with children is `x/mod.rs`, in the folder of its children.
+#[test]
+fn no_module_root_is_beside_its_folder() {
+    let is_beside = |path: &String| repository().join(path.trim_end_matches(".rs")).is_dir();
+    let shipped = source_files().into_iter().map(|(path, _)| path);
+    let beside: Vec<String> = shipped
+        .filter(|path| path.split('/').nth(2) == Some("src"))
+        .filter(is_beside)
+        .collect();
+    assert!(beside.is_empty(), "name them mod.rs: {beside:?}");
 }
 
 /// The word after `unsafe` in a line of code: `{`, `impl`, `fn`, `trait`, `extern`, or `(` in an attribute.

@@ -13,7 +13,7 @@ pub use imbalance::{BucketShare, Imbalance, imbalance};
 pub use rank::{FieldRank, hash_rank};
 pub use symmetry::{Family, symmetric};
 
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use crate::key::Key;
 use crate::table::IndirectionTable;
 use serde::Serialize;

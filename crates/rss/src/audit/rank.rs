@@ -1,7 +1,7 @@
 //! Ranks over GF(2) of a key and fields, which give the number of different hashes.
 
 use super::symmetry::Family;
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use crate::key::Key;
 use serde::Serialize;
 use std::ops::Range;

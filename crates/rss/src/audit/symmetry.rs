@@ -1,6 +1,6 @@
 //! Symmetric keys, under which both directions of a flow have the same hash: a test, and a generator.
 
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use crate::key::Key;
 use serde::Serialize;
 use std::fmt;

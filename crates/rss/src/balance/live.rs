@@ -10,7 +10,7 @@
 //! are open: those follow, at once or when they end, and moving more meanwhile would overshoot.
 
 use super::{Move, Options, bucket_loads, rebalance};
-use crate::InputError;
+use crate::error::InputError;
 use crate::table::IndirectionTable;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

@@ -23,7 +23,7 @@ mod live;
 
 pub use live::{EntryLoads, Policy, Rebalancer};
 
-use crate::InputError;
+use crate::error::InputError;
 use crate::table::{Bucket, IndirectionTable};
 use assignment::Assignment;
 use serde::{Deserialize, Serialize};

@@ -6,10 +6,9 @@
 //! wrong sample is among the first ones, too many are set aside, and another order is drawn. If different orders set
 //! aside different samples of the same number, none is reported.
 
-use super::Sample;
 use super::fit::{EVIDENCE_BITS, Fit, observe, solution};
-use super::kind::{Kind, KindSamples};
 use super::model::{Model, Transform};
+use super::samples::{KindSamples, Sample};
 use super::system::{HASH_BITS, System};
 use super::table;
 use crate::toeplitz::Toeplitz;
@@ -30,7 +29,7 @@ pub fn contradicting(samples: &[Sample], most: usize) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for kind in KindSamples::by_kind(samples, u32::MAX, has_hash) {
         let of_kind = |(place, sample): (usize, &Sample)| {
-            (Kind::of(sample) == kind.kind && has_hash(sample).is_some()).then_some(place)
+            (sample.kind() == kind.kind && has_hash(sample).is_some()).then_some(place)
         };
         let places: Vec<usize> = samples.iter().enumerate().filter_map(of_kind).collect();
         let set_aside = of_hashes(&kind, most - found.len())?;

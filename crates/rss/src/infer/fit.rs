@@ -1,7 +1,7 @@
 //! Finds the models that explain all samples of a kind, and the equations for the key under each model.
 
-use super::kind::{KindSamples, Observation};
-use super::model::{Input, Model, Transform};
+use super::model::{Model, Transform};
+use super::samples::{KindSamples, Observation};
 use super::system::{Equation, System, Unknown};
 use crate::key::Key;
 use crate::toeplitz::Toeplitz;
@@ -68,7 +68,7 @@ pub(super) fn observe(
 ) -> bool {
     let hashed = model.hashed(&observation.input, samples.kind.family);
     samples.known_bits().all(|bit| {
-        let mut equation = contribution(&hashed, bit);
+        let mut equation = Equation::of_input(&hashed, bit);
         equation.add(Unknown::Initial(samples.number, bit));
         equation.add_value(observation.hash >> bit & 1 == 1);
         system.take(equation)
@@ -85,15 +85,4 @@ pub(super) fn solution(system: &System, kind: usize) -> (Key, u32) {
     let initial = (0..32).map(|bit| u32::from(solution(Unknown::Initial(kind, bit))) << bit);
     let key = Key::from_bytes(&bytes).expect("40 bytes are a key");
     (key, initial.sum())
-}
-
-/// The sum of key bits for this bit of the hash: bit 31, the first, uses the first bits of the windows.
-pub(super) fn contribution(hashed: &Input, bit: usize) -> Equation {
-    let mut equation = Equation::default();
-    for (at, byte) in hashed.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-        for within in (0..8).filter(|within| byte << within & 0x80 != 0) {
-            equation.add(Unknown::Key(8 * at + within + 31 - bit));
-        }
-    }
-    equation
 }

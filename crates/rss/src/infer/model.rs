@@ -1,8 +1,8 @@
 //! Models of what a device hashes of a tuple: the fields it uses, and how it mixes the two ends.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::audit::Family;
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use crate::toeplitz::Toeplitz;
 use crate::tuple::HashInput;
 use serde::Serialize;

@@ -1,10 +1,10 @@
 //! Describes which further samples would determine more.
 
-use super::InferredKind;
-use super::fit::{Fit, contribution};
-use super::kind::KindSamples;
+use super::fit::Fit;
 use super::model::{Field, Input, Transform};
-use super::system::System;
+use super::result::InferredKind;
+use super::samples::KindSamples;
+use super::system::{Equation, System};
 
 /// Bits of fields that must differ so that the key is determined as far as packets of these kinds use it.
 pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<String> {
@@ -38,7 +38,7 @@ fn is_settled(samples: &KindSamples, fit: &Fit, system: &System, bit: usize) -> 
         let hashed = fit.model.fields_only(difference, samples.kind.family);
         samples
             .known_bits()
-            .all(|bit| system.value_of(contribution(&hashed, bit)).is_some())
+            .all(|bit| system.value_of(Equation::of_input(&hashed, bit)).is_some())
     })
 }
 

@@ -5,10 +5,11 @@
 //! gives the low bits of the hash, which are equations of the key. In all other cases nothing can be inferred.
 
 use super::fit::Fit;
-use super::kind::KindSamples;
 use super::model::{Model, Transform};
 use super::relation::Relation;
-use super::{Inference, InferredKind, Sample, Verdict, need, table};
+use super::result::{Inference, InferredKind, Verdict};
+use super::samples::{KindSamples, Sample};
+use super::{hashes, need, table};
 use crate::key::Key;
 use crate::toeplitz::Toeplitz;
 
@@ -24,7 +25,7 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
         let kinds = KindSamples::by_kind(samples, known, queue);
         let explained = |samples: &KindSamples| Fit::simplest(samples).iter().any(|fit| fit.is_established());
         if kinds.iter().any(explained) {
-            super::of_hashes(inference, &kinds, configured);
+            hashes::infer(inference, &kinds, configured);
             // The other bits of the hash do not affect the queue: the key's first bits stay unknown.
             inference.key_is_enough = false;
             inference.initial_value = None;
@@ -59,7 +60,7 @@ fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> b
             let models = kinds.iter().map(|kind| of_kind(kind, transform, &toeplitz));
             let models: Vec<Model> = models.collect::<Option<_>>()?;
             let of_kinds = kinds.iter().zip(&models);
-            let pairs = of_kinds.flat_map(|(kind, model)| hashes(kind, *model, &toeplitz));
+            let pairs = of_kinds.flat_map(|(kind, model)| hashes_of(kind, *model, &toeplitz));
             Some((transform, table::of_hashes(pairs)?, models))
         });
         let Some((transform, table, models)) = fitting.next() else {
@@ -97,14 +98,14 @@ const ENOUGH: usize = 20_000;
 /// The model with the fewest fields that explains the queues of a kind.
 fn of_kind(kind: &KindSamples, transform: Transform, toeplitz: &Toeplitz) -> Option<Model> {
     let explains = |model: Model, samples: usize| {
-        table::of_hashes(hashes(kind, model, toeplitz).take(samples)).is_some()
+        table::of_hashes(hashes_of(kind, model, toeplitz).take(samples)).is_some()
     };
     let mut models = Model::all(transform, kind.kind).into_iter();
     models.find(|model| explains(*model, ENOUGH) && explains(*model, usize::MAX))
 }
 
 /// The hash and queue of every sample of a kind.
-fn hashes<'a>(
+fn hashes_of<'a>(
     kind: &'a KindSamples,
     model: Model,
     toeplitz: &'a Toeplitz,

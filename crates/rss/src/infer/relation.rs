@@ -1,7 +1,7 @@
 //! Relation between the key that a device uses and the configured key.
 
 use super::fit::Fit;
-use super::kind::KindSamples;
+use super::samples::KindSamples;
 use crate::key::Key;
 use crate::toeplitz::Toeplitz;
 use serde::{Serialize, Serializer};

@@ -35,6 +35,17 @@ impl Unknown {
 pub(super) struct Equation([u64; WORDS]);
 
 impl Equation {
+    /// The sum of key bits for this bit of the hash of an input: bit 31, the first, uses the first bits of the windows.
+    pub fn of_input(hashed: &[u8], bit: usize) -> Equation {
+        let mut equation = Equation::default();
+        for (at, byte) in hashed.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            for within in (0..8).filter(|within| byte << within & 0x80 != 0) {
+                equation.add(Unknown::Key(8 * at + within + 31 - bit));
+            }
+        }
+        equation
+    }
+
     /// Adds an unknown to the sum; a second time takes it out again.
     pub fn add(&mut self, unknown: Unknown) {
         let position = unknown.position();

@@ -6,7 +6,7 @@
 //! client and server is hashed only once.
 
 use super::addresses::named_buckets;
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use crate::steering::{Steerer, Steering};
 use crate::table::Bucket;
 use crate::tuple::{Tuple, same_address};

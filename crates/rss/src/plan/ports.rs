@@ -1,8 +1,8 @@
 //! Sorts a range of source ports by the bucket that a flow between two fixed ends reaches.
 
 use super::addresses::by_bucket;
-use crate::InputError;
-use crate::hash::HashFields;
+use crate::error::InputError;
+use crate::fields::HashFields;
 use crate::steering::Steering;
 use crate::table::Bucket;
 use crate::tuple::Tuple;

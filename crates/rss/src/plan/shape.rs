@@ -1,6 +1,6 @@
 //! Shapes: how a number of flows is distributed over buckets.
 
-use crate::InputError;
+use crate::error::InputError;
 use crate::table::{Bucket, IndirectionTable};
 use serde::{Deserialize, Serialize};
 use std::fmt;

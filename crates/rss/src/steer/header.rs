@@ -6,7 +6,7 @@
 use super::Instruction;
 use super::instruction::code;
 use crate::audit::Family;
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 
 /// `SKF_NET_OFF` (`linux/filter.h`): offsets from here on count from the IP header.
 pub(super) const NETWORK_HEADER: u32 = -0x10_0000_i32 as u32;

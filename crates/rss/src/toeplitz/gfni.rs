@@ -7,7 +7,7 @@
 //! swap.
 
 use super::transpose::{LANES, vector, words};
-use crate::hash::HashFields;
+use crate::fields::HashFields;
 use crate::key::Key;
 use crate::tuple::{Tuple, ports};
 use std::arch::x86_64::{

@@ -22,8 +22,8 @@ use gfni::Gfni;
 use tables::Tables;
 pub use way::Way;
 
-use crate::InputError;
-use crate::hash::HashFields;
+use crate::error::InputError;
+use crate::fields::HashFields;
 use crate::key::Key;
 use crate::oracle;
 use crate::tuple::{Tuple, v4_bytes, v6_bytes};

@@ -9,9 +9,10 @@ mod prefetch;
 mod region;
 mod scalar;
 
-pub(crate) use lanes::{Baseline, Kernel, with_widest_vectors};
-pub use lanes::{Lanes, vectors};
-pub use line::{Line, WORDS_PER_LINE, Word};
+pub use lanes::vectors;
+pub(crate) use lanes::{Baseline, with_widest_vectors};
+pub(crate) use line::Kernel;
+pub use line::{Lanes, Line, WORDS_PER_LINE, Word};
 pub use prefetch::prefetch;
 pub(crate) use region::{Cell, Region, bytes_of};
 pub(crate) use scalar::scalar;

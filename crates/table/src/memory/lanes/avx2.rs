@@ -1,7 +1,6 @@
 //! A line in two vectors of 32 bytes, and the work compiled for CPUs with AVX2 (2013 and later).
 
-use super::{Kernel, Lanes};
-use crate::memory::Line;
+use crate::memory::line::{Kernel, Lanes, Line};
 use std::arch::asm;
 use std::arch::x86_64::{
     __m256i, _mm256_and_si256, _mm256_castsi256_pd, _mm256_castsi256_ps, _mm256_cmpeq_epi32,

@@ -1,7 +1,6 @@
 //! A line in one vector of 64 bytes, and the work compiled for CPUs with AVX-512.
 
-use super::{Kernel, Lanes};
-use crate::memory::Line;
+use crate::memory::line::{Kernel, Lanes, Line};
 use std::arch::asm;
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi128_si32, _mm_cvtsi128_si64, _mm256_set1_epi64x, _mm512_and_si512,

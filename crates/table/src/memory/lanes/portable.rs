@@ -1,7 +1,6 @@
 //! A line of plain words, for any CPU; the reference for the others.
 
-use super::Lanes;
-use crate::memory::{Line, WORDS_PER_LINE, Word};
+use crate::memory::line::{Lanes, Line, WORDS_PER_LINE, Word};
 use std::array;
 
 /// Eight words.

@@ -1,7 +1,6 @@
 //! A line in four vectors of 16 bytes: every x86-64 CPU has SSE2.
 
-use super::Lanes;
-use crate::memory::Line;
+use crate::memory::line::{Lanes, Line};
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, _mm_and_si128, _mm_castsi128_pd, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_movemask_pd,
