@@ -59,7 +59,7 @@ pub enum Command {
         #[command(subcommand)]
         what: crate::serve::ServeWhat,
     },
-    /// Generate traffic; reports what could not be sent
+    /// Generate traffic, and report what was sent, answered, lost and late
     Load {
         #[command(subcommand)]
         what: crate::load::LoadWhat,

@@ -1,4 +1,4 @@
-//! Raw trials: what each says of itself, whatever was measured, and the lists of them in documents.
+//! The fields that every raw trial has: step, round, status, reasons; and the lists of trials in documents.
 
 use corelane_load::timeline::TrialLabel;
 use corelane_measure::metric::Sample;

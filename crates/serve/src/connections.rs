@@ -25,7 +25,7 @@ pub(crate) struct Steered {
     pub(crate) local: Counter,
 }
 
-/// The load of opening and closing a connection, where an event on it is one: about as many more system calls.
+/// Load of opening and closing a connection; an event counts 1. They cost about two more system calls.
 const CONNECTION_LOAD: u64 = 2;
 
 /// A service of connections that checks each as it is accepted: that costs a system call, on a wildcard address two.

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// Samples between two adaptations of the interval.
 const SAMPLES: u32 = 64;
 
-/// Shortest and longest time for that many samples: at most 10,000 samples per second and worker, which cost less than
-/// one part in a thousand of its time, and, as long as there are as many datagrams, at least 2,500.
+/// Shortest and longest time for that many samples. At most 10,000 samples per second and worker, which cost less than
+/// one part in a thousand of its time; at least 2,500 if that many datagrams arrive.
 const SHORTEST: Duration = Duration::from_micros(6_400);
 const LONGEST: Duration = Duration::from_micros(25_600);
 

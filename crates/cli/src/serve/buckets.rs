@@ -51,7 +51,7 @@ pub struct ServingArguments {
     #[arg(conflicts_with = "dev")]
     pub rebalance: Option<Policy>,
     /// Write the steering document, for clients, to FILE once the server is ready, and again when its table changes;
-    /// replaced atomically, and left at the end
+    /// replaced atomically, and not deleted when the server ends
     #[arg(long, value_name = "FILE")]
     pub write_steering: Option<PathBuf>,
     /// Allow a listen address that no device has, such as one of a prefix routed to this machine

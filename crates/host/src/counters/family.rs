@@ -63,7 +63,7 @@ impl Family {
         self.members.keys().map(|process| memory(&tree, *process)).sum()
     }
 
-    /// The family's memory that no file backs, by node, in bytes. `None` if the kernel reports it for none of them:
+    /// The family's anonymous memory, by node, in bytes. `None` if the kernel reports it for none of them:
     /// processes of another user, a kernel without NUMA. It walks all pages.
     #[must_use]
     pub fn memory_by_node(&self) -> Option<BTreeMap<u32, u64>> {

@@ -134,7 +134,8 @@ fn together(lines: &[(&Origin, Second)]) -> Second {
     all
 }
 
-/// The busy time of a machine counts once: CPU time of another generator on the same machine is not counted in `others_s`.
+/// The busy time of a machine counts once. CPU time of another generator on the same machine is not counted in
+/// `others_s`.
 fn cpu(lines: &[(&Origin, Second)]) -> Option<CpuSpent> {
     let mut machines = BTreeMap::<&String, (CpuSpent, CpuSpent)>::new();
     let mut apart = CpuSpent::default();

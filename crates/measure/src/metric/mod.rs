@@ -201,13 +201,13 @@ impl<T> Metric<T> {
         Self::declared(name, header, show, Better::Higher)
     }
 
-    /// Declares a metric of which less is better; to be completed likewise.
+    /// Declares a metric of which less is better. Add `about` and `read`.
     #[must_use]
     pub const fn less(name: &'static str, header: &'static str, show: Show) -> Self {
         Self::declared(name, header, show, Better::Lower)
     }
 
-    /// Declares an explanatory metric; to be completed likewise.
+    /// Declares an explanatory metric. Add `about` and `read`.
     #[must_use]
     pub const fn explaining(name: &'static str, header: &'static str, show: Show) -> Self {
         Self::declared(name, header, show, Better::Neither)

@@ -134,7 +134,7 @@ const LARGE: usize = 16_384;
 /// alone exhaust the time budget of planning.
 const FEWEST_A_PAIR: usize = 16;
 
-/// The same if only addresses are hashed: of the hashed pairs, only those of the wanted buckets are useful.
+/// As above for 2-tuples: only pairs that land in a wanted bucket are useful.
 const FEWEST_BY_ADDRESS: usize = 128;
 
 /// Minimum number of flows per pair and bucket, if more are wanted.

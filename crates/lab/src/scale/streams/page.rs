@@ -317,8 +317,8 @@ fn drained(series: &Series<'_>) -> String {
     )
 }
 
-/// How many connections of each series were opened and held, and what each of them took; in text where there are many
-/// or several numbers of them.
+/// How many connections of each series were opened and held, and what each of them took. The text has it only for many
+/// connections, or several connection counts.
 fn connections_section(report: &StreamsReport, judged: &[Series<'_>], controls: &[Series<'_>]) -> Section {
     let counts: BTreeSet<u64> = report.steps.iter().map(|step| step.shape.connections).collect();
     let many = counts.last().is_some_and(|most| *most >= FEWEST_TO_SHARE);
