@@ -53,10 +53,21 @@ pub fn available_bytes() -> Result<u64, HostError> {
     Tree::machine().kibibytes(MEMINFO, "MemAvailable")
 }
 
-/// Why a memory policy is rejected: the text is not a policy, or it names a node that does not exist or may not be used.
+/// Why a memory policy is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct MemoryPolicyError(String);
+pub enum MemoryPolicyError {
+    /// The text is not a policy.
+    #[error("unknown memory policy {0:?}: use first-touch, local, interleave or node:N")]
+    Unknown(String),
+    /// The node does not exist or may not be used.
+    #[error("node {node} does not exist or may not be used: the memory nodes are {}", list::format(.nodes))]
+    NoNode {
+        /// The node.
+        node: u32,
+        /// The memory nodes.
+        nodes: Vec<u32>,
+    },
+}
 
 impl FromStr for MemoryPolicy {
     type Err = MemoryPolicyError;
@@ -70,11 +81,7 @@ impl FromStr for MemoryPolicy {
                 .strip_prefix("node:")
                 .and_then(|node| Some(MemoryPolicy::Node(node.parse().ok()?))),
         };
-        policy.ok_or_else(|| {
-            MemoryPolicyError(format!(
-                "unknown memory policy {text:?}: use first-touch, local, interleave or node:N"
-            ))
-        })
+        policy.ok_or_else(|| MemoryPolicyError::Unknown(text.to_owned()))
     }
 }
 
@@ -84,13 +91,13 @@ impl MemoryPolicy {
     /// Checks that `nodes` contains every node that the policy names.
     ///
     /// # Errors
-    /// [`MemoryPolicyError`] with the existing nodes.
+    /// [`MemoryPolicyError::NoNode`].
     pub fn check(self, nodes: &[u32]) -> Result<(), MemoryPolicyError> {
         match self {
-            MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError(format!(
-                "node {node} does not exist or may not be used: the memory nodes are {}",
-                list::format(nodes)
-            ))),
+            MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError::NoNode {
+                node,
+                nodes: nodes.to_vec(),
+            }),
             _ => Ok(()),
         }
     }

@@ -72,18 +72,48 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// Why a text is not a link specification.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct SpecError(String);
+pub enum SpecError {
+    /// It names no link.
+    #[error(
+        "'{0}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or ring:NAME"
+    )]
+    NoLink(String),
+    /// An option that links of this kind do not have.
+    #[error("'{option}' is no option of a {kind} link, which has {options}{EVERY}")]
+    Option {
+        /// The option.
+        option: String,
+        /// The kind of link.
+        kind: &'static str,
+        /// The options of this kind besides those of every kind.
+        options: &'static str,
+    },
+    /// An option's value.
+    #[error("'{option}={value}': give {expected}")]
+    Value {
+        /// The option.
+        option: String,
+        /// The value.
+        value: String,
+        /// What to give.
+        expected: String,
+    },
+    /// The layout of frames.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Both ends of a ring.
+    #[error("ring:{0} is given twice: its other end belongs to another process")]
+    BothEnds(String),
+}
 
 impl SpecError {
     fn value(option: &str, value: &str, expected: &str) -> SpecError {
-        SpecError(format!("'{option}={value}': give {expected}"))
-    }
-}
-
-impl From<LayoutError> for SpecError {
-    fn from(error: LayoutError) -> SpecError {
-        SpecError(error.to_string())
+        let [option, value, expected] = [option, value, expected].map(str::to_owned);
+        SpecError::Value {
+            option,
+            value,
+            expected,
+        }
     }
 }
 
@@ -209,9 +239,11 @@ impl<'text> Options<'text> {
             "faults" | "seed" => {
                 SpecError::value(option, value, "a fault as well, such as drop=1% or delay=5ms")
             }
-            _ => SpecError(format!(
-                "'{option}' is no option of a {kind} link, which has {options}{EVERY}"
-            )),
+            _ => SpecError::Option {
+                option: (*option).to_owned(),
+                kind,
+                options,
+            },
         })
     }
 }
@@ -220,12 +252,7 @@ impl FromStr for LinkSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<LinkSpec, SpecError> {
-        let unknown = || {
-            SpecError(format!(
-                "'{text}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or \
-                 ring:NAME"
-            ))
-        };
+        let unknown = || SpecError::NoLink(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         let kind = KINDS.into_iter().find(|(_, name, _)| *name == kind);
         let kind = kind.ok_or_else(unknown)?;
@@ -279,9 +306,7 @@ impl LinkSpec {
         for (number, spec) in specs.iter().enumerate() {
             let is_other_end = |other: &LinkSpec| other.kind == spec.kind && other.name == spec.name;
             if spec.kind == LinkKind::Ring && specs[..number].iter().any(is_other_end) {
-                let name = &spec.name;
-                let what = format!("ring:{name} is given twice: its other end belongs to another process");
-                return Err(SpecError(what));
+                return Err(SpecError::BothEnds(spec.name.clone()));
             }
         }
         let files = specs.iter().flat_map(|spec| [&spec.read, &spec.write]);

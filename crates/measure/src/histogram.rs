@@ -9,7 +9,7 @@
 use crate::quantity;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
@@ -55,8 +55,14 @@ pub struct Summary {
 
 /// A parse error of a histogram.
 #[derive(Debug, Error)]
-#[error("the histogram is not {0}: copy it whole, as it was written")]
-pub struct HistogramError(String);
+pub enum HistogramError {
+    /// The text is not base64.
+    #[error("the histogram is not base64 ({0}): copy it whole, as it was written")]
+    Base64(base64::DecodeError),
+    /// The bytes are no histogram.
+    #[error("the histogram is not in the HdrHistogram V2 form ({0}): copy it whole, as it was written")]
+    Form(DeserializeError),
+}
 
 /// From the median to the longest, in one line.
 impl fmt::Display for Summary {
@@ -182,11 +188,10 @@ impl Histogram {
     /// # Errors
     /// When the text is not base64 or not a V2 histogram.
     pub fn from_v2_base64(text: &str) -> Result<Self, HistogramError> {
-        let bytes = BASE64.decode(text.trim());
-        let bytes = bytes.map_err(|error| HistogramError(format!("base64 ({error})")))?;
+        let bytes = BASE64.decode(text.trim()).map_err(HistogramError::Base64)?;
         let foreign: hdrhistogram::Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
-            .map_err(|error| HistogramError(format!("in the HdrHistogram V2 form ({error})")))?;
+            .map_err(HistogramError::Form)?;
         let mut histogram = Self::new();
         for value in foreign.iter_recorded() {
             histogram.record_many(value.value_iterated_to(), value.count_at_value());

@@ -52,8 +52,29 @@ const COMPARISONS: [(&str, Comparison); 6] = [
 
 /// A parse error of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct GateError(String);
+pub enum GateError {
+    /// The text has no comparison.
+    #[error("'{0}' compares nothing: write 'p99 > 5ms'")]
+    NoComparison(String),
+    /// No figure has the name.
+    #[error("there is no figure '{name}': give one of {known}")]
+    UnknownFigure {
+        /// The name.
+        name: String,
+        /// The names of the figures.
+        known: String,
+    },
+    /// The bound is not of the figure's unit.
+    #[error("'{bound}' is no bound for {name}: write {example}")]
+    Bound {
+        /// The bound.
+        bound: String,
+        /// The figure.
+        name: &'static str,
+        /// A bound of its unit.
+        example: &'static str,
+    },
+}
 
 impl Gate {
     /// Parses a condition on one of these figures.
@@ -64,18 +85,20 @@ impl Gate {
         let found = COMPARISONS
             .iter()
             .find_map(|(sign, holds)| Some((text.split_once(sign)?, *holds)));
-        let ((name, bound), holds) =
-            found.ok_or_else(|| GateError(format!("'{text}' compares nothing: write 'p99 > 5ms'")))?;
+        let ((name, bound), holds) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
         let (name, bound) = (name.trim(), bound.trim());
         let figure = figures.iter().find(|figure| figure.name == name).copied();
         let figure = figure.ok_or_else(|| {
             let known: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
-            let known = known.join(", ");
-            GateError(format!("there is no figure '{name}': give one of {known}"))
+            GateError::UnknownFigure {
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
         })?;
-        let value = figure.show.parse(bound).ok_or_else(|| {
-            let example = figure.show.example();
-            GateError(format!("'{bound}' is no bound for {name}: write {example}"))
+        let value = figure.show.parse(bound).ok_or_else(|| GateError::Bound {
+            bound: bound.to_owned(),
+            name: figure.name,
+            example: figure.show.example(),
         })?;
         Ok(Self {
             figure,

@@ -2,8 +2,10 @@
 
 use crate::memory;
 use crate::system::descriptor;
+use corelane_host::HostError;
 use corelane_host::memory::MemoryPolicy;
 use nix::sys::prctl;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc;
 use std::thread;
@@ -39,10 +41,39 @@ impl WorkerSettings {
     }
 }
 
-/// Why a worker could not be started: its thread, pinning, memory policy, or descriptor table.
+/// Why a worker could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SpawnError(String);
+pub enum SpawnError {
+    /// The kernel started no thread.
+    #[error("cannot start thread {name}: {cause}")]
+    Thread {
+        /// The worker.
+        name: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The thread was not pinned to its CPU.
+    #[error("{0}")]
+    Pin(HostError),
+    /// The kernel refused the memory policy.
+    #[error("{name} cannot apply the memory policy {policy}: {cause}{}", memory::hint(.cause))]
+    Memory {
+        /// The worker.
+        name: String,
+        /// The policy.
+        policy: MemoryPolicy,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The worker has no descriptor table of its own.
+    #[error("cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {cause}")]
+    Descriptors {
+        /// The worker.
+        name: String,
+        /// Why.
+        cause: io::Error,
+    },
+}
 
 /// A running worker.
 #[derive(Debug)]
@@ -125,7 +156,7 @@ pub fn spawn_with<R: Send + 'static>(
         let _ = settled.send(outcome);
         descriptors.map(body)
     });
-    let thread = thread.map_err(|error| SpawnError(format!("cannot start thread {name}: {error}")))?;
+    let thread = thread.map_err(|cause| SpawnError::Thread { name, cause })?;
     let outcome = is_settled
         .recv()
         .expect("the thread reports before it runs anything that panics");
@@ -144,24 +175,17 @@ fn prepare(
     shared: Vec<OwnedFd>,
 ) -> Result<Vec<OwnedFd>, SpawnError> {
     if let Some(cpu) = cpu {
-        corelane_host::pin::current_thread(cpu).map_err(|error| SpawnError(error.to_string()))?;
+        corelane_host::pin::current_thread(cpu).map_err(SpawnError::Pin)?;
     }
-    memory::set_of_thread(policy).map_err(|error| {
-        let hint = memory::hint(&error);
-        SpawnError(format!(
-            "{name} cannot apply the memory policy {policy}: {error}{hint}"
-        ))
-    })?;
+    if let Err(cause) = memory::set_of_thread(policy) {
+        return Err(SpawnError::Memory { name, policy, cause });
+    }
     // If this fails, timers are up to 50 µs late; the worker works anyway.
     let _ = prctl::set_timerslack(TIMER_SLACK);
     if !own_descriptors {
         return Ok(shared);
     }
-    descriptor::own_table(numbers).map_err(|error| {
-        SpawnError(format!(
-            "cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {error}"
-        ))
-    })
+    descriptor::own_table(numbers).map_err(|cause| SpawnError::Descriptors { name, cause })
 }
 
 #[cfg(test)]
@@ -232,8 +256,8 @@ mod tests {
             pages.into_keys().collect::<Vec<u32>>()
         };
         let worker = match spawn(bound, own_pages) {
-            Err(SpawnError(text)) if text.contains("memory policy") && !text.contains("os error 22") => {
-                eprintln!("skipped: {text}");
+            Err(error @ SpawnError::Memory { .. }) if !error.to_string().contains("os error 22") => {
+                eprintln!("skipped: {error}");
                 return;
             }
             worker => worker.unwrap(),

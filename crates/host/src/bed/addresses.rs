@@ -18,52 +18,92 @@ const MAXIMUM_QUEUES: u32 = 4096;
 
 /// Why a plan is invalid on every machine, as one sentence with the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct PlanError(String);
+pub enum PlanError {
+    /// Server and range are of different address families.
+    #[error("server {server} and range {range} are of different address families: use one family in a bed")]
+    Families {
+        /// The server.
+        server: IpAddr,
+        /// The range.
+        range: IpNet,
+    },
+    /// A network of the server and a pool of clients overlap.
+    #[error(
+        "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another range for \
+         either"
+    )]
+    Overlap {
+        /// The server's network.
+        network: IpNet,
+        /// The clients' pool.
+        pool: IpNet,
+    },
+    /// No connection is requested.
+    #[error("0 connections requested: use at least 1")]
+    NoConnections,
+    /// The pools have no address besides that of the server.
+    #[error("no client address besides the server {0}: use a pool with at least one other address")]
+    NoClient(IpAddr),
+    /// A range that the ends of a link cannot have.
+    #[error(
+        "{range} cannot be used in a test bed: it overlaps {reserved}, {why}; choose a private range such as 10.11.2.0/24 \
+         or fd00:11:2::/64"
+    )]
+    Reserved {
+        /// The range.
+        range: IpNet,
+        /// The reserved range.
+        reserved: IpNet,
+        /// Its purpose.
+        why: &'static str,
+    },
+    /// The MTU.
+    #[error("an MTU of {mtu} bytes is outside {lowest} to {highest}")]
+    Mtu {
+        /// In bytes.
+        mtu: u32,
+        /// The lowest for the family.
+        lowest: u32,
+        /// The highest.
+        highest: u32,
+    },
+    /// The number of queues.
+    #[error("{0} queues are outside 1 to {MAXIMUM_QUEUES}")]
+    Queues(u32),
+}
 
 /// Rejects invalid plans before anything is created; returns the first usable client address.
 pub(super) fn check(plan: &BedPlan) -> Result<IpAddr, PlanError> {
     let server = plan.server;
-    let refuse = |what| Err(PlanError(what));
     let ranges = || plan.clients.iter().chain(&plan.server_networks);
-    if let Some(pool) = ranges().find(|pool| pool.addr().is_ipv4() != server.is_ipv4()) {
-        return refuse(format!(
-            "server {server} and range {pool} are of different address families: use one family in a bed"
-        ));
+    if let Some(range) = ranges().find(|range| range.addr().is_ipv4() != server.is_ipv4()) {
+        let range = *range;
+        return Err(PlanError::Families { server, range });
     }
     for network in &plan.server_networks {
         if let Some(pool) = plan.clients.iter().find(|pool| overlap(network, pool)) {
-            return refuse(format!(
-                "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another \
-                 range for either"
-            ));
+            let (network, pool) = (*network, *pool);
+            return Err(PlanError::Overlap { network, pool });
         }
     }
     if plan.connections == Some(0) {
-        return refuse("0 connections requested: use at least 1".to_owned());
+        return Err(PlanError::NoConnections);
     }
     let Some(client) = first_client(server, &plan.clients) else {
-        return refuse(format!(
-            "no client address besides the server {server}: use a pool with at least one other address"
-        ));
+        return Err(PlanError::NoClient(server));
     };
     for range in ranges().copied().chain([IpNet::from(server)]) {
         if let Some((reserved, why)) = reserved().find(|(reserved, _)| overlap(&range, reserved)) {
-            return refuse(format!(
-                "{range} cannot be used in a test bed: it overlaps {reserved}, {why}; choose a private range such as \
-                 10.11.2.0/24 or fd00:11:2::/64"
-            ));
+            return Err(PlanError::Reserved { range, reserved, why });
         }
     }
     // The minimum is 68 for IPv4 (RFC 791) and 1280 for IPv6 (RFC 8200); veth accepts up to 65535 (`ETH_MAX_MTU`).
     let (lowest, highest) = (if server.is_ipv4() { 68 } else { 1280 }, 65_535);
     if let Some(mtu) = plan.mtu.filter(|mtu| !(lowest..=highest).contains(mtu)) {
-        return refuse(format!("an MTU of {mtu} bytes is outside {lowest} to {highest}"));
+        return Err(PlanError::Mtu { mtu, lowest, highest });
     }
     match plan.queues {
-        Some(queues) if !(1..=MAXIMUM_QUEUES).contains(&queues) => {
-            refuse(format!("{queues} queues are outside 1 to {MAXIMUM_QUEUES}"))
-        }
+        Some(queues) if !(1..=MAXIMUM_QUEUES).contains(&queues) => Err(PlanError::Queues(queues)),
         _ => Ok(client),
     }
 }

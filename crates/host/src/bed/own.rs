@@ -44,10 +44,27 @@ impl fmt::Display for Change {
     }
 }
 
-/// Why a namespace was not changed: it is the machine's first one, or the kernel rejected a change.
+/// Why a namespace was not changed.
 #[derive(Debug, Error)]
-#[error("{0}")]
-pub struct OwnError(String);
+pub enum OwnError {
+    /// It is the machine's first one.
+    #[error(
+        "this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by hand: \
+         {commands}"
+    )]
+    First {
+        /// The commands that make the changes.
+        commands: String,
+    },
+    /// The kernel rejected a change.
+    #[error("{change}: {cause}")]
+    Rejected {
+        /// The change.
+        change: Change,
+        /// Why.
+        cause: HostError,
+    },
+}
 
 /// A changed namespace. Dropping it reverts all changes.
 #[derive(Debug)]
@@ -83,19 +100,18 @@ impl OwnNamespace {
     pub fn change(changes: &[Change]) -> Result<Self, OwnError> {
         if in_first_namespace() {
             let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
-            return Err(OwnError(format!(
-                "this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by \
-                 hand: {}",
-                commands.join("; ")
-            )));
+            let commands = commands.join("; ");
+            return Err(OwnError::First { commands });
         }
         let mut own = Self {
             changed: Vec::new(),
             switched_on: false,
         };
         for change in changes {
-            own.make(change)
-                .map_err(|cause| OwnError(format!("{change}: {cause}")))?;
+            own.make(change).map_err(|cause| OwnError::Rejected {
+                change: change.clone(),
+                cause,
+            })?;
         }
         Ok(own)
     }

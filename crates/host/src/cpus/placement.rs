@@ -21,8 +21,31 @@ pub struct PlacementOptions {
 
 /// Why no placement was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct PlacementError(String);
+pub enum PlacementError {
+    /// No worker was requested.
+    #[error("0 workers requested: request at least 1")]
+    NoWorkers,
+    /// No CPU can be used.
+    #[error("no CPU is both online and allowed: widen the affinity (taskset) or the cpuset of the cgroup")]
+    NoCpus,
+    /// There are fewer CPUs than workers, and they may not share.
+    #[error(
+        "{workers} workers need {workers} CPUs and {cpus} can be used{}: request at most {cpus} workers{}, or let workers \
+         share CPUs",
+        held_back(*.siblings, *.other_nodes),
+        widen(*.siblings, *.other_nodes)
+    )]
+    TooFewCpus {
+        /// Requested workers.
+        workers: usize,
+        /// CPUs that the options allow.
+        cpus: usize,
+        /// Further CPUs with [`PlacementOptions::use_siblings`].
+        siblings: usize,
+        /// Further CPUs with [`PlacementOptions::use_other_nodes`].
+        other_nodes: usize,
+    },
+}
 
 /// Assigns one CPU per worker.
 ///
@@ -32,35 +55,31 @@ pub struct PlacementError(String);
 ///
 /// # Errors
 ///
-/// [`PlacementError`] if the number of workers is 0, if no CPU can be used, or if there are fewer CPUs than workers and
-/// they may not share.
+/// See [`PlacementError`].
 pub fn placement(
     topology: &Topology,
     allowed: &Allowed,
     workers: usize,
     options: PlacementOptions,
 ) -> Result<Vec<u32>, PlacementError> {
-    let refuse = |what| Err(PlacementError(what));
     if workers == 0 {
-        return refuse("0 workers requested: request at least 1".to_owned());
+        return Err(PlacementError::NoWorkers);
     }
     let order = usable(topology, allowed, options);
     if order.is_empty() {
-        let what =
-            "no CPU is both online and allowed: widen the affinity (taskset) or the cpuset of the cgroup";
-        return refuse(what.to_owned());
+        return Err(PlacementError::NoCpus);
     }
     if workers > order.len() && !options.share {
         let with = |options| usable(topology, allowed, options).len() - order.len();
         let mut wider = [options; 2];
         (wider[0].use_siblings, wider[1].use_other_nodes) = (true, true);
         let [siblings, other_nodes] = wider.map(with);
-        let (cpus, held_back) = (order.len(), held_back(siblings, other_nodes));
-        let widen = widen(siblings, other_nodes);
-        return refuse(format!(
-            "{workers} workers need {workers} CPUs and {cpus} can be used{held_back}: request at most {cpus} workers{widen}, \
-             or let workers share CPUs"
-        ));
+        return Err(PlacementError::TooFewCpus {
+            workers,
+            cpus: order.len(),
+            siblings,
+            other_nodes,
+        });
     }
     Ok(order.into_iter().cycle().take(workers).collect())
 }

@@ -54,8 +54,7 @@ impl SampledLoads {
             address: group.address,
             one_in: ONE_IN,
         };
-        let failed =
-            |error: &dyn std::fmt::Display| AdoptError::NotFound(format!("the loads are unknown: {error}"));
+        let failed = |error: &dyn std::fmt::Display| AdoptError::Loads(error.to_string());
         let opened = in_namespace_of(process, || Ok(Observer::of_group(&settings, group.families)));
         let observers = opened.map_err(|error| failed(&error))?;
         let steerer = steering.steerer();

@@ -16,8 +16,8 @@ use crate::group::{Transport, families};
 use crate::program::{self, ProgramError};
 use crate::steered::SteeredGroup;
 use crate::system::foreign;
-use corelane_host::counters;
 use corelane_host::sockets::{self, Holder};
+use corelane_host::{HostError, counters};
 use corelane_rss::steer::{Families, Program};
 use corelane_rss::{Protocol, Steering};
 use nix::sys::socket::getsockopt;
@@ -79,9 +79,47 @@ pub enum AdoptError {
         /// The process.
         process: u32,
     },
-    /// No such process, no group or several, or another error of the kernel.
+    /// No such process.
+    #[error("no process {0}: ps lists the running processes")]
+    NoProcess(u32),
+    /// Neither the process nor its children serve the port.
+    #[error(
+        "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
+    )]
+    NotServed {
+        /// The process.
+        process: u32,
+        /// The port.
+        port: u16,
+    },
+    /// One socket, or sockets without `SO_REUSEPORT`.
+    #[error(
+        "{address} is not a group of sockets ({sockets} found): configure the server to open one per worker (nginx: \
+         listen … reuseport)"
+    )]
+    NoGroup {
+        /// Where it listens.
+        address: SocketAddr,
+        /// Number of its sockets.
+        sockets: usize,
+    },
+    /// The process has several groups.
+    #[error("process {process} serves {groups}: select one (--address, --udp, --tcp)")]
+    SeveralGroups {
+        /// The process.
+        process: u32,
+        /// Transport and address of each.
+        groups: String,
+    },
+    /// The kernel does not list the sockets.
     #[error("{0}")]
-    NotFound(String),
+    Sockets(HostError),
+    /// The kernel does not duplicate a socket.
+    #[error("cannot take the server's socket (pidfd_getfd, Linux 5.6): {0}")]
+    Take(io::Error),
+    /// The load of the entries cannot be observed.
+    #[error("the loads are unknown: {0}")]
+    Loads(String),
 }
 
 impl Adopted {
@@ -95,8 +133,7 @@ impl Adopted {
             counters::with_descendants(process),
             foreign::open_process(process),
         ) else {
-            let text = format!("no process {process}: ps lists the running processes");
-            return Err(AdoptError::NotFound(text));
+            return Err(AdoptError::NoProcess(process));
         };
         let (transport, address, mut sockets) = group(&sought, &processes)?;
         let by_list = in_group_order(transport, address, &sockets);
@@ -106,10 +143,7 @@ impl Adopted {
             let socket = take(&holders[0])?;
             if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || sockets.len() < 2 {
                 let sockets = sockets.len();
-                return Err(AdoptError::NotFound(format!(
-                    "{address} is not a group of sockets ({sockets} found): configure the server to open one per \
-                     worker (nginx: listen … reuseport)"
-                )));
+                return Err(AdoptError::NoGroup { address, sockets });
             }
             members.push(Member {
                 inode: *inode,
@@ -178,10 +212,8 @@ impl Adopted {
 
 impl Sought {
     fn not_served(&self) -> AdoptError {
-        let Sought { process, port, .. } = self;
-        AdoptError::NotFound(format!(
-            "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
-        ))
+        let Sought { process, port, .. } = *self;
+        AdoptError::NotServed { process, port }
     }
 }
 
@@ -199,7 +231,7 @@ fn group(
     let mut groups = BTreeMap::new();
     for (transport, protocol) in [(Transport::Tcp, Protocol::Tcp), (Transport::Udp, Protocol::Udp)] {
         let serving = sockets::serving(sought.process, protocol, sought.port, processes)
-            .map_err(|error| AdoptError::NotFound(error.to_string()))?;
+            .map_err(AdoptError::Sockets)?;
         for socket in serving.into_iter().filter(|socket| {
             !socket.holders.is_empty()
                 && sought.transport.is_none_or(|sought| sought == transport)
@@ -211,11 +243,10 @@ fn group(
         }
     }
     if groups.len() > 1 {
-        return Err(AdoptError::NotFound(format!(
-            "process {} serves {}: select one (--address, --udp, --tcp)",
-            sought.process,
-            Vec::from_iter(groups.into_keys()).join(" and ")
-        )));
+        return Err(AdoptError::SeveralGroups {
+            process: sought.process,
+            groups: Vec::from_iter(groups.into_keys()).join(" and "),
+        });
     }
     let (_, (transport, sockets)) = groups.pop_first().ok_or_else(|| sought.not_served())?;
     Ok((transport, sockets[0].local, sockets))
@@ -239,8 +270,6 @@ fn take(holder: &Holder) -> Result<OwnedFd, AdoptError> {
         Some(libc::EPERM | libc::EACCES) => AdoptError::NotPermitted {
             process: holder.process,
         },
-        _ => AdoptError::NotFound(format!(
-            "cannot take the server's socket (pidfd_getfd, Linux 5.6): {source}"
-        )),
+        _ => AdoptError::Take(source),
     })
 }

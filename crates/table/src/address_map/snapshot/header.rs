@@ -107,26 +107,19 @@ impl Header {
         match (words[0], words[1] as u32) {
             (MAGIC, BYTE_ORDER) => {}
             (magic, _) if magic.swap_bytes() == MAGIC => {
-                return Err(SnapshotError::Unusable(
-                    "was made on a machine of the other byte order: make it again here from the text list"
-                        .to_owned(),
-                ));
+                return Err(SnapshotError::ByteOrder);
             }
             _ => return Err(SnapshotError::NotASnapshot),
         }
         if version != VERSION {
-            return Err(SnapshotError::Unusable(format!(
-                "has version {version}, and version {VERSION} is read here: make it again from the text list"
-            )));
+            return Err(SnapshotError::Version(version));
         }
         if words[WORDS - 1] != checksum(&words) {
             return Err(damaged("the header's checksum is wrong"));
         }
         if found < words[2] {
             let expected = words[2];
-            return Err(SnapshotError::Unusable(format!(
-                "was cut off: it has {found} bytes of {expected}; copy it again"
-            )));
+            return Err(SnapshotError::CutOff { found, expected });
         }
         let count = usize::try_from(words[4]).unwrap_or(usize::MAX);
         if count > MOST_SECTIONS {

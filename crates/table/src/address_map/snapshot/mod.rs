@@ -9,7 +9,7 @@ mod parts;
 use super::{AddressMap, AddressWriter};
 use crate::map::Map;
 use crate::memory::{MemoryError, Placement};
-use header::Header;
+use header::{Header, VERSION};
 use parts::{SectionReader, SectionWriter};
 use std::fs::File;
 use std::io;
@@ -44,18 +44,34 @@ pub enum SnapshotError {
     /// Another kind of file.
     #[error("this file is no table snapshot: make one from the text list")]
     NotASnapshot,
-    /// Of another byte order or version, cut off, or damaged.
-    #[error("this snapshot {0}")]
-    Unusable(String),
+    /// Of another byte order.
+    #[error(
+        "this snapshot was made on a machine of the other byte order: make it again here from the text list"
+    )]
+    ByteOrder,
+    /// Of another version.
+    #[error(
+        "this snapshot has version {0}, and version {VERSION} is read here: make it again from the text list"
+    )]
+    Version(u32),
+    /// Shorter than its header says.
+    #[error("this snapshot was cut off: it has {found} bytes of {expected}; copy it again")]
+    CutOff {
+        /// Its bytes.
+        found: u64,
+        /// As its header says.
+        expected: u64,
+    },
+    /// A part contradicts its checksum or another part.
+    #[error("this snapshot is damaged ({0}): copy it again, or make it again from the text list")]
+    Damaged(String),
     /// There is no memory for it.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
 fn damaged(what: &str) -> SnapshotError {
-    SnapshotError::Unusable(format!(
-        "is damaged ({what}): copy it again, or make it again from the text list"
-    ))
+    SnapshotError::Damaged(what.to_owned())
 }
 
 impl AddressMap {
