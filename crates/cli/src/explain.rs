@@ -7,7 +7,7 @@ use crate::steering;
 use crate::terminal::width;
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
-use corelane_host::explain::{Direction, Ends, ExplainError, Flow, Role, Step, explain};
+use corelane_host::explain::{Ends, ExplainError, Flow, PredictedPath, Role, Step, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
@@ -75,7 +75,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
         error => usage("SRC and DST", error),
     })?;
     print(arguments.json, &explanation, |explanation| {
-        let parts: Vec<String> = explanation.directions.iter().map(direction).collect();
+        let parts: Vec<String> = explanation.directions.iter().map(path).collect();
         parts.join("\n")
     })
 }
@@ -102,14 +102,14 @@ fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
     }
 }
 
-fn direction(direction: &Direction) -> String {
-    let role = match direction.role {
+fn path(path: &PredictedPath) -> String {
+    let role = match path.role {
         Role::Receives => "received here",
         Role::Sends => "sent from here",
         Role::Keeps => "within this host",
     };
-    let mut text = format!("{} -> {}, {role}\n", direction.from, direction.to);
-    for steps in direction.steps.chunk_by(|one, next| fits(one) == fits(next)) {
+    let mut text = format!("{} -> {}, {role}\n", path.from, path.to);
+    for steps in path.steps.chunk_by(|one, next| fits(one) == fits(next)) {
         if fits(&steps[0]) {
             let table = Rows::of(steps)
                 .left("step", |step| &step.step)
@@ -126,20 +126,20 @@ fn direction(direction: &Direction) -> String {
             wrapped(&mut text, &format!("{}: ", step.step), &words, width().words);
         }
     }
-    for step in direction.steps.iter().filter(|step| !step.unless.is_empty()) {
+    for step in path.steps.iter().filter(|step| !step.unless.is_empty()) {
         text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));
     }
-    text.push_str(&match direction.cpu {
-        Some(cpu) => format!("seen on CPU {cpu} ({})\n", direction.cpu_confidence),
+    text.push_str(&match path.cpu {
+        Some(cpu) => format!("seen on CPU {cpu} ({})\n", path.cpu_confidence),
         None => "CPU unknown\n".to_owned(),
     });
-    if let Some(fragments) = &direction.fragments {
+    if let Some(fragments) = &path.fragments {
         let hash = fragments.hash.as_deref();
         let hashed = hash.map_or(String::new(), |hash| format!(" (hash {hash})"));
         text.push_str(&format!("fragments: {}{hashed}\n", fragments.words));
     }
-    if direction.sockets.len() > 1 {
-        text.push_str(&members(&direction.sockets));
+    if path.sockets.len() > 1 {
+        text.push_str(&members(&path.sockets));
     }
     text
 }

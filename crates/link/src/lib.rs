@@ -51,7 +51,7 @@ pub use opener::Opener;
 pub use queues::{QueueLoop, share_out, wait};
 pub use spec::{LinkKind, LinkSpec, SpecError};
 pub use tally::Tally;
-pub use wrapper::{Direction, FaultPlan, Injected, Wrapped};
+pub use wrapper::{FaultPlan, FrameDirection, Injected, Wrapped};
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]

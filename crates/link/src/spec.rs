@@ -4,7 +4,7 @@
 use crate::files::{is_numbered, is_same_file};
 use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
-use crate::wrapper::{Direction, FaultPlan};
+use crate::wrapper::{FaultPlan, FrameDirection};
 use crate::xdp::{XdpHook, XdpMode, XdpOptions};
 use corelane_measure::quantity::{parse_duration, parse_share};
 use std::path::{Path, PathBuf};
@@ -213,7 +213,10 @@ impl<'text> Options<'text> {
             Some(_) => self.share("delayed")?.unwrap_or(1.0),
             None => 0.0,
         };
-        let directions = [("received", Direction::Received), ("sent", Direction::Sent)];
+        let directions = [
+            ("received", FrameDirection::Received),
+            ("sent", FrameDirection::Sent),
+        ];
         let [drop, truncate, corrupt, duplicate, reorder] = shares.map(Option::unwrap_or_default);
         Ok(Some(FaultPlan {
             seed: self.parse("seed", "a whole number")?.unwrap_or(SEED),
@@ -375,7 +378,7 @@ mod tests {
         assert_eq!(read("tap:t0,drop=0").faults.unwrap().drop, 0.0);
         let plan = FaultPlan {
             seed: 7,
-            direction: Direction::Sent,
+            direction: FrameDirection::Sent,
             drop: 0.01,
             delayed: 0.5,
             delay: Duration::from_millis(10),

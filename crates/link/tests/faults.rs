@@ -1,6 +1,6 @@
 //! Faults are injected as planned: each is counted, the same seed gives the same faults, and no other frame is lost.
 
-use corelane_link::{Direction, FaultPlan, FrameLayout, Injected, Link, Wrapped, memory};
+use corelane_link::{FaultPlan, FrameDirection, FrameLayout, Injected, Link, Wrapped, memory};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -239,7 +239,7 @@ fn faults_of_what_is_sent_befall_no_received_frame_and_account_for_what_leaves()
     let clock = Clock::new();
     let plan = FaultPlan {
         seed: 5,
-        direction: Direction::Sent,
+        direction: FrameDirection::Sent,
         drop: 0.1,
         truncate: 0.1,
         duplicate: 0.1,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nix::net::if_::if_nametoindex;
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::HostError;
 use crate::cpus::list;
 use crate::ethtool::{ETHTOOL, Ethtool, Pause};

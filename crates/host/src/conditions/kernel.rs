@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! Limits on this process and on the machine's network.
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::cpus::{Allowed, Topology, list};
 use crate::tree::{Tree, setting_path};
 

@@ -1,6 +1,6 @@
 //! Conditions caused by other programs or by the hypervisor: current load, and stolen time so far.
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::counters::CpuTimes;
 use crate::tree::Tree;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 

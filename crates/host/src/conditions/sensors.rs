@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 

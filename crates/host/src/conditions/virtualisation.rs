@@ -1,6 +1,6 @@
 //! Detects whether this machine is virtual, and under which hypervisor.
 
-use super::{About, Condition, Severity};
+use super::condition::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 

@@ -5,7 +5,8 @@
 
 use thiserror::Error;
 
-use super::{Allowed, CpuInfo, Topology};
+use super::allowed::Allowed;
+use super::topology::{CpuInfo, Topology};
 
 /// What a placement may use in addition to the physical cores of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

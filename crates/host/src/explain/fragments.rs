@@ -3,14 +3,15 @@
 
 use corelane_rss::Protocol;
 
-use super::{Asked, Fragments, Way, hexadecimal, receive};
+use super::path::{Arrival, Fragments, Way, hexadecimal};
+use super::receive;
 
 /// Compares the path of fragments with that of `whole` packets.
-pub(super) fn fragments(asked: Asked<'_>, whole: &Way) -> Fragments {
+pub(super) fn fragments(asked: Arrival<'_>, whole: &Way) -> Fragments {
     let device = asked.device;
     let mut part = Way::default();
     let protocol = Protocol::Other;
-    receive::follow(Asked { protocol, ..asked }, &mut part);
+    receive::follow(Arrival { protocol, ..asked }, &mut part);
     let with_whole_packets = match (whole.cpu, part.cpu, whole.queue, part.queue) {
         (Some(whole), Some(part), ..) => Some(whole == part),
         (_, _, Some(whole), Some(part)) if whole != part => Some(false),

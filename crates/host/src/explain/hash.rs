@@ -5,12 +5,12 @@ use std::ops::{BitOr, BitXor};
 
 use corelane_rss::{HashFields, HashType, Protocol, Toeplitz, Tuple};
 
-use super::Confidence::{Certain, Likely, Unknown};
-use super::{Asked, Confidence, Way, hexadecimal};
+use super::path::Confidence::{Certain, Likely, Unknown};
+use super::path::{Arrival, Confidence, Way, hexadecimal};
 use crate::ethtool::{Field, HashFunction, Rss, RuleAction, Transform};
 
 /// Follows a flow from its fields to its queue; the confidence is then that of the queue.
-pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
+pub(super) fn follow(asked: Arrival<'_>, way: &mut Way) {
     let device = asked.device;
     if let [only] = &device.receive_queues[..] {
         way.queue = Some(only.queue);
@@ -40,7 +40,7 @@ pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
 }
 
 /// From fields to hash to entry to queue. The error is a step without a value, and its reason.
-fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) -> Result<(), (&'static str, String)> {
+fn hashed(asked: Arrival<'_>, rss: &Rss, way: &mut Way) -> Result<(), (&'static str, String)> {
     let (device, tuple) = (asked.device, &asked.flow.tuple);
     let (fields, confidence) = fields(asked, way);
     let hash_type = HashType::of(tuple, fields, asked.protocol);
@@ -83,8 +83,8 @@ fn hashed(asked: Asked<'_>, rss: &Rss, way: &mut Way) -> Result<(), (&'static st
 }
 
 /// The fields that are hashed, with their step.
-fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
-    let Asked { device, protocol, .. } = asked;
+fn fields(asked: Arrival<'_>, way: &mut Way) -> (HashFields, Confidence) {
+    let Arrival { device, protocol, .. } = asked;
     let set = device.hashed_fields(asked.flow_type());
     let named = format!("set for {}", asked.flow_type().name());
     let (ports, rule, confidence) = match (set, protocol) {
@@ -143,8 +143,8 @@ fn combined((one, other): (SocketAddr, SocketAddr), combine: fn(u128, u128) -> u
 }
 
 /// Rules precede the table: the first matching rule decides.
-fn by_rules(asked: Asked<'_>, way: &mut Way) {
-    let Asked { device, flow, .. } = asked;
+fn by_rules(asked: Arrival<'_>, way: &mut Way) {
+    let Arrival { device, flow, .. } = asked;
     let Some(rules) = &device.rules.value else {
         return;
     };

@@ -6,34 +6,21 @@
 
 mod fragments;
 mod hash;
+mod path;
 mod receive;
 mod transmit;
 
+pub use path::{Confidence, Flow, Fragments, PredictedPath, Role, Step};
+
 use std::net::SocketAddr;
 
-use corelane_rss::{HashType, Protocol, Steering, Tuple};
+use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::ethtool::FlowType;
 use crate::inventory::{Device, Inventory, NoDevice};
 use crate::sockets::Owner;
-
-/// The source name of socket facts.
-const SOCKETS: &str = "sock_diag netlink, /proc";
-
-/// The flow to explain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// Source and destination.
-    pub tuple: Tuple,
-    /// The protocol.
-    pub protocol: Protocol,
-    /// The device that receives and sends; `None` uses the routes.
-    pub device: Option<String>,
-    /// The sending CPU, if the caller knows it.
-    pub sender_cpu: Option<u32>,
-}
+use path::{Arrival, SOCKETS, Way, hexadecimal};
 
 /// The sockets at the two ends of a flow, if they are on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,188 +33,13 @@ pub struct Ends {
     pub steering: Option<Steering>,
 }
 
-corelane_measure::words!(Confidence);
-
-/// The confidence of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    /// Unknown.
-    Unknown,
-    /// Usually true; exceptions are listed.
-    Likely,
-    /// Certain.
-    #[default]
-    Certain,
-}
-
-/// One step of a packet's path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
-    /// The subject: `device`, `hash`, `entry`, `queue`, `interrupt`, `cpu`, `rps`, `socket` and so on.
-    pub step: String,
-    /// The value; `None` if unknown.
-    pub value: Option<String>,
-    /// The rule applied.
-    pub rule: String,
-    /// The source of the facts.
-    pub source: String,
-    /// How sure it is.
-    pub confidence: Confidence,
-    /// What may override it.
-    pub unless: Vec<String>,
-}
-
-impl Step {
-    /// Adds an exception.
-    fn unless(&mut self, what: impl Into<String>) -> &mut Self {
-        self.unless.push(what.into());
-        self
-    }
-}
-
-/// What a device receives, and the sending CPU if known.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    inventory: &'a Inventory,
-    device: &'a Device,
-    flow: &'a Flow,
-    /// The protocol; fragments have none that devices parse.
-    protocol: Protocol,
-    senders: &'a [Owner],
-}
-
-impl Asked<'_> {
-    fn flow_type(&self) -> FlowType {
-        FlowType::of(self.protocol, self.flow.tuple.source().ip())
-    }
-}
-
-/// What is known of a packet's path so far.
-#[derive(Default)]
-struct Way {
-    hash_type: Option<HashType>,
-    hash: Option<u32>,
-    entry: Option<usize>,
-    queue: Option<u32>,
-    interrupt: Option<u32>,
-    cpu: Option<u32>,
-    /// The confidence of the latest value above.
-    confidence: Confidence,
-    steps: Vec<Step>,
-}
-
-impl Way {
-    /// Lowers the confidence.
-    fn at_most(&mut self, confidence: Confidence) {
-        self.confidence = self.confidence.min(confidence);
-    }
-
-    /// Adds a known step.
-    fn step(
-        &mut self,
-        step: &str,
-        value: impl ToString,
-        rule: impl Into<String>,
-        source: &str,
-        confidence: Confidence,
-    ) -> &mut Step {
-        let found = self.unknown(step, rule, source);
-        found.value = Some(value.to_string());
-        found.confidence = confidence;
-        found
-    }
-
-    /// Adds an unknown step.
-    fn unknown(&mut self, step: &str, rule: impl Into<String>, source: &str) -> &mut Step {
-        self.steps.push(Step {
-            step: step.to_owned(),
-            value: None,
-            rule: rule.into(),
-            source: source.to_owned(),
-            confidence: Confidence::Unknown,
-            unless: Vec::new(),
-        });
-        self.steps.last_mut().expect("one was pushed")
-    }
-}
-
-/// Formats a hash for documents.
-fn hexadecimal(hash: u32) -> String {
-    format!("0x{hash:08x}")
-}
-
-/// The path of a packet's fragments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fragments {
-    /// The hash of a fragment, in hexadecimal; `None` if there is none.
-    pub hash: Option<String>,
-    /// The table entry.
-    pub entry: Option<usize>,
-    /// The queue of that entry.
-    pub queue: Option<u32>,
-    /// The CPU that receives them.
-    pub cpu: Option<u32>,
-    /// Whether they reach the same CPU as the whole packets of their flow; `None` if either is unknown.
-    pub with_whole_packets: Option<bool>,
-    /// A description of the difference.
-    pub words: String,
-}
-
-/// This machine's role for the packets of one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// It receives them.
-    Receives,
-    /// It sends them to another host.
-    Sends,
-    /// Both ends are on this machine.
-    Keeps,
-}
-
-/// The path of the packets of one direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Direction {
-    /// The sender.
-    pub from: SocketAddr,
-    /// The receiver.
-    pub to: SocketAddr,
-    /// This machine's role.
-    pub role: Role,
-    /// The device on which they arrive or leave.
-    pub device: Option<String>,
-    /// The hash type, by its NDIS name.
-    pub hash_type: Option<String>,
-    /// The hash, in hexadecimal.
-    pub hash: Option<String>,
-    /// The entry of the indirection table.
-    pub entry: Option<usize>,
-    /// The queue.
-    pub queue: Option<u32>,
-    /// The interrupt.
-    pub interrupt: Option<u32>,
-    /// The CPU that receives the packets, after RPS if that is on, or that sends them.
-    pub cpu: Option<u32>,
-    /// The CPU's node.
-    pub node: Option<u32>,
-    /// The confidence of the CPU.
-    pub cpu_confidence: Confidence,
-    /// The steps, in path order.
-    pub steps: Vec<Step>,
-    /// The path of fragments, if this machine receives them.
-    pub fragments: Option<Fragments>,
-    /// The sockets that receive the packets, if on this machine: one, or the members of a group.
-    pub sockets: Vec<Owner>,
-}
-
 /// Both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Name and version of the document.
     pub schema: String,
     /// From source to destination, and back.
-    pub directions: Vec<Direction>,
+    pub directions: Vec<PredictedPath>,
 }
 
 impl Explanation {
@@ -276,8 +88,8 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
         Role::Keeps => Role::Keeps,
     };
     let directions = vec![
-        direction(inventory, flow, role, [&ends.destination, &ends.source], ends)?,
-        direction(
+        path(inventory, flow, role, [&ends.destination, &ends.source], ends)?,
+        path(
             inventory,
             &back,
             back_role,
@@ -291,20 +103,20 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
     })
 }
 
-fn direction(
+fn path(
     inventory: &Inventory,
     flow: &Flow,
     role: Role,
     [takers, senders]: [&[Owner]; 2],
     ends: &Ends,
-) -> Result<Direction, ExplainError> {
+) -> Result<PredictedPath, ExplainError> {
     let mut way = Way::default();
     let device = device(inventory, flow, role, &mut way)?;
     let (mut fragments, mut sockets) = (None, Vec::new());
     match role {
         Role::Sends => transmit::follow(device, senders, &mut way),
         Role::Receives | Role::Keeps => {
-            let asked = Asked {
+            let asked = Arrival {
                 inventory,
                 device,
                 flow,
@@ -318,7 +130,7 @@ fn direction(
         }
     }
     let node = |cpu| inventory.topology.value.as_ref()?.cpu(cpu)?.node;
-    Ok(Direction {
+    Ok(PredictedPath {
         from: flow.tuple.source(),
         to: flow.tuple.destination(),
         role,

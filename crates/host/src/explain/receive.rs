@@ -5,14 +5,15 @@
 
 use corelane_rss::{HashFields, HashType, Protocol};
 
-use super::Confidence::{Certain, Likely};
-use super::{Asked, SOCKETS, Way, hash};
+use super::hash;
+use super::path::Confidence::{Certain, Likely};
+use super::path::{Arrival, SOCKETS, Way};
 use crate::cpus::list;
 use crate::inventory::{Device, Inventory, ReceiveQueue};
 use crate::sockets::settled;
 
 /// Follows packets to the CPU that receives them.
-pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
+pub(super) fn follow(asked: Arrival<'_>, way: &mut Way) {
     if asked.device.has_hardware() {
         hash::follow(asked, way);
         match way.queue.and_then(|queue| asked.device.receive_queue(queue)) {
@@ -84,7 +85,7 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
 }
 
 /// Software devices have no interrupt: the sender runs the receive path.
-fn handed_over(asked: Asked<'_>, way: &mut Way) {
+fn handed_over(asked: Arrival<'_>, way: &mut Way) {
     let kind = asked.device.link.kind.as_deref().unwrap_or("software");
     let rule = match kind {
         "loopback" | "veth" | "netkit" => {
@@ -120,8 +121,8 @@ fn program(device: &Device, way: &mut Way) {
 }
 
 /// RPS and RFS: the kernel moves the packet to another CPU (`get_rps_cpu` in `net/core/dev.c`).
-fn software(asked: Asked<'_>, way: &mut Way) {
-    let Asked {
+fn software(asked: Arrival<'_>, way: &mut Way) {
+    let Arrival {
         inventory, device, ..
     } = asked;
     // If the queue is unknown, RPS is stated only if all queues have the same setting.
@@ -169,7 +170,7 @@ fn software(asked: Asked<'_>, way: &mut Way) {
 
 /// RPS over several CPUs uses the high bits of a hash: the device's, if that covers ports, or a secret hash of the
 /// kernel (`__skb_get_hash_net` in `net/core/flow_dissector.c`).
-fn spread(asked: Asked<'_>, cpus: &[u32], source: &str, way: &mut Way) {
+fn spread(asked: Arrival<'_>, cpus: &[u32], source: &str, way: &mut Way) {
     let handed_up = asked.device.feature("rx-hashing") == Some(true);
     let four = |hash_type: HashType| hash_type.fields() == HashFields::FourTuple;
     let covers_ports = way.hash_type.is_some_and(four) && asked.protocol != Protocol::Other;

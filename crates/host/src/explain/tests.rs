@@ -8,6 +8,7 @@ use super::*;
 use crate::ethtool::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules, Transform};
 use crate::fact::Fact;
 use crate::inventory::{Driver, ReceiveQueue, Route, Xdp, inventory};
+use corelane_rss::{Protocol, Tuple};
 
 /// A machine with loopback and a NIC that has the default route and four queues, whose interrupts go to CPUs 4 to 7.
 fn machine() -> Inventory {
@@ -99,7 +100,7 @@ fn flow(protocol: Protocol) -> Flow {
     }
 }
 
-fn received(inventory: &Inventory, protocol: Protocol) -> Direction {
+fn received(inventory: &Inventory, protocol: Protocol) -> PredictedPath {
     let explanation = explain(inventory, &flow(protocol), &Ends::default()).unwrap();
     explanation.directions[0].clone()
 }

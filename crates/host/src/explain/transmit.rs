@@ -1,7 +1,7 @@
 //! The transmit path: the sending CPU, XPS, the transmit queue.
 
-use super::Confidence::{Certain, Likely};
-use super::{SOCKETS, Way};
+use super::path::Confidence::{Certain, Likely};
+use super::path::{SOCKETS, Way};
 use crate::fact::Fact;
 use crate::inventory::{Device, TransmitQueue};
 use crate::sockets::{Owner, settled};

@@ -16,9 +16,9 @@ pub(super) struct Interrupts {
     names: Result<BTreeMap<u32, String>, String>,
 }
 
-/// The direction of a queue's interrupt.
+/// The kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum QueueKind {
     Receive,
     Transmit,
 }
@@ -41,7 +41,7 @@ impl Interrupts {
         &self,
         tree: &Tree,
         device: &str,
-        direction: Direction,
+        kind: QueueKind,
     ) -> Result<BTreeMap<u32, u32>, String> {
         let names = self.names.as_ref().map_err(Clone::clone)?;
         let own = listed(tree, device);
@@ -56,7 +56,7 @@ impl Interrupts {
             }
             if named(name) == device {
                 whole.get_or_insert(*number);
-            } else if let Some(queue) = queue_of(name, device, direction) {
+            } else if let Some(queue) = queue_of(name, device, kind) {
                 // Shared interrupts are listed once, under the first number.
                 found.entry(queue).or_insert(*number);
             }
@@ -112,17 +112,17 @@ fn named(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
 
-/// The queue number in an interrupt's name, if the name is of the given direction.
-fn queue_of(name: &str, device: &str, direction: Direction) -> Option<u32> {
+/// The queue number in an interrupt's name, if the name is of the given kind.
+fn queue_of(name: &str, device: &str, kind: QueueKind) -> Option<u32> {
     let own = named(name);
     let own = own.strip_prefix(device).unwrap_or(own);
     let words = own.split(|character: char| !character.is_ascii_alphabetic());
     let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
     let has = |parts: &[&str]| words.iter().any(|word| parts.contains(&word.as_str()));
     let both = has(&["txrx", "rxtx", "comp", "ntfy", "blk", "q", "queue"]) || has(&["tx"]) && has(&["rx"]);
-    let wanted = match direction {
-        Direction::Receive => has(&["rx", "input"]),
-        Direction::Transmit => has(&["tx", "output"]),
+    let wanted = match kind {
+        QueueKind::Receive => has(&["rx", "input"]),
+        QueueKind::Transmit => has(&["tx", "output"]),
     };
     if !both && !wanted {
         return None;
@@ -175,8 +175,8 @@ mod tests {
             ("i40e-0000:3b:00.0:misc", None, None),
         ];
         for (name, receive, transmit) in rows {
-            assert_eq!(queue_of(name, "eth0", Direction::Receive), receive, "{name}");
-            assert_eq!(queue_of(name, "eth0", Direction::Transmit), transmit, "{name}");
+            assert_eq!(queue_of(name, "eth0", QueueKind::Receive), receive, "{name}");
+            assert_eq!(queue_of(name, "eth0", QueueKind::Transmit), transmit, "{name}");
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
         ]);
         let tree = machine.tree();
         let interrupts = Interrupts::read(&tree);
-        let receive = interrupts.of_queues(&tree, "eth0", Direction::Receive).unwrap();
+        let receive = interrupts.of_queues(&tree, "eth0", QueueKind::Receive).unwrap();
         assert_eq!(receive, BTreeMap::from([(0, 38)]));
         assert_eq!(cpus(&tree, 38).1.value, Some(vec![1]));
         assert_eq!(cpus(&tree, 39).1.value, Some(vec![0, 1]));
@@ -206,7 +206,7 @@ mod tests {
             " 24: 1 PCI-MSI 1-edge eth0\n 25: 9 PCI-MSI 2-edge eth0-rx-0\n 26: 9 PCI-MSI 3-edge eth0-rx-1\n";
         let machine = Recorded::new([(INTERRUPTS, format!("  CPU0\n{igb}"))]);
         let interrupts = Interrupts::read(&machine.tree());
-        let found = interrupts.of_queues(&machine.tree(), "eth0", Direction::Receive);
+        let found = interrupts.of_queues(&machine.tree(), "eth0", QueueKind::Receive);
         assert_eq!(found, Ok(BTreeMap::from([(0, 25), (1, 26)])));
     }
 
@@ -217,7 +217,7 @@ mod tests {
             "  CPU0\n 24: 1 PCI-MSI 1-edge eth0\n 25: 9 PCI-MSI 2-edge eth0\n",
         )]);
         let interrupts = Interrupts::read(&machine.tree());
-        let found = interrupts.of_queues(&machine.tree(), "eth0", Direction::Receive);
+        let found = interrupts.of_queues(&machine.tree(), "eth0", QueueKind::Receive);
         assert_eq!(found, Ok(BTreeMap::from([(0, 24)])));
     }
 
@@ -225,7 +225,7 @@ mod tests {
     fn interrupts_that_nothing_lists_belong_to_the_device_that_they_name() {
         let machine = Recorded::new([(INTERRUPTS, TEXT)]);
         let interrupts = Interrupts::read(&machine.tree());
-        let found = interrupts.of_queues(&machine.tree(), "eth1", Direction::Receive);
+        let found = interrupts.of_queues(&machine.tree(), "eth1", QueueKind::Receive);
         assert_eq!(found, Ok(BTreeMap::from([(0, 50)])));
     }
 }

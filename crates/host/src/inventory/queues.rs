@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::interrupts::{self, Direction, Interrupts};
+use super::interrupts::{self, Interrupts, QueueKind};
 use crate::HostError;
 use crate::cpus::{Topology, list};
 use crate::fact::Fact;
@@ -98,7 +98,7 @@ impl Sources<'_> {
 struct Reported {
     /// Why there is no report.
     error: Option<String>,
-    /// Queues of each [`Direction`], and the instances that poll them.
+    /// Queues of each [`QueueKind`], and the instances that poll them.
     queues: [BTreeMap<u32, Option<u32>>; 2],
     /// Interrupt and thread of each NAPI instance.
     instances: BTreeMap<u32, (Option<u32>, Option<u32>)>,
@@ -114,14 +114,14 @@ fn report(netdev: &mut Generic, device: &str, index: u32) -> Result<Reported, Ho
     let mut reported = Reported::default();
     let step = format!("the queues of device {device}");
     for queue in netdev.dump(&step, QUEUE_GET, number(2, index))? {
-        let [own, of, direction, napi] = [1, 2, 3, 4].map(|kind| number_in(&queue, kind));
+        let [own, of, kind, napi] = [1, 2, 3, 4].map(|attribute| number_in(&queue, attribute));
         // A kernel that does not filter reports every device.
         if let Some(own) = own.filter(|_| of == Some(index)) {
-            let direction = match direction {
-                Some(0) => Direction::Receive,
-                _ => Direction::Transmit,
+            let kind = match kind {
+                Some(0) => QueueKind::Receive,
+                _ => QueueKind::Transmit,
             };
-            reported.queues[direction as usize].insert(own, napi);
+            reported.queues[kind as usize].insert(own, napi);
         }
     }
     let step = format!("the NAPI instances of device {device}");
@@ -149,15 +149,15 @@ pub(super) fn queues(
         ..Reported::default()
     });
     let sources: &Sources<'_> = sources;
-    let polled = |direction, memory_for| polled(sources, device, &reported, direction, memory_for);
-    let receive = polled(Direction::Receive, link.receive_queues);
-    let transmit = polled(Direction::Transmit, link.transmit_queues);
+    let polled = |kind, memory_for| polled(sources, device, &reported, kind, memory_for);
+    let receive = polled(QueueKind::Receive, link.receive_queues);
+    let transmit = polled(QueueKind::Transmit, link.transmit_queues);
     let receive = receive.map(|polled| receive_queue(sources, device, &reported, polled));
     let transmit = transmit.map(|polled| transmit_queue(sources, device, polled));
     (receive.collect(), transmit.collect())
 }
 
-/// The common facts of queues of both directions: number, poller, interrupt.
+/// The common facts of queues of both kinds: number, poller, interrupt.
 struct Polled {
     queue: u32,
     napi: Option<u32>,
@@ -175,11 +175,11 @@ fn polled(
     sources: &Sources<'_>,
     device: &str,
     reported: &Reported,
-    direction: Direction,
+    kind: QueueKind,
     memory_for: Option<u32>,
 ) -> impl Iterator<Item = Polled> {
-    let known = &reported.queues[direction as usize];
-    let prefix = ["rx-", "tx-"][direction as usize];
+    let known = &reported.queues[kind as usize];
+    let prefix = ["rx-", "tx-"][kind as usize];
     let directory = format!("/sys/class/net/{device}/queues");
     let listed = sources
         .sysfs
@@ -189,7 +189,7 @@ fn polled(
         (true, Some(listed)) => listed,
         (true, None) => (0..memory_for.unwrap_or(0)).collect(),
     };
-    let named = sources.interrupts.of_queues(sources.tree, device, direction);
+    let named = sources.interrupts.of_queues(sources.tree, device, kind);
     numbers.into_iter().map(move |queue| {
         let napi = known.get(&queue).copied().flatten();
         let instance = napi.and_then(|napi| reported.instances.get(&napi).copied());

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 
-use super::Owner;
+use super::owners::Owner;
 use crate::HostError;
 use crate::netlink::{Netlink, Raw};
 

@@ -14,32 +14,12 @@ use std::thread;
 
 use corelane_rss::Protocol;
 use nix::sched::{CloneFlags, setns};
-use serde::{Deserialize, Serialize};
 
-pub use owners::{Holder, Thread};
+pub use owners::{Holder, Owner, Thread};
 pub use published::{Published, published};
 
 use crate::HostError;
 use crate::tree::Tree;
-
-/// A socket that receives a flow's packets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// The inode number, as in `/proc/PID/fd`.
-    pub inode: u32,
-    /// The local address; unspecified if it accepts any.
-    pub local: SocketAddr,
-    /// The peer; unspecified if it accepts any.
-    pub remote: SocketAddr,
-    /// Whether it is a listener.
-    pub listens: bool,
-    /// The processes that hold it, with the threads that wait on it.
-    pub holders: Vec<Holder>,
-    /// The one CPU that every thread which may read it is pinned to; `None` if there are several or none is known.
-    pub cpu: Option<u32>,
-    /// How that CPU was determined.
-    pub cpu_by: Option<String>,
-}
 
 /// Finds the sockets that receive packets of `protocol` from `remote` to `local`: one, or the members of a reuseport
 /// group in the order in which their holder opened them. Empty if nobody listens.

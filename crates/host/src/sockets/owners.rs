@@ -6,12 +6,31 @@
 //! descriptors of poll(2) are in its memory. Waits through io_uring are not visible.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Owner;
 use crate::cpus::list;
 use crate::tree::{Tree, field};
+
+/// A socket that receives a flow's packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The inode number, as in `/proc/PID/fd`.
+    pub inode: u32,
+    /// The local address; unspecified if it accepts any.
+    pub local: SocketAddr,
+    /// The peer; unspecified if it accepts any.
+    pub remote: SocketAddr,
+    /// Whether it is a listener.
+    pub listens: bool,
+    /// The processes that hold it, with the threads that wait on it.
+    pub holders: Vec<Holder>,
+    /// The one CPU that every thread which may read it is pinned to; `None` if there are several or none is known.
+    pub cpu: Option<u32>,
+    /// How that CPU was determined.
+    pub cpu_by: Option<String>,
+}
 
 /// A process that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

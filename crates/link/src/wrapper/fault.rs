@@ -18,7 +18,7 @@ pub struct FaultPlan {
     /// Seed of all draws.
     pub seed: u64,
     /// The frames affected.
-    pub direction: Direction,
+    pub direction: FrameDirection,
     /// The frame is dropped; no other fault is drawn.
     pub drop: f64,
     /// The frame is truncated to a random length of at least 14 bytes.
@@ -37,7 +37,7 @@ pub struct FaultPlan {
 
 /// Frames of a link by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum FrameDirection {
     /// Frames received from it.
     #[default]
     Received,

@@ -7,7 +7,7 @@ use crate::capture::CaptureWriter;
 use fault::Faults;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use fault::{Direction, FaultPlan, Injected};
+pub use fault::{FaultPlan, FrameDirection, Injected};
 pub use wrapped::Wrapped;
 
 /// State that outlives a lost link and continues around the one that replaces it. While the link is open only its thread
@@ -22,7 +22,7 @@ pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     capture: Option<Shared<CaptureWriter>>,
-    faults: Option<(Direction, Shared<Faults>)>,
+    faults: Option<(FrameDirection, Shared<Faults>)>,
 }
 
 impl Around {

@@ -1,7 +1,7 @@
 //! A link with a capture of all its frames, and with faults in one direction. The same seed, frames and times give the
 //! same faults.
 
-use super::fault::{Direction, FaultPlan, Faults, Frame, Injected};
+use super::fault::{FaultPlan, Faults, Frame, FrameDirection, Injected};
 use super::{Around, Shared, lock};
 use crate::burst::{Burst, Extent};
 use crate::capture::{CaptureWriter, now};
@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 /// A link; the file, if any, to which all frames that it receives and sends are written; and the faults, if any, of the
-/// frames in the [`Direction`] of a plan. The capture is inside the faults: it has the frames of the link itself. Put one
+/// frames in the [`FrameDirection`] of a plan. The capture is inside the faults: it has the frames of the link itself. Put one
 /// wrapper around another for faults in both directions.
 ///
 /// Frames that are held back leave with the first call of [`receive`](Link::receive), [`transmit`](Link::transmit) or
@@ -153,14 +153,14 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
     }
 
     /// The faults, if they affect frames in this direction.
-    fn faults(&self, direction: Direction) -> Option<Shared<Faults>> {
+    fn faults(&self, direction: FrameDirection) -> Option<Shared<Faults>> {
         let (of, faults) = self.around.faults.as_ref()?;
         (*of == direction).then(|| Shared::clone(faults))
     }
 
     /// Sends what is due, if faults affect sent frames.
     fn push_due(&mut self) -> Result<(), LinkError> {
-        match self.faults(Direction::Sent) {
+        match self.faults(FrameDirection::Sent) {
             Some(faults) => {
                 let now = (self.clock)();
                 self.push(&faults, now)
@@ -176,7 +176,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     }
 
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        if let Some(faults) = self.faults(Direction::Received) {
+        if let Some(faults) = self.faults(FrameDirection::Received) {
             return self.receive_harmed(&faults, limit);
         }
         self.push_due()?;
@@ -190,7 +190,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         count: usize,
         write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
-        let Some(faults) = self.faults(Direction::Sent) else {
+        let Some(faults) = self.faults(FrameDirection::Sent) else {
             return self.around.transmit(&mut self.inner, count, write);
         };
         let now = (self.clock)();
@@ -208,7 +208,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
     /// Received frames as they were lent, sent frames as the link inside counts them.
     fn tally(&self) -> Tally {
         let tally = self.inner.tally();
-        match self.faults(Direction::Received).is_some() {
+        match self.faults(FrameDirection::Received).is_some() {
             true => Tally {
                 received: self.received.received,
                 received_bytes: self.received.received_bytes,
@@ -229,7 +229,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         }
         self.inner.check().or_else(|error| {
             // Frames that arrived before the end are delivered first.
-            let more = self.faults(Direction::Received).is_some() && self.inner.is_ended() && self.held() > 0;
+            let more = self.faults(FrameDirection::Received).is_some() && self.inner.is_ended() && self.held() > 0;
             if more { Ok(()) } else { Err(error) }
         })
     }

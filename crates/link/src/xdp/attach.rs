@@ -1,6 +1,6 @@
 //! Attaches the program to a device, for as long as a descriptor is open.
 
-use super::XdpHook;
+use super::options::XdpHook;
 use super::release::wait_for_release;
 use super::socket::refused;
 use crate::error::LinkError;

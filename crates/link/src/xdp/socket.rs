@@ -4,8 +4,8 @@
 //! the fill ring. The other half sends: free, in the transmit ring, with the device, in the completion ring, and free
 //! again.
 
+use super::options::{XdpMode, XdpOptions};
 use super::release::wait_for_release;
-use super::{XdpMode, XdpOptions};
 use crate::burst::Extent;
 use crate::error::{self, LinkError, is_transient};
 use crate::layout::FrameLayout;

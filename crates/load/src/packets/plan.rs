@@ -3,7 +3,7 @@
 use super::sizes::Sizes;
 use crate::pace::Pace;
 use crate::pool::Pool;
-use corelane_link::{Direction, LinkError, LinkSpec, SpecError};
+use corelane_link::{FrameDirection, LinkError, LinkSpec, SpecError};
 use corelane_rss::Steering;
 use corelane_worker::crew::CrewError;
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,9 @@ impl PacketsPlan {
     pub(super) fn spec(&self) -> Result<LinkSpec, PacketsError> {
         let spec: LinkSpec = self.link.parse()?;
         match spec.faults {
-            Some(faults) if faults.direction == Direction::Received => Err(PacketsError::NothingReceived),
+            Some(faults) if faults.direction == FrameDirection::Received => {
+                Err(PacketsError::NothingReceived)
+            }
             _ => Ok(spec),
         }
     }

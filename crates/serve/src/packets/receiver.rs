@@ -5,7 +5,7 @@ use super::plan::ReceivePlan;
 use super::received::{QueueReceived, Received, StreamReceived};
 use crate::Server;
 use corelane_link::{
-    AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, QueueLoop, SpecError,
+    AnyLink, BareLink, FrameDirection, Injected, Link, LinkError, LinkSpec, Opener, QueueLoop, SpecError,
     share_out,
 };
 use corelane_measure::histogram::Histogram;
@@ -68,7 +68,7 @@ impl Server for Receiver {
         let spec: LinkSpec = plan.link.parse()?;
         if spec
             .faults
-            .is_some_and(|faults| faults.direction == Direction::Sent)
+            .is_some_and(|faults| faults.direction == FrameDirection::Sent)
         {
             return Err(ReceiveError::NothingSent);
         }

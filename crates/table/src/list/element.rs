@@ -1,6 +1,6 @@
 //! Parses one element of a list (an address, a prefix or a range) into prefixes.
 
-use super::{BadReason, utf8};
+use super::error::{BadReason, utf8};
 use crate::address::{Address, Prefix, PrefixError};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,7 @@
 //! Dumps of ipset: `create SET TYPE …` and `add SET ELEMENT …`, one command per line.
 
-use super::{BadReason, Collector, ListError, Take};
+use super::collector::{Collector, Take};
+use super::error::{BadReason, ListError};
 
 /// Passes every element of the selected sets to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {

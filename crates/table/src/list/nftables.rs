@@ -3,7 +3,8 @@
 //! An element is a key, then options (`timeout 1h`, `counter packets 1 bytes 2`, `comment "…"`), then, in a map, a colon
 //! and a value. A value that is no integer (`drop`) counts as none.
 
-use super::{BadReason, Collector, ListError, Take, utf8};
+use super::collector::{Collector, Take};
+use super::error::{BadReason, ListError, utf8};
 use crate::value::{Value, ValueError};
 
 /// Passes every element of the selected sets and maps to the collector.

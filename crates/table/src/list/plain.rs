@@ -1,7 +1,8 @@
 //! Plain lists: one element per line, optionally a value, comments anywhere.
 
+use super::collector::{Collector, Take};
 use super::element::ipv4_element;
-use super::{BadReason, Collector, ListError, Take, utf8};
+use super::error::{BadReason, ListError, utf8};
 
 /// Passes every line to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {

@@ -4,15 +4,13 @@
 //! seed of new tables; the number of sections; then eight words per section (kind and family, offset, bytes, checksum,
 //! two numbers of its own, two spare); the last word is the checksum of those before.
 
-use super::{SnapshotError, damaged};
+use super::error::{SnapshotError, VERSION, damaged};
 use crate::memory::bytes_of;
 use crate::mix::Seed;
 use std::array;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
-/// Raised when the layout of the file, of a table's memory, or a mix changes.
-pub(super) const VERSION: u32 = 1;
 /// Bytes of the header.
 const BYTES: usize = 4096;
 const WORDS: usize = BYTES / 8;

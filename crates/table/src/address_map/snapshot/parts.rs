@@ -1,7 +1,7 @@
 //! The sections of a snapshot: writes and reads the parts of each table, with checksums.
 
+use super::error::{SnapshotError, damaged};
 use super::header::{Header, Kind, Section};
-use super::{SnapshotError, SnapshotMemory, damaged};
 use crate::address::Address;
 use crate::address_map::family::FamilyWriter;
 use crate::cuckoo::FEWEST_LINES;
@@ -13,6 +13,26 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the tables of an opened snapshot live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotMemory {
+    /// In the page cache, in base pages, until they are changed: nothing is copied.
+    #[default]
+    Mapped,
+    /// In separate memory, with huge pages and a chosen node; opening copies the tables.
+    Copied(Placement),
+}
+
+impl SnapshotMemory {
+    /// Where tables that the map makes later live.
+    pub(in crate::address_map) fn placement(self) -> Placement {
+        match self {
+            SnapshotMemory::Mapped => Placement::default(),
+            SnapshotMemory::Copied(placement) => placement,
+        }
+    }
+}
 
 /// What sections begin at multiples of: the largest base page of the machines that Linux runs on.
 const ALIGNMENT: u64 = 64 << 10;
