@@ -7,7 +7,7 @@ use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::kernel_counters;
+use super::kernel::kernel_counters;
 use crate::HostError;
 use crate::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! Counters of one network device.
 
-use super::kernel_counters;
+use super::kernel::kernel_counters;
 use crate::HostError;
 use crate::tree::Tree;
 

@@ -5,7 +5,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::cpu_times::ticks_a_second;
-use super::kernel_counters;
+use super::kernel::kernel_counters;
 use crate::HostError;
 use crate::tree::{Tree, field};
 

@@ -3,7 +3,7 @@
 use corelane_measure::counters::Counters;
 use serde::{Deserialize, Serialize};
 
-use super::kernel_counters;
+use super::kernel::kernel_counters;
 use crate::HostError;
 use crate::tree::Tree;
 

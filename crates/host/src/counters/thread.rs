@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::kernel_counters;
+use super::kernel::kernel_counters;
 use crate::HostError;
 
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";

@@ -7,7 +7,7 @@ use corelane_measure::counters::Counters;
 use corelane_measure::drops::Cause;
 use serde::{Deserialize, Serialize};
 
-use super::kernel_counters;
+use super::kernel::kernel_counters;
 use super::names::Named;
 use crate::HostError;
 use crate::tree::Tree;
