@@ -60,13 +60,8 @@ pub enum MemoryPolicyError {
     #[error("unknown memory policy {0:?}: use first-touch, local, interleave or node:N")]
     Unknown(String),
     /// The node does not exist or may not be used.
-    #[error("node {node} does not exist or may not be used: the memory nodes are {}", list::format(.nodes))]
-    NoNode {
-        /// The node.
-        node: u32,
-        /// The memory nodes.
-        nodes: Vec<u32>,
-    },
+    #[error("node {0} does not exist or may not be used: the memory nodes are {nodes}", nodes = list::format(.1))]
+    NoNode(u32, Vec<u32>),
 }
 
 impl FromStr for MemoryPolicy {
@@ -94,10 +89,9 @@ impl MemoryPolicy {
     /// [`MemoryPolicyError::NoNode`].
     pub fn check(self, nodes: &[u32]) -> Result<(), MemoryPolicyError> {
         match self {
-            MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError::NoNode {
-                node,
-                nodes: nodes.to_vec(),
-            }),
+            MemoryPolicy::Node(node) if !nodes.contains(&node) => {
+                Err(MemoryPolicyError::NoNode(node, nodes.to_vec()))
+            }
             _ => Ok(()),
         }
     }

@@ -56,14 +56,9 @@ pub enum GateError {
     /// The text has no comparison.
     #[error("'{0}' compares nothing: write 'p99 > 5ms'")]
     NoComparison(String),
-    /// No figure has the name.
-    #[error("there is no figure '{name}': give one of {known}")]
-    UnknownFigure {
-        /// The name.
-        name: String,
-        /// The names of the figures.
-        known: String,
-    },
+    /// No figure has this name. With the names of the figures.
+    #[error("there is no figure '{0}': give one of {1}")]
+    UnknownFigure(String, String),
     /// The bound is not of the figure's unit.
     #[error("'{bound}' is no bound for {name}: write {example}")]
     Bound {
@@ -90,10 +85,7 @@ impl Gate {
         let figure = figures.iter().find(|figure| figure.name == name).copied();
         let figure = figure.ok_or_else(|| {
             let known: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
-            GateError::UnknownFigure {
-                name: name.to_owned(),
-                known: known.join(", "),
-            }
+            GateError::UnknownFigure(name.to_owned(), known.join(", "))
         })?;
         let value = figure.show.parse(bound).ok_or_else(|| GateError::Bound {
             bound: bound.to_owned(),

@@ -45,13 +45,8 @@ impl WorkerSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The kernel started no thread.
-    #[error("cannot start thread {name}: {cause}")]
-    Thread {
-        /// The worker.
-        name: String,
-        /// Why.
-        cause: io::Error,
-    },
+    #[error("cannot start thread {0}: {1}")]
+    Thread(String, io::Error),
     /// The thread was not pinned to its CPU.
     #[error("{0}")]
     Pin(HostError),
@@ -66,13 +61,8 @@ pub enum SpawnError {
         cause: io::Error,
     },
     /// The worker has no descriptor table of its own.
-    #[error("cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {cause}")]
-    Descriptors {
-        /// The worker.
-        name: String,
-        /// Why.
-        cause: io::Error,
-    },
+    #[error("cannot give {0} its own descriptor table (unshare, close_range: Linux 5.9): {1}")]
+    Descriptors(String, io::Error),
 }
 
 /// A running worker.
@@ -156,7 +146,7 @@ pub fn spawn_with<R: Send + 'static>(
         let _ = settled.send(outcome);
         descriptors.map(body)
     });
-    let thread = thread.map_err(|cause| SpawnError::Thread { name, cause })?;
+    let thread = thread.map_err(|cause| SpawnError::Thread(name, cause))?;
     let outcome = is_settled
         .recv()
         .expect("the thread reports before it runs anything that panics");
@@ -185,7 +175,7 @@ fn prepare(
     if !own_descriptors {
         return Ok(shared);
     }
-    descriptor::own_table(numbers).map_err(|cause| SpawnError::Descriptors { name, cause })
+    descriptor::own_table(numbers).map_err(|cause| SpawnError::Descriptors(name, cause))
 }
 
 #[cfg(test)]

@@ -20,24 +20,14 @@ const MAXIMUM_QUEUES: u32 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// Server and range are of different address families.
-    #[error("server {server} and range {range} are of different address families: use one family in a bed")]
-    Families {
-        /// The server.
-        server: IpAddr,
-        /// The range.
-        range: IpNet,
-    },
+    #[error("server {0} and range {1} are of different address families: use one family in a bed")]
+    Families(IpAddr, IpNet),
     /// A network of the server and a pool of clients overlap.
     #[error(
-        "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another range for \
+        "server network {0} and client pool {1} overlap: an address belongs to one side; choose another range for \
          either"
     )]
-    Overlap {
-        /// The server's network.
-        network: IpNet,
-        /// The clients' pool.
-        pool: IpNet,
-    },
+    Overlap(IpNet, IpNet),
     /// No connection is requested.
     #[error("0 connections requested: use at least 1")]
     NoConnections,
@@ -77,13 +67,11 @@ pub(super) fn check(plan: &BedPlan) -> Result<IpAddr, PlanError> {
     let server = plan.server;
     let ranges = || plan.clients.iter().chain(&plan.server_networks);
     if let Some(range) = ranges().find(|range| range.addr().is_ipv4() != server.is_ipv4()) {
-        let range = *range;
-        return Err(PlanError::Families { server, range });
+        return Err(PlanError::Families(server, *range));
     }
     for network in &plan.server_networks {
         if let Some(pool) = plan.clients.iter().find(|pool| overlap(network, pool)) {
-            let (network, pool) = (*network, *pool);
-            return Err(PlanError::Overlap { network, pool });
+            return Err(PlanError::Overlap(*network, *pool));
         }
     }
     if plan.connections == Some(0) {

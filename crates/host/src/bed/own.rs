@@ -47,23 +47,15 @@ impl fmt::Display for Change {
 /// Why a namespace was not changed.
 #[derive(Debug, Error)]
 pub enum OwnError {
-    /// It is the machine's first one.
+    /// It is the machine's first one. With the commands that make the changes.
     #[error(
         "this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by hand: \
-         {commands}"
+         {0}"
     )]
-    First {
-        /// The commands that make the changes.
-        commands: String,
-    },
+    First(String),
     /// The kernel rejected a change.
-    #[error("{change}: {cause}")]
-    Rejected {
-        /// The change.
-        change: Change,
-        /// Why.
-        cause: HostError,
-    },
+    #[error("{0}: {1}")]
+    Rejected(Change, HostError),
 }
 
 /// A changed namespace. Dropping it reverts all changes.
@@ -101,17 +93,15 @@ impl OwnNamespace {
         if in_first_namespace() {
             let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
             let commands = commands.join("; ");
-            return Err(OwnError::First { commands });
+            return Err(OwnError::First(commands));
         }
         let mut own = Self {
             changed: Vec::new(),
             switched_on: false,
         };
         for change in changes {
-            own.make(change).map_err(|cause| OwnError::Rejected {
-                change: change.clone(),
-                cause,
-            })?;
+            own.make(change)
+                .map_err(|cause| OwnError::Rejected(change.clone(), cause))?;
         }
         Ok(own)
     }

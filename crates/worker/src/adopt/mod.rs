@@ -83,34 +83,17 @@ pub enum AdoptError {
     #[error("no process {0}: ps lists the running processes")]
     NoProcess(u32),
     /// Neither the process nor its children serve the port.
-    #[error(
-        "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
-    )]
-    NotServed {
-        /// The process.
-        process: u32,
-        /// The port.
-        port: u16,
-    },
+    #[error("neither process {0} nor its children serve port {1}: ss -lntup lists listening processes")]
+    NotServed(u32, u16),
     /// One socket, or sockets without `SO_REUSEPORT`.
     #[error(
-        "{address} is not a group of sockets ({sockets} found): configure the server to open one per worker (nginx: \
+        "{0} is not a group of sockets ({1} found): configure the server to open one per worker (nginx: \
          listen … reuseport)"
     )]
-    NoGroup {
-        /// Where it listens.
-        address: SocketAddr,
-        /// Number of its sockets.
-        sockets: usize,
-    },
+    NoGroup(SocketAddr, usize),
     /// The process has several groups.
-    #[error("process {process} serves {groups}: select one (--address, --udp, --tcp)")]
-    SeveralGroups {
-        /// The process.
-        process: u32,
-        /// Transport and address of each.
-        groups: String,
-    },
+    #[error("process {0} serves {1}: select one (--address, --udp, --tcp)")]
+    SeveralGroups(u32, String),
     /// The kernel does not list the sockets.
     #[error("{0}")]
     Sockets(HostError),
@@ -143,7 +126,7 @@ impl Adopted {
             let socket = take(&holders[0])?;
             if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || sockets.len() < 2 {
                 let sockets = sockets.len();
-                return Err(AdoptError::NoGroup { address, sockets });
+                return Err(AdoptError::NoGroup(address, sockets));
             }
             members.push(Member {
                 inode: *inode,
@@ -213,7 +196,7 @@ impl Adopted {
 impl Sought {
     fn not_served(&self) -> AdoptError {
         let Sought { process, port, .. } = *self;
-        AdoptError::NotServed { process, port }
+        AdoptError::NotServed(process, port)
     }
 }
 
@@ -243,10 +226,8 @@ fn group(
         }
     }
     if groups.len() > 1 {
-        return Err(AdoptError::SeveralGroups {
-            process: sought.process,
-            groups: Vec::from_iter(groups.into_keys()).join(" and "),
-        });
+        let groups = Vec::from_iter(groups.into_keys()).join(" and ");
+        return Err(AdoptError::SeveralGroups(sought.process, groups));
     }
     let (_, (transport, sockets)) = groups.pop_first().ok_or_else(|| sought.not_served())?;
     Ok((transport, sockets[0].local, sockets))

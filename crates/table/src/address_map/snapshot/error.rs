@@ -27,13 +27,8 @@ pub enum SnapshotError {
     )]
     Version(u32),
     /// Shorter than its header says.
-    #[error("this snapshot was cut off: it has {found} bytes of {expected}; copy it again")]
-    CutOff {
-        /// Its bytes.
-        found: u64,
-        /// As its header says.
-        expected: u64,
-    },
+    #[error("this snapshot was cut off: it has {0} bytes of {1}; copy it again")]
+    CutOff(u64, u64),
     /// A part contradicts its checksum or another part.
     #[error("this snapshot is damaged ({0}): copy it again, or make it again from the text list")]
     Damaged(String),

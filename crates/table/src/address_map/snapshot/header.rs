@@ -117,7 +117,7 @@ impl Header {
         }
         if found < words[2] {
             let expected = words[2];
-            return Err(SnapshotError::CutOff { found, expected });
+            return Err(SnapshotError::CutOff(found, expected));
         }
         let count = usize::try_from(words[4]).unwrap_or(usize::MAX);
         if count > MOST_SECTIONS {
