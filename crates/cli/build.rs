@@ -87,8 +87,8 @@ fn watch(folder: &Path, log: &str) {
     again(&folder.join(log));
     again(&folder.join("../../Cargo.toml"));
     again(&folder.join("../../Cargo.lock"));
-    for room in fs::read_dir(folder.join("..")).into_iter().flatten().flatten() {
-        again(&room.path().join("src"));
-        again(&room.path().join("Cargo.toml"));
+    for member in fs::read_dir(folder.join("..")).into_iter().flatten().flatten() {
+        again(&member.path().join("src"));
+        again(&member.path().join("Cargo.toml"));
     }
 }

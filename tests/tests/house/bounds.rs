@@ -96,11 +96,11 @@ fn a_bound_holds_new_ones_and_larger_ones_back_and_follows_what_shrinks() {
 fn the_shipped_lines_of_each_crate_are_counted() {
     let mut crates = Bounds::new();
     for (path, lines) in shipped_files() {
-        let room = path.split('/').nth(1).unwrap_or_default();
-        *crates.entry(room.to_owned()).or_default() += lines.len();
+        let name = path.split('/').nth(1).unwrap_or_default();
+        *crates.entry(name.to_owned()).or_default() += lines.len();
     }
-    for (room, lines) in &crates {
-        println!("{room:10}{lines:7}");
+    for (name, lines) in &crates {
+        println!("{name:10}{lines:7}");
     }
     println!("{:10}{:7}", "total", crates.values().sum::<usize>());
 }

@@ -76,24 +76,24 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/worker/src/system/signal.rs",
 ];
 
-fn rank(room: &str) -> Option<u32> {
+fn rank(name: &str) -> Option<u32> {
     RANKS
         .iter()
-        .find(|(name, _)| *name == room)
+        .find(|(crate_name, _)| *crate_name == name)
         .map(|(_, rank)| *rank)
 }
 
 #[test]
-fn a_room_names_only_rooms_of_a_lower_rank() {
+fn a_crate_names_only_crates_of_a_lower_rank() {
     let mut wrong = Vec::new();
     for entry in fs::read_dir(repository().join("crates")).unwrap() {
         let folder = entry.unwrap().path();
-        let room = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml"))
             .unwrap()
             .parse()
             .unwrap();
-        let own = rank(&room).unwrap_or_else(|| panic!("crates/{room} has no rank: add it to RANKS"));
+        let own = rank(&name).unwrap_or_else(|| panic!("crates/{name} has no rank: add it to RANKS"));
         for section in ["dependencies", "build-dependencies"] {
             let Some(table) = manifest.get(section).and_then(toml::Value::as_table) else {
                 continue;
@@ -101,7 +101,7 @@ fn a_room_names_only_rooms_of_a_lower_rank() {
             for other in table.keys().filter_map(|name| name.strip_prefix("corelane-")) {
                 if rank(other).is_none_or(|other| other >= own) {
                     wrong.push(format!(
-                        "{room} (rank {own}) names {other} (rank {:?})",
+                        "{name} (rank {own}) names {other} (rank {:?})",
                         rank(other)
                     ));
                 }
@@ -119,8 +119,8 @@ fn a_room_names_only_rooms_of_a_lower_rank() {
 #[test]
 fn every_crate_can_be_published() {
     let mut missing = Vec::new();
-    for (room, _) in RANKS {
-        let folder = repository().join("crates").join(room);
+    for (name, _) in RANKS {
+        let folder = repository().join("crates").join(name);
         let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let manifest: toml::Table = text.parse().unwrap();
         for field in [
@@ -132,7 +132,7 @@ fn every_crate_can_be_published() {
             "rust-version",
         ] {
             if !manifest["package"].as_table().unwrap().contains_key(field) {
-                missing.push(format!("{room}: {field}"));
+                missing.push(format!("{name}: {field}"));
             }
         }
     }
@@ -140,10 +140,10 @@ fn every_crate_can_be_published() {
 }
 
 #[test]
-fn every_room_opens_with_a_readme() {
+fn every_crate_has_a_readme() {
     let missing: Vec<_> = RANKS
         .iter()
-        .map(|(room, _)| repository().join("crates").join(room).join("README.md"))
+        .map(|(name, _)| repository().join("crates").join(name).join("README.md"))
         .filter(|path| !path.exists())
         .collect();
     assert!(missing.is_empty(), "missing: {missing:?}");
