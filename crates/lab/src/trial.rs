@@ -156,7 +156,7 @@ impl<T: Trial> RawTrials for Vec<T> {
     }
 }
 
-/// What every trial says of itself, flattened into its document. A field that an earlier version did not write has its
+/// The fields that every trial has, flattened into its document. A field that an earlier version did not write has its
 /// default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,4 +1,4 @@
-//! Passes over inputs of the hash: throughput, many inputs one after the other, none waiting for the hash before.
+//! Throughput of hashing: passes over many inputs, where no input depends on an earlier hash.
 
 use corelane_rss::{Key, Toeplitz, Way, oracle};
 use std::hint::black_box;

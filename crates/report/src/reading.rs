@@ -14,7 +14,7 @@
 //! assert_eq!(text, "bucket  frames\n     0   1,700\n");
 //! ```
 
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, Rows, Table};
 use corelane_measure::histogram::Summary;
 use corelane_measure::metric::{Measured, Metric, Show};
 
@@ -60,12 +60,10 @@ pub fn table<'a, 'r, Row: 'r>(
     readings: impl IntoIterator<Item = Reading<'a, Row>>,
     rows: impl IntoIterator<Item = &'r Row>,
 ) -> Table {
-    let readings: Vec<Reading<'a, Row>> = readings.into_iter().collect();
-    let mut table = Table::new(readings.iter().map(|reading| reading.column.clone()).collect());
-    for row in rows {
-        table.row(readings.iter().map(|reading| reading.cell(row)));
-    }
-    table
+    let add = |rows: Rows<'r, Row>, reading: Reading<'a, Row>| {
+        rows.column(reading.column.clone(), |row| reading.cell(row))
+    };
+    readings.into_iter().fold(Rows::of(rows), add).table()
 }
 
 /// The column of a metric.

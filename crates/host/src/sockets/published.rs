@@ -1,5 +1,5 @@
 //! The steering document of a server's group, which the kernel does not report: the server publishes it in a memory
-//! file (`memfd_create(2)`) among its descriptors, which `/proc` shows to whoever may see its sockets.
+//! file (`memfd_create(2)`) among its descriptors, which `/proc` shows to every process that may see its sockets.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};

@@ -11,9 +11,9 @@ use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-/// A link; the file, if any, to which all frames that it receives and sends are written; and the faults, if any, of the
-/// frames in the [`FrameDirection`] of a plan. The capture is inside the faults: it has the frames of the link itself. Put one
-/// wrapper around another for faults in both directions.
+/// A link with an optional capture and optional faults. The capture file gets all frames that the link itself receives
+/// and sends. The faults apply to frames of one [`FrameDirection`], outside the capture: put one wrapper around another
+/// for faults in both directions.
 ///
 /// Frames that are held back leave with the first call of [`receive`](Link::receive), [`transmit`](Link::transmit) or
 /// [`check`](Link::check) after they are due.

@@ -1,8 +1,8 @@
 //! The endpoint that serves metrics to Prometheus, for any server and generator: takes a document when a client asks for
 //! one, and answers `GET /metrics` on a TCP port or a Unix socket.
 //!
-//! It has a thread of its own, which renders the documents and handles all clients. The control thread is only asked for
-//! the document, which it makes between two looks at its server; a slow client delays nobody.
+//! It has a thread of its own, which renders the documents and handles all clients. The control thread only
+//! makes the document, between two polls of its server. A slow client does not delay others.
 
 mod client;
 

@@ -65,7 +65,7 @@ impl AddressWriter {
         }
     }
 
-    /// Joins the tables of now, if any is another one than before.
+    /// Publishes the current tables together, if one of them was replaced.
     pub(super) fn collect(&mut self) {
         if !self.v4.is_current(&self.tables.v4) || !self.v6.is_current(&self.tables.v6) {
             self.tables = Arc::new(AddressTables {

@@ -172,8 +172,8 @@ impl<K: Kind> Growth<'_, K> {
     }
 }
 
-/// Where numbers of active buckets stand on the x axis. One or two are columns: a line between two points would claim
-/// what nobody measured.
+/// Where numbers of active buckets stand on the x axis. One or two are columns: a line between two points would show
+/// values that were not measured.
 enum Places {
     /// Groups of columns, one per number.
     Few(Vec<usize>),

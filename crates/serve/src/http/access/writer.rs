@@ -191,7 +191,7 @@ impl Writer {
         true
     }
 
-    /// Counts the lines that nobody has read.
+    /// Counts the lines that were not read.
     fn abandon(&mut self) {
         for waiting in &mut self.waiting {
             let Ok(chunk) = waiting.read_chunk(waiting.slots()) else {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// Who serves, and how a connection finds its worker.
+/// The server, and how a connection finds its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Server {
@@ -81,7 +81,7 @@ impl Display for Traffic {
 /// What one step tries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Who serves.
+    /// The server.
     pub server: Server,
     /// Where each bucket's client runs.
     pub placement: Placement,
@@ -89,7 +89,7 @@ pub struct Shape {
     pub traffic: Traffic,
     /// Bytes of the object that each request asks for; `None` if there are no objects, or the subject decides.
     pub object_bytes: Option<u64>,
-    /// Bytes of each write of whoever sends unasked; `None` if there are objects, or the subject decides.
+    /// Bytes per write of the side that sends without a request; `None` if there are objects, or the subject decides.
     pub write_bytes: Option<u64>,
     /// Connections in all.
     pub connections: u64,
