@@ -57,6 +57,11 @@ fn main() {
         found[2].push(bench.bridge(&mut theirs));
         found[3].push(bench.bridge(&mut empty));
     }
+    print(found);
+}
+
+/// Prints the rates of the bare table, the bridge, the bridge on the post's table, and the bridge without a table.
+fn print(found: [Vec<f64>; 4]) {
     let ratio = |over: &[f64], under: &[f64]| {
         median(over.iter().zip(under).map(|(over, under)| over / under).collect())
     };

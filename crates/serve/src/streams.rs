@@ -276,23 +276,15 @@ impl<P: Protocol> StreamServer<P> {
         let listening = P::listening(&plan);
         let listeners = listening.open()?;
         let address = listeners[0].local_addr().unwrap_or(listening.socket.address);
+        let steering = &listening.steered.steering;
         let group = match listening.kernel_hash {
             true => None,
-            false => service::steered(
-                &listeners,
-                listening.socket.families(),
-                &listening.steered.steering,
-            )?,
+            false => service::steered(&listeners, listening.socket.families(), steering)?,
         };
-        let steerer = Arc::new(ArcSwap::from_pointee(listening.steered.steering.steerer()));
+        let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));
         let changed = Arc::clone(&steerer);
         let changed = move |steerer| changed.store(steerer);
-        let steering = LiveSteering::new(
-            &listening.steered.steering,
-            listening.steered.rebalance,
-            group,
-            changed,
-        )?;
+        let steering = LiveSteering::new(steering, listening.steered.rebalance, group, changed)?;
         let (engine, mut settings) = P::engine(listening.engine);
         settings.memory = listening.buffer_memory;
         let protocol = P::open(&plan, address)?;

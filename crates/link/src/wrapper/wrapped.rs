@@ -229,7 +229,8 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         }
         self.inner.check().or_else(|error| {
             // Frames that arrived before the end are delivered first.
-            let more = self.faults(FrameDirection::Received).is_some() && self.inner.is_ended() && self.held() > 0;
+            let more =
+                self.faults(FrameDirection::Received).is_some() && self.inner.is_ended() && self.held() > 0;
             if more { Ok(()) } else { Err(error) }
         })
     }

@@ -1,6 +1,7 @@
 //! The fates of the frames of a batch, and the frames that stages made.
 
-use super::{Batch, Fate};
+use super::batch::Batch;
+use super::fate::Fate;
 
 /// The fates of a batch's frames, in order, and the frames that stages made of them.
 #[derive(Debug, Default)]

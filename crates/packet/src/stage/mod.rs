@@ -4,44 +4,18 @@
 //! them: a stage edits them in place, or copies what it holds for longer. A pair of stages is a stage: the second one runs
 //! over the frames that go on after the first, and over those that the first made.
 
+mod batch;
+mod fate;
 mod fates;
 mod tables;
 
+pub use batch::Batch;
+pub use fate::{Cause, Fate, LinkSet};
 pub use fates::{Fates, Made};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 
-use corelane_measure::words;
-use corelane_rss::Bucket;
-use corelane_table::prefetch;
-use serde::{Deserialize, Serialize};
 use std::mem;
-use std::ops::BitOr;
 use std::time::Instant;
-
-/// Frames in arrival order, lent to a stage. Methods panic for numbers beyond the last frame, as slices do.
-pub trait Batch {
-    /// The number of frames.
-    fn frames(&self) -> usize;
-
-    /// One frame.
-    fn frame(&self, number: usize) -> &[u8];
-
-    /// One frame, mutable in place.
-    fn frame_mut(&mut self, number: usize) -> &mut [u8];
-
-    /// The index of the link that the frame came from.
-    fn link(&self, number: usize) -> usize;
-
-    /// Prefetches the first cache line of a frame, which holds its headers. Numbers beyond the last frame are ignored.
-    #[inline(always)]
-    fn prefetch(&self, number: usize) {
-        if number < self.frames()
-            && let Some(first) = self.frame(number).first()
-        {
-            prefetch(first);
-        }
-    }
-}
 
 /// Gives each frame of a batch a fate.
 pub trait Stage {
@@ -64,68 +38,5 @@ impl<A: Stage, B: Stage> Stage for (A, B) {
         }
         made.append(mem::take(&mut fates.made));
         fates.made = made;
-    }
-}
-
-/// What becomes of a frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fate {
-    /// It goes on, to all links but the one that it came from.
-    #[default]
-    Flood,
-    /// It goes on, to these links.
-    Forward(LinkSet),
-    /// It is dropped.
-    Drop(Cause),
-    /// The stage holds a copy. Later it makes a frame of it, also if that is to be dropped, so that it is counted.
-    Held,
-    /// Frames that the stage made take its place ([`Fates::make`]): other bytes, several frames, or one frame for several.
-    Replaced,
-    /// It goes to the worker of this bucket, whose stages run over it.
-    HandOver(Bucket),
-}
-
-/// Why a stage dropped a frame. Each cause is counted under its own name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// A table that drops what matches has an address of the frame.
-    Table,
-    /// No table decided on it.
-    Otherwise,
-    /// It has no readable IP header.
-    NotIp,
-}
-
-words!(Cause);
-
-/// A set of links, by index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkSet(u32);
-
-impl LinkSet {
-    /// The set of this link.
-    ///
-    /// # Panics
-    /// If the index is not below 32.
-    #[must_use]
-    pub const fn one(link: usize) -> LinkSet {
-        assert!(link < u32::BITS as usize);
-        LinkSet(1 << link)
-    }
-
-    /// Whether the link is one of the set.
-    #[must_use]
-    #[inline(always)]
-    pub const fn contains(self, link: usize) -> bool {
-        link < u32::BITS as usize && self.0 >> link & 1 == 1
-    }
-}
-
-impl BitOr for LinkSet {
-    type Output = LinkSet;
-
-    fn bitor(self, other: LinkSet) -> LinkSet {
-        LinkSet(self.0 | other.0)
     }
 }

@@ -1,0 +1,28 @@
+//! The frames that a stage runs over.
+
+use corelane_table::prefetch;
+
+/// Frames in arrival order, lent to a stage. Methods panic for numbers beyond the last frame, as slices do.
+pub trait Batch {
+    /// The number of frames.
+    fn frames(&self) -> usize;
+
+    /// One frame.
+    fn frame(&self, number: usize) -> &[u8];
+
+    /// One frame, mutable in place.
+    fn frame_mut(&mut self, number: usize) -> &mut [u8];
+
+    /// The index of the link that the frame came from.
+    fn link(&self, number: usize) -> usize;
+
+    /// Prefetches the first cache line of a frame, which holds its headers. Numbers beyond the last frame are ignored.
+    #[inline(always)]
+    fn prefetch(&self, number: usize) {
+        if number < self.frames()
+            && let Some(first) = self.frame(number).first()
+        {
+            prefetch(first);
+        }
+    }
+}
