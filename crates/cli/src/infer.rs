@@ -9,7 +9,7 @@ use crate::terminal::width;
 use crate::values::PROTOCOLS;
 use clap::Args;
 use corelane_measure::quantity::{count, or_missing};
-use corelane_packet::{Dissection, Transport};
+use corelane_packet::{Dissection, TransportHeader};
 use corelane_report::table::Rows;
 use corelane_rss::infer::{self, Field, Inference, InferredTable, Sample, Verdict};
 use corelane_rss::{Key, Protocol, Tuple};
@@ -181,8 +181,8 @@ fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<Vec<Sample>> {
 fn protocol(dissection: &Dissection<'_>) -> Protocol {
     match dissection.transport() {
         _ if dissection.is_fragment() => Protocol::Other,
-        Transport::Tcp(_) => Protocol::Tcp,
-        Transport::Udp(_) => Protocol::Udp,
+        TransportHeader::Tcp(_) => Protocol::Tcp,
+        TransportHeader::Udp(_) => Protocol::Udp,
         _ => Protocol::Other,
     }
 }

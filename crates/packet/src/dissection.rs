@@ -104,8 +104,8 @@ impl<'frame> Dissection<'frame> {
     /// The readable part of the transport header.
     #[must_use]
     #[inline]
-    pub fn transport(&self) -> Transport {
-        Transport::read(self.frame, self.layout)
+    pub fn transport(&self) -> TransportHeader {
+        TransportHeader::read(self.frame, self.layout)
     }
 
     /// The ports of TCP, UDP or SCTP, including those of a first fragment.
@@ -235,7 +235,7 @@ pub(crate) fn halves(both: &[u8; 32]) -> [[u8; 16]; 2] {
 
 /// The readable part of a transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum TransportHeader {
     /// TCP.
     Tcp(Ports),
     /// UDP.
@@ -255,24 +255,26 @@ pub enum Transport {
     Missing,
 }
 
-impl Transport {
+impl TransportHeader {
     /// The ports, if the protocol has any.
     #[must_use]
     #[inline]
     pub fn ports(self) -> Option<Ports> {
         match self {
-            Transport::Tcp(ports) | Transport::Udp(ports) | Transport::Sctp(ports) => Some(ports),
+            TransportHeader::Tcp(ports) | TransportHeader::Udp(ports) | TransportHeader::Sctp(ports) => {
+                Some(ports)
+            }
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn read(frame: &[u8], layout: Layout) -> Transport {
+    fn read(frame: &[u8], layout: Layout) -> TransportHeader {
         if layout.has(Marks::CUT) {
-            return Transport::Missing;
+            return TransportHeader::Missing;
         }
         if layout.has(Marks::LATER) {
-            return Transport::InFirstFragment;
+            return TransportHeader::InFirstFragment;
         }
         let at = layout.upper();
         let promised = |bytes| layout.end().saturating_sub(at) >= bytes;
@@ -285,15 +287,15 @@ impl Transport {
             })
         };
         let read = match layout.protocol() {
-            IpProtocol::TCP => ports(TCP_HEADER).map(Transport::Tcp),
-            IpProtocol::UDP => ports(UDP_HEADER).map(Transport::Udp),
-            IpProtocol::SCTP => ports(SCTP_HEADER).map(Transport::Sctp),
+            IpProtocol::TCP => ports(TCP_HEADER).map(TransportHeader::Tcp),
+            IpProtocol::UDP => ports(UDP_HEADER).map(TransportHeader::Udp),
+            IpProtocol::SCTP => ports(SCTP_HEADER).map(TransportHeader::Sctp),
             IpProtocol::ESP => number32(frame, at)
                 .filter(|_| promised(ESP_HEADER))
-                .map(|spi| Transport::Esp { spi }),
-            _ => Some(Transport::Other),
+                .map(|spi| TransportHeader::Esp { spi }),
+            _ => Some(TransportHeader::Other),
         };
-        read.unwrap_or(Transport::Missing)
+        read.unwrap_or(TransportHeader::Missing)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Edits addresses and ports of a frame in place and updates its checksums.
 
 use crate::checksum;
-use crate::dissection::{Dissection, Transport};
+use crate::dissection::{Dissection, TransportHeader};
 use crate::ethernet::MacAddress;
 use crate::ipv4;
 use crate::layout::{Layout, Marks};
@@ -122,7 +122,7 @@ impl<'frame> Editor<'frame> {
             return Err(EditError::NoPorts { protocol });
         }
         let at = self.layout.upper() + end.pick(0, 2);
-        if let Transport::Sctp(_) = self.dissection().transport() {
+        if let TransportHeader::Sctp(_) = self.dissection().transport() {
             self.follow_sctp(end, port)?;
         } else if let Some(checksum) = self.transport_checksum()? {
             self.follow(checksum, at, &port.to_be_bytes());

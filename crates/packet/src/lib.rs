@@ -40,7 +40,7 @@ pub mod stage;
 pub mod tunnel;
 pub mod verify;
 
-pub use dissection::{Dissection, Ports, Transport};
+pub use dissection::{Dissection, Ports, TransportHeader};
 pub use edit::{EditError, Editor, finish_checksum};
 pub use fragment::{Fragment, FragmentPart};
 pub use protocol::IpProtocol;

@@ -4,7 +4,7 @@ use crate::protocol::EtherType;
 use thiserror::Error;
 
 /// Reason why a frame has no addresses to hash. Damage after the IP header is not an error: the packet still has its
-/// 2-tuple, and [`Transport`](crate::Transport) reports what is missing.
+/// 2-tuple, and [`TransportHeader`](crate::TransportHeader) reports what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The frame does not carry IP.

@@ -1,6 +1,6 @@
 //! Computes which bytes of a packet a device hashes, and the hash type, from a dissection and the enabled hash types.
 
-use crate::dissection::{Addresses, Dissection, Transport, halves};
+use crate::dissection::{Addresses, Dissection, TransportHeader, halves};
 use crate::layout::{Marks, PORTS};
 use crate::protocol::IpProtocol;
 use corelane_rss::{Hash, HashFields, HashInput, HashType, InputError, Toeplitz, Tuple};
@@ -264,17 +264,21 @@ impl<'frame> Dissection<'frame> {
         use HashType as T;
         let transport = match whole && !self.is_authenticated() {
             true => self.transport(),
-            false => Transport::Other,
+            false => TransportHeader::Other,
         };
         let extended = self.has_extension_headers();
         let candidates: &[T] = match (self.has(Marks::V6), transport) {
-            (false, Transport::Tcp(_)) => &[T::TCP_IPV4, T::IPV4],
-            (false, Transport::Udp(_)) => &[T::UDP_IPV4, T::IPV4],
+            (false, TransportHeader::Tcp(_)) => &[T::TCP_IPV4, T::IPV4],
+            (false, TransportHeader::Udp(_)) => &[T::UDP_IPV4, T::IPV4],
             (false, _) => &[T::IPV4],
-            (true, Transport::Tcp(_)) if extended => &[T::TCP_IPV6_EX, T::IPV6_EX, T::TCP_IPV6, T::IPV6],
-            (true, Transport::Tcp(_)) => &[T::TCP_IPV6, T::IPV6, T::TCP_IPV6_EX, T::IPV6_EX],
-            (true, Transport::Udp(_)) if extended => &[T::UDP_IPV6_EX, T::IPV6_EX, T::UDP_IPV6, T::IPV6],
-            (true, Transport::Udp(_)) => &[T::UDP_IPV6, T::IPV6, T::UDP_IPV6_EX, T::IPV6_EX],
+            (true, TransportHeader::Tcp(_)) if extended => {
+                &[T::TCP_IPV6_EX, T::IPV6_EX, T::TCP_IPV6, T::IPV6]
+            }
+            (true, TransportHeader::Tcp(_)) => &[T::TCP_IPV6, T::IPV6, T::TCP_IPV6_EX, T::IPV6_EX],
+            (true, TransportHeader::Udp(_)) if extended => {
+                &[T::UDP_IPV6_EX, T::IPV6_EX, T::UDP_IPV6, T::IPV6]
+            }
+            (true, TransportHeader::Udp(_)) => &[T::UDP_IPV6, T::IPV6, T::UDP_IPV6_EX, T::IPV6_EX],
             (true, _) if extended => &[T::IPV6_EX, T::IPV6],
             (true, _) => &[T::IPV6, T::IPV6_EX],
         };

@@ -4,7 +4,7 @@
 //! sees a different flow.
 
 use crate::bytes::{array, number16};
-use crate::dissection::{Dissection, Transport};
+use crate::dissection::{Dissection, TransportHeader};
 use crate::layout::Marks;
 use crate::protocol::{EtherType, IpProtocol};
 
@@ -35,10 +35,10 @@ pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
     let (ether_type, at) = match (outer.protocol(), outer.transport()) {
         (IpProtocol::IPV4 | IpProtocol::IPV6, _) => (EtherType::IPV4, at),
         (IpProtocol::GRE, _) => behind_gre(packet, at)?,
-        (_, Transport::Udp(ports)) if VXLAN_PORTS.contains(&ports.destination) => {
+        (_, TransportHeader::Udp(ports)) if VXLAN_PORTS.contains(&ports.destination) => {
             (ETHERNET_BRIDGING, at + UDP_HEADER + VXLAN_HEADER)
         }
-        (_, Transport::Udp(ports)) if ports.destination == GENEVE_PORT => {
+        (_, TransportHeader::Udp(ports)) if ports.destination == GENEVE_PORT => {
             behind_geneve(packet, at + UDP_HEADER)?
         }
         _ => return None,

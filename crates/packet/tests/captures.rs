@@ -4,7 +4,7 @@
 //! is not installed.
 
 use crate::common::frames::{self, V4, V6};
-use corelane_packet::{Dissection, Fragment, Transport, ethernet, tunnel};
+use corelane_packet::{Dissection, Fragment, TransportHeader, ethernet, tunnel};
 use pcap_file::Endianness;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
 use std::fs;
@@ -220,11 +220,13 @@ fn ours(frame: &[u8]) -> Facts {
 
 fn transport(dissection: &Dissection) -> String {
     let (name, ports) = match dissection.transport() {
-        Transport::Tcp(ports) => ("tcp", ports),
-        Transport::Udp(ports) => ("udp", ports),
-        Transport::Sctp(ports) => ("sctp", ports),
-        Transport::Esp { spi } => return format!("esp {spi:#010x}"),
-        Transport::Other | Transport::InFirstFragment | Transport::Missing => return String::new(),
+        TransportHeader::Tcp(ports) => ("tcp", ports),
+        TransportHeader::Udp(ports) => ("udp", ports),
+        TransportHeader::Sctp(ports) => ("sctp", ports),
+        TransportHeader::Esp { spi } => return format!("esp {spi:#010x}"),
+        TransportHeader::Other | TransportHeader::InFirstFragment | TransportHeader::Missing => {
+            return String::new();
+        }
     };
     format!("{name} {} {}", ports.source, ports.destination)
 }

@@ -1,7 +1,7 @@
 //! Dissection agrees with `etherparse`, whatever the frame contains.
 
 use crate::common::built::{self, Shape};
-use corelane_packet::{Dissection, Fragment, Ports, Transport, ethernet};
+use corelane_packet::{Dissection, Fragment, Ports, TransportHeader, ethernet};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ fn ours(frame: &[u8]) -> Option<Facts> {
         Fragment::Whole | Fragment::Atomic { .. } => None,
     };
     let ports = match dissection.transport() {
-        Transport::Tcp(ports) | Transport::Udp(ports) if part.is_none() => Some(ports),
+        TransportHeader::Tcp(ports) | TransportHeader::Udp(ports) if part.is_none() => Some(ports),
         _ => None,
     };
     Some(Facts {

@@ -1,7 +1,7 @@
 //! Which bytes of which packets are hashed, and as which type: one table of packets with the result for each policy.
 
 use crate::common::frames::{self, V4, V6};
-use corelane_packet::{Dissection, Fragment, HashTypes, Ports, Refusal, Transport};
+use corelane_packet::{Dissection, Fragment, HashTypes, Ports, Refusal, TransportHeader};
 use corelane_rss::{HashType, Key, Toeplitz};
 
 /// Hashes of the suite's first rows, ports 2794 and 1766 (Microsoft, "Verifying the RSS Hash Calculation").
@@ -152,8 +152,8 @@ fn ports_show_in_the_first_fragment_and_in_no_later_one() {
         source: 2794,
         destination: 1766,
     };
-    assert_eq!(ports(0x2000), Transport::Udp(expected));
-    assert_eq!(ports(0x2001), Transport::InFirstFragment);
+    assert_eq!(ports(0x2000), TransportHeader::Udp(expected));
+    assert_eq!(ports(0x2001), TransportHeader::InFirstFragment);
 }
 
 #[test]
@@ -283,7 +283,10 @@ fn a_capture_cut_behind_the_ports_hashes_as_the_whole_packet_did() {
         hashed(without, HashTypes::FOUR_TUPLE),
         Some((V4_TWO, HashType::IPV4))
     );
-    assert_eq!(Dissection::of(without).unwrap().transport(), Transport::Missing);
+    assert_eq!(
+        Dissection::of(without).unwrap().transport(),
+        TransportHeader::Missing
+    );
 }
 
 #[test]
@@ -321,6 +324,6 @@ fn an_endless_chain_of_headers_ends_where_offsets_do() {
     frame[18..20].fill(0xff);
     frame.extend([60, 0, 1, 4, 0, 0, 0, 0].repeat(10_000));
     let dissection = Dissection::of(&frame).unwrap();
-    assert_eq!(dissection.transport(), Transport::Missing);
+    assert_eq!(dissection.transport(), TransportHeader::Missing);
     assert!(dissection.transport_offset() > 65_520);
 }

@@ -18,7 +18,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("proto", 1),
     ("report", 2),
     ("rss", 1),
-    ("serve", 1),
     ("table", 1),
     ("worker", 15),
 ];

@@ -15,7 +15,7 @@ use corelane_host::inventory::{Device, Inventory, inventory};
 use corelane_link::Link;
 use corelane_link::packet_socket::PacketLink;
 use corelane_packet::verify::{self, Observed, Queue, Rule, Verifier};
-use corelane_packet::{Dissection, Transport};
+use corelane_packet::{Dissection, TransportHeader};
 use corelane_rss::{Bucket, HashFields, Protocol, Toeplitz};
 use corelane_worker::received::{LEAST_FRAME_BYTES, ReceivedFrame, Receiver};
 use std::collections::BTreeMap;
@@ -282,8 +282,8 @@ fn explained_cpu(inventory: &Inventory, device: &Device, dissection: &Dissection
     let flow = Flow {
         tuple: dissection.tuple(),
         protocol: match dissection.transport() {
-            Transport::Tcp(_) => Protocol::Tcp,
-            Transport::Udp(_) => Protocol::Udp,
+            TransportHeader::Tcp(_) => Protocol::Tcp,
+            TransportHeader::Udp(_) => Protocol::Udp,
             _ => Protocol::Other,
         },
         device: Some(device.name.clone()),

@@ -3,7 +3,7 @@
 
 use super::Queue;
 use crate::bytes::{array, number32};
-use crate::dissection::{Dissection, Transport};
+use crate::dissection::{Dissection, TransportHeader};
 use crate::layout::Marks;
 use crate::protocol::IpProtocol;
 use serde::Serialize;
@@ -46,7 +46,8 @@ impl Step {
             false => 0,
         };
         let tcp = dissection.protocol() == IpProtocol::TCP
-            && (plain || (matches!(dissection.transport(), Transport::Tcp(_)) && !dissection.is_part()));
+            && (plain
+                || (matches!(dissection.transport(), TransportHeader::Tcp(_)) && !dissection.is_part()));
         let (start, length) = match sequence {
             Some(sequence) => (sequence, 1),
             None if tcp => tcp_segment(dissection).unwrap_or((0, 0)),

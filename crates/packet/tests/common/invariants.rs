@@ -1,7 +1,7 @@
 //! Properties of dissection and edits for arbitrary bytes: used by the mutation test and by the fuzz target.
 
 use corelane_packet::ethernet::{self, MacAddress};
-use corelane_packet::{Dissection, Editor, Fragment, HashTypes, Transport, tunnel};
+use corelane_packet::{Dissection, Editor, Fragment, HashTypes, TransportHeader, tunnel};
 use corelane_rss::{HashFields, Key, Toeplitz, oracle};
 use std::sync::LazyLock;
 
@@ -29,10 +29,10 @@ fn facts_hold(dissection: &Dissection) {
     if let Fragment::Part(part) = dissection.fragment() {
         assert_eq!(part.offset % 8, 0);
         assert!(part.more || part.offset > 0, "neither first nor last of several");
-        let allowed = [Transport::InFirstFragment, Transport::Missing];
+        let allowed = [TransportHeader::InFirstFragment, TransportHeader::Missing];
         assert!(part.offset == 0 || allowed.contains(&dissection.transport()));
     } else {
-        assert_ne!(dissection.transport(), Transport::InFirstFragment);
+        assert_ne!(dissection.transport(), TransportHeader::InFirstFragment);
     }
     inputs_hold(dissection);
     if let Some(inner) = tunnel::inner(dissection) {

@@ -71,88 +71,91 @@ impl Exchange {
     }
 }
 
-impl ConnectionContext<'_> {
-    /// Sends the response's head, and its body if small; returns the rest of the body otherwise. `echoed` is the
-    /// framing of the request's body to echo.
-    pub(super) fn begin_answer(
-        &mut self,
-        object: &Object,
-        terms: Terms,
-        echoed: Framing,
-    ) -> Option<Producer> {
-        self.begin_head(object.status, terms.version, terms.keep_alive);
-        let head = &mut self.parts.scratch;
-        for number in 1..=object.headers {
-            answer::number(head, "X-Corelane-Field", u64::from(number));
-        }
-        if object.content == Content::Methods {
-            let allowed: &[u8] = match self.parts.files {
-                Some(_) => b"GET, HEAD, OPTIONS",
-                None => b"GET, HEAD, POST, PUT, OPTIONS",
-            };
-            answer::field(head, "Allow", allowed);
-        }
-        let body = if answer::is_bodyless(object.status) {
-            None
-        } else {
-            framing_fields(object, terms, echoed, head)
-        };
-        let body = body.filter(|_| !terms.head_only && object.status != 304);
-        let mut left = None;
-        self.end_head(|out| match body {
-            Some(_) if object.content == Content::Index => out.extend_from_slice(INDEX.as_bytes()),
-            Some(Producer::Pattern { offset, end }) if end - offset <= SMALL => {
-                out.extend_from_slice(pattern::piece(offset, end - offset));
-            }
-            body => left = body,
-        });
-        left
+/// Sends the response's head, and its body if small; returns the rest of the body otherwise. `echoed` is the
+/// framing of the request's body to echo.
+pub(super) fn begin_answer(
+    context: &mut ConnectionContext<'_>,
+    object: &Object,
+    terms: Terms,
+    echoed: Framing,
+) -> Option<Producer> {
+    context.begin_head(object.status, terms.version, terms.keep_alive);
+    let head = &mut context.parts.scratch;
+    for number in 1..=object.headers {
+        answer::number(head, "X-Corelane-Field", u64::from(number));
     }
+    if object.content == Content::Methods {
+        let allowed: &[u8] = match context.parts.files {
+            Some(_) => b"GET, HEAD, OPTIONS",
+            None => b"GET, HEAD, POST, PUT, OPTIONS",
+        };
+        answer::field(head, "Allow", allowed);
+    }
+    let body = if answer::is_bodyless(object.status) {
+        None
+    } else {
+        framing_fields(object, terms, echoed, head)
+    };
+    let body = body.filter(|_| !terms.head_only && object.status != 304);
+    let mut left = None;
+    context.end_head(|out| match body {
+        Some(_) if object.content == Content::Index => out.extend_from_slice(INDEX.as_bytes()),
+        Some(Producer::Pattern { offset, end }) if end - offset <= SMALL => {
+            out.extend_from_slice(pattern::piece(offset, end - offset));
+        }
+        body => left = body,
+    });
+    left
+}
 
-    /// Sends a file according to the request's conditions and ranges: the head, and the body if small; returns the rest
-    /// of the body otherwise.
-    pub(super) fn begin_file(&mut self, head: &Head<'_>, found: &Found, terms: Terms) -> Option<Producer> {
-        let file = &found.representation;
-        let (status, part) = match select(head, file) {
-            Selected::Whole => (200, 0..file.length),
-            Selected::Part(part) => (206, part),
-            Selected::NotModified => (304, 0..0),
-            Selected::PreconditionFailed => (412, 0..0),
-            Selected::Unsatisfiable => (416, 0..0),
-        };
-        self.begin_head(status, terms.version, terms.keep_alive);
-        let fields = &mut self.parts.scratch;
-        let range = match status {
-            206 => format!("bytes {}-{}/{}", part.start, part.end - 1, file.length),
-            416 => format!("bytes */{}", file.length),
-            _ => String::new(),
-        };
-        if !range.is_empty() {
-            answer::field(fields, "Content-Range", range.as_bytes());
-        }
-        if status <= 304 {
-            fields.extend_from_slice(&found.validators);
-        }
-        if status <= 206 {
-            answer::field(fields, "Content-Type", found.content_type.as_bytes());
-        }
-        let left = part.end - part.start;
-        if status != 304 {
-            answer::number(fields, "Content-Length", left);
-        }
-        let wanted = left > 0 && !terms.head_only;
-        let content = found.content.as_ref().filter(|_| wanted);
-        self.end_head(|out| {
-            if let Some(content) = content {
-                out.extend_from_slice(&content[part.start as usize..part.end as usize]);
-            }
-        });
-        (wanted && content.is_none()).then(|| Producer::File {
-            file: Arc::clone(&found.file),
-            offset: part.start,
-            left,
-        })
+/// Sends a file according to the request's conditions and ranges: the head, and the body if small; returns the rest
+/// of the body otherwise.
+pub(super) fn begin_file(
+    context: &mut ConnectionContext<'_>,
+    head: &Head<'_>,
+    found: &Found,
+    terms: Terms,
+) -> Option<Producer> {
+    let file = &found.representation;
+    let (status, part) = match select(head, file) {
+        Selected::Whole => (200, 0..file.length),
+        Selected::Part(part) => (206, part),
+        Selected::NotModified => (304, 0..0),
+        Selected::PreconditionFailed => (412, 0..0),
+        Selected::Unsatisfiable => (416, 0..0),
+    };
+    context.begin_head(status, terms.version, terms.keep_alive);
+    let fields = &mut context.parts.scratch;
+    let range = match status {
+        206 => format!("bytes {}-{}/{}", part.start, part.end - 1, file.length),
+        416 => format!("bytes */{}", file.length),
+        _ => String::new(),
+    };
+    if !range.is_empty() {
+        answer::field(fields, "Content-Range", range.as_bytes());
     }
+    if status <= 304 {
+        fields.extend_from_slice(&found.validators);
+    }
+    if status <= 206 {
+        answer::field(fields, "Content-Type", found.content_type.as_bytes());
+    }
+    let left = part.end - part.start;
+    if status != 304 {
+        answer::number(fields, "Content-Length", left);
+    }
+    let wanted = left > 0 && !terms.head_only;
+    let content = found.content.as_ref().filter(|_| wanted);
+    context.end_head(|out| {
+        if let Some(content) = content {
+            out.extend_from_slice(&content[part.start as usize..part.end as usize]);
+        }
+    });
+    (wanted && content.is_none()).then(|| Producer::File {
+        file: Arc::clone(&found.file),
+        offset: part.start,
+        left,
+    })
 }
 
 /// Adds the fields of content type and framing; returns the body.

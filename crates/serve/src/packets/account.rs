@@ -2,7 +2,7 @@
 
 use super::received::StreamReceived;
 use corelane_measure::histogram::Histogram;
-use corelane_packet::{Dissection, Transport};
+use corelane_packet::{Dissection, TransportHeader};
 use corelane_proto::mark::Mark;
 use corelane_proto::probe::{Arrival, Sequence};
 use corelane_worker::Time;
@@ -107,7 +107,9 @@ impl Stream {
 fn payload(frame: &[u8]) -> Option<&[u8]> {
     let dissection = Dissection::of(frame).ok()?;
     match dissection.transport() {
-        Transport::Udp(_) => frame.get(dissection.transport_offset() + UDP_HEADER..dissection.packet_end()),
+        TransportHeader::Udp(_) => {
+            frame.get(dissection.transport_offset() + UDP_HEADER..dissection.packet_end())
+        }
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! How a request and its connection end: complete, or refused.
 
-use super::{Connection, LINGER, PAUSE, Phase};
+use super::state::{Connection, LINGER, PAUSE, Phase};
 use crate::http::context::ConnectionContext;
 use crate::http::exchange::Terms;
 use corelane_proto::http::answer;

@@ -4,62 +4,21 @@
 //! therefore holds one window of responses and one piece of requests, and cannot affect others.
 
 mod ending;
+mod state;
+
+pub(super) use state::{Connection, PAUSE};
 
 use super::context::ConnectionContext;
-use super::exchange::{Exchange, Terms};
+use super::exchange::{Exchange, Terms, begin_answer, begin_file};
 use super::object::Object;
 use super::output::Output;
 use super::producer::Producer;
 use corelane_proto::http::chunked::{Item, LAST_CHUNK};
 use corelane_proto::http::request::{BodyReader, Framing, Head, empty_lines, read};
 use corelane_worker::Time;
-use corelane_worker::timers::Timer;
+use state::{LINGER, Phase};
 use std::mem;
 use std::time::Duration;
-
-/// Maximum response bytes queued on a connection before its next request is parsed: with the requests not parsed yet,
-/// what a client that pipelines and does not read can hold.
-pub(super) const PAUSE: u64 = 32 << 10;
-
-/// Time limit for the client to close after the last response, so that it can read the response (RFC 9112 9.6).
-const LINGER: Duration = Duration::from_secs(2);
-
-/// One connection.
-#[derive(Debug)]
-pub(super) struct Connection {
-    phase: Phase,
-    /// Received bytes not parsed yet.
-    input: Vec<u8>,
-    requests: u32,
-    /// The beginning of a head has arrived, and its deadline is set.
-    in_head: bool,
-    /// The current request is HEAD, as far as its beginning shows: no response to it has content.
-    to_head: bool,
-    /// The client has closed its side.
-    ended: bool,
-    /// Queued bytes at the last check for a client that does not read.
-    last_queued: u64,
-    deadline: Time,
-    /// When the timer fires, which is not after the deadline.
-    armed: Time,
-    timer: Option<Timer>,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// Between requests, or within a head.
-    Head,
-    /// Within the body of a request.
-    Body(Box<Exchange>),
-    /// A response waits for its delay.
-    Delayed(Box<Exchange>),
-    /// A response waits for the client to read: the remaining body, and its terms.
-    Producing(Box<(Producer, Terms)>),
-    /// The next request waits for the client to read.
-    Paused,
-    /// The last response was sent; received data is discarded until the client closes.
-    Lingering,
-}
 
 impl Connection {
     pub(super) fn new() -> Self {
@@ -304,8 +263,8 @@ impl Connection {
                 // The meaning of a body is undefined here: it is discarded with the connection.
                 terms.keep_alive &= head.framing == Framing::None;
                 let left = match files.find(head.path_and_query(), context.now) {
-                    Ok(found) => context.begin_file(head, &found, terms),
-                    Err(status) => context.begin_answer(&Object::plain(status), terms, Framing::None),
+                    Ok(found) => begin_file(context, head, &found, terms),
+                    Err(status) => begin_answer(context, &Object::plain(status), terms, Framing::None),
                 };
                 return self.send(left, terms, context);
             }
@@ -319,7 +278,7 @@ impl Connection {
         let object = object.unwrap_or(Object::plain(404));
         let delay = object.delay;
         if head.framing == Framing::None && delay.is_zero() {
-            let left = context.begin_answer(&object, terms, Framing::None);
+            let left = begin_answer(context, &object, terms, Framing::None);
             return self.send(left, terms, context);
         }
         let exchange = Exchange::new(head, terms, object);
@@ -349,7 +308,7 @@ impl Connection {
         }
         if exchange.echoes() {
             // The response begins with the body, so that neither side must buffer it.
-            context.begin_answer(&exchange.object, exchange.terms, exchange.framing);
+            begin_answer(context, &exchange.object, exchange.terms, exchange.framing);
         }
         self.phase = Phase::Body(exchange);
         self.wait(context.parts.plan.limits.body_ms, context);
@@ -413,7 +372,7 @@ impl Connection {
     }
 
     fn answer(&mut self, exchange: &Exchange, context: &mut ConnectionContext<'_>) {
-        let left = context.begin_answer(&exchange.object, exchange.terms, Framing::None);
+        let left = begin_answer(context, &exchange.object, exchange.terms, Framing::None);
         self.send(left, exchange.terms, context);
     }
 
