@@ -2,7 +2,7 @@
 //!
 //! In: the lines that a generator's sampler closes, here or in a child process. Out: the file.
 
-use super::{Header, Origin, SCHEMA, Second, write_line};
+use super::format::{Header, Origin, SCHEMA, Second, write_line};
 use crate::Generator;
 use serde::Serialize;
 use std::fs::{self, File};

@@ -3,7 +3,7 @@
 //! Lines are aligned by the whole second at which they close, each by the clock of its machine. Counts, errors and
 //! durations are added; rates are, too, because the first and the last line of a generator cover a part of a second.
 
-use super::{CpuSpent, Header, Origin, Second, Timeline};
+use super::format::{CpuSpent, Header, Origin, Second, Timeline};
 use corelane_measure::counters::Counters;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;

@@ -1,6 +1,6 @@
 //! The report of a timeline: a row per interval or trial as text, and curves over the time of the run as a page.
 
-use super::{CpuSpent, Header, Second, Timeline};
+use super::format::{CpuSpent, Header, Second, Timeline};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_report::html::curves::{self, Curve, Points, distinct};
