@@ -76,20 +76,21 @@ pub trait Link {
     ///
     /// # Errors
     /// Same as [`receive`](Link::receive).
+    #[inline]
     fn send<'frame>(
         &mut self,
         frames: impl Iterator<Item = &'frame [u8]> + Clone,
     ) -> Result<Sent, LinkError> {
         let longest = self.longest();
         let fits = move |frame: &&[u8]| frame.len() <= longest;
-        let fitting = frames.clone().filter(fits).count();
-        let oversized = frames.clone().count() - fitting;
-        let mut fit = frames.filter(fits);
-        let taken = self.transmit(fitting, |_, buffer| {
-            let frame = fit.next().unwrap_or_default();
-            copy(&mut buffer[..frame.len()], frame);
-            frame.len()
-        })?;
+        let count = frames.clone().count();
+        let (fitting, taken) = if frames.clone().all(|frame| fits(&frame)) {
+            (count, self.transmit(count, copying(frames))?)
+        } else {
+            let fitting = frames.clone().filter(fits).count();
+            (fitting, self.transmit(fitting, copying(frames.filter(fits)))?)
+        };
+        let oversized = count - fitting;
         Ok(Sent {
             taken,
             oversized,
@@ -128,6 +129,16 @@ pub struct Sent {
     pub oversized: usize,
     /// Not sent: the link had no room. These are the last of the frames that fit.
     pub full: usize,
+}
+
+/// Copies one frame after the other.
+#[inline(always)]
+fn copying<'frame>(mut frames: impl Iterator<Item = &'frame [u8]>) -> impl FnMut(usize, &mut [u8]) -> usize {
+    move |_, buffer| {
+        let frame = frames.next().unwrap_or_default();
+        copy(&mut buffer[..frame.len()], frame);
+        frame.len()
+    }
 }
 
 /// Copies a frame. The shortest frames, which have the highest rates, are copied as two halves that may overlap, in

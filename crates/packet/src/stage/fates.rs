@@ -7,6 +7,8 @@ use super::fate::Fate;
 #[derive(Debug, Default)]
 pub struct Fates {
     pub(super) fates: Vec<Fate>,
+    /// Whether one was given; before, all frames are flooded.
+    is_given: bool,
     pub(super) made: Made,
 }
 
@@ -14,6 +16,7 @@ impl Fates {
     pub(super) fn of(fates: Vec<Fate>) -> Fates {
         Fates {
             fates,
+            is_given: true,
             made: Made::default(),
         }
     }
@@ -21,7 +24,9 @@ impl Fates {
     /// Starts a batch of so many frames: all go on, to all other links.
     #[inline]
     pub fn begin(&mut self, frames: usize) {
-        self.fates.clear();
+        if std::mem::take(&mut self.is_given) {
+            self.fates.clear();
+        }
         self.fates.resize(frames, Fate::Flood);
         self.made.clear();
     }
@@ -30,12 +35,13 @@ impl Fates {
     #[must_use]
     #[inline(always)]
     pub fn goes_on(&self, number: usize) -> bool {
-        matches!(self.fates[number], Fate::Flood | Fate::Forward(_))
+        !self.is_given || matches!(self.fates[number], Fate::Flood | Fate::Forward(_))
     }
 
     /// Gives a frame a fate.
     #[inline(always)]
     pub fn set(&mut self, number: usize, fate: Fate) {
+        self.is_given = true;
         self.fates[number] = fate;
     }
 
@@ -45,9 +51,9 @@ impl Fates {
         self.made.make(link, fate, length)
     }
 
-    /// The fates, and the frames that were made.
-    pub fn parts(&mut self) -> (&[Fate], &mut Made) {
-        (&self.fates, &mut self.made)
+    /// The fates, unless all frames are flooded, and the frames that were made.
+    pub fn parts(&mut self) -> (Option<&[Fate]>, &mut Made) {
+        (self.is_given.then_some(&self.fates), &mut self.made)
     }
 }
 

@@ -172,11 +172,12 @@ impl<T> TableStage<T> {
         self.v4.clear();
         self.v6.clear();
         let (mut not_ip, mut malformed) = (0, 0);
-        for number in 0..self.headers_ahead.min(batch.frames()) {
+        let (frames, ahead) = (batch.frames(), self.headers_ahead);
+        for number in 0..ahead.min(frames) {
             batch.prefetch(number);
         }
-        for number in 0..batch.frames() {
-            batch.prefetch(number.saturating_add(self.headers_ahead));
+        for number in 0..frames {
+            batch.prefetch(number.saturating_add(ahead));
             if !fates.goes_on(number) {
                 continue;
             }
@@ -246,8 +247,9 @@ impl<A: Copy> Undecided<A> {
     #[inline]
     fn ask<T: Search<A>>(&mut self, rule: &mut Rule<T>, counts: &RuleCounts, fates: &mut Fates) {
         counts.asked.add(self.frames.len() as u64);
-        self.look_up(&mut rule.reader, rule.sides);
-        let per_frame = if rule.sides == Sides::Both { 2 } else { 1 };
+        let (sides, on_match) = (rule.sides, rule.on_match);
+        self.look_up(&mut rule.reader, sides);
+        let per_frame = if sides == Sides::Both { 2 } else { 1 };
         let (mut kept, mut matched) = (0, 0);
         for place in 0..self.frames.len() {
             let number = self.frames[place];
@@ -257,8 +259,8 @@ impl<A: Copy> Undecided<A> {
                 matched += 1;
                 counts.values[usize::from(value.get())].add(1);
             }
-            if answer.is_some() && rule.on_match != OnMatch::Count {
-                if rule.on_match == OnMatch::Drop {
+            if answer.is_some() && on_match != OnMatch::Count {
+                if on_match == OnMatch::Drop {
                     fates.set(number as usize, Fate::Drop(Cause::Table));
                 }
                 continue;

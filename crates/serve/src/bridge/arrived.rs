@@ -33,6 +33,11 @@ impl<const TRAILER: usize> Batch for Arrived<'_, TRAILER> {
     }
 
     #[inline(always)]
+    fn prefetch(&self, number: usize) {
+        self.burst.prefetch(number);
+    }
+
+    #[inline(always)]
     fn link(&self, number: usize) -> usize {
         match self.burst.frame(number).last_chunk() {
             Some(index) if TRAILER > 0 => u16::from_ne_bytes(*index).into(),

@@ -232,7 +232,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         fates.begin(batch.frames());
         self.stage.run(batch, now, &mut fates);
         let (of_batch, made) = fates.parts();
-        self.deliver(batch, of_batch, from, made);
+        self.deliver(batch, of_batch.unwrap_or_default(), from, made);
         self.fates = fates;
     }
 
@@ -248,8 +248,8 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
     }
 
-    /// Sends, counts or hands over each frame. If all are from one link, `from`, that is not open, and frames to it are
-    /// copied into `back`.
+    /// Sends, counts or hands over each frame; without fates, all are flooded. If all are from one link, `from`, that is
+    /// not open, and frames to it are copied into `back`.
     #[inline]
     fn deliver<B: Batch>(&mut self, batch: &B, fates: &[Fate], from: Option<usize>, back: &mut Made) {
         let Self {
@@ -259,8 +259,14 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             failures,
             ..
         } = self;
-        passing.clear();
         let (mut named, mut handed_over) = (false, 0);
+        passing.clear();
+        let flooded = if fates.is_empty() {
+            batch.frames() as u32
+        } else {
+            0
+        };
+        passing.extend(0..flooded);
         for (number, fate) in (0..).zip(fates) {
             match *fate {
                 Fate::Flood => passing.push(number),
@@ -274,13 +280,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         let is_one_list = from.is_some() && !named;
         for (to, link) in links.iter_mut().enumerate() {
             if !is_one_list {
-                let goes = |number: &u32| match fates[*number as usize] {
+                let goes = |number: &u32| match fates.get(*number as usize).copied().unwrap_or_default() {
                     Fate::Flood => batch.link(*number as usize) != to,
                     Fate::Forward(links) => links.contains(to),
                     _ => false,
                 };
                 passing.clear();
-                passing.extend((0..fates.len() as u32).filter(goes));
+                passing.extend((0..batch.frames() as u32).filter(goes));
             }
             if from == Some(to) {
                 if !is_one_list {
