@@ -43,6 +43,8 @@ struct Entry {
     merge: Option<Merge>,
     /// The kind of its child process, and what that does; an empty name if there is none.
     kind: &'static str,
+    /// What follows the name in the kind of the child.
+    ending: &'static str,
     run: ChildSide,
 }
 
@@ -60,7 +62,10 @@ const fn experiment<D: Document + 'static>() -> Entry {
 }
 
 const fn server<S: Server>() -> Entry {
-    child(S::KIND, child::serve::<S>)
+    Entry {
+        ending: child::SERVER,
+        ..child(S::NAME, child::serve::<S>)
+    }
 }
 
 const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
@@ -85,6 +90,7 @@ const fn child(kind: &'static str, run: ChildSide) -> Entry {
         read: |_| Err(DocumentError::Schema(String::new())),
         merge: None,
         kind,
+        ending: "",
         run,
     }
 }
@@ -129,7 +135,7 @@ pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -
     child::run(input, &mut output, |kind| {
         let known = ENTRIES
             .iter()
-            .find(|entry| !kind.is_empty() && entry.kind == kind);
+            .find(|entry| !kind.is_empty() && kind.strip_suffix(entry.ending) == Some(entry.kind));
         known.map(|entry| entry.run)
     })
 }

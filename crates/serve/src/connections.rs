@@ -1,120 +1,192 @@
-//! What a worker notes of its connections: whether the bucket that accepted each is the one that its hash selects, and
+//! What a worker checks of its connections: whether the bucket that accepted each is the one that its hash selects, and
 //! its CPU the one that received it; with a policy of rebalancing, the load of each entry of the table.
 
-use crate::loads::Meter;
-use crate::service::Service;
-use arc_swap::ArcSwap;
-use corelane_rss::{Bucket, Steerer, Tuple};
-use corelane_worker::engine::{Event, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Counter, Time};
-use std::io;
+use crate::check::Check;
+use crate::service::Watch;
+use corelane_rss::Tuple;
+use corelane_worker::engine::{Event, Id, Ops};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
-/// The connections of one worker: written by it, readable by any thread.
-#[derive(Debug, Default)]
-pub(crate) struct Steered {
-    /// Connections whose addresses are known.
-    pub(crate) samples: Counter,
-    /// Those that the current table assigns to the worker's bucket.
-    pub(crate) right: Counter,
-    /// Connections of which the kernel knows the CPU that received their last packet.
-    pub(crate) received: Counter,
-    /// Those received on the worker's CPU.
-    pub(crate) local: Counter,
-}
 
 /// Load of opening and closing a connection; an event counts 1. They cost about two more system calls.
 const CONNECTION_LOAD: u64 = 2;
 
-/// A service of connections that checks each as it is accepted: that costs a system call, on a wildcard address two.
-pub(crate) struct Accepting<S> {
-    pub(crate) service: S,
-    pub(crate) bucket: Bucket,
+/// Checks each connection that a listener accepts: that costs a system call, on a wildcard address two. Those that the
+/// service opens itself are not steered, and have no load that a table could move.
+pub(crate) struct Accepting {
+    pub(crate) check: Check,
     /// The CPU of the worker.
     pub(crate) cpu: u32,
     /// The listen address.
     pub(crate) address: SocketAddr,
-    pub(crate) steerer: Arc<ArcSwap<Steerer>>,
-    pub(crate) steered: Arc<CachePadded<Steered>>,
-    /// Counts the load of entries; `None` if nothing is rebalanced.
-    pub(crate) meter: Option<Meter>,
     /// By slot, the entry of the connection, if its load is counted.
     pub(crate) entries: Vec<Option<u16>>,
 }
 
-impl<S> Accepting<S> {
-    fn opened(&mut self, ops: &Ops, id: Id, peer: SocketAddr) {
+impl Accepting {
+    fn accepted(&self, ops: &Ops, id: Id, peer: SocketAddr) -> Option<u16> {
         // On a wildcard address, each connection has its own.
         let own = match self.address.ip().is_unspecified() {
             true => ops.local_address(id),
             false => Some(self.address),
         };
-        let hashed = own.and_then(|own| Tuple::new(peer, own).ok()).map(|tuple| {
-            let steerer = self.steerer.load();
-            let hash = steerer.hash_of(&tuple);
-            (steerer.table().bucket(hash), steerer.table().entry(hash))
-        });
-        if let Some((bucket, _)) = hashed {
-            self.steered.samples.add(1);
-            self.steered.right.add(u64::from(bucket == self.bucket));
-        }
         // The kernel sets it when the handshake ends (`sk_clone_lock`).
         if let Some(cpu) = ops.incoming_cpu(id) {
-            self.steered.received.add(1);
-            self.steered.local.add(u64::from(cpu == self.cpu));
+            self.check.checked.received.add(1);
+            self.check.checked.local.add(u64::from(cpu == self.cpu));
         }
-        if let Some(meter) = &self.meter {
-            let (slot, entry) = (id.slot(), hashed.map(|(_, entry)| entry));
+        let tuple = Tuple::new(peer, own?).ok()?;
+        Some(self.check.sample(&tuple, CONNECTION_LOAD) as u16)
+    }
+
+    fn opened(&mut self, ops: &Ops, id: Id, listener: Option<Id>, peer: SocketAddr) {
+        let entry = listener.and_then(|_| self.accepted(ops, id, peer));
+        if self.check.loads.is_some() {
+            let slot = id.slot();
             if self.entries.len() <= slot {
                 self.entries.resize(slot + 1, None);
             }
-            self.entries[slot] = entry.map(|entry| entry as u16);
-            if let Some(entry) = entry {
-                meter.add(entry, CONNECTION_LOAD);
-            }
+            self.entries[slot] = entry;
         }
     }
 
     fn served(&self, id: Id) {
-        if let Some(meter) = &self.meter
+        if let Some(loads) = &self.check.loads
             && let Some(entry) = self.entries.get(id.slot()).copied().flatten()
         {
-            meter.add(usize::from(entry), 1);
+            loads.add(usize::from(entry), 1);
         }
     }
 }
 
-impl<S: Handler> Handler for Accepting<S> {
-    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        match &event {
-            Event::Opened { peer, .. } => self.opened(ops, id, *peer),
+impl Watch for Accepting {
+    fn look(&mut self, ops: &Ops, id: Id, event: &Event<'_>) {
+        match event {
+            Event::Opened { listener, peer } => self.opened(ops, id, *listener, *peer),
             Event::Bytes(_) | Event::Drained => self.served(id),
             _ => {}
         }
-        self.service.event(ops, now, id, event);
     }
 }
 
-impl<S: Service> Service for Accepting<S> {
-    fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
-        self.service.begin(ops, now, sockets)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Loads;
+    use crate::streams::ConnectionCounts;
+    use arc_swap::ArcSwap;
+    use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
+    use corelane_worker::Time;
+    use corelane_worker::engine::simulated::{Network, NetworkSettings};
+    use corelane_worker::engine::{ConnectOptions, Engine, EngineSettings, Handler};
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
+    const CLIENTS: u64 = 8;
+
+    /// Opens a connection to its upstream server for each that it accepts, and passes on what clients send.
+    struct Proxy {
+        checks: Accepting,
+        upstream: SocketAddr,
+        /// By client's slot.
+        upstreams: Vec<Option<Id>>,
     }
 
-    fn next_due(&self) -> Time {
-        self.service.next_due()
+    impl Handler for Proxy {
+        fn event(&mut self, ops: &mut Ops, _now: Time, id: Id, event: Event<'_>) {
+            self.checks.look(ops, id, &event);
+            match event {
+                Event::Opened {
+                    listener: Some(_), ..
+                } => {
+                    self.upstreams
+                        .resize(self.upstreams.len().max(id.slot() + 1), None);
+                    self.upstreams[id.slot()] = Some(ops.connect(self.upstream, ConnectOptions::default()));
+                }
+                Event::Bytes(bytes) => {
+                    if let Some(Some(upstream)) = self.upstreams.get(id.slot()) {
+                        ops.write(*upstream, bytes).unwrap();
+                    }
+                }
+                Event::PeerClosed => ops.close(id),
+                _ => {}
+            }
+        }
     }
 
-    fn turned(&mut self, ops: &mut Ops, now: Time) {
-        self.service.turned(ops, now);
+    fn proxy(address: SocketAddr, upstream: SocketAddr, loads: Arc<Loads>) -> Proxy {
+        let steering = Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            table: IndirectionTable::round_robin(128, 1).unwrap(),
+            cpus: vec![0],
+            generation: 0,
+        };
+        Proxy {
+            checks: Accepting {
+                check: Check {
+                    bucket: Some(Bucket::new(0)),
+                    steerer: Arc::new(ArcSwap::from_pointee(steering.steerer())),
+                    checked: Arc::default(),
+                    loads: Some(loads),
+                },
+                cpu: 0,
+                address,
+                entries: Vec::new(),
+            },
+            upstream,
+            upstreams: Vec::new(),
+        }
     }
 
-    fn is_done(&self, stopping: bool) -> bool {
-        self.service.is_done(stopping)
-    }
-
-    fn shutdown(&mut self, ops: &mut Ops) {
-        self.service.shutdown(ops);
+    #[test]
+    fn connections_that_a_server_opens_itself_are_no_accepted_ones_and_have_no_load() {
+        let network = Network::new(NetworkSettings::default());
+        let [address, upstream] = ["10.0.0.1:80", "10.0.0.2:80"].map(|text| text.parse().unwrap());
+        let (listener, seat) = (network.listener(address).unwrap(), network.seat());
+        let loads = Arc::new(Loads::new(128));
+        let mut proxy = proxy(address, upstream, Arc::clone(&loads));
+        let mut engine = network.engine(&EngineSettings::default()).unwrap();
+        engine.ops().listen(network.listener(upstream).unwrap()).unwrap();
+        let mut connect = || engine.ops().connect(address, ConnectOptions::default());
+        let clients: Vec<Id> = (0..CLIENTS).map(|_| connect()).collect();
+        let half = engine.now() + Duration::from_millis(50);
+        let end = half + Duration::from_millis(50);
+        let mut received = 0;
+        let mut events = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| match event {
+            Event::Opened { listener: None, .. } => ops.write(id, b"request").unwrap(),
+            Event::Bytes(bytes) => received += bytes.len() as u64,
+            _ => {}
+        };
+        let (streams, checked) = thread::scope(|scope| {
+            let server = scope.spawn(move || {
+                let mut engine = seat.engine(&EngineSettings::default()).unwrap();
+                engine.ops().listen(listener).unwrap();
+                while engine.now() < end {
+                    engine.turn(end, &mut proxy).unwrap();
+                }
+                (engine.ops().counters().streams, proxy.checks.check.checked)
+            });
+            while engine.now() < half {
+                engine.turn(half, &mut events).unwrap();
+            }
+            // Half of the clients leave; what the proxy opened for them stays.
+            for client in &clients[..CLIENTS as usize / 2] {
+                engine.ops().close(*client);
+            }
+            while engine.now() < end {
+                engine.turn(end, &mut events).unwrap();
+            }
+            server.join().unwrap()
+        });
+        assert_eq!(received, CLIENTS * 7);
+        let served = ConnectionCounts::of(&streams, &checked, 0, 0);
+        let counted = [served.accepted, served.open, served.steering_samples];
+        assert_eq!(counted, [CLIENTS, CLIENTS / 2, CLIENTS]);
+        let connected = streams.connected;
+        assert_eq!((connected.opened, connected.open()), (CLIENTS, CLIENTS));
+        // Per client, its acceptance and one event with bytes.
+        let load: u64 = loads.entries.iter().map(|entry| entry.get()).sum();
+        assert_eq!(load, CLIENTS * (CONNECTION_LOAD + 1));
     }
 }

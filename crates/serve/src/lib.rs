@@ -4,13 +4,13 @@
 #![doc = include_str!("../README.md")]
 
 pub mod bridge;
+mod check;
 mod connections;
 pub mod endpoint;
 mod handshakes;
 pub mod http;
 mod listening;
 mod live_steering;
-mod loads;
 pub mod metrics;
 pub mod packets;
 mod server;

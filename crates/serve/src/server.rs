@@ -1,15 +1,11 @@
 //! Interface shared by all servers: takes a plan, returns counters at any time and at the end.
 
-use crate::http::AccessLogError;
-use crate::udp::{Answers, FlowCounts, Model};
-use corelane_link::LinkError;
 use corelane_rss::IndirectionTable;
 use corelane_rss::steer::SteerError;
 use corelane_worker::crew::CrewError;
 use corelane_worker::group::GroupError;
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::{ChangeError, SteeredGroup};
-use corelane_worker::tls::CertificateError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
@@ -24,8 +20,8 @@ pub trait Server: Sized {
     type Served: Serialize + DeserializeOwned + 'static;
     /// The error if it cannot start or continue.
     type Error: Error + Send + Sync + 'static;
-    /// Name of this kind of server, used between processes.
-    const KIND: &'static str;
+    /// Its name in metrics, and between processes.
+    const NAME: &'static str;
     /// Whether it starts child processes, which must end with it.
     const STARTS_PROCESSES: bool = false;
 
@@ -75,11 +71,6 @@ pub trait Server: Sized {
         Ok(self.group().ok_or(TableError::None)?.change(table)?)
     }
 
-    /// The packets so far by flow, if counted.
-    fn flows(&mut self) -> Option<FlowCounts> {
-        None
-    }
-
     /// Stops the server and returns the final counters.
     ///
     /// # Errors
@@ -98,7 +89,7 @@ pub enum TableError {
     Change(#[from] ChangeError),
 }
 
-/// Why a server of datagrams or connections could not start or continue.
+/// Why a server of datagrams or connections could not start or continue: the causes that they share.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -127,36 +118,9 @@ pub enum ServeError {
     /// Nothing to rebalance.
     #[error("there is no table to rebalance: it takes exact steering, and two buckets or more")]
     NoTable,
-    /// Rebalancing would not move the flows that have a connected socket.
-    #[error(
-        "answers by connected give each flow a socket of one worker, so that no entry of the table moves it: give another way to answer"
-    )]
-    ConnectedFlows,
     /// A thread (`bucket 3`, or `reader`) could not start or continue.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// TLS cannot be set up.
-    #[error(transparent)]
-    Tls(#[from] CertificateError),
-    /// The access log cannot be opened.
-    #[error(transparent)]
-    AccessLog(#[from] AccessLogError),
-    /// This way to answer requires one socket per bucket.
-    #[error(
-        "answers by {answers} take exact steering, not the model {model}: give another way to answer, or --model exact"
-    )]
-    Answers {
-        /// The requested way to answer.
-        answers: Answers,
-        /// The requested model.
-        model: Model,
-    },
-    /// Answers by the received hash require a device.
-    #[error("answers by received take the device that they leave by: name it (--watch DEVICE)")]
-    NoDevice,
-    /// The device's transmit queues cannot be named by sockets.
-    #[error("{0}; or answer by caller, whose queues XPS selects")]
-    Queues(LinkError),
 }
 
 impl ServeError {

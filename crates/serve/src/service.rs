@@ -4,13 +4,11 @@
 use crate::server::ServeError;
 use crate::shared::lock;
 use corelane_rss::Steering;
-use corelane_rss::steer::Families;
-use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
+use corelane_worker::crew::{Crew, Job, ReadyCell};
 use corelane_worker::engine::{Engine, EngineCounters, EngineKind, EngineSettings, Event, Handler, Id, Ops};
-use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,20 +26,6 @@ pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
         return Err(ServeError::Cpus { buckets, cpus });
     }
     Ok(buckets)
-}
-
-/// The group formed by these steered sockets; `None` for a single socket.
-pub(crate) fn steered(
-    sockets: &[impl AsFd],
-    families: Families,
-    steering: &Steering,
-) -> Result<Option<SteeredGroup>, ServeError> {
-    let [member, _, ..] = sockets else {
-        return Ok(None);
-    };
-    let group = SteeredGroup::new(member, sockets.len(), families, steering.clone());
-    let failed = ServeError::socket("duplicate a socket of the group");
-    group.map(Some).map_err(failed)
 }
 
 /// The service of one thread's sockets: an event handler, and callbacks of the thread's main loop.
@@ -66,21 +50,32 @@ pub trait Service: Handler {
     fn shutdown(&mut self, _ops: &mut Ops) {}
 }
 
+/// Looks at the events of a thread before its service handles them.
+pub(crate) trait Watch {
+    fn look(&mut self, ops: &Ops, id: Id, event: &Event<'_>);
+}
+
+impl Watch for () {
+    fn look(&mut self, _ops: &Ops, _id: Id, _event: &Event<'_>) {}
+}
+
 /// The counters of a thread's engine: at most [`PUBLISH_EVERY`] old while it works, readable by any thread.
 pub(crate) type Published = Arc<CachePadded<Mutex<EngineCounters>>>;
 
-/// Starts a thread that passes `sockets` to `service` and runs it.
+/// Starts a thread that passes `sockets` to `service` and runs it, watched by `watch`.
 pub(crate) fn start<S: Service + Send + 'static>(
     crew: &mut Crew<()>,
     thread: WorkerSettings,
     engine: (EngineKind, EngineSettings),
     sockets: Vec<OwnedFd>,
     service: S,
-) -> Result<(ReadyCell, Published), CrewError> {
+    watch: impl Watch + Send + 'static,
+) -> Result<(ReadyCell, Published), ServeError> {
     let (stop, published) = (crew.stop_flag(), Published::default());
     let counters = Arc::clone(&published);
     let ready = crew.start(thread, sockets, engine, move |sockets, _| ServiceLoop {
         service,
+        watch,
         sockets,
         stop,
         published,
@@ -88,20 +83,22 @@ pub(crate) fn start<S: Service + Send + 'static>(
     Ok((ready, counters))
 }
 
-struct ServiceLoop<S> {
+struct ServiceLoop<S, W> {
     service: S,
+    watch: W,
     sockets: Vec<OwnedFd>,
     stop: Arc<AtomicBool>,
     published: Published,
 }
 
-impl<S: Service> Handler for ServiceLoop<S> {
+impl<S: Service, W: Watch> Handler for ServiceLoop<S, W> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        self.watch.look(ops, id, &event);
         self.service.event(ops, now, id, event);
     }
 }
 
-impl<S: Service> Job for ServiceLoop<S> {
+impl<S: Service, W: Watch> Job for ServiceLoop<S, W> {
     type Outcome = ();
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
@@ -111,21 +108,20 @@ impl<S: Service> Job for ServiceLoop<S> {
     }
 
     fn run<E: Engine>(mut self, engine: &mut E, _start: Time) -> io::Result<()> {
-        let service = &mut self.service;
         let mut now = engine.now();
         let (mut published, mut is_stale) = (now, false);
-        while !service.is_done(self.stop.load(Ordering::Relaxed)) {
+        while !self.service.is_done(self.stop.load(Ordering::Relaxed)) {
             let wait = if is_stale { PUBLISH_EVERY } else { LONGEST_WAIT };
-            engine.turn(service.next_due().min(now + wait), service)?;
+            engine.turn(self.service.next_due().min(now + wait), &mut self)?;
             now = engine.now();
-            service.turned(engine.ops(), now);
+            self.service.turned(engine.ops(), now);
             is_stale = now.since(published) < PUBLISH_EVERY;
             if !is_stale {
                 *lock(&self.published) = engine.ops().counters();
                 published = now;
             }
         }
-        service.shutdown(engine.ops());
+        self.service.shutdown(engine.ops());
         // Flushes queued data; received events are discarded.
         engine.turn(now, &mut |_: &mut Ops, _: Time, _: Id, _: Event<'_>| {})?;
         *lock(&self.published) = engine.ops().counters();

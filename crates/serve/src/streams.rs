@@ -1,7 +1,8 @@
 //! Servers of connections: one listener, one pinned worker and one block of counters per bucket. Protocols implement
 //! [`Protocol`].
 
-use crate::connections::{Accepting, Steered};
+use crate::check::Checked;
+use crate::connections::Accepting;
 use crate::listening::{SocketPlan, SteeringPlan};
 use crate::live_steering::LiveSteering;
 use crate::server::{ServeError, Server};
@@ -23,6 +24,7 @@ use corelane_worker::{CachePadded, WorkerSettings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -176,21 +178,21 @@ impl ConnectionCounts {
         }
     }
 
-    pub(crate) fn of(streams: &StreamCounters, steered: &Steered, bucket: u16, cpu: u32) -> Self {
-        let ended = streams.closed + streams.broken.total();
+    pub(crate) fn of(streams: &StreamCounters, checked: &Checked, bucket: u16, cpu: u32) -> Self {
+        let accepted = &streams.accepted;
         Self {
             bucket,
             cpu,
-            accepted: streams.accepted,
-            open: streams.accepted.saturating_sub(ended),
+            accepted: accepted.opened,
+            open: accepted.open(),
             bytes_received: streams.bytes_received,
             bytes_sent: streams.bytes_sent,
-            steering_samples: steered.samples.get(),
-            steering_right: steered.right.get(),
-            locality_samples: steered.received.get(),
-            locality_right: steered.local.get(),
-            accept_failed: failures(&streams.accept_failed),
-            broken: failures(&streams.broken),
+            steering_samples: checked.samples.get(),
+            steering_right: checked.right.get(),
+            locality_samples: checked.received.get(),
+            locality_right: checked.local.get(),
+            accept_failed: failures(&accepted.failed),
+            broken: failures(&accepted.broken),
         }
     }
 }
@@ -203,8 +205,12 @@ fn failures(counts: &FailureCounts) -> BTreeMap<String, u64> {
 /// A protocol of connection servers: what to do with connections, and what to count. Its value is the state shared by
 /// all workers of a server.
 pub trait Protocol: Sized {
-    const KIND: &'static str;
+    /// Its name in metrics, and between processes.
+    const NAME: &'static str;
+    /// Name and version of its document.
     const SCHEMA: &'static str;
+    /// Why a server of this protocol could not start or continue.
+    type Error: Error + From<ServeError> + Send + Sync + 'static;
     type Plan: Serialize + DeserializeOwned;
     type Counters: Default + Send + Sync + 'static;
     type Bucket: Service + Send + 'static;
@@ -213,7 +219,7 @@ pub trait Protocol: Sized {
 
     /// Starts a server of this protocol: [`StreamServer::of_plan`]. Not a provided method, because it must not be generic: the loops of the
     /// workers are compiled with this crate, once, instead of with every program that starts it.
-    fn start(plan: Self::Plan) -> Result<StreamServer<Self>, ServeError>;
+    fn start(plan: Self::Plan) -> Result<StreamServer<Self>, Self::Error>;
 
     fn listening(plan: &Self::Plan) -> &Listening;
 
@@ -221,7 +227,7 @@ pub trait Protocol: Sized {
     fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings);
 
     /// Opens the shared state.
-    fn open(plan: &Self::Plan, address: SocketAddr) -> Result<Self, ServeError>;
+    fn open(plan: &Self::Plan, address: SocketAddr) -> Result<Self, Self::Error>;
 
     /// The service of the next worker, in bucket order.
     fn bucket(&mut self, plan: &Arc<Self::Plan>, counters: Arc<CachePadded<Self::Counters>>) -> Self::Bucket;
@@ -231,7 +237,7 @@ pub trait Protocol: Sized {
     fn own_served(&self, plan: &Self::Plan) -> Self::OwnServed;
 
     /// Called when all workers have ended.
-    fn stop(&mut self) -> Result<(), ServeError> {
+    fn stop(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 }
@@ -249,10 +255,10 @@ pub struct StreamServer<P: Protocol> {
     steering: LiveSteering,
 }
 
-/// The counters of a worker: of its protocol, of its steering, and of its engine.
+/// The counters of a worker: of its protocol, of its checks, and of its engine.
 struct WorkerCounters<C> {
     own: Arc<CachePadded<C>>,
-    steered: Arc<CachePadded<Steered>>,
+    checked: Arc<CachePadded<Checked>>,
     engine: Published,
 }
 
@@ -272,19 +278,20 @@ impl<P: Protocol> StreamServer<P> {
 
 impl<P: Protocol> StreamServer<P> {
     /// Starts the workers of a plan; returns when they listen.
-    pub(crate) fn of_plan(plan: P::Plan) -> Result<Self, ServeError> {
+    pub(crate) fn of_plan(plan: P::Plan) -> Result<Self, P::Error> {
         let listening = P::listening(&plan);
         let listeners = listening.open()?;
         let address = listeners[0].local_addr().unwrap_or(listening.socket.address);
-        let steering = &listening.steered.steering;
-        let group = match listening.kernel_hash {
-            true => None,
-            false => service::steered(&listeners, listening.socket.families(), steering)?,
+        let steered = match listening.kernel_hash {
+            true => &[],
+            false => &listeners[..],
         };
-        let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));
-        let changed = Arc::clone(&steerer);
-        let changed = move |steerer| changed.store(steerer);
-        let steering = LiveSteering::new(steering, listening.steered.rebalance, group, changed)?;
+        let steering = LiveSteering::new(
+            &listening.steered.steering,
+            listening.steered.rebalance,
+            (steered, listening.socket.families()),
+            &Arc::new(ArcSwap::from_pointee(listening.steered.steering.steerer())),
+        )?;
         let (engine, mut settings) = P::engine(listening.engine);
         settings.memory = listening.buffer_memory;
         let protocol = P::open(&plan, address)?;
@@ -305,24 +312,22 @@ impl<P: Protocol> StreamServer<P> {
                 memory: listening.memory,
                 ..WorkerSettings::new(format!("bucket {index}"), listening.steered.steering.cpus[index])
             };
-            let (own, steered) = (Arc::<CachePadded<P::Counters>>::default(), Arc::default());
-            let bucket = Accepting {
-                service: server.protocol.bucket(&server.plan, Arc::clone(&own)),
-                meter: server.steering.meter(),
-                entries: Vec::new(),
-                bucket: Bucket::new(index as u16),
+            let own = Arc::<CachePadded<P::Counters>>::default();
+            let service = server.protocol.bucket(&server.plan, Arc::clone(&own));
+            let accepting = Accepting {
+                check: server.steering.check(Some(Bucket::new(index as u16))),
                 cpu: listening.steered.steering.cpus[index],
                 address,
-                steerer: Arc::clone(&steerer),
-                steered: Arc::clone(&steered),
+                entries: Vec::new(),
             };
-            let engine = (server.engine.kind, settings.clone());
+            let checked = Arc::clone(&accepting.check.checked);
+            let (engine, sockets) = ((server.engine.kind, settings.clone()), vec![listener.into()]);
             let (ready, engine) =
-                service::start(&mut server.crew, thread, engine, vec![listener.into()], bucket)?;
-            server.counters.push(WorkerCounters { own, steered, engine });
+                service::start(&mut server.crew, thread, engine, sockets, service, accepting)?;
+            server.counters.push(WorkerCounters { own, checked, engine });
             server.ready.push(ready);
         }
-        server.crew.begin_when_ready()?;
+        server.crew.begin_when_ready().map_err(ServeError::from)?;
         Ok(server)
     }
 
@@ -351,7 +356,7 @@ impl<P: Protocol> StreamServer<P> {
             buckets: buckets
                 .map(|((bucket, cpu), counters)| {
                     let streams = lock(&counters.engine).streams;
-                    let connections = ConnectionCounts::of(&streams, &counters.steered, bucket, *cpu);
+                    let connections = ConnectionCounts::of(&streams, &counters.checked, bucket, *cpu);
                     P::bucket_served(&counters.own, connections)
                 })
                 .collect(),
@@ -363,10 +368,10 @@ impl<P: Protocol> StreamServer<P> {
 impl<P: Protocol> Server for StreamServer<P> {
     type Plan = P::Plan;
     type Served = StreamsServed<P::BucketServed, P::OwnServed>;
-    type Error = ServeError;
-    const KIND: &'static str = P::KIND;
+    type Error = P::Error;
+    const NAME: &'static str = P::NAME;
 
-    fn start(plan: P::Plan) -> Result<Self, ServeError> {
+    fn start(plan: P::Plan) -> Result<Self, P::Error> {
         P::start(plan)
     }
 
@@ -378,13 +383,13 @@ impl<P: Protocol> Server for StreamServer<P> {
         self.document(None)
     }
 
-    fn poll(&mut self) -> Result<(), ServeError> {
+    fn poll(&mut self) -> Result<(), P::Error> {
         self.steering.look();
         Ok(())
     }
 
     fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
-        self.steering.rebalancing()
+        self.steering.rebalancing.as_mut()
     }
 
     fn is_finished(&self) -> bool {
@@ -395,9 +400,9 @@ impl<P: Protocol> Server for StreamServer<P> {
         self.steering.group.as_mut()
     }
 
-    fn stop(mut self) -> Result<Self::Served, ServeError> {
+    fn stop(mut self) -> Result<Self::Served, P::Error> {
         self.crew.stop();
-        self.crew.finish()?;
+        self.crew.finish().map_err(ServeError::from)?;
         self.protocol.stop()?;
         Ok(self.served())
     }

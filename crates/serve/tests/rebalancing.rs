@@ -6,7 +6,7 @@ use corelane_rss::balance::{Options, Policy, bucket_loads, rebalance};
 use corelane_rss::{IndirectionTable, Steerer, Steering, Tuple};
 use corelane_serve::http::HttpServer;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServer};
-use corelane_serve::udp::{Model, UdpPlan, UdpServer};
+use corelane_serve::udp::{Model, UdpError, UdpPlan, UdpServer};
 use corelane_serve::{ConnectionCounts, ServeError, Server};
 use corelane_worker::engine::EngineKind;
 use socket2::{Domain, Socket, Type};
@@ -163,7 +163,7 @@ fn open(client: SocketAddr, server: SocketAddr) -> TcpStream {
 }
 
 /// Connects by the weights until the table is level, while a connection per entry stays open.
-fn rebalances<S: Server<Error = ServeError>>(
+fn rebalances<S: Server>(
     mut server: S,
     address: SocketAddr,
     exchange: Exchange,
@@ -237,7 +237,13 @@ fn an_http_server_on_a_wildcard_address_is_level_within_ten_seconds_and_its_open
 fn a_server_without_a_table_to_change_is_refused() {
     let mut plan = UdpPlan::new(anywhere(), steering(1));
     plan.steered.rebalance = Some(Policy::default());
-    assert!(matches!(UdpServer::start(plan.clone()), Err(ServeError::NoTable)));
+    assert!(matches!(
+        UdpServer::start(plan.clone()),
+        Err(UdpError::Serve(ServeError::NoTable))
+    ));
     (plan.steered.steering, plan.model) = (steering(2), Model::Shared);
-    assert!(matches!(UdpServer::start(plan), Err(ServeError::NoTable)));
+    assert!(matches!(
+        UdpServer::start(plan),
+        Err(UdpError::Serve(ServeError::NoTable))
+    ));
 }

@@ -6,8 +6,8 @@ use corelane_measure::share::Share;
 use corelane_rss::{Bucket, IndirectionTable, Steering, Tuple};
 use corelane_serve::http::{HttpServed, HttpServer};
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
-use corelane_serve::udp::{Answers, BucketServed, DropCause, Model, UdpPlan, UdpServed, UdpServer};
-use corelane_serve::{ConnectionCounts, Listening, ServeError, Server};
+use corelane_serve::udp::{Answers, BucketServed, DropCause, Model, UdpError, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::{ConnectionCounts, Listening, Server};
 use corelane_tests::undisturbed;
 use corelane_worker::engine::EngineKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
@@ -106,7 +106,7 @@ fn every_way_to_answer_leaves_from_the_address_that_was_asked() {
                 plan.answers = answers;
                 plan.device = (answers == Answers::Received).then(|| "lo".to_owned());
                 let server = match UdpServer::start(plan) {
-                    Err(error @ ServeError::Queues(_)) => {
+                    Err(error @ UdpError::Queues(_)) => {
                         eprintln!("skipped: {error}");
                         continue;
                     }

@@ -19,7 +19,6 @@ use corelane_rss::steer::Families;
 use corelane_rss::{HashFields, Protocol};
 use corelane_serve::{Listening, ServeError, SocketPlan, SteeringPlan};
 use corelane_worker::group;
-use corelane_worker::tls::CertificateError;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -156,11 +155,7 @@ impl Refused for ServeError {
         let flag = match &self {
             Self::Group(_) => "ADDRESS",
             Self::Steer(_) => "--table-size",
-            Self::Tls(CertificateError::Write { .. }) => "--write-certificate",
-            Self::Tls(_) => "--certificate",
-            Self::AccessLog(_) => "--access-log",
-            Self::Answers { .. } | Self::NoDevice | Self::Queues(_) => "--answers",
-            Self::NoTable | Self::ConnectedFlows => "--rebalance",
+            Self::NoTable => "--rebalance",
             _ => return self.into(),
         };
         usage(flag, self)

@@ -1,7 +1,7 @@
 //! `corelane serve http`: the HTTP server in the foreground.
 
 use super::buckets::{self, BucketArguments};
-use super::foreground::{self, Foreground, Lines};
+use super::foreground::{self, Foreground, Lines, Refused};
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -12,9 +12,9 @@ use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::Steering;
 use corelane_serve::http::metrics::{ERRORS, REQUESTS};
-use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer};
+use corelane_serve::http::{HttpError, HttpLimits, HttpPlan, HttpServed, HttpServer};
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
-use corelane_worker::tls::Certificate;
+use corelane_worker::tls::{Certificate, CertificateError};
 use signal_hook::consts::SIGUSR1;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,6 +136,19 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         access_log: arguments.access_log.clone(),
     };
     foreground::serve(arguments, plan, &arguments.buckets.serving.run, table)
+}
+
+impl Refused for HttpError {
+    fn refused(self) -> anyhow::Error {
+        let flag = match self {
+            Self::Serve(error) => return error.refused(),
+            Self::Tls(CertificateError::Write { .. }) => "--write-certificate",
+            Self::Tls(_) => "--certificate",
+            Self::AccessLog(_) => "--access-log",
+            _ => return self.into(),
+        };
+        usage(flag, self)
+    }
 }
 
 impl Foreground for ServeHttpArguments {

@@ -1,7 +1,7 @@
 //! `corelane serve udp`: the echo and sink servers in the foreground.
 
 use super::buckets::{self, ServingArguments};
-use super::foreground::{self, Foreground};
+use super::foreground::{self, Foreground, Refused};
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
@@ -16,9 +16,11 @@ use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
+use corelane_serve::SteeringPlan;
 use corelane_serve::udp::metrics::{ANSWERED, DROPPED, LOCALITY, SEEN, STEERING, TX_LOCALITY};
-use corelane_serve::udp::{Answers, BucketServed, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
-use corelane_serve::{Server, SteeringPlan};
+use corelane_serve::udp::{
+    Answers, BucketServed, FlowCount, Mode, Model, UdpError, UdpPlan, UdpServed, UdpServer,
+};
 use signal_hook::consts::SIGUSR1;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -128,6 +130,18 @@ impl Foreground for ServeUdpArguments {
             }
         }
         Ok(())
+    }
+}
+
+impl Refused for UdpError {
+    fn refused(self) -> anyhow::Error {
+        let flag = match self {
+            Self::Serve(error) => return error.refused(),
+            Self::Answers { .. } | Self::NoDevice | Self::Queues(_) => "--answers",
+            Self::ConnectedFlows => "--rebalance",
+            _ => return self.into(),
+        };
+        usage(flag, self)
     }
 }
 

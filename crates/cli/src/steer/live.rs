@@ -8,6 +8,7 @@ use corelane_rss::Steering;
 use corelane_rss::balance::{EntryLoads, Policy};
 use corelane_serve::endpoint::Endpoint;
 use corelane_serve::metrics::ForeignTable;
+use corelane_worker::Time;
 use corelane_worker::adopt::{Adopted, SampledLoads, Sought};
 use corelane_worker::rebalancing::{Rebalanced, Rebalancing};
 use std::thread;
@@ -60,7 +61,7 @@ pub fn rebalance(
     };
     let mut look = || -> Outcome {
         compared.look(sought, group)?;
-        means.sampled.collect(Instant::now())?;
+        means.sampled.collect(Time::now())?;
         rebalancing.look(Instant::now(), &mut live, || means.sampled.loads());
         rebalanced::log(&mut rebalancing);
         if let Some(metrics) = &means.metrics {

@@ -29,6 +29,9 @@ use std::time::Duration;
 /// The argument that makes the program a child.
 pub const CHILD_ARGUMENT: &str = "run-child";
 
+/// The end of the kind of a child that is a server, after the server's name.
+pub(crate) const SERVER: &str = "_server";
+
 /// Poll interval of parent and child while they wait for each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -38,7 +41,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) enum Order {
     /// Run this kind of child with this plan.
     Run {
-        /// Its name in the registry: that of a server or a generator.
+        /// Its name in the registry: that of a generator, or of a server followed by [`SERVER`].
         kind: String,
         /// As text: parsed values of a plan for a million connections would use ten times the child's memory.
         plan: Box<RawValue>,
@@ -48,8 +51,6 @@ pub(crate) enum Order {
     },
     /// Report a server's counts so far.
     Counts,
-    /// Report a server's packets by flow so far.
-    Flows,
     /// A server is to steer by another table, and report how many entries moved.
     ChangeTable(IndirectionTable),
     /// End now, and report.

@@ -1,13 +1,12 @@
 //! A server or a generator as a child process: both ends of the pipe.
 
 use super::watch::Watch;
-use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, answer, read_plan, words, write_line};
+use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, SERVER, answer, read_plan, words, write_line};
 use anyhow::anyhow;
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment, Sampler};
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
-use corelane_serve::udp::FlowCounts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -265,7 +264,7 @@ impl<S: Server> ServerProcess<S> {
     /// If it cannot be started, or its own error if it could not serve.
     pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> anyhow::Result<Self> {
         let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
-        child.run(S::KIND, plan, false)?;
+        child.run(&format!("{}{SERVER}", S::NAME), plan, false)?;
         let ready = child.report()?;
         Ok(Self { child, ready })
     }
@@ -322,14 +321,6 @@ impl<S: Server> ServerProcess<S> {
         self.ask(&Order::ChangeTable(table))
     }
 
-    /// Its packets by flow so far.
-    ///
-    /// # Errors
-    /// If it is gone, or its own error.
-    pub fn flows(&mut self) -> anyhow::Result<FlowCounts> {
-        self.ask(&Order::Flows)
-    }
-
     fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> anyhow::Result<T> {
         self.child.give(order)?;
         self.child.report()
@@ -347,9 +338,6 @@ pub(crate) fn serve<S: Server>(
     while !server.is_finished() {
         let report = match orders.recv_timeout(LOOK_INTERVAL) {
             Ok(Order::Counts) => Answer::report(&server.served()),
-            Ok(Order::Flows) => {
-                Answer::report(&server.flows().ok_or("its plan does not have it count flows")?)
-            }
             Ok(Order::ChangeTable(table)) => {
                 let moved = server.change_table(table).map_err(words)?;
                 answer(output, &Answer::report(&moved))?;

@@ -85,7 +85,7 @@ impl Server for Subject {
     type Plan = SubjectPlan;
     type Served = SubjectReady;
     type Error = SubjectError;
-    const KIND: &'static str = "subject";
+    const NAME: &'static str = "subject";
     const STARTS_PROCESSES: bool = true;
 
     fn start(plan: SubjectPlan) -> Result<Self, SubjectError> {

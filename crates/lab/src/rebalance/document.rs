@@ -5,7 +5,7 @@ use crate::document::{Head, document};
 use crate::trial::{TrialHead, trial};
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
-use corelane_serve::udp::FlowCounts;
+use corelane_serve::udp::FlowCount;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the document.
@@ -126,9 +126,9 @@ pub struct Verdict {
 }
 
 /// The load of every entry: the datagrams whose hash selects it.
-pub(super) fn entry_loads(counts: &FlowCounts, entries: usize) -> Vec<u64> {
+pub(super) fn entry_loads(flows: &[FlowCount], entries: usize) -> Vec<u64> {
     let mut loads = vec![0; entries];
-    for flow in &counts.flows {
+    for flow in flows {
         let digits = flow.hash.trim_start_matches("0x");
         if let Ok(hash) = u32::from_str_radix(digits, 16) {
             loads[hash as usize & (entries - 1)] += flow.count;

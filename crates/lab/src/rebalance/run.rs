@@ -38,7 +38,8 @@ impl Rebalance {
         let table = &request.steering.table;
         let mut bench = self.start(running)?;
         let before = bench.phase(PhaseName::Before, None)?;
-        let loads = entry_loads(&bench.server.flows()?, table.size());
+        let flows = bench.server.served()?.flows.unwrap_or_default();
+        let loads = entry_loads(&flows, table.size());
         let options = Options {
             buckets: table.buckets(),
             tolerance: request.tolerance,

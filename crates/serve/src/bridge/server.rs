@@ -7,7 +7,7 @@ use super::links::{Keeper, LinkEvent, Order};
 use super::lists::{ListFileError, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
-use crate::Server;
+use crate::server::Server;
 use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
 use corelane_packet::stage::{Stage, TableStage};
@@ -113,7 +113,7 @@ impl Server for Bridge {
     type Plan = BridgePlan;
     type Served = Bridged;
     type Error = BridgeError;
-    const KIND: &'static str = "bridge";
+    const NAME: &'static str = "bridge";
 
     /// Loads the tables and opens the links in the calling thread's network namespace.
     fn start(plan: Self::Plan) -> Result<Self, BridgeError> {

@@ -1,7 +1,8 @@
 //! The metrics of an HTTP server.
 
-use super::protocol::{BucketHttp, HttpServed};
+use super::protocol::{BucketHttp, Http, HttpServed};
 use crate::metrics::{PREFIX, by_name};
+use crate::streams::Protocol;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl Exposed for HttpServed {
     fn expose(&self, exposition: &mut Exposition) {
         self.expose_streams(
             exposition,
-            "http",
+            Http::NAME,
             (|bucket| &bucket.connections, |bucket| bucket.requests),
             &[&REQUESTS, &ERRORS],
             (&ERRORS_BY_CAUSE, &self.errors()),

@@ -7,6 +7,7 @@ mod access;
 mod bucket;
 mod connection;
 mod context;
+mod error;
 mod exchange;
 mod files;
 pub mod metrics;
@@ -17,5 +18,6 @@ mod producer;
 mod protocol;
 
 pub use access::{AccessLogError, AccessLogged};
+pub use error::HttpError;
 pub use plan::{HttpLimits, HttpPlan};
 pub use protocol::{BucketHttp, HttpOwn, HttpServed, HttpServer};

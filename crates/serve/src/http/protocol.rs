@@ -3,6 +3,7 @@
 use super::access::{AccessLog, AccessLogged, Lines};
 use super::bucket::Bucket;
 use super::context::HttpCounters;
+use super::error::HttpError;
 use super::output::{INPUT_BYTES, QUEUE_BYTES};
 use super::plan::HttpPlan;
 use crate::server::ServeError;
@@ -92,8 +93,9 @@ pub struct Http {
 }
 
 impl Protocol for Http {
-    const KIND: &'static str = "http_server";
+    const NAME: &'static str = "http";
     const SCHEMA: &'static str = "corelane/served-http/1";
+    type Error = HttpError;
     type Plan = HttpPlan;
     type Counters = HttpCounters;
     type Bucket = Bucket;
@@ -101,7 +103,7 @@ impl Protocol for Http {
     type OwnServed = HttpOwn;
 
     #[inline(never)]
-    fn start(plan: HttpPlan) -> Result<StreamServer<Self>, ServeError> {
+    fn start(plan: HttpPlan) -> Result<StreamServer<Self>, HttpError> {
         StreamServer::of_plan(plan)
     }
 
@@ -119,7 +121,7 @@ impl Protocol for Http {
         (choose_batching(asked), settings)
     }
 
-    fn open(plan: &HttpPlan, address: SocketAddr) -> Result<Self, ServeError> {
+    fn open(plan: &HttpPlan, address: SocketAddr) -> Result<Self, HttpError> {
         let write = plan.write_certificate.as_deref();
         let tls = plan.tls.as_ref();
         let workers = plan.listening.steered.steering.table.buckets();
@@ -162,7 +164,8 @@ impl Protocol for Http {
         }
     }
 
-    fn stop(&mut self) -> Result<(), ServeError> {
-        Ok(self.log.as_mut().map_or(Ok(()), AccessLog::stop)?)
+    fn stop(&mut self) -> Result<(), HttpError> {
+        let stopped = self.log.as_mut().map_or(Ok(()), AccessLog::stop);
+        Ok(stopped.map_err(ServeError::from)?)
     }
 }

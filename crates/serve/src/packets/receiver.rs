@@ -3,7 +3,7 @@
 use super::account::Account;
 use super::plan::ReceivePlan;
 use super::received::{QueueReceived, Received, StreamReceived};
-use crate::Server;
+use crate::server::Server;
 use corelane_link::{
     AnyLink, BareLink, FrameDirection, Injected, Link, LinkError, LinkSpec, Opener, QueueLoop, SpecError,
     share_out,
@@ -61,7 +61,7 @@ impl Server for Receiver {
     type Plan = ReceivePlan;
     type Served = Received;
     type Error = ReceiveError;
-    const KIND: &'static str = "packet_receiver";
+    const NAME: &'static str = "packets";
 
     /// Opens the link in the calling thread's network namespace.
     fn start(plan: Self::Plan) -> Result<Self, ReceiveError> {

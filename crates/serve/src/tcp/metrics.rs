@@ -1,6 +1,7 @@
 //! The metrics of a TCP server.
 
-use super::protocol::{BucketTcp, TcpServed};
+use super::protocol::{BucketTcp, Tcp, TcpServed};
+use crate::streams::Protocol;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 
@@ -38,7 +39,7 @@ impl Exposed for TcpServed {
         let bytes = |bucket: &BucketTcp| bucket.connections.bytes_received + bucket.connections.bytes_sent;
         self.expose_streams(
             exposition,
-            "tcp",
+            Tcp::NAME,
             (|bucket| &bucket.connections, bytes),
             &[&OUT_OF_ORDER, &RETRANSMITTED, &STALLS, &STALLED, &ERRORS],
             (&ERRORS_BY_CAUSE, &self.errors()),

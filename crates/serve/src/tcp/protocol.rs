@@ -54,8 +54,9 @@ impl TcpServed {
 pub struct Tcp;
 
 impl Protocol for Tcp {
-    const KIND: &'static str = "tcp_server";
+    const NAME: &'static str = "tcp";
     const SCHEMA: &'static str = "corelane/served-tcp/1";
+    type Error = ServeError;
     type Plan = TcpPlan;
     type Counters = TcpCounters;
     type Bucket = Bucket;

@@ -5,7 +5,7 @@
 
 use super::common::Common;
 use super::counters::BucketCounters;
-use crate::udp::Answers;
+use super::model::Answers;
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Datagram, Id, Ops};
 use corelane_worker::group::{self, GroupSettings};

@@ -1,144 +1,50 @@
-//! Datagram handling of a worker: answers, counts, and samples the bucket that their hash selects.
+//! Datagram handling of a worker: what is admitted goes to the service, whose answers are sent.
 //!
-//! In: events of its engine, or single datagrams from a mailbox. Out: answers through the engine, counts in the
-//! worker's own block, sampled flows in a ring that the control thread drains.
+//! In: events of its engine, or single datagrams from a mailbox. Out: answers through the engine.
 
+use super::admission::Admission;
 use super::answer::Answering;
-use super::common::Common;
-use super::counters::BucketCounters;
 use super::describe::Describing;
-use super::loops::Repeats;
-use crate::loads::Sampler;
-use crate::udp::Mode;
-use corelane_rss::{Bucket, Tuple};
+use super::service::{DatagramAnswers, DatagramService};
+use corelane_worker::Time;
 use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Time};
-use std::sync::Arc;
-
-/// Datagrams per sample. A prime, so that flows in rotation are all sampled.
-const SAMPLE_INTERVAL: u32 = 251;
-
-/// Number of datagrams sampled without an interval at the start, so that short runs are checked too.
-const SAMPLED_AT_START: u32 = 64;
-
-/// Ports that are never answered: 0 is invalid, and echo (7), quotd (17) and chargen (19) answer answers (RFC 862, 865,
-/// 864), which would loop forever.
-const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
 
 /// Event handler of a worker's engine.
-pub(super) struct BucketHandler {
-    /// The bucket whose datagrams it should receive; `None` if the model does not assign buckets.
-    pub(super) bucket: Option<Bucket>,
-    pub(super) common: Arc<Common>,
-    pub(super) counters: Arc<CachePadded<BucketCounters>>,
-    pub(super) sampled_flows: rtrb::Producer<Tuple>,
+pub(super) struct BucketHandler<S> {
+    pub(super) service: S,
+    pub(super) admission: Admission,
     pub(super) answering: Answering,
-    /// `None` unless the table is rebalanced.
-    pub(super) sampler: Option<Sampler>,
     /// `None` unless flow metadata was requested.
     pub(super) describing: Option<Describing>,
-    pub(super) repeats: Repeats,
-    /// Datagrams until the next sample; 1 at the start.
-    pub(super) until_sample: u32,
-    pub(super) samples: u32,
 }
 
-impl BucketHandler {
-    /// Handles a datagram from a mailbox; answers it on the socket of `id` if the server answers.
-    pub(super) fn take(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
+impl<S: DatagramService> BucketHandler<S> {
+    /// Serves a batch, whose answers leave on the socket of `id` unless a flow has another.
+    pub(super) fn serve<'a>(
+        &mut self,
+        ops: &mut Ops,
+        now: Time,
+        id: Id,
+        datagrams: impl Iterator<Item = Datagram<'a>> + Clone,
+    ) {
         if let Some(describing) = &mut self.describing {
-            describing.describe(std::iter::once(*datagram));
+            describing.describe(datagrams.clone());
         }
-        self.serve(ops, id, datagram);
-    }
-
-    fn serve(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
-        self.counters.seen.add(1);
-        self.counters.seen_bytes.add(datagram.payload.len() as u64);
-        let sampled = self.sample(datagram);
-        if self.common.plan.mode == Mode::Echo {
-            self.answer(ops, id, datagram, sampled);
-        }
-    }
-
-    /// Answers a datagram unless a rule forbids it.
-    fn answer(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>, sampled: bool) {
-        let (common, port) = (&self.common, datagram.peer.port());
-        if UNANSWERED_PORTS.contains(&port) || port == common.address.port() {
-            self.counters.refused_port.add(1);
-        } else if datagram.broadcast {
-            // Every socket of the group received a copy (RFC 1122 3.3.6 has the general rule).
-            self.counters.refused_broadcast.add(1);
-        } else if datagram.truncated {
-            self.counters.truncated.add(1);
-        } else if common.destination(datagram).is_none() {
-            self.counters.no_destination.add(1);
-        } else if !common.plan.may_answer(datagram.peer.ip()) {
-            self.counters.refused_peer.add(1);
-        } else if common.echoes.includes(datagram.peer) {
-            self.counters.refused_echo.add(1);
-        } else if sampled && self.repeats.record(datagram.peer, datagram.payload) {
-            self.counters.refused_loop.add(1);
-        } else {
-            let (socket, peer) = self.answering.way(ops, id, datagram);
-            let (source, length) = (peer.and(datagram.destination), datagram.payload.len());
-            let queued = ops.send_from(socket, source, peer, length, |out| {
-                out.copy_from_slice(datagram.payload);
-            });
-            self.counters.queue_full.add(u64::from(queued.is_err()));
-        }
-    }
-
-    /// Samples: periodically computes the bucket of a datagram by its hash. Returns whether this datagram was sampled.
-    fn sample(&mut self, datagram: &Datagram<'_>) -> bool {
-        self.until_sample -= 1;
-        let sampled = self.until_sample == 0;
-        if sampled {
-            self.take_sample(datagram);
-        }
-        sampled
-    }
-
-    fn take_sample(&mut self, datagram: &Datagram<'_>) {
-        self.samples = self.samples.saturating_add(1);
-        self.until_sample = if self.samples < SAMPLED_AT_START {
-            1
-        } else {
-            SAMPLE_INTERVAL
+        let admission = &mut self.admission;
+        let requests = datagrams.filter(|datagram| admission.admits::<S>(now, datagram));
+        let mut answers = DatagramAnswers {
+            answering: &mut self.answering,
+            ops,
+            socket: id,
         };
-        // Every bucket receives a copy of a broadcast.
-        if datagram.broadcast {
-            return;
-        }
-        let Some(tuple) = self.common.tuple(datagram) else {
-            return;
-        };
-        if let Some(bucket) = self.bucket {
-            let right = self.common.bucket_of(&tuple) == bucket;
-            self.counters.steering_samples.add(1);
-            self.counters.steering_right.add(u64::from(right));
-        }
-        // If the ring is full, only a sample is lost.
-        let _ = self.sampled_flows.push(tuple);
+        self.service.serve(now, requests, &mut answers);
     }
 }
 
-impl Handler for BucketHandler {
+impl<S: DatagramService> Handler for BucketHandler<S> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         match event {
-            Event::Datagrams(datagrams) => {
-                if let Some(describing) = &mut self.describing {
-                    describing.describe(datagrams.clone());
-                }
-                for datagram in datagrams {
-                    if let Some(sampler) = &mut self.sampler
-                        && let Some(own) = self.common.destination(&datagram)
-                    {
-                        sampler.count(now, datagram.peer, own);
-                    }
-                    self.serve(ops, id, &datagram);
-                }
-            }
+            Event::Datagrams(datagrams) => self.serve(ops, now, id, datagrams),
             Event::Closed(_) => self.answering.closed(id),
             // Failures are counted by the engine.
             _ => {}
@@ -149,13 +55,19 @@ impl Handler for BucketHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Check;
+    use crate::udp::cause::DropCause;
+    use crate::udp::common::Common;
+    use crate::udp::counters::BucketCounters;
+    use crate::udp::service::Echo;
     use crate::udp::{Answers, UdpPlan};
-    use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+    use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
+    use corelane_worker::CachePadded;
     use corelane_worker::engine::simulated::{Network, NetworkSettings};
     use corelane_worker::engine::{Engine, EngineSettings};
     use std::collections::HashMap;
     use std::net::SocketAddr;
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
 
     /// A server of two buckets.
     fn plan(address: SocketAddr) -> UdpPlan {
@@ -170,16 +82,20 @@ mod tests {
     }
 
     /// The handler of the first bucket.
-    fn handler_of(plan: UdpPlan) -> BucketHandler {
+    fn handler_of(plan: UdpPlan) -> BucketHandler<Echo> {
         let address = plan.socket.address;
         let common = Common::new(plan, address);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
-        BucketHandler {
+        let check = Check {
             bucket: Some(Bucket::new(0)),
-            common: Arc::clone(&common),
-            counters: Arc::clone(&counters),
-            sampler: None,
-            sampled_flows: rtrb::RingBuffer::new(1).0,
+            steerer: Arc::clone(&common.steerer),
+            checked: Arc::default(),
+            loads: None,
+        };
+        let sampled_flows = rtrb::RingBuffer::new(1).0;
+        BucketHandler {
+            service: Echo,
+            admission: Admission::new(Arc::clone(&common), Arc::clone(&counters), check, sampled_flows),
             answering: Answering {
                 common,
                 counters,
@@ -190,9 +106,6 @@ mod tests {
                 by_flow: HashMap::new(),
             },
             describing: None,
-            repeats: Repeats::new(),
-            until_sample: 1,
-            samples: 0,
         }
     }
 
@@ -228,7 +141,7 @@ mod tests {
             };
             engine.turn(Time::NEVER, &mut events).unwrap();
         }
-        let counted = handler.counters.answered_unconnected.get();
+        let counted = handler.answering.counters.answered_unconnected.get();
         assert_eq!((answers, counted, engine.ops().counters().sent), (1, 1, 2));
     }
 
@@ -251,13 +164,17 @@ mod tests {
                 .send_to(from, Some(asked), 9, |out| out.fill(7))
                 .unwrap();
             let mut handler = handler_of(plan(server));
-            while handler.counters.seen.get() == 0 {
+            while handler.answering.counters.seen.get() == 0 {
                 engine.turn(Time::NEVER, &mut handler).unwrap();
             }
             let now = engine.now();
             engine.turn(now, &mut handler).unwrap();
-            let counters = &handler.counters;
-            let counted = [&counters.no_destination, &counters.steering_samples].map(|counter| counter.get());
+            let counters = &handler.answering.counters;
+            let counted = [
+                &counters.dropped[DropCause::NoDestination as usize],
+                &handler.admission.check.checked.samples,
+            ]
+            .map(|counter| counter.get());
             assert_eq!(counted, [u64::from(!reported), u64::from(reported)]);
             assert_eq!(engine.ops().counters().sent, 1 + u64::from(reported));
         }

@@ -55,6 +55,11 @@ pub enum DropCause {
     Unreachable,
 }
 
+impl DropCause {
+    /// The number of causes.
+    pub(super) const COUNT: usize = Self::Unreachable as usize + 1;
+}
+
 impl From<Cause> for DropCause {
     /// The cause of an answer that the kernel did not send.
     fn from(cause: Cause) -> Self {

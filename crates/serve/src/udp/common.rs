@@ -1,8 +1,8 @@
 //! What all threads of a running server share: its plan, its address, and the present steering.
 
 use super::loops::LocalEchoes;
+use super::model::Mode;
 use super::plan::UdpPlan;
-use crate::udp::Mode;
 use arc_swap::ArcSwap;
 use corelane_rss::{Bucket, Steerer, Tuple};
 use corelane_worker::engine::Datagram;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 pub(super) struct Common {
     pub(super) plan: UdpPlan,
     pub(super) address: SocketAddr,
-    pub(super) steerer: ArcSwap<Steerer>,
+    pub(super) steerer: Arc<ArcSwap<Steerer>>,
     pub(super) echoes: LocalEchoes,
 }
 
 impl Common {
     /// A server with this plan, which listens on `address`.
     pub(super) fn new(plan: UdpPlan, address: SocketAddr) -> Arc<Self> {
-        let steerer = ArcSwap::from_pointee(plan.steered.steering.steerer());
+        let steerer = Arc::new(ArcSwap::from_pointee(plan.steered.steering.steerer()));
         let common = Self {
             plan,
             address,

@@ -7,7 +7,8 @@
 //! that case, so the two are independent within a flow.
 
 use corelane_rss::Tuple;
-use corelane_worker::locality::{Observer, Sighting};
+use corelane_worker::Time;
+use corelane_worker::locality::{GroupObserver, Sighting};
 use std::collections::HashMap;
 
 /// Maximum number of flows remembered; further flows are ignored.
@@ -40,8 +41,8 @@ struct Departure {
 /// Of one worker's answers: seen leaving, and left on its CPU, on its bucket's queue, and on both.
 pub(super) type Departed = [u64; 4];
 
-/// The taps of one direction, one per address family.
-pub(super) type Taps = Vec<Observer>;
+/// The taps of one direction, unless there are none.
+pub(super) type Taps = Option<GroupObserver>;
 
 /// The samples.
 pub(super) struct Flows {
@@ -68,17 +69,18 @@ impl Flows {
 
     /// Processes the samples since the last call.
     pub(super) fn collect(&mut self) {
+        let now = Time::now();
         for (worker, flows) in self.seen_by_workers.iter_mut().enumerate() {
             while let Ok(flow) = flows.pop() {
                 note(&mut self.workers, flow, worker);
             }
         }
         let receiving_cpus = &mut self.receiving_cpus;
-        watch(&mut self.received, |flow, sighting| {
+        watch(&mut self.received, now, |flow, sighting| {
             note(receiving_cpus, flow, sighting.cpu);
         });
         let departures = &mut self.departures;
-        watch(&mut self.sent, |answer, sighting| {
+        watch(&mut self.sent, now, |answer, sighting| {
             // A frame too short to identify its queue is not sampled.
             if let Some(queue) = sighting.queue {
                 let cpu = sighting.cpu;
@@ -132,15 +134,15 @@ impl Flows {
 }
 
 /// Processes the sightings of taps since the last call, with the addresses of each.
-fn watch(taps: &mut Taps, mut each: impl FnMut(Tuple, Sighting)) {
+fn watch(taps: &mut Taps, now: Time, mut each: impl FnMut(Tuple, Sighting)) {
     // A lost device yields no more sightings; earlier ones still count.
-    taps.retain_mut(|tap| {
-        let drained = tap.drain(MOST_FLOWS, |sighting| {
+    taps.take_if(|taps| {
+        let drained = taps.drain(now, |sighting, _| {
             if let Ok(tuple) = Tuple::new(sighting.source, sighting.destination) {
                 each(tuple, sighting);
             }
         });
-        drained.is_ok()
+        drained.is_err()
     });
 }
 
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_two_workers_share_is_local_as_often_as_its_cpus_worker_saw_it() {
-        let mut flows = Flows::new(Vec::new(), Vec::new());
+        let mut flows = Flows::new(None, None);
         let (shared, own) = (flow("10.0.0.1:1"), flow("10.0.0.2:1"));
         for worker in [0, 0, 0, 1] {
             note(&mut flows.workers, shared, worker);
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_right_on_its_buckets_cpu_and_queue_together() {
-        let mut flows = Flows::new(Vec::new(), Vec::new());
+        let mut flows = Flows::new(None, None);
         let peer = flow("10.0.0.1:1");
         note(&mut flows.workers, peer, 1);
         for (cpu, queue) in [(5, 1), (5, 1), (5, 0), (4, 1), (4, 0)] {

@@ -7,6 +7,7 @@
 
 use crate::shared::lock;
 use arc_swap::ArcSwap;
+use corelane_worker::engine::Datagram;
 use nix::ifaddrs::getifaddrs;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,9 +26,8 @@ const MARK: &str = "corelane/echo/";
 /// from its start.
 const LONGEST_AGE: Duration = Duration::from_secs(1);
 
-/// Sampled repetitions before one answer is withheld: some 16,000 datagrams. More than are sampled without an interval
-/// at the start.
-const MOST_REPEATS: u32 = 128;
+/// Repetitions before one answer is withheld, as far as the samples tell.
+const MOST_REPEATS: u32 = 1 << 14;
 
 const SLOTS: usize = 256;
 
@@ -121,7 +121,7 @@ fn place(port: u16) -> (usize, u64) {
     (usize::from(port >> 6), 1 << (port & 63))
 }
 
-/// Counts sampled datagrams that are equal: same sender, same payload. Per slot, the majority of what is mapped to it
+/// Counts datagrams that are equal, by a sample: same sender, same payload. Per slot, the majority of what is mapped to it
 /// stays (Boyer and Moore), so that a loop is found beside any amount of other traffic.
 pub(super) struct Repeats {
     slots: Box<[(u64, u32); SLOTS]>,
@@ -134,18 +134,19 @@ impl Repeats {
         }
     }
 
-    /// Records a sampled datagram; true if its answer is to be withheld, and then its count begins again.
-    pub(super) fn record(&mut self, peer: SocketAddr, payload: &[u8]) -> bool {
+    /// Records a sampled datagram that stands for a number of them; true if its answer is to be withheld, and then its
+    /// count begins again.
+    pub(super) fn record(&mut self, datagram: &Datagram<'_>, stands_for: u32) -> bool {
         let mut hasher = DefaultHasher::new();
-        (peer, payload).hash(&mut hasher);
+        (datagram.peer, datagram.payload).hash(&mut hasher);
         let hash = hasher.finish();
         let (held, count) = &mut self.slots[hash as usize % SLOTS];
         if *held == hash {
-            *count += 1;
+            *count += stands_for;
         } else if *count == 0 {
-            (*held, *count) = (hash, 1);
+            (*held, *count) = (hash, stands_for);
         } else {
-            *count -= 1;
+            *count = count.saturating_sub(stands_for);
         }
         let repeats = *held == hash && *count > MOST_REPEATS;
         if repeats {
@@ -163,14 +164,26 @@ mod tests {
         ([192, 0, 2, 1], port).into()
     }
 
+    /// Whether the answer to a sample of this payload, for which no other stands, is withheld.
+    fn records(repeats: &mut Repeats, peer: SocketAddr, payload: &[u8]) -> bool {
+        let datagram = Datagram {
+            peer,
+            payload,
+            truncated: false,
+            destination: None,
+            broadcast: false,
+        };
+        repeats.record(&datagram, 1)
+    }
+
     #[test]
     fn what_repeats_is_withheld_once_beside_any_other_traffic() {
         let mut repeats = Repeats::new();
         let mut withheld = 0;
         for turn in 0_u32..2 * MOST_REPEATS + 2 {
-            withheld += u32::from(repeats.record(peer(1), b"loop"));
+            withheld += u32::from(records(&mut repeats, peer(1), b"loop"));
             for other in 0..8_u32 {
-                assert!(!repeats.record(peer(2), &(turn * 8 + other).to_be_bytes()));
+                assert!(!records(&mut repeats, peer(2), &(turn * 8 + other).to_be_bytes()));
             }
         }
         assert!((1..=2).contains(&withheld), "{withheld}");
@@ -180,8 +193,8 @@ mod tests {
     fn payloads_that_differ_and_peers_that_differ_do_not_repeat() {
         let mut repeats = Repeats::new();
         for turn in 0..100_000_u32 {
-            assert!(!repeats.record(peer(1), &turn.to_be_bytes()));
-            assert!(!repeats.record(peer(turn as u16), b"alike"));
+            assert!(!records(&mut repeats, peer(1), &turn.to_be_bytes()));
+            assert!(!records(&mut repeats, peer(turn as u16), b"alike"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The metrics of a UDP server.
 
 use super::served::{BucketServed, UdpServed};
+use super::service::{DatagramService, Echo};
 use crate::metrics::{BucketServer, PREFIX, by_name, locality, of_bucket, steering};
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
@@ -42,7 +43,7 @@ pub static TX_LOCALITY: Metric<BucketServed> = Metric::more("tx_locality_ratio",
 impl Exposed for UdpServed {
     fn expose(&self, exposition: &mut Exposition) {
         let server = BucketServer {
-            kind: "udp",
+            kind: Echo::NAME,
             engine: &self.engine,
             steering: &self.steering,
             rebalanced: self.rebalanced.as_ref(),

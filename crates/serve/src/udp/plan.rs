@@ -1,10 +1,10 @@
 //! The plan of a UDP server: serialisable, so that it can be printed, passed to a child process and included in a
 //! report.
 
+use super::error::UdpError;
+use super::model::{Answers, Mode, Model};
 use crate::listening::{SocketPlan, SteeringPlan};
-use crate::server::ServeError;
 use crate::service;
-use crate::udp::{Answers, Mode, Model};
 use corelane_host::memory::MemoryPolicy;
 use corelane_rss::Steering;
 use corelane_worker::engine::{EngineKind, EngineSettings};
@@ -74,14 +74,14 @@ impl UdpPlan {
     }
 
     /// Rejects incompatible settings.
-    pub(super) fn check(&self) -> Result<(), ServeError> {
+    pub(super) fn check(&self) -> Result<(), UdpError> {
         service::buckets(&self.steered.steering)?;
         let (answers, model) = (self.answers, self.model);
         if answers != Answers::PerSend && model != Model::Exact {
-            return Err(ServeError::Answers { answers, model });
+            return Err(UdpError::Answers { answers, model });
         }
         if answers == Answers::Connected && self.steered.rebalance.is_some() {
-            return Err(ServeError::ConnectedFlows);
+            return Err(UdpError::ConnectedFlows);
         }
         Ok(())
     }

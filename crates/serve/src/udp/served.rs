@@ -1,8 +1,8 @@
 //! Results of a UDP server per bucket: the final document of `serve udp`.
 
 use super::cause::DropCause;
+use super::model::{Answers, Model};
 use crate::shared::summed;
-use crate::udp::{Answers, Model};
 use corelane_measure::share::Share;
 use corelane_rss::Steering;
 use corelane_worker::rebalancing::Rebalanced;
@@ -72,11 +72,6 @@ pub struct UdpServed {
     /// Datagrams of flows beyond the 65,536 that each worker counts individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows_uncounted: Option<u64>,
-}
-
-impl UdpServed {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/served-udp/1";
 }
 
 /// The counters of one bucket.

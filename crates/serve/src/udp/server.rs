@@ -1,30 +1,33 @@
 //! The running UDP server: starts the threads of its model, sums their counters, stops them.
 
+use super::admission::Admission;
 use super::answer::{Answering, Connected};
 use super::bucket::BucketHandler;
 use super::cause::DropCause;
 use super::common::Common;
 use super::counters::BucketCounters;
 use super::describe::{Describing, SharedCounts};
-use super::flows::{Departed, Flows, Taps};
-use super::loops::Repeats;
-use super::mailbox;
+use super::error::UdpError;
+use super::flows::{Departed, Flows};
+use super::model::{Mode, Model};
 use super::plan::UdpPlan;
 use super::served::{BucketServed, FlowCounts, UdpServed};
+use super::service::{DatagramService, Echo, Sink};
 use super::sockets::{Opened, SocketDrops};
-use super::worker::{Farmed, Farming, Post};
+use super::worker::{Farmed, Farming};
+use crate::check::Checked;
 use crate::live_steering::LiveSteering;
-use crate::loads::Sampler;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
 use crate::shared::{lock, occurred};
-use crate::udp::{Mode, Model};
 use corelane_link::MarkedQueues;
+use corelane_measure::words;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
+use corelane_worker::dispatch::{Dispatch, Dispatcher, mailbox};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::group::{self, Transport};
-use corelane_worker::locality::{Direction, Observer, ObserverSettings};
+use corelane_worker::locality::{Direction, GroupObserver, ObserverSettings};
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::SteeredGroup;
@@ -37,9 +40,12 @@ use std::sync::{Arc, mpsc};
 /// Capacity in flows of the sample ring from a worker to the control thread.
 const SAMPLE_RING: usize = 1024;
 
-/// Average number of datagrams per tapped datagram, chosen at random: a 200 ms trial under load still yields some
-/// hundred samples.
+/// Average number of datagrams per tapped datagram at first: a 200 ms trial under load still yields some hundred samples.
 const TAP_INTERVAL: u32 = 64;
+
+/// Payload capacity of a mailbox: some 2,000 datagrams of the posts' 510 bytes, a few milliseconds at one worker's
+/// rate; a socket buffer of 4 MiB holds some 3,200 of them.
+const MAILBOX_BYTES: usize = 1 << 20;
 
 /// A running UDP server. Dropping it stops it.
 pub struct UdpServer {
@@ -47,6 +53,7 @@ pub struct UdpServer {
     engine: Chosen,
     /// One block per worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
+    checked: Vec<Arc<CachePadded<Checked>>>,
     /// Memory placement of each worker, and its engine's counters.
     threads: Vec<(ReadyCell, Published)>,
     /// Datagrams rejected by each worker's mailbox; empty without mailboxes.
@@ -66,50 +73,50 @@ pub struct UdpServer {
 }
 
 impl UdpServer {
-    fn start_threads(&mut self, opened: Opened) -> Result<(), ServeError> {
+    /// Starts the workers with a service each, and the reader of a model that has one.
+    fn start_threads<S: DatagramService>(
+        &mut self,
+        opened: Opened,
+        service: impl Fn() -> S,
+    ) -> Result<(), UdpError> {
+        let dispatch = self.common.plan.model.dispatch();
         let by_bucket: Vec<Vec<UdpSocket>> = (0..opened.workers.len())
             .map(|_| opened.for_answers(&self.common.plan))
             .collect::<Result<_, _>>()?;
-        let mut posts = Vec::new();
+        let mut dispatcher = Dispatcher::new(dispatch, None);
         for (index, (socket, by_bucket)) in opened.workers.into_iter().zip(by_bucket).enumerate() {
-            let handler = self.handler(index);
+            let handler = self.handler(index, service());
             let sockets = [socket].into_iter().chain(by_bucket).collect();
             let name = format!("bucket {index}");
-            let thread = if self.common.plan.model == Model::Farm {
-                let (outbox, inbox) = mailbox::new();
+            let thread = if dispatch == Dispatch::Deferred {
+                let (outbox, inbox) = mailbox(MAILBOX_BYTES);
                 let farmed = Farmed {
                     inbox,
                     handler,
                     socket: None,
                 };
                 let worker = self.start_thread(name, index, sockets, farmed)?;
-                let full = Arc::<CachePadded<Counter>>::default();
-                self.mailbox_full.push(Arc::clone(&full));
-                posts.push(Post {
-                    outbox,
-                    worker: Arc::clone(&worker.0),
-                    full,
-                    posted: false,
-                });
+                self.mailbox_full
+                    .push(dispatcher.add(outbox, Arc::clone(&worker.0)));
                 worker
             } else {
                 self.start_thread(name, index, sockets, handler)?
             };
             self.threads.push(thread);
         }
-        if let (Model::Farm, Some(reader)) = (self.common.plan.model, opened.shared) {
+        if let (Dispatch::Deferred, Some(reader)) = (dispatch, opened.shared) {
             let farming = Farming {
                 common: Arc::clone(&self.common),
-                posts,
+                dispatcher,
             };
             self.start_thread("reader".to_owned(), 0, vec![reader], farming)?;
         }
-        self.crew.begin_when_ready()?;
+        self.crew.begin_when_ready().map_err(ServeError::from)?;
         Ok(())
     }
 
     /// The handler of worker `index`.
-    fn handler(&mut self, index: usize) -> BucketHandler {
+    fn handler<S>(&mut self, index: usize, service: S) -> BucketHandler<S> {
         let (producer, consumer) = rtrb::RingBuffer::new(SAMPLE_RING);
         self.flows.seen_by_workers.push(consumer);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
@@ -119,11 +126,12 @@ impl UdpServer {
         }
         let (plan, common) = (&self.common.plan, || Arc::clone(&self.common));
         let describes = plan.metadata || plan.flows;
+        let bucket = (plan.model != Model::Single).then(|| Bucket::new(index as u16));
+        let check = self.steering.check(bucket);
+        self.checked.push(Arc::clone(&check.checked));
         BucketHandler {
-            bucket: (plan.model != Model::Single).then(|| Bucket::new(index as u16)),
-            common: common(),
-            counters: Arc::clone(&counters),
-            sampled_flows: producer,
+            service,
+            admission: Admission::new(common(), Arc::clone(&counters), check, producer),
             answering: Answering {
                 common: common(),
                 counters,
@@ -133,11 +141,7 @@ impl UdpServer {
                 by_bucket: Vec::new(),
                 by_flow: HashMap::new(),
             },
-            sampler: self.steering.meter().map(Sampler::new),
             describing: describes.then(|| Describing::new(common(), self.counted.get(index).cloned())),
-            repeats: Repeats::new(),
-            until_sample: 1,
-            samples: 0,
         }
     }
 
@@ -148,14 +152,21 @@ impl UdpServer {
         bucket: usize,
         sockets: Vec<UdpSocket>,
         service: S,
-    ) -> Result<(ReadyCell, Published), ServeError> {
+    ) -> Result<(ReadyCell, Published), UdpError> {
         let thread = WorkerSettings {
             memory: self.common.plan.memory,
             ..WorkerSettings::new(name, self.common.plan.steered.steering.cpus[bucket])
         };
         let sockets = sockets.into_iter().map(OwnedFd::from).collect();
         let engine = (self.engine.kind, self.common.plan.settings.clone());
-        Ok(service::start(&mut self.crew, thread, engine, sockets, service)?)
+        Ok(service::start(
+            &mut self.crew,
+            thread,
+            engine,
+            sockets,
+            service,
+            (),
+        )?)
     }
 
     /// The current steering.
@@ -168,6 +179,12 @@ impl UdpServer {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.common.address
+    }
+
+    /// The datagrams so far by flow, if they are counted.
+    #[must_use]
+    pub fn flows(&self) -> Option<FlowCounts> {
+        self.common.plan.flows.then(|| FlowCounts::of(&self.counted))
     }
 
     /// Processes samples; call it often, or samples are lost.
@@ -187,34 +204,29 @@ impl UdpServer {
         [tx_samples, tx_on_cpu, tx_on_queue, tx_right]: Departed,
         pages: Option<&PageLocations>,
     ) -> BucketServed {
-        let (counters, (ready, engine)) = (&self.counters[index], &self.threads[index]);
+        let (counters, checked) = (&self.counters[index], &self.checked[index]);
+        let (ready, engine) = &self.threads[index];
         let engine = *lock(engine);
         let failed = engine
             .send_failed
             .by_cause()
             .map(|(cause, count)| (cause.into(), count));
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
-        let causes = [
+        let before = [
             (DropCause::FullBuffers, self.drops.of(Some(index))),
             (DropCause::MailboxFull, mailbox_full),
-            (DropCause::QueueFull, counters.queue_full.get()),
-            (DropCause::RefusedPort, counters.refused_port.get()),
-            (DropCause::RefusedPeer, counters.refused_peer.get()),
-            (DropCause::RefusedBroadcast, counters.refused_broadcast.get()),
-            (DropCause::RefusedEcho, counters.refused_echo.get()),
-            (DropCause::RefusedLoop, counters.refused_loop.get()),
-            (DropCause::Truncated, counters.truncated.get()),
-            (DropCause::NoDestination, counters.no_destination.get()),
         ];
+        let own = counters.dropped.iter().map(Counter::get);
+        let own = words::all::<DropCause>().into_iter().zip(own);
         BucketServed {
             bucket: index as u16,
             cpu: self.common.plan.steered.steering.cpus[index],
             seen: counters.seen.get(),
             seen_bytes: counters.seen_bytes.get(),
             answered: engine.sent,
-            dropped: occurred(failed.into_iter().chain(causes)),
-            steering_samples: counters.steering_samples.get(),
-            steering_right: counters.steering_right.get(),
+            dropped: occurred(failed.into_iter().chain(before).chain(own)),
+            steering_samples: checked.samples.get(),
+            steering_right: checked.right.get(),
             locality_samples,
             locality_right,
             tx_samples,
@@ -239,7 +251,7 @@ impl UdpServer {
             .flows
             .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
         UdpServed {
-            schema: UdpServed::SCHEMA.to_owned(),
+            schema: Echo::SCHEMA.to_owned(),
             address: self.common.address,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
@@ -262,10 +274,10 @@ impl UdpServer {
 impl Server for UdpServer {
     type Plan = UdpPlan;
     type Served = UdpServed;
-    type Error = ServeError;
-    const KIND: &'static str = "udp_server";
+    type Error = UdpError;
+    const NAME: &'static str = Echo::NAME;
 
-    fn start(mut plan: UdpPlan) -> Result<Self, ServeError> {
+    fn start(mut plan: UdpPlan) -> Result<Self, UdpError> {
         plan.check()?;
         plan.socket.address = group::canonical(plan.socket.address);
         // A socket with an address of its own receives nothing else, no broadcast and no multicast.
@@ -275,21 +287,24 @@ impl Server for UdpServer {
         let (drops, address) = (opened.watch()?, opened.address()?);
         let common = Common::new(plan, address);
         let plan = &common.plan;
-        let group = match plan.model {
-            Model::Exact => {
-                service::steered(&opened.workers, plan.socket.families(), &plan.steered.steering)?
-            }
-            _ => None,
+        let steered = match plan.model {
+            Model::Exact => &opened.workers[..],
+            _ => &[],
         };
-        let changed = Arc::clone(&common);
-        let changed = move |steerer| changed.steerer.store(steerer);
-        let steering = LiveSteering::new(&plan.steered.steering, plan.steered.rebalance, group, changed)?;
-        let received = observe(plan, address);
-        let sent = observe_answers(plan, address);
+        let steered = (steered, plan.socket.families());
+        let steering = LiveSteering::new(
+            &plan.steered.steering,
+            plan.steered.rebalance,
+            steered,
+            &common.steerer,
+        )?;
+        let received = tap(plan, Direction::Received, address);
+        let sent = tap(plan, Direction::Sent, address);
         let mut server = Self {
             engine: choose(plan.engine),
             common,
             counters: Vec::new(),
+            checked: Vec::new(),
             threads: Vec::new(),
             mailbox_full: Vec::new(),
             drops,
@@ -297,31 +312,41 @@ impl Server for UdpServer {
             counted: Vec::new(),
             locality_unknown: received.as_ref().err().cloned(),
             tx_locality_unknown: sent.as_ref().err().cloned(),
-            flows: Flows::new(received.unwrap_or_default(), sent.unwrap_or_default()),
+            flows: Flows::new(received.ok(), sent.ok()),
             crew: Crew::new(),
             steering,
             _marked: marked,
         };
-        server.start_threads(opened)?;
+        match server.common.plan.mode {
+            Mode::Echo => server.start_threads(opened, || Echo)?,
+            Mode::Sink => server.start_threads(opened, || Sink)?,
+        }
         Ok(server)
     }
 
+    /// With the flows, if they are counted.
     fn served(&mut self) -> UdpServed {
-        self.document(Some(&PageLocations::read()))
+        let counts = self.flows();
+        let (flows, flows_uncounted) = counts.map(|counts| (counts.flows, counts.uncounted)).unzip();
+        UdpServed {
+            flows,
+            flows_uncounted,
+            ..self.document(Some(&PageLocations::read()))
+        }
     }
 
     fn counts(&mut self) -> UdpServed {
         self.document(None)
     }
 
-    fn poll(&mut self) -> Result<(), ServeError> {
+    fn poll(&mut self) -> Result<(), UdpError> {
         self.collect_samples();
         self.steering.look();
         Ok(())
     }
 
     fn rebalancing(&mut self) -> Option<&mut Rebalancing> {
-        self.steering.rebalancing()
+        self.steering.rebalancing.as_mut()
     }
 
     fn is_finished(&self) -> bool {
@@ -332,49 +357,27 @@ impl Server for UdpServer {
         self.steering.group.as_mut()
     }
 
-    fn flows(&mut self) -> Option<FlowCounts> {
-        self.common.plan.flows.then(|| FlowCounts::of(&self.counted))
-    }
-
-    fn stop(mut self) -> Result<UdpServed, ServeError> {
+    fn stop(mut self) -> Result<UdpServed, UdpError> {
         self.crew.stop();
-        self.crew.finish()?;
-        let (flows, uncounted) = self
-            .flows()
-            .map(|counts| (counts.flows, counts.uncounted))
-            .unzip();
-        Ok(UdpServed {
-            flows,
-            flows_uncounted: uncounted,
-            ..self.served()
-        })
+        self.crew.finish().map_err(ServeError::from)?;
+        Ok(self.served())
     }
 }
 
-/// The taps of received packets, or why there are none.
-fn observe(plan: &UdpPlan, address: SocketAddr) -> Result<Taps, String> {
-    let Some(device) = &plan.device else {
-        return Err("no device was named to watch (--watch DEVICE)".to_owned());
+/// A tap of one direction, or why there is none.
+fn tap(plan: &UdpPlan, direction: Direction, address: SocketAddr) -> Result<GroupObserver, String> {
+    let device = match (direction, &plan.device) {
+        (Direction::Received, None) => Err("no device was named to watch (--watch DEVICE)"),
+        (Direction::Sent, _) if plan.mode == Mode::Sink => Err("a sink does not answer"),
+        (Direction::Sent, _) if plan.transmit_queues.is_none() => Err("not measured; add --answers"),
+        (_, device) => device.as_ref().ok_or("not measured; add --answers"),
     };
-    taps(plan, device, Direction::Received, address)
-}
-
-/// The taps of sent packets, or why there are none.
-fn observe_answers(plan: &UdpPlan, address: SocketAddr) -> Result<Taps, String> {
-    match (&plan.device, plan.transmit_queues, plan.mode) {
-        (_, _, Mode::Sink) => Err("a sink does not answer".to_owned()),
-        (Some(device), Some(_), Mode::Echo) => taps(plan, device, Direction::Sent, address),
-        _ => Err("not measured; add --answers".to_owned()),
-    }
-}
-
-fn taps(plan: &UdpPlan, device: &str, direction: Direction, address: SocketAddr) -> Result<Taps, String> {
     let settings = ObserverSettings {
-        device: Some(device.to_owned()),
+        device: Some(device?.to_owned()),
         transport: Transport::Udp,
         direction,
         address,
         one_in: TAP_INTERVAL,
     };
-    Observer::of_group(&settings, plan.socket.families()).map_err(|error| error.to_string())
+    GroupObserver::new(&settings, plan.socket.families()).map_err(|error| error.to_string())
 }

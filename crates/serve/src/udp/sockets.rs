@@ -1,9 +1,10 @@
 //! The sockets of a model: takes a plan, returns one socket per worker (its own, or a duplicate of the shared one), and
 //! counts kernel drops at each.
 
+use super::error::UdpError;
+use super::model::{Answers, Mode, Model};
 use super::plan::UdpPlan;
 use crate::server::ServeError;
-use crate::udp::{Answers, Mode, Model};
 use corelane_link::MarkedQueues;
 use corelane_rss::steer;
 use corelane_worker::group;
@@ -62,12 +63,12 @@ impl Opened {
 
     /// Makes each bucket's socket name the bucket's transmit queue, if its answers require it; they do as long as the
     /// result exists.
-    pub(super) fn mark(&self, plan: &UdpPlan) -> Result<Option<MarkedQueues>, ServeError> {
+    pub(super) fn mark(&self, plan: &UdpPlan) -> Result<Option<MarkedQueues>, UdpError> {
         if (plan.answers, plan.mode) != (Answers::Received, Mode::Echo) {
             return Ok(None);
         }
-        let device = plan.device.as_ref().ok_or(ServeError::NoDevice)?;
-        let queues = MarkedQueues::attach(device).map_err(ServeError::Queues)?;
+        let device = plan.device.as_ref().ok_or(UdpError::NoDevice)?;
+        let queues = MarkedQueues::attach(device).map_err(UdpError::Queues)?;
         for (bucket, socket) in self.workers.iter().enumerate() {
             let mark = MarkedQueues::mark(bucket as u16);
             SockRef::from(socket)

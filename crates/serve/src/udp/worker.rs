@@ -6,13 +6,14 @@
 
 use super::bucket::BucketHandler;
 use super::common::Common;
-use super::mailbox::{Inbox, Outbox};
+use super::service::DatagramService;
 use crate::service::Service;
 use corelane_rss::Bucket;
-use corelane_worker::crew::ReadyCell;
-use corelane_worker::engine::{Datagrams, Event, Handler, Id, Ops};
-use corelane_worker::{CachePadded, Counter, Time};
+use corelane_worker::Time;
+use corelane_worker::dispatch::{Dispatcher, Inbox};
+use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
 use std::io;
+use std::iter;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,9 +21,12 @@ use std::sync::Arc;
 /// Datagrams taken from a mailbox between two passes of the engine: as many as an engine provides in one pass.
 const MAILBOX_BATCH: usize = 256;
 
+/// A datagram in a mailbox, without its payload.
+pub(super) type Head = Datagram<'static>;
+
 /// A worker that reads and answers on its own socket, which is the first one passed in. If its answers require them,
 /// duplicates of every bucket's socket follow, in order.
-impl Service for BucketHandler {
+impl<S: DatagramService> Service for BucketHandler<S> {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         let mut sockets = sockets.into_iter().map(UdpSocket::from);
         let own = sockets.next().expect("a worker has a socket");
@@ -40,20 +44,20 @@ impl Service for BucketHandler {
 }
 
 /// A worker that answers the datagrams in its mailbox.
-pub(super) struct Farmed {
-    pub(super) inbox: Inbox,
-    pub(super) handler: BucketHandler,
+pub(super) struct Farmed<S> {
+    pub(super) inbox: Inbox<Head>,
+    pub(super) handler: BucketHandler<S>,
     /// The socket for answers, never read; `None` before the start.
     pub(super) socket: Option<Id>,
 }
 
-impl Handler for Farmed {
+impl<S: DatagramService> Handler for Farmed<S> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         self.handler.event(ops, now, id, event);
     }
 }
 
-impl Service for Farmed {
+impl<S: DatagramService> Service for Farmed<S> {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         for socket in sockets.into_iter().map(UdpSocket::from) {
             let id = ops.datagrams(socket)?;
@@ -72,11 +76,14 @@ impl Service for Farmed {
         }
     }
 
-    fn turned(&mut self, ops: &mut Ops, _now: Time) {
+    fn turned(&mut self, ops: &mut Ops, now: Time) {
         let Some(socket) = self.socket else { return };
         for _ in 0..MAILBOX_BATCH {
-            let Some(datagram) = self.inbox.take() else { break };
-            self.handler.take(ops, socket, &datagram);
+            let Some((head, payload)) = self.inbox.take() else {
+                break;
+            };
+            let datagram = Datagram { payload, ..head };
+            self.handler.serve(ops, now, socket, iter::once(datagram));
         }
     }
 
@@ -85,51 +92,26 @@ impl Service for Farmed {
     }
 }
 
-/// A reader's connection to one worker.
-pub(super) struct Post {
-    pub(super) outbox: Outbox,
-    pub(super) worker: ReadyCell,
-    /// Datagrams that did not fit the mailbox.
-    pub(super) full: Arc<CachePadded<Counter>>,
-    /// Whether the current batch has datagrams for the worker.
-    pub(super) posted: bool,
-}
-
 /// Reads the only socket of a farm, and passes each datagram to the worker of the bucket that its hash selects, so that
 /// flows stay in order.
 pub(super) struct Farming {
     pub(super) common: Arc<Common>,
-    /// One per bucket, in order.
-    pub(super) posts: Vec<Post>,
-}
-
-impl Farming {
-    fn farm_out(&mut self, datagrams: Datagrams<'_>) {
-        for datagram in datagrams {
-            let tuple = self.common.tuple(&datagram);
-            let bucket = tuple.map_or(Bucket::new(0), |tuple| self.common.bucket_of(&tuple));
-            let post = &mut self.posts[bucket.index()];
-            match post.outbox.post(&datagram) {
-                Ok(()) => post.posted = true,
-                Err(_) => post.full.add(1),
-            }
-        }
-        for post in &mut self.posts {
-            // A worker that is not ready yet checks its mailbox before it waits.
-            if std::mem::take(&mut post.posted)
-                && let Some(ready) = post.worker.get()
-            {
-                ready.waker.wake();
-            }
-        }
-    }
+    /// To one worker per bucket, in order.
+    pub(super) dispatcher: Dispatcher<Head>,
 }
 
 impl Handler for Farming {
     fn event(&mut self, _ops: &mut Ops, _now: Time, _id: Id, event: Event<'_>) {
-        if let Event::Datagrams(datagrams) = event {
-            self.farm_out(datagrams);
+        let Event::Datagrams(datagrams) = event else {
+            return;
+        };
+        for datagram in datagrams {
+            let tuple = self.common.tuple(&datagram);
+            let bucket = tuple.map_or(Bucket::new(0), |tuple| self.common.bucket_of(&tuple));
+            self.dispatcher
+                .dispatch(bucket.index(), datagram.head(), datagram.payload);
         }
+        self.dispatcher.wake();
     }
 }
 

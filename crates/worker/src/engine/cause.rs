@@ -177,22 +177,13 @@ pub struct EngineCounters {
     pub streams: StreamCounters,
 }
 
-/// TCP counters of one engine since it was built. `accepted + opened`, minus `closed` and the total of `broken`, is the
-/// number of open connections.
+/// TCP counters of one engine since it was built.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StreamCounters {
     /// Connections accepted by listeners.
-    pub accepted: u64,
-    /// Connections that could not be accepted.
-    pub accept_failed: FailureCounts,
-    /// Connections opened.
-    pub opened: u64,
-    /// Connections that could not be opened.
-    pub open_failed: FailureCounts,
-    /// Connections closed by their owner.
-    pub closed: u64,
-    /// Connections that ended for another cause.
-    pub broken: FailureCounts,
+    pub accepted: OriginCounters,
+    /// Connections of [`Ops::connect`](super::Ops::connect).
+    pub connected: OriginCounters,
     /// Bytes received and lent to the handler.
     pub bytes_received: u64,
     /// Bytes that the kernel accepted.
@@ -200,11 +191,43 @@ pub struct StreamCounters {
 }
 
 impl StreamCounters {
-    pub(crate) fn count_end(&mut self, cause: Cause) {
+    pub(crate) fn count_end(&mut self, origin: Origin, cause: Cause) {
+        let counters = match origin {
+            Origin::Accepted => &mut self.accepted,
+            Origin::Connected => &mut self.connected,
+        };
         match cause {
-            Cause::Asked => self.closed += 1,
-            cause => self.broken.add(cause, 1),
+            Cause::Asked => counters.closed += 1,
+            cause => counters.broken.add(cause, 1),
         }
+    }
+}
+
+/// What opened a connection: a listener, or [`Ops::connect`](super::Ops::connect).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Accepted,
+    Connected,
+}
+
+/// The connections of one origin.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OriginCounters {
+    /// Connections opened.
+    pub opened: u64,
+    /// Connections that could not be opened.
+    pub failed: FailureCounts,
+    /// Connections closed by their owner.
+    pub closed: u64,
+    /// Connections that ended for another cause.
+    pub broken: FailureCounts,
+}
+
+impl OriginCounters {
+    /// Connections open now.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.opened.saturating_sub(self.closed + self.broken.total())
     }
 }
 

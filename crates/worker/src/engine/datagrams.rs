@@ -20,6 +20,20 @@ pub struct Datagram<'a> {
     pub broadcast: bool,
 }
 
+impl Datagram<'_> {
+    /// The datagram without its payload, to be kept or passed on.
+    #[must_use]
+    pub const fn head(&self) -> Datagram<'static> {
+        Datagram {
+            peer: self.peer,
+            payload: &[],
+            truncated: self.truncated,
+            destination: self.destination,
+            broadcast: self.broadcast,
+        }
+    }
+}
+
 /// The datagrams of one event, in the order in which the socket received them.
 ///
 /// Datagrams that the kernel merged on receive (`UDP_GRO`) are split again: every item is a datagram as it was sent.

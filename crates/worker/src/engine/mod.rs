@@ -27,7 +27,7 @@ mod streams;
 mod uring;
 mod wake;
 
-pub use cause::{Calls, Cause, EngineCounters, FailureCounts, StreamCounters};
+pub use cause::{Calls, Cause, EngineCounters, FailureCounts, OriginCounters, StreamCounters};
 pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, choose, choose_batching};
 pub use datagrams::{Datagram, Datagrams};
 pub use id::Id;

@@ -6,7 +6,9 @@
 
 mod filter;
 
+use crate::Time;
 use crate::group::Transport;
+use crate::sampling::Interval;
 use crate::system::option;
 use crate::watch::{WatchError, attach, check, index_of, open, read};
 use corelane_rss::steer::Families;
@@ -19,6 +21,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Receive buffer of each socket, in bytes: some thousand headers between two polls. Datagrams that do not fit are not
 /// sampled.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// Most samples that [`GroupObserver`] takes from a socket at once, so that one look ends under any load.
+const MOST_SAMPLES: usize = 65_536;
 
 /// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that requests an unused group
 /// number.
@@ -46,7 +51,7 @@ pub struct ObserverSettings {
     pub direction: Direction,
     /// The local endpoint of the datagrams: a port, and an address, which may be unspecified (any of its family).
     pub address: SocketAddr,
-    /// Observes one datagram in `one_in`, at random; 1 observes all.
+    /// Observes one datagram in `one_in`, at random; 1 observes all. [`GroupObserver`] begins with it.
     pub one_in: u32,
 }
 
@@ -125,19 +130,6 @@ impl Observer {
         self.sockets.iter().try_for_each(|socket| attach(socket, &filter))
     }
 
-    /// Starts observing a group on the address of `settings`: with both families, an observer for each.
-    ///
-    /// # Errors
-    /// See [`WatchError`].
-    pub fn of_group(settings: &ObserverSettings, families: Families) -> Result<Vec<Self>, WatchError> {
-        let ipv4 = ObserverSettings {
-            address: (Ipv4Addr::UNSPECIFIED, settings.address.port()).into(),
-            ..settings.clone()
-        };
-        let ipv4 = (families == Families::Both).then_some(&ipv4);
-        std::iter::once(settings).chain(ipv4).map(Self::new).collect()
-    }
-
     /// Passes the datagrams observed since the last call, at most `most`, to `each`, without waiting. Returns their
     /// number.
     ///
@@ -174,6 +166,53 @@ impl Observer {
             cpu,
             queue,
         })
+    }
+}
+
+/// Observes a group of sockets: one in an interval that follows the rate of samples.
+#[derive(Debug)]
+pub struct GroupObserver {
+    /// One per address family.
+    observers: Vec<Observer>,
+    interval: Interval,
+}
+
+impl GroupObserver {
+    /// Starts observing a group on the address of `settings`.
+    ///
+    /// # Errors
+    /// See [`WatchError`].
+    pub fn new(settings: &ObserverSettings, families: Families) -> Result<Self, WatchError> {
+        let ipv4 = ObserverSettings {
+            address: (Ipv4Addr::UNSPECIFIED, settings.address.port()).into(),
+            ..settings.clone()
+        };
+        let ipv4 = (families == Families::Both).then_some(&ipv4);
+        let observers = std::iter::once(settings).chain(ipv4).map(Observer::new);
+        Ok(Self {
+            observers: observers.collect::<Result<_, _>>()?,
+            interval: Interval::of_group(settings.one_in, Time::now()),
+        })
+    }
+
+    /// Passes the samples since the last call to `each`, without waiting, with the number of datagrams for which each
+    /// stands. Call it often, or samples are lost.
+    ///
+    /// # Errors
+    /// See [`WatchError`].
+    pub fn drain(&mut self, now: Time, mut each: impl FnMut(Sighting, u32)) -> Result<(), WatchError> {
+        let (one_in, mut taken) = (self.interval.one_in(), 0);
+        for observer in &mut self.observers {
+            let drained = observer.drain(MOST_SAMPLES, |sighting| each(sighting, one_in));
+            taken += check("read the samples", drained)?;
+        }
+        if self.interval.adapt(now, taken as u32) {
+            let one_in = self.interval.one_in();
+            self.observers
+                .iter_mut()
+                .try_for_each(|observer| observer.sample(one_in))?;
+        }
+        Ok(())
     }
 }
 

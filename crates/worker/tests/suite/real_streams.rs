@@ -104,7 +104,10 @@ fn timed_out(mut engine: impl Engine, _: &dyn World) {
         log.closed
     );
     let counters = engine.ops().counters().streams;
-    assert_eq!(counters.open_failed.of(Cause::TimedOut), log.closed.len() as u64);
+    assert_eq!(
+        counters.connected.failed.of(Cause::TimedOut),
+        log.closed.len() as u64
+    );
 }
 
 #[test]

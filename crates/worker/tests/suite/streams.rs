@@ -130,13 +130,11 @@ pub fn echo(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut log, "both are closed", |_, log| {
         log.closed.len() == 2
     });
-    assert!(
-        log.closed.iter().all(|(_, cause)| *cause == Cause::Asked),
-        "{:?}",
-        log.closed
-    );
+    let asked = log.closed.iter().all(|(_, cause)| *cause == Cause::Asked);
+    assert!(asked, "{:?}", log.closed);
     let counters = engine.ops().counters().streams;
-    assert_eq!((counters.accepted, counters.opened, counters.closed), (1, 1, 2));
+    let ended = [counters.accepted, counters.connected].map(|of| (of.opened, of.closed, of.open()));
+    assert_eq!(ended, [(1, 1, 0); 2]);
     let all = 2 * sent.len() as u64;
     assert_eq!((counters.bytes_sent, counters.bytes_received), (all, all));
 }
@@ -172,7 +170,7 @@ pub fn from_a_local_address(mut engine: impl Engine, world: &dyn World) {
     });
     let why = log.cause(third).unwrap();
     assert!(matches!(why, Cause::AddressInUse | Cause::NoAddress), "{why:?}");
-    assert_eq!(engine.ops().counters().streams.open_failed.total(), 1);
+    assert_eq!(engine.ops().counters().streams.connected.failed.total(), 1);
 }
 
 pub fn refused(mut engine: impl Engine, world: &dyn World) {
@@ -188,7 +186,8 @@ pub fn refused(mut engine: impl Engine, world: &dyn World) {
         log.cause(client).is_some()
     });
     assert_eq!(log.cause(client), Some(Cause::Refused));
-    assert_eq!(engine.ops().counters().streams.open_failed.of(Cause::Refused), 1);
+    let failed = engine.ops().counters().streams.connected.failed;
+    assert_eq!(failed.of(Cause::Refused), 1);
     assert!(log.opened.is_empty());
 }
 
@@ -225,8 +224,8 @@ pub fn aborted(mut engine: impl Engine, world: &dyn World) {
         log.closed.len() == 2
     });
     assert_eq!(log.cause(client), Some(Cause::Asked));
-    assert_eq!(log.cause(server), Some(Cause::Reset));
-    assert_eq!(engine.ops().counters().streams.broken.of(Cause::Reset), 1);
+    let reset = engine.ops().counters().streams.accepted.broken.of(Cause::Reset);
+    assert_eq!((log.cause(server), reset), (Some(Cause::Reset), 1));
 }
 
 pub fn aborted_while_not_receiving(mut engine: impl Engine, world: &dyn World) {
@@ -539,7 +538,8 @@ pub fn thousand_connections(mut engine: impl Engine, world: &dyn World) {
         log.closed.len() == 2 * ALL
     });
     let counters = engine.ops().counters().streams;
-    assert_eq!((counters.closed, counters.broken.total()), (2 * ALL as u64, 0));
+    let ended = [counters.accepted, counters.connected].map(|of| (of.closed, of.broken.total()));
+    assert_eq!(ended, [(ALL as u64, 0); 2]);
 }
 
 pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {

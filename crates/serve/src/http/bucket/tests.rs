@@ -2,7 +2,7 @@
 //! one byte per second, or stop reading, use a bounded share, and the latency of others is the same as without them.
 
 use super::*;
-use crate::connections::Steered;
+use crate::check::Checked;
 use crate::http::connection::PAUSE;
 use crate::http::output::INPUT_BYTES;
 use crate::http::plan::HttpLimits;
@@ -234,7 +234,7 @@ fn slow_clients_hold_their_share_and_the_others_latency_stays() {
     assert_eq!(faults[&"write_timeout"], STOPPED as u64, "{faults:?}");
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert_eq!(
-        ConnectionCounts::of(&streams, &Steered::default(), 0, 0).open,
+        ConnectionCounts::of(&streams, &Checked::default(), 0, 0).open,
         QUICK_ONES as u64
     );
 }

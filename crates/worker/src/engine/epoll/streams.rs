@@ -222,7 +222,7 @@ impl StreamDriver for Readiness {
         match ops.streams.at(slot).phase {
             Phase::Listening => self.accept(ops, slot, now, on),
             Phase::Connecting => opened(self, ops, slot, now, on),
-            Phase::Open => self.receive(ops, slot, now, on),
+            Phase::Open(_) => self.receive(ops, slot, now, on),
         }
         true
     }

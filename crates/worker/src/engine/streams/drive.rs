@@ -2,7 +2,7 @@
 //! engine-specific part: watching, receiving and sending.
 
 use super::{FlushedStream, Handle, Phase, Request, Stream};
-use crate::engine::cause::Cause;
+use crate::engine::cause::{Cause, Origin};
 use crate::engine::id::Id;
 use crate::engine::ops::{Notice, Ops};
 use crate::engine::{Event, Handler, TURN_DATAGRAMS};
@@ -160,8 +160,8 @@ pub(crate) fn connected(ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handl
     let Some(request) = connect_done(ops, slot) else {
         return;
     };
-    ops.streams.at_mut(slot).phase = Phase::Open;
-    ops.counters.streams.opened += 1;
+    ops.streams.at_mut(slot).phase = Phase::Open(Origin::Connected);
+    ops.counters.streams.connected.opened += 1;
     ops.streams.note_waiting(slot);
     ops.streams.note_change(slot);
     let id = ops.streams.id(slot);
@@ -190,16 +190,18 @@ pub(crate) fn accepted(
     on: &mut impl Handler,
 ) {
     ops.streams.at_mut(listener.slot() as u32).starved = false;
-    let id = ops.streams.insert(Stream::new(Some(handle), Phase::Open), true);
+    let id = ops
+        .streams
+        .insert(Stream::new(Some(handle), Phase::Open(Origin::Accepted)), true);
     let slot = id.slot() as u32;
     if let Err(error) = driver.watch(ops, slot) {
-        let failed = &mut ops.counters.streams.accept_failed;
+        let failed = &mut ops.counters.streams.accepted.failed;
         failed.add(Cause::from_error(&error), 1);
         retire(ops, slot);
         ops.streams.free(slot);
         return;
     }
-    ops.counters.streams.accepted += 1;
+    ops.counters.streams.accepted.opened += 1;
     let listener = Some(listener);
     on.event(ops, now, id, Event::Opened { listener, peer });
 }
@@ -214,7 +216,7 @@ pub(crate) fn accept_failed(
 ) -> bool {
     match cause {
         // The connection was reset before it was accepted, or had a network error: the next may succeed (accept(2)).
-        Cause::Reset => ops.counters.streams.accept_failed.add(cause, 1),
+        Cause::Reset => ops.counters.streams.accepted.failed.add(cause, 1),
         Cause::Other(libc::EINTR | libc::ECANCELED) => {}
         cause if cause.is_final() => {
             end(driver, ops, slot, cause);
@@ -223,7 +225,7 @@ pub(crate) fn accept_failed(
         // No descriptor or no memory: the connection waits in the backlog. Only the first failure in a row is reported.
         cause => {
             let id = ops.streams.id(slot);
-            ops.counters.streams.accept_failed.add(cause, 1);
+            ops.counters.streams.accepted.failed.add(cause, 1);
             ops.deadlines.insert(now + STARVED, id);
             let stream = ops.streams.at_mut(slot);
             stream.resting = true;
@@ -248,7 +250,7 @@ fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
             ops.streams.at_mut(slot).resting = false;
             ops.streams.note_change(slot);
         }
-        Phase::Open => {}
+        Phase::Open(_) => {}
     }
 }
 
@@ -256,7 +258,7 @@ fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
 fn flush_all(driver: &mut impl StreamDriver, ops: &mut Ops) {
     while let Some(slot) = ops.streams.next_waiting() {
         let stream = ops.streams.at(slot);
-        if stream.phase != Phase::Open || stream.blocked {
+        if !matches!(stream.phase, Phase::Open(_)) || stream.blocked {
             ops.outgoing.keep(&stream.queue);
         } else if let Some(sent) = driver.send_stream(ops, slot) {
             flushed(driver, ops, slot, sent);
@@ -296,7 +298,7 @@ pub(crate) fn unblocked(ops: &mut Ops, slot: u32) {
 /// If the queue is empty: notifies the owner and ends this side, if requested.
 fn settle(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     let stream = ops.streams.at_mut(slot);
-    if stream.phase != Phase::Open || !stream.queue.is_empty() {
+    if !matches!(stream.phase, Phase::Open(_)) || !stream.queue.is_empty() {
         return;
     }
     let drained = std::mem::take(&mut stream.notify_drained);
@@ -311,7 +313,7 @@ fn settle(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
 /// A connection could not be opened, or a stream could not be registered.
 pub(crate) fn fail(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, cause: Cause) {
     if ops.streams.at(slot).phase == Phase::Connecting {
-        ops.counters.streams.open_failed.add(cause, 1);
+        ops.counters.streams.connected.failed.add(cause, 1);
     }
     end(driver, ops, slot, cause);
 }
@@ -320,8 +322,8 @@ pub(crate) fn fail(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, cau
 pub(crate) fn end(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, cause: Cause) {
     driver.release(ops, slot);
     connect_done(ops, slot);
-    if ops.streams.at(slot).phase == Phase::Open {
-        ops.counters.streams.count_end(cause);
+    if let Phase::Open(origin) = ops.streams.at(slot).phase {
+        ops.counters.streams.count_end(origin, cause);
     }
     ops.notify(ops.streams.id(slot), Notice::Closed(cause));
     retire(ops, slot);

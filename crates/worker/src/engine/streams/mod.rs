@@ -25,7 +25,7 @@ pub use options::ConnectOptions;
 pub(crate) use queue::Front;
 pub(crate) use queue::{Outgoing, Queue, Stable};
 
-use super::cause::Cause;
+use super::cause::{Cause, Origin};
 use super::id::Id;
 use super::slab::Tenant;
 use super::sockets::Source;
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Listening,
     /// To be opened, or being opened.
     Connecting,
-    Open,
+    Open(Origin),
 }
 
 /// The parameters of a connection attempt, until it is open.

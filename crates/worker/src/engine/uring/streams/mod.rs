@@ -185,7 +185,7 @@ impl Completions {
             return;
         };
         match stream::peer_address(connection.as_fd()) {
-            None => ops.counters.streams.accept_failed.add(Cause::Reset, 1),
+            None => ops.counters.streams.accepted.failed.add(Cause::Reset, 1),
             Some(peer) if ops.streams.is_open(listener) => {
                 let connection = (Handle::Kernel(connection), peer);
                 accepted(self, ops, listener, connection, now, on);
@@ -204,7 +204,7 @@ impl StreamDriver for Completions {
         let stream = ops.streams.at(slot);
         let state = self.connections.states.at(slot);
         *state = State::default();
-        if stream.phase == Phase::Open {
+        if matches!(stream.phase, Phase::Open(_)) {
             ops.streams.note_change(slot);
         } else if let Some(connection) = stream.descriptor() {
             // Operations in the kernel must wait there instead of failing with EAGAIN.

@@ -1,0 +1,101 @@
+//! Which datagrams are passed to the service of a worker: rules refuse those that must not be answered. All are counted, and
+//! a sample is checked for the bucket that its hash selects.
+//!
+//! In: datagrams. Out: counts in the worker's own block, sampled flows in a ring that the control thread drains.
+
+use super::cause::DropCause;
+use super::common::Common;
+use super::counters::BucketCounters;
+use super::loops::Repeats;
+use super::service::DatagramService;
+use crate::check::Check;
+use corelane_rss::Tuple;
+use corelane_worker::engine::Datagram;
+use corelane_worker::sampling::Sampler;
+use corelane_worker::{CachePadded, Time};
+use std::sync::Arc;
+
+/// Datagrams per sample, at least, unless their load is measured.
+const SAMPLE_INTERVAL: u32 = 251;
+
+/// Ports that are never answered: 0 is invalid, and echo (7), quotd (17) and chargen (19) answer answers (RFC 862, 865,
+/// 864), which would loop forever.
+const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
+
+/// The admission of one worker's datagrams.
+pub(super) struct Admission {
+    common: Arc<Common>,
+    counters: Arc<CachePadded<BucketCounters>>,
+    pub(super) check: Check,
+    sampler: Sampler,
+    sampled_flows: rtrb::Producer<Tuple>,
+    repeats: Repeats,
+}
+
+impl Admission {
+    pub(super) fn new(
+        common: Arc<Common>,
+        counters: Arc<CachePadded<BucketCounters>>,
+        check: Check,
+        sampled_flows: rtrb::Producer<Tuple>,
+    ) -> Self {
+        let least = if check.loads.is_some() { 1 } else { SAMPLE_INTERVAL };
+        Self {
+            common,
+            counters,
+            check,
+            sampler: Sampler::new(least),
+            sampled_flows,
+            repeats: Repeats::new(),
+        }
+    }
+
+    /// Counts a datagram; returns whether the service gets it.
+    #[inline]
+    pub(super) fn admits<S: DatagramService>(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        self.counters.seen.add(1);
+        self.counters.seen_bytes.add(datagram.payload.len() as u64);
+        let sampled = self.sampler.is_due().then(|| self.sample(now, datagram));
+        !S::ANSWERS || self.may_be_answered(datagram, sampled)
+    }
+
+    /// Whether no rule forbids an answer; `sampled`: it is a sample that stands for so many.
+    #[inline]
+    fn may_be_answered(&mut self, datagram: &Datagram<'_>, sampled: Option<u32>) -> bool {
+        let (common, port) = (&self.common, datagram.peer.port());
+        let refused = if UNANSWERED_PORTS.contains(&port) || port == common.address.port() {
+            DropCause::RefusedPort
+        } else if datagram.broadcast {
+            // Every socket of the group received a copy (RFC 1122 3.3.6 has the general rule).
+            DropCause::RefusedBroadcast
+        } else if datagram.truncated {
+            DropCause::Truncated
+        } else if common.destination(datagram).is_none() {
+            DropCause::NoDestination
+        } else if !common.plan.may_answer(datagram.peer.ip()) {
+            DropCause::RefusedPeer
+        } else if common.echoes.includes(datagram.peer) {
+            DropCause::RefusedEcho
+        } else if sampled.is_some_and(|stands_for| self.repeats.record(datagram, stands_for)) {
+            DropCause::RefusedLoop
+        } else {
+            return true;
+        };
+        self.counters.dropped[refused as usize].add(1);
+        false
+    }
+
+    /// Samples a datagram: checks its bucket and adds its load; returns for how many it stands.
+    fn sample(&mut self, now: Time, datagram: &Datagram<'_>) -> u32 {
+        let stands_for = self.sampler.take(now);
+        // Every bucket receives a copy of a broadcast.
+        if !datagram.broadcast
+            && let Some(tuple) = self.common.tuple(datagram)
+        {
+            self.check.sample(&tuple, u64::from(stands_for));
+            // If the ring is full, only a sample is lost.
+            let _ = self.sampled_flows.push(tuple);
+        }
+        stands_for
+    }
+}
