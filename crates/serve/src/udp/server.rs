@@ -50,6 +50,8 @@ const MAILBOX_BYTES: usize = 1 << 20;
 /// A running UDP server. Dropping it stops it.
 pub struct UdpServer {
     common: Arc<Common>,
+    /// Of the document of its service.
+    schema: &'static str,
     engine: Chosen,
     /// One block per worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
@@ -73,6 +75,52 @@ pub struct UdpServer {
 }
 
 impl UdpServer {
+    /// Starts the workers of a plan with a service each; returns when they are ready to receive.
+    fn serving<S: DatagramService>(mut plan: UdpPlan, service: impl Fn() -> S) -> Result<Self, UdpError> {
+        plan.check()?;
+        plan.socket.address = group::canonical(plan.socket.address);
+        // A socket with an address of its own receives nothing else, no broadcast and no multicast.
+        plan.settings.destinations = plan.socket.address.ip().is_unspecified();
+        let opened = Opened::of(&plan)?;
+        let marked = opened.mark(&plan)?;
+        let (drops, address) = (opened.watch()?, opened.address()?);
+        let common = Common::new(plan, address);
+        let plan = &common.plan;
+        let steered = match plan.model {
+            Model::Exact => &opened.workers[..],
+            _ => &[],
+        };
+        let steered = (steered, plan.socket.families());
+        let steering = LiveSteering::new(
+            &plan.steered.steering,
+            plan.steered.rebalance,
+            steered,
+            &common.steerer,
+        )?;
+        let received = tap(plan, Direction::Received, address);
+        let sent = tap(plan, Direction::Sent, address);
+        let mut server = Self {
+            schema: S::SCHEMA,
+            engine: choose(plan.engine),
+            common,
+            counters: Vec::new(),
+            checked: Vec::new(),
+            threads: Vec::new(),
+            mailbox_full: Vec::new(),
+            drops,
+            connected: mpsc::channel(),
+            counted: Vec::new(),
+            locality_unknown: received.as_ref().err().cloned(),
+            tx_locality_unknown: sent.as_ref().err().cloned(),
+            flows: Flows::new(received.ok(), sent.ok()),
+            crew: Crew::new(),
+            steering,
+            _marked: marked,
+        };
+        server.start_threads(opened, service)?;
+        Ok(server)
+    }
+
     /// Starts the workers with a service each, and the reader of a model that has one.
     fn start_threads<S: DatagramService>(
         &mut self,
@@ -251,7 +299,7 @@ impl UdpServer {
             .flows
             .departed(cpus, self.common.plan.transmit_queues.unwrap_or(1));
         UdpServed {
-            schema: Echo::SCHEMA.to_owned(),
+            schema: self.schema.to_owned(),
             address: self.common.address,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
@@ -277,51 +325,11 @@ impl Server for UdpServer {
     type Error = UdpError;
     const NAME: &'static str = Echo::NAME;
 
-    fn start(mut plan: UdpPlan) -> Result<Self, UdpError> {
-        plan.check()?;
-        plan.socket.address = group::canonical(plan.socket.address);
-        // A socket with an address of its own receives nothing else, no broadcast and no multicast.
-        plan.settings.destinations = plan.socket.address.ip().is_unspecified();
-        let opened = Opened::of(&plan)?;
-        let marked = opened.mark(&plan)?;
-        let (drops, address) = (opened.watch()?, opened.address()?);
-        let common = Common::new(plan, address);
-        let plan = &common.plan;
-        let steered = match plan.model {
-            Model::Exact => &opened.workers[..],
-            _ => &[],
-        };
-        let steered = (steered, plan.socket.families());
-        let steering = LiveSteering::new(
-            &plan.steered.steering,
-            plan.steered.rebalance,
-            steered,
-            &common.steerer,
-        )?;
-        let received = tap(plan, Direction::Received, address);
-        let sent = tap(plan, Direction::Sent, address);
-        let mut server = Self {
-            engine: choose(plan.engine),
-            common,
-            counters: Vec::new(),
-            checked: Vec::new(),
-            threads: Vec::new(),
-            mailbox_full: Vec::new(),
-            drops,
-            connected: mpsc::channel(),
-            counted: Vec::new(),
-            locality_unknown: received.as_ref().err().cloned(),
-            tx_locality_unknown: sent.as_ref().err().cloned(),
-            flows: Flows::new(received.ok(), sent.ok()),
-            crew: Crew::new(),
-            steering,
-            _marked: marked,
-        };
-        match server.common.plan.mode {
-            Mode::Echo => server.start_threads(opened, || Echo)?,
-            Mode::Sink => server.start_threads(opened, || Sink)?,
+    fn start(plan: UdpPlan) -> Result<Self, UdpError> {
+        match plan.mode {
+            Mode::Echo => Self::serving(plan, || Echo),
+            Mode::Sink => Self::serving(plan, || Sink),
         }
-        Ok(server)
     }
 
     /// With the flows, if they are counted.
