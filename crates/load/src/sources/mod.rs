@@ -5,192 +5,30 @@
 //! 1,024 to 65,535). Larger plans need more addresses; the error says how many.
 
 mod aligned;
+mod request;
+mod shared;
 mod workers;
 
 pub use corelane_worker::outgoing::{FIRST_PORT, LAST_PORT, Lease, Ports};
+pub(crate) use request::Direction;
+pub use request::{Align, AlignBy, SourceError, SourceRequest, Transport};
+pub use shared::SOCKETS_AN_ADDRESS;
+pub(crate) use shared::shares;
 #[cfg(test)]
 pub(crate) use workers::OTHER_DESCRIPTORS;
 pub(crate) use workers::Workers;
 pub use workers::{PlannedWorker, ReplySteering, Steerings, WorkerRequest};
 
-use crate::pool::Pool;
 use corelane_rss::plan::Landing;
-use serde::{Deserialize, Serialize};
+use shared::{MOST_KERNEL_PORTS, Shared};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use thiserror::Error;
-
-/// Sockets per address planned with explicit ports. The remaining ports serve reopened connections, and replace ports
-/// that other sockets hold.
-pub const SOCKETS_AN_ADDRESS: usize = 60_000;
-
-/// Sockets per address with ports chosen by the kernel: its default range has 28,232, and the search slows down as it
-/// fills.
-const MOST_KERNEL_PORTS: usize = 16_384;
 
 /// Maximum number of pool addresses considered: an IPv6 prefix can hold more than can be tried.
 const MOST_ADDRESSES: usize = 1 << 20;
 
 /// Loopback addresses considered where the target hashes addresses only: some 16 for each bucket of the largest table.
 const LOOPBACK_TRIED: usize = 1 << 16;
-
-/// How sources are aligned with the target's steering.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Align {
-    /// Chosen by the kernel, or planned regardless of the hash.
-    #[default]
-    Kernel,
-    /// Every bucket of the target gets the same number of sockets.
-    Even,
-    /// Each worker's sockets land on the buckets of its own CPU, or on its one bucket.
-    Bucket,
-}
-
-/// The direction whose packets are aligned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AlignBy {
-    /// What the server receives lands on the chosen buckets of the server.
-    #[default]
-    Forward,
-    /// What the server answers lands on the chosen buckets of this machine.
-    Reply,
-    /// Both, from the same source.
-    Both,
-}
-
-impl AlignBy {
-    /// The aligned directions; the first one decides which workers there are.
-    pub(crate) fn directions(self) -> &'static [Direction] {
-        match self {
-            Self::Forward => &[Direction::Forward],
-            Self::Reply => &[Direction::Reply],
-            Self::Both => &[Direction::Forward, Direction::Reply],
-        }
-    }
-}
-
-/// The direction of packets, as the client sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Forward,
-    Reply,
-}
-
-/// What the sources are used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Sockets that keep their ports. With [`Align::Bucket`] there is one worker per bucket.
-    Udp,
-    /// Connections that are reopened, whose ports may be in TIME_WAIT. With [`Align::Bucket`] a worker connects to all
-    /// buckets on its CPU.
-    Tcp,
-}
-
-/// Requirements on the sources of one target.
-#[derive(Debug, Clone)]
-pub struct SourceRequest {
-    /// The remote address.
-    pub target: SocketAddr,
-    /// Source addresses; `None`: chosen by the routing table.
-    pub pool: Option<Pool>,
-    /// How sources are aligned.
-    pub align: Align,
-    /// In which direction.
-    pub by: AlignBy,
-    /// Sockets, or simultaneously open connections, over all workers.
-    pub sockets: usize,
-}
-
-/// Why sources cannot be planned.
-#[derive(Debug, Error)]
-pub enum SourceError {
-    /// A target without a port.
-    #[error("port 0 cannot be reached: give a port from 1 to 65535")]
-    TargetPort,
-    /// A pool without addresses of the target's family.
-    #[error("the source pool {pool} has no address of {target}'s family{}", other_than(*target))]
-    EmptyPool {
-        /// The pool as written.
-        pool: String,
-        /// The target.
-        target: IpAddr,
-    },
-    /// More sockets than the addresses have ports.
-    #[error(
-        "{sockets} sockets to one server need {needed} source addresses, and there are {addresses}: give a wider --sources \
-         (a prefix that is routed here: `ip route add local 10.100.0.0/16 dev lo`)"
-    )]
-    Ports {
-        /// Requested sockets.
-        sockets: usize,
-        /// Addresses required.
-        needed: usize,
-        /// Addresses available.
-        addresses: usize,
-    },
-    /// Alignment without the target's steering document.
-    #[error(
-        "--align needs the steering document of the server, and for replies of this machine: give its file with --steering, \
-         or the receiving device with --dev"
-    )]
-    NoSteering,
-    /// One end hashes ports, the other does not.
-    #[error(
-        "one end hashes a 4tuple, the other a 2tuple, and no plan satisfies both: align by one direction, or let both hash \
-         the same fields"
-    )]
-    Fields,
-    /// Buckets that no source reaches.
-    #[error(
-        "no source of {pool} lands on bucket {} with this steering document: widen --sources, or hash ports, too, if they \
-         are not hashed (--hash 4tuple)",
-        list(.landings)
-    )]
-    Unreached {
-        /// The pool as written.
-        pool: String,
-        /// Landings without a source.
-        landings: Vec<Landing>,
-    },
-    /// A worker whose CPU has no bucket of the receiving end.
-    #[error("no bucket of {steered_by} is on CPU {cpu}: give CPUs that have one with --cpus")]
-    NoBucketOnCpu {
-        /// What has the buckets.
-        steered_by: &'static str,
-        /// The CPU.
-        cpu: u32,
-    },
-    /// No route to the target.
-    #[error("no route to {target}: {error}")]
-    Route {
-        /// The target.
-        target: SocketAddr,
-        /// The error of the kernel.
-        error: io::Error,
-    },
-}
-
-fn other_than(target: IpAddr) -> String {
-    if target.is_loopback() {
-        String::new()
-    } else {
-        format!(" other than {target} itself")
-    }
-}
-
-/// Landings named in an error.
-const LANDINGS_NAMED: usize = 16;
-
-fn list(landings: &[Landing]) -> String {
-    let mut named: Vec<String> = landings.iter().map(Landing::to_string).collect();
-    if named.len() > LANDINGS_NAMED {
-        named.truncate(LANDINGS_NAMED);
-        named.push(format!("and {} more", landings.len() - LANDINGS_NAMED));
-    }
-    named.join(", ")
-}
 
 impl SourceRequest {
     /// The workers of a generator with their leases; workers without sources are omitted.
@@ -272,90 +110,6 @@ impl SourceRequest {
         let shares = shares(self.sockets, workers);
         Ok(shares.map(|sockets| shared.take(sockets)).collect())
     }
-
-    fn too_many(&self, needed: usize, addresses: usize) -> SourceError {
-        SourceError::Ports {
-            sockets: self.sockets,
-            needed,
-            addresses,
-        }
-    }
-
-    fn pool_text(&self) -> String {
-        let written = self.pool.as_ref().map(Pool::to_string);
-        written.unwrap_or_else(|| "the routing table's choice".to_owned())
-    }
-}
-
-/// Addresses shared by several workers in turn; evenly loaded to within one socket.
-struct Shared {
-    addresses: Vec<SharedAddress>,
-    current: usize,
-    /// Whether the kernel chooses the ports.
-    kernel: bool,
-    landing: Landing,
-}
-
-struct SharedAddress {
-    address: IpAddr,
-    sockets: usize,
-    taken: usize,
-}
-
-impl Shared {
-    /// Addresses for this many sockets; the kernel chooses their ports if allowed and efficient.
-    fn new(addresses: &[IpAddr], sockets: usize, kernel: bool, landing: Landing) -> Self {
-        let shared = addresses.iter().zip(shares(sockets, addresses.len()));
-        let shared = shared.map(|(address, sockets)| SharedAddress {
-            address: *address,
-            sockets,
-            taken: 0,
-        });
-        Self {
-            kernel: kernel && sockets.div_ceil(addresses.len()) <= MOST_KERNEL_PORTS,
-            addresses: shared.collect(),
-            current: 0,
-            landing,
-        }
-    }
-
-    /// The sources of the next worker's sockets.
-    fn take(&mut self, mut sockets: usize) -> Vec<Lease> {
-        let mut leases = Vec::new();
-        while sockets > 0 {
-            let from = &mut self.addresses[self.current];
-            let connections = sockets.min(from.sockets - from.taken);
-            if connections == 0 {
-                self.current += 1;
-                continue;
-            }
-            leases.push(Lease {
-                address: from.address,
-                ports: if self.kernel {
-                    Ports::Kernel
-                } else {
-                    from.range(connections)
-                },
-                connections,
-                landing: self.landing,
-            });
-            from.taken += connections;
-            sockets -= connections;
-        }
-        leases
-    }
-}
-
-impl SharedAddress {
-    /// The ports of the next sockets: spare ports are distributed in proportion.
-    fn range(&self, sockets: usize) -> Ports {
-        let ports = usize::from(LAST_PORT - FIRST_PORT) + 1;
-        let place = |socket: usize| usize::from(FIRST_PORT) + socket * ports / self.sockets;
-        Ports::Range {
-            first: place(self.taken) as u16,
-            last: (place(self.taken + sockets) - 1) as u16,
-        }
-    }
 }
 
 fn unspecified(like: IpAddr) -> IpAddr {
@@ -375,11 +129,6 @@ fn route(target: SocketAddr) -> Result<IpAddr, SourceError> {
     local()
         .map(|local| local.ip())
         .map_err(|error| SourceError::Route { target, error })
-}
-
-/// `total` split into `parts` that differ by at most one.
-pub(crate) fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
-    (0..parts).map(move |index| total / parts + usize::from(index < total % parts))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The workers of a generator: their CPUs, and the buckets of the target that each serves.
 
-use super::{Align, AlignBy, Direction, Lease, SourceError};
+use super::request::{Align, AlignBy, Direction, SourceError};
 use corelane_rss::{HashFields, Steering};
+use corelane_worker::outgoing::Lease;
 use serde::{Deserialize, Serialize};
 
 /// Descriptors that a worker requires besides its sockets: engine, waker, standard streams, and a margin.

@@ -4,12 +4,12 @@
 //! If ports are hashed, the ports of an address are taken in order, each by a worker that wants more sockets on its
 //! landing. If only addresses are hashed, matching addresses are chosen, each with all of its ports.
 
-use super::{
-    Direction, FIRST_PORT, LAST_PORT, Lease, Ports, SOCKETS_AN_ADDRESS, Shared, SourceError, SourceRequest,
-    Transport, Workers, shares,
-};
+use super::request::{Direction, SourceError, SourceRequest, Transport};
+use super::shared::{SOCKETS_AN_ADDRESS, Shared, shares};
+use super::workers::Workers;
 use corelane_rss::plan::{Landing, Landings};
 use corelane_rss::{Bucket, Tuple, same_address};
+use corelane_worker::outgoing::{FIRST_PORT, LAST_PORT, Lease, Ports};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 

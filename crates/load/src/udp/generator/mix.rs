@@ -7,7 +7,7 @@
 //!
 //! In: the plan's weights, and the live counters of the other workers. Out: datagrams, through the generator.
 
-use super::Generator;
+use super::state::Generator;
 use crate::live::LiveWorkers;
 use crate::sources::PlannedWorker;
 use crate::udp::metrics::LiveDatagrams;
