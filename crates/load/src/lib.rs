@@ -34,6 +34,6 @@ pub use metrics::Running;
 pub use needs::{Need, Needs};
 pub use sampler::{Observation, Sampler};
 pub use streams::{
-    LiveStreams, OwnCounts, StreamLoad, StreamLoadError, StreamLoadReport, StreamPlan, StreamProtocol,
-    StreamStart,
+    Answered, InFlight, LiveStreams, One, OwnCounts, Pipeline, StreamLoad, StreamLoadError, StreamLoadReport,
+    StreamPlan, StreamProtocol, StreamStart, Traffic,
 };

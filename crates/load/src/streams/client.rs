@@ -1,15 +1,16 @@
 //! A connection in its worker: passes engine events to the connection's state machine, through its TLS session if any,
 //! and executes the results: engine operations, counts, the next request.
 
-use super::connection::{Connection, Input, Next, Outcome, Settled};
+use super::connection::{Input, Next, Outcome, Settled};
 use super::group::Group;
-use super::protocol::{Ask, Context, StreamProtocol};
+use super::in_flight::InFlight;
+use super::protocol::{Ask, Context, StreamProtocol, Traffic};
+use super::slot::{Shared, Slot, Stage, TlsConnection};
 use crate::failure::Failure;
 use corelane_worker::Time;
-use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output as _, Slots};
-use corelane_worker::outgoing::{Release, Source};
-use corelane_worker::timers::{Timer, Wheel};
-use corelane_worker::tls::{Channel, ClientSession, HandshakeKind, Plaintext};
+use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output as _};
+use corelane_worker::outgoing::Release;
+use corelane_worker::tls::{Channel, HandshakeKind, Plaintext};
 use std::time::Duration;
 
 /// Delay before retrying a failed connect, so that a server that refuses is not flooded with attempts.
@@ -17,81 +18,6 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Window of the moving mean latency, in answers.
 const MEAN_OVER: i64 = 64;
-
-/// A connection and the state its worker keeps for it.
-#[derive(Debug)]
-pub(crate) struct Slot<P: StreamProtocol> {
-    pub(crate) id: Option<Id>,
-    /// Its group within the worker.
-    pub(crate) group: u16,
-    source: Option<Source>,
-    timer: Option<Timer>,
-    /// When the timer fires; [`Time::NEVER`] if unset.
-    fires: Time,
-    /// Boxed with the time, as most connections are plain and have neither.
-    tls: Option<Box<TlsConnection>>,
-    pub(crate) connection: Connection<P>,
-}
-
-#[derive(Debug)]
-struct TlsConnection {
-    session: ClientSession,
-    handshake_began: Time,
-}
-
-impl<P: StreamProtocol> Slot<P> {
-    pub(crate) fn new(group: u16) -> Self {
-        Self {
-            id: None,
-            group,
-            source: None,
-            timer: None,
-            fires: Time::NEVER,
-            tls: None,
-            connection: Connection::new(),
-        }
-    }
-}
-
-/// State of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Connections are being opened; no requests yet.
-    Opening,
-    /// Requests are being made.
-    Running,
-    /// No new requests; pending answers are awaited.
-    Draining,
-}
-
-/// State shared by the connections of a worker.
-pub(crate) struct Shared {
-    pub(crate) stage: Stage,
-    pub(crate) wheel: Wheel<u32>,
-    pub(crate) random: fastrand::Rng,
-    /// Connections being opened.
-    pub(crate) opening: usize,
-    pub(crate) open: u64,
-    pub(crate) mean_latency: Duration,
-    /// The index of each connection that its engine knows.
-    pub(crate) by_id: Slots<u32>,
-}
-
-impl Shared {
-    /// The shared state of worker `place`, before any connection exists.
-    pub(crate) fn new(place: usize, now: Time) -> Self {
-        Self {
-            stage: Stage::Opening,
-            wheel: Wheel::new(now),
-            // The same seed in every run, but different for each worker.
-            random: fastrand::Rng::with_seed(place as u64),
-            opening: 0,
-            open: 0,
-            mean_latency: Duration::ZERO,
-            by_id: Slots::default(),
-        }
-    }
-}
 
 /// One connection of a worker, while an event is handled.
 pub(crate) struct Client<'a, P: StreamProtocol> {
@@ -108,7 +34,7 @@ impl<P: StreamProtocol> Client<'_, P> {
     pub(crate) fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Bytes(bytes) if self.slot.tls.is_some() => self.decrypt(bytes),
-            Event::Bytes(bytes) => self.step(Input::Bytes(bytes)),
+            Event::Bytes(bytes) => self.receive(bytes),
             Event::Opened { .. } => self.connected(),
             Event::Drained => self.step(Input::Drained),
             Event::PeerClosed => {
@@ -147,8 +73,32 @@ impl<P: StreamProtocol> Client<'_, P> {
     }
 
     /// Passes an event to the state machine, and executes the result.
-    pub(crate) fn step(&mut self, input: Input<'_>) {
+    pub(crate) fn step(&mut self, input: Input<'_, '_, P::Request>) {
+        if let Some(id) = self.slot.id {
+            let next = self.advance(id, input);
+            self.follow(id, next);
+        }
+    }
+
+    /// Passes received bytes, which may hold several answers.
+    fn receive(&mut self, mut bytes: &[u8]) {
         let Some(id) = self.slot.id else { return };
+        let mut next = self.advance(id, Input::Bytes(&mut bytes));
+        if P::InFlight::PIPELINES {
+            let mut ready = false;
+            while !bytes.is_empty() {
+                ready |= next == Next::Ready;
+                next = self.advance(id, Input::Bytes(&mut bytes));
+            }
+            if ready && next == Next::Wait {
+                next = Next::Ready;
+            }
+        }
+        self.follow(id, next);
+    }
+
+    /// Passes an event to the state machine, and records the outcomes of requests.
+    fn advance(&mut self, id: Id, input: Input<'_, '_, P::Request>) -> Next {
         let group = &mut *self.group;
         let mut out = match (&mut self.slot.tls, &mut group.encryption) {
             (Some(tls), Some(encryption)) => encryption.driver.output(self.ops, id, &mut tls.session),
@@ -165,19 +115,21 @@ impl<P: StreamProtocol> Client<'_, P> {
         if outcome.next == Next::Close {
             context.out.end();
         }
-        self.apply(id, outcome);
+        let Outcome { settled, next } = outcome;
+        if let Some(settled) = settled {
+            self.settle(settled);
+            self.settle_others(settled);
+        }
+        next
     }
 
-    fn apply(&mut self, id: Id, outcome: Outcome) {
-        if let Some(settled) = outcome.settled {
-            self.settle(settled);
-        }
-        match outcome.next {
+    fn follow(&mut self, id: Id, next: Next) {
+        match next {
             Next::Wait => {}
             Next::Hold => self.ops.receive(id, false),
             Next::Resume => self.ops.receive(id, true),
-            Next::Ready => return self.rest(),
-            Next::Due(due) => return self.begin(due),
+            Next::Ready => self.rest(),
+            Next::Due(due) => return self.begin_all(due),
             Next::Close => self.ops.close(id),
             Next::Reset => self.ops.abort(id),
         }
@@ -206,11 +158,24 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
+    /// Requests in flight on a connection that ends share the outcome of the oldest, or fail if that was answered.
+    fn settle_others(&mut self, oldest: Settled) {
+        if P::InFlight::PIPELINES {
+            let settled = match oldest {
+                Settled::Answered(_) => Settled::Failed(Failure::ClosedEarly),
+                ended => ended,
+            };
+            while self.slot.connection.lose() {
+                self.settle(settled);
+            }
+        }
+    }
+
     fn may_ask(&self) -> bool {
         self.shared.stage == Stage::Running && self.group.may_ask(self.index)
     }
 
-    /// Starts the next activity of an idle connection.
+    /// Starts the next activity of a connection that has room for a request.
     pub(crate) fn rest(&mut self) {
         if self.group.terms.is_open_loop() {
             self.group.idle.push(self.index - self.group.members.start);
@@ -220,12 +185,12 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    /// Makes the next request after the pool's think time.
+    /// Makes the next requests after the pool's think time, which begins when none is in flight.
     fn think(&mut self) {
         let think = self.group.terms.think;
         if think.is_zero() {
-            self.begin(self.now);
-        } else {
+            self.begin_all(self.now);
+        } else if !self.slot.connection.is_asking() {
             self.wait(self.now + think);
         }
     }
@@ -242,7 +207,7 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// Like [`wait`](Self::wait), for a connection that just became active, or whose last attempt failed.
     pub(crate) fn retry(&mut self, due: Time) {
-        if self.shared.stage == Stage::Running && !P::IS_TRANSFER {
+        if self.shared.stage == Stage::Running {
             self.wait(due);
         }
     }
@@ -250,8 +215,8 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// Schedules the first request of a connection. Initial think times are randomised, so that clients do not start in
     /// lockstep.
     pub(crate) fn first(&mut self) {
-        if P::IS_TRANSFER {
-            return self.step(Input::Drained);
+        if self.slot.connection.is_asking() {
+            return self.step(Input::Start);
         }
         let terms = &self.group.terms;
         let pause = Duration::from_secs_f64(terms.pool.behaviour.first_pause_s);
@@ -282,6 +247,14 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
+    /// Begins a request that was due at `due`, and as many more as may be in flight.
+    fn begin_all(&mut self, due: Time) {
+        self.begin(due);
+        while P::InFlight::PIPELINES && self.may_ask() && self.slot.connection.has_room(&self.group.terms) {
+            self.begin(due);
+        }
+    }
+
     fn count_begun(&mut self) {
         self.group.budget -= 1;
         self.group.tally.counts.requests.begun += 1;
@@ -294,11 +267,10 @@ impl<P: StreamProtocol> Client<'_, P> {
         let abort_share = terms.pool.behaviour.abort_share;
         let ask = Ask {
             due,
-            request,
             aborts: abort_share > 0.0 && random.f64() < abort_share,
             last: false,
         };
-        self.step(Input::Ask(ask));
+        self.step(Input::Ask(request, ask));
     }
 
     /// Opens the connection, for the request that was due at `owed` if any; fails if no source is left.
@@ -363,8 +335,13 @@ impl<P: StreamProtocol> Client<'_, P> {
         let connect = &mut self.group.tally.histograms.connect;
         connect.record(self.now.since(began).as_nanos() as u64);
         match owed {
-            Some(due) => self.ask(due),
-            None if P::IS_TRANSFER => {
+            Some(due) => {
+                self.ask(due);
+                if P::InFlight::PIPELINES && self.slot.connection.has_room(&self.group.terms) {
+                    self.rest();
+                }
+            }
+            None if P::Traffic::LASTS => {
                 self.count_begun();
                 self.ask(self.now);
             }
@@ -389,7 +366,7 @@ impl<P: StreamProtocol> Client<'_, P> {
                     self.count_handshake(kind);
                     self.opened();
                 }
-                Plaintext::Bytes(bytes) => self.step(Input::Bytes(bytes)),
+                Plaintext::Bytes(bytes) => self.receive(bytes),
                 Plaintext::Ended => self.step(Input::SessionEnded),
                 Plaintext::Failed(error) => {
                     let encryption = self.group.encryption.as_mut();
@@ -413,7 +390,7 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// Takes back the bytes that the kernel has not accepted, at the end of a connection or of the run.
     pub(crate) fn uncount_queued(&mut self) {
-        let counted = !P::IS_TRANSFER && self.slot.connection.is_open();
+        let counted = !P::Traffic::LASTS && self.slot.connection.is_open();
         if let Some(id) = self.slot.id.filter(|_| counted) {
             let sent = &mut self.group.tally.counts.bytes.sent;
             *sent = sent.saturating_sub(self.ops.unsent(id));
@@ -422,9 +399,7 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// The engine has closed the connection. During the run it is reopened, for the next request or to wait for one.
     fn closed(&mut self, cause: Cause) {
-        if P::IS_TRANSFER {
-            self.step(Input::Left { lasted: false });
-        }
+        self.step(Input::Left { lasted: false });
         self.uncount_queued();
         if let Some(id) = self.slot.id.take() {
             self.shared.by_id.remove(id);
@@ -450,8 +425,9 @@ impl<P: StreamProtocol> Client<'_, P> {
         self.group.tally.counts.connections.reset_by_server += u64::from(cause == Cause::Reset);
         if ended.request.is_some() {
             self.settle(Settled::Failed(ended.failure));
+            self.settle_others(Settled::Failed(ended.failure));
         }
-        if !P::IS_TRANSFER && self.may_ask() {
+        if self.may_ask() {
             self.think();
         }
     }

@@ -6,7 +6,8 @@
 //!
 //! Designed for a million connections: no allocations except those of the protocol.
 
-use super::protocol::{Ask, Context, Step, StreamProtocol};
+use super::in_flight::InFlight;
+use super::protocol::{Ask, Context, Step, StreamProtocol, Terms, Traffic};
 use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
@@ -21,8 +22,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// A connection, open or closed.
 #[derive(Debug)]
 pub(crate) struct Connection<P: StreamProtocol> {
-    /// The current request and answer, or the last ones.
-    pub(crate) exchange: P::Exchange,
+    exchange: P::Exchange,
+    /// Not empty while [`State::Asking`].
+    in_flight: P::InFlight,
     state: State,
     /// When something must have happened, or is to be done.
     deadline: Time,
@@ -45,8 +47,8 @@ enum State {
     Idle,
     /// Open, and the next request is due at the deadline.
     Pausing,
-    /// A request is in progress, which was due at this time.
-    Asking(Time),
+    /// Requests are in flight.
+    Asking,
     /// No further requests; the server may close first.
     Lingering,
     /// Closed by this side; the engine has not reported the end yet.
@@ -54,12 +56,12 @@ enum State {
 }
 
 /// An event of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Input<'a> {
+#[derive(Debug)]
+pub(crate) enum Input<'a, 'b, Request> {
     /// Make a request.
-    Ask(Ask),
-    /// Bytes from the server, decrypted.
-    Bytes(&'a [u8]),
+    Ask(Request, Ask),
+    /// Bytes from the server, decrypted; those that follow a complete answer are left.
+    Bytes(&'a mut &'b [u8]),
     /// The kernel has accepted all queued bytes.
     Drained,
     /// The server has closed its side; see [`StreamProtocol::ended`] for `genuine`.
@@ -70,16 +72,18 @@ pub(crate) enum Input<'a> {
     SessionFailed(Failure),
     /// The server has ended its TLS session; it closes the connection next.
     SessionEnded,
-    /// Transfers only: the time to send is over.
+    /// The time to send begins.
+    Start,
+    /// The time to send is over.
     Finish,
-    /// Transfers only: the connection has ended, or with `lasted` the run has.
+    /// The connection has ended, or with `lasted` the run has.
     Left { lasted: bool },
 }
 
 /// The result of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The outcome of the current request, if it ended.
+    /// The outcome of the oldest request in flight, if it ended.
     pub(crate) settled: Option<Settled>,
     pub(crate) next: Next,
 }
@@ -103,7 +107,7 @@ pub(crate) enum Next {
     Hold,
     /// Resume receiving.
     Resume,
-    /// The next request may be made.
+    /// Another request may be made.
     Ready,
     /// Make the request that was due at this time.
     Due(Time),
@@ -125,9 +129,9 @@ pub(crate) struct Ended {
     pub(crate) was_open: bool,
     /// What happens to its source port.
     pub(crate) release: Release,
-    /// Why it ended; recorded for the current or waiting request.
+    /// Why it ended; recorded for requests in flight or waiting.
     pub(crate) failure: Failure,
-    /// When that request was due; `None` without one.
+    /// When the oldest of them was due; `None` without one.
     pub(crate) request: Option<Time>,
 }
 
@@ -135,6 +139,7 @@ impl<P: StreamProtocol> Connection<P> {
     pub(crate) fn new() -> Self {
         Self {
             exchange: P::Exchange::default(),
+            in_flight: P::InFlight::default(),
             state: State::Closed,
             deadline: Time::NEVER,
             served: 0,
@@ -151,6 +156,27 @@ impl<P: StreamProtocol> Connection<P> {
 
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle)
+    }
+
+    pub(crate) fn is_asking(&self) -> bool {
+        matches!(self.state, State::Asking)
+    }
+
+    /// Whether another request may be made now.
+    pub(crate) fn has_room(&self, terms: &Terms<P>) -> bool {
+        match self.state {
+            State::Idle => true,
+            State::Asking if P::InFlight::PIPELINES => {
+                let count = self.in_flight.count();
+                count < terms.depth && self.served as usize + count < terms.requests_a_connection as usize
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes a request in flight on a connection that takes no more answers; returns whether there was one.
+    pub(crate) fn lose(&mut self) -> bool {
+        !self.is_asking() && self.in_flight.pop().is_some()
     }
 
     /// Whether the connection is open and its handshake complete.
@@ -170,11 +196,16 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Opening begins at `now`, for the request that was due at `owed`, if any.
     pub(crate) fn open(&mut self, now: Time, owed: Option<Time>) {
-        *self = Self::new();
-        self.state = State::Opening {
+        let state = State::Opening {
             began: now,
             owed,
             failed: None,
+        };
+        let in_flight = std::mem::take(&mut self.in_flight);
+        *self = Self {
+            state,
+            in_flight,
+            ..Self::new()
         };
     }
 
@@ -212,67 +243,105 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Handles an event.
     #[inline]
-    pub(crate) fn take(&mut self, input: Input<'_>, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+    pub(crate) fn take(
+        &mut self,
+        input: Input<'_, '_, P::Request>,
+        context: &mut Context<'_, P, impl Transport>,
+    ) -> Outcome {
         match input {
-            Input::Ask(ask) => self.ask(ask, context),
+            Input::Ask(request, ask) => self.ask(request, ask, context),
             Input::Bytes(bytes) => self.receive(bytes, context),
             Input::PeerClosed { genuine } => self.peer_closed(genuine, context),
             Input::Expired => self.expired(context),
             Input::SessionFailed(failure) => self.session_failed(failure, context.now),
             Input::SessionEnded => self.session_ended(context),
-            Input::Drained | Input::Finish | Input::Left { .. }
-                if !matches!(self.state, State::Asking(_)) =>
-            {
-                Next::Wait.into()
-            }
-            Input::Drained => {
-                let step = P::drained(&mut self.exchange, &mut self.deadline, context);
-                self.follow(step, context.now)
-            }
-            Input::Finish => {
-                P::finish(&mut self.exchange, &mut self.deadline, context);
-                Next::Wait.into()
-            }
-            Input::Left { lasted } => {
-                P::left(&mut self.exchange, lasted, context);
-                Next::Wait.into()
-            }
+            Input::Drained => self.in_progress(context, P::drained),
+            Input::Start => self.in_progress(context, |exchange, _, deadline, context| {
+                P::Traffic::start(exchange, deadline, context)
+            }),
+            Input::Finish => self.in_progress(context, |exchange, _, deadline, context| {
+                P::Traffic::finish(exchange, deadline, context);
+                Step::Wait
+            }),
+            Input::Left { lasted } => self.in_progress(context, |exchange, _, _, context| {
+                P::Traffic::left(exchange, lasted, context);
+                Step::Wait
+            }),
         }
     }
 
-    fn ask(&mut self, mut ask: Ask, context: &mut Context<'_, P, impl Transport>) -> Outcome {
-        ask.last = self.served + 1 >= context.terms.requests_a_connection;
-        self.state = State::Asking(ask.due);
-        let step = P::begin(&mut self.exchange, ask, &mut self.deadline, context);
-        self.follow(step, context.now)
+    /// Applies a step of the protocol, if a request is in flight.
+    #[inline]
+    fn in_progress<O: Transport>(
+        &mut self,
+        context: &mut Context<'_, P, O>,
+        step: impl FnOnce(&mut P::Exchange, &P::Request, &mut Time, &mut Context<'_, P, O>) -> Step,
+    ) -> Outcome {
+        let Some(request) = self
+            .in_flight
+            .oldest()
+            .filter(|_| matches!(self.state, State::Asking))
+        else {
+            return Next::Wait.into();
+        };
+        let step = step(&mut self.exchange, request, &mut self.deadline, context);
+        self.follow(step, context)
     }
 
-    fn receive(&mut self, bytes: &[u8], context: &mut Context<'_, P, impl Transport>) -> Outcome {
-        context.counts.bytes.received += bytes.len() as u64;
-        match self.state {
-            State::Asking(_) => {
-                let step = P::receive(&mut self.exchange, bytes, &mut self.deadline, context);
-                self.follow(step, context.now)
-            }
+    fn ask(
+        &mut self,
+        request: P::Request,
+        mut ask: Ask,
+        context: &mut Context<'_, P, impl Transport>,
+    ) -> Outcome {
+        let before = self.served as usize + self.in_flight.count();
+        ask.last = before + 1 >= context.terms.requests_a_connection as usize;
+        self.state = State::Asking;
+        let request = self.in_flight.push(ask.due, request);
+        let step = P::begin(&mut self.exchange, request, ask, &mut self.deadline, context);
+        self.follow(step, context)
+    }
+
+    fn receive(&mut self, bytes: &mut &[u8], context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        let all = bytes.len();
+        let outcome = match self.state {
+            State::Asking => self.in_progress(context, |exchange, request, deadline, context| {
+                P::receive(exchange, request, bytes, deadline, context)
+            }),
             State::Idle | State::Pausing => {
                 context.counts.connections.unasked_bytes += 1;
                 self.reset(Settled::Failed(Failure::Malformed))
             }
             // Data on a connection that is being closed is ignored.
             _ => Next::Wait.into(),
+        };
+        // Only what follows an answer is left, for the next one.
+        if !P::InFlight::PIPELINES || outcome.settled.is_none() || matches!(outcome.next, Next::Reset) {
+            *bytes = &[];
         }
+        context.counts.bytes.received += (all - bytes.len()) as u64;
+        outcome
     }
 
     /// Applies the result of the current exchange.
     #[inline]
-    fn follow(&mut self, step: Step, now: Time) -> Outcome {
+    fn follow(&mut self, step: Step, context: &Context<'_, P, impl Transport>) -> Outcome {
+        let now = context.now;
         match step {
             Step::Wait => Next::Wait.into(),
             Step::Hold => Next::Hold.into(),
             Step::Resume => Next::Resume.into(),
             Step::Complete { wrong, stays } => {
                 let settled = Some(self.complete(wrong, now));
-                let next = if stays { self.rest() } else { self.linger(now) };
+                let next = if !stays || self.served >= context.terms.requests_a_connection {
+                    self.linger(now)
+                } else if self.in_flight.oldest().is_none() {
+                    self.rest()
+                } else if self.has_room(context.terms) {
+                    Next::Ready
+                } else {
+                    Next::Wait
+                };
                 Outcome { settled, next }
             }
             Step::Failed(failure) => self.reset(Settled::Failed(failure)),
@@ -282,8 +351,8 @@ impl<P: StreamProtocol> Connection<P> {
 
     fn complete(&mut self, wrong: Option<Failure>, now: Time) -> Settled {
         self.served += 1;
-        match (wrong, &self.state) {
-            (None, State::Asking(due)) => Settled::Answered(now.since(*due)),
+        match (wrong, self.in_flight.pop()) {
+            (None, Some(due)) => Settled::Answered(now.since(due)),
             (wrong, _) => Settled::Failed(wrong.unwrap_or(Failure::Other)),
         }
     }
@@ -300,10 +369,9 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Ends the current request and the connection.
     fn reset(&mut self, settled: Settled) -> Outcome {
-        let asking = matches!(self.state, State::Asking(_));
         self.close(Release::Free);
         Outcome {
-            settled: asking.then_some(settled),
+            settled: self.in_flight.pop().map(|_| settled),
             next: Next::Reset,
         }
     }
@@ -346,20 +414,22 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// The end of the stream completes the current answer, or makes it fail.
     fn settle_end(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Option<Settled> {
-        if !matches!(self.state, State::Asking(_)) {
-            return None;
-        }
-        Some(match P::ended(&mut self.exchange, genuine, context) {
+        let request = self.in_flight.oldest()?;
+        Some(match P::ended(&mut self.exchange, request, genuine, context) {
             Step::Complete { wrong, .. } => self.complete(wrong, context.now),
-            Step::Failed(failure) => Settled::Failed(failure),
-            _ => Settled::Failed(Failure::ClosedEarly),
+            step => {
+                self.in_flight.pop();
+                Settled::Failed(match step {
+                    Step::Failed(failure) => failure,
+                    _ => Failure::ClosedEarly,
+                })
+            }
         })
     }
 
     fn expired(&mut self, context: &mut Context<'_, P, impl Transport>) -> Outcome {
-        if let State::Asking(_) = self.state {
-            let step = P::expired(&mut self.exchange, &mut self.deadline, context);
-            return self.follow(step, context.now);
+        if self.is_asking() {
+            return self.in_progress(context, P::expired);
         }
         let due = std::mem::replace(&mut self.deadline, Time::NEVER);
         match &mut self.state {
@@ -373,7 +443,7 @@ impl<P: StreamProtocol> Connection<P> {
                 Next::Reset.into()
             }
             State::Lingering => self.close(Release::Rests).into(),
-            State::Idle | State::Asking(_) | State::Closing(_) => Next::Wait.into(),
+            State::Idle | State::Asking | State::Closing(_) => Next::Wait.into(),
         }
     }
 
@@ -396,7 +466,7 @@ impl<P: StreamProtocol> Connection<P> {
                     ended.release = Release::Taken;
                 }
             }
-            State::Asking(due) => ended.request = Some(due),
+            State::Asking => ended.request = self.in_flight.pop(),
             State::Closing(release) => ended.release = release,
             _ => {}
         }

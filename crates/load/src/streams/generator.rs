@@ -4,13 +4,15 @@
 //! In: its part of the plan, the phase times, and events of its engine, which are passed to the connections
 //! (`client.rs`). Out: at the end, an [`Outcome`].
 
-use super::client::{Client, Shared, Slot, Stage};
+use super::client::Client;
 use super::connection::Input;
 use super::group::Group;
+use super::in_flight::InFlight;
 use super::metrics::LiveStreams;
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
-use super::protocol::{StreamProtocol, Terms};
+use super::protocol::{StreamProtocol, Terms, Traffic};
+use super::slot::{Shared, Slot, Stage};
 use crate::alignment::Observer;
 use crate::live::{LiveWorker, LiveWorkers, Snapshot};
 use crate::standstill::Standstill;
@@ -234,7 +236,9 @@ impl<P: StreamProtocol> Generator<P> {
                 }
                 let first = group.members.start;
                 let idle = std::iter::from_fn(|| group.idle.pop()).map(|place| first + place);
-                let Some(connection) = { idle }.find(|index| self.slots[*index].connection.is_idle()) else {
+                let terms = &group.terms;
+                let Some(connection) = { idle }.find(|index| self.slots[*index].connection.has_room(terms))
+                else {
                     group.starving = true;
                     break;
                 };
@@ -242,7 +246,11 @@ impl<P: StreamProtocol> Generator<P> {
                 group.tally.counts.requests.waited_for_connection += u64::from(group.starving);
                 let lag = now.since(due).as_nanos() as u64;
                 group.tally.histograms.schedule_lag.record(lag);
-                self.client(ops, connection, now).begin(due);
+                let mut client = self.client(ops, connection, now);
+                client.begin(due);
+                if P::InFlight::PIPELINES && client.slot.connection.has_room(&client.group.terms) {
+                    client.rest();
+                }
             }
         }
     }
@@ -270,10 +278,9 @@ impl<P: StreamProtocol> Generator<P> {
     /// Waits for all pending answers, up to a time limit.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         self.shared.stage = Stage::Draining;
-        if P::IS_TRANSFER {
-            let now = engine.now();
-            self.step_all(engine.ops(), now, Input::Finish);
-        } else {
+        let now = engine.now();
+        self.step_all(engine.ops(), now, || Input::Finish);
+        if !P::Traffic::LASTS {
             self.live().draining.set(1);
         }
         let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
@@ -292,17 +299,15 @@ impl<P: StreamProtocol> Generator<P> {
     }
 
     /// Passes the same event to every connection.
-    fn step_all(&mut self, ops: &mut Ops, now: Time, input: Input<'_>) {
+    fn step_all(&mut self, ops: &mut Ops, now: Time, input: fn() -> Input<'static, 'static, P::Request>) {
         for index in 0..self.slots.len() {
-            self.client(ops, index, now).step(input);
+            self.client(ops, index, now).step(input());
         }
     }
 
     /// Records the final state at the end of the run: open connections and TLS.
     fn close_accounts(&mut self, ops: &mut Ops, now: Time) {
-        if P::IS_TRANSFER {
-            self.step_all(ops, now, Input::Left { lasted: true });
-        }
+        self.step_all(ops, now, || Input::Left { lasted: true });
         for index in 0..self.slots.len() {
             self.client(ops, index, now).uncount_queued();
         }
@@ -333,18 +338,14 @@ impl<P: StreamProtocol> Generator<P> {
         live.sent_bytes.set(sum(|group| group.tally.counts.bytes.sent));
         live.received_bytes
             .set(sum(|group| group.tally.counts.bytes.received));
-        live.stalled.set(sum(|group| P::stalled(&group.shared)));
+        live.stalled.set(sum(|group| P::Traffic::stalled(&group.shared)));
     }
 
     /// The live data of this worker, with the counts that it has published.
     fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::of(LiveStreams::all(P::IS_TRANSFER), &self.live().counts);
+        let mut snapshot = Snapshot::of(P::Traffic::COUNTED, &self.live().counts);
         for Group { tally, .. } in &self.groups {
-            snapshot.times.merge(if P::IS_TRANSFER {
-                &tally.histograms.connect
-            } else {
-                &tally.histograms.latency
-            });
+            snapshot.times.merge(P::Traffic::times(&tally.histograms));
             snapshot.failures.add(&tally.counts.requests.by_cause);
             snapshot.not_opened.add(&tally.counts.connections.failed);
         }

@@ -2,7 +2,7 @@
 
 use super::counts::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
-use super::protocol::{StreamProtocol, Terms};
+use super::protocol::{StreamProtocol, Terms, Traffic};
 use super::tls::Encryption;
 use crate::alignment::Observer;
 use crate::pace::{Ramp, Schedule};
@@ -158,7 +158,9 @@ impl<P: StreamProtocol> Group<P> {
 
     /// Whether a connection may begin another request.
     pub(crate) fn may_ask(&self, index: usize) -> bool {
-        self.budget > 0 && (self.terms.is_open_loop() || index - self.members.start < self.active)
+        !P::Traffic::LASTS
+            && self.budget > 0
+            && (self.terms.is_open_loop() || index - self.members.start < self.active)
     }
 }
 

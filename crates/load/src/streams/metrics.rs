@@ -20,15 +20,8 @@ live_counts! {
 }
 
 impl LiveStreams {
-    /// The counts of transfers, or of requests.
-    pub(super) const fn all(transfers: bool) -> &'static [Metric<Self>] {
-        match transfers {
-            true => Self::OF_TRANSFERS,
-            false => Self::OF_REQUESTS,
-        }
-    }
-
-    const OF_REQUESTS: &'static [Metric<Self>] = &[
+    /// Of requests.
+    pub(crate) const OF_REQUESTS: &'static [Metric<Self>] = &[
         Self::OPEN,
         Self::OPENED,
         Self::SENT,
@@ -38,7 +31,8 @@ impl LiveStreams {
         Self::RECEIVED_BYTES,
     ];
 
-    const OF_TRANSFERS: &'static [Metric<Self>] = &[
+    /// Of transfers.
+    pub(crate) const OF_TRANSFERS: &'static [Metric<Self>] = &[
         Self::OPEN,
         Self::OPENED,
         Self::SENT_BYTES,
@@ -47,11 +41,11 @@ impl LiveStreams {
     ];
 }
 
-pub(super) static LATENCY: Metric<Histogram> = Metric::less("latency", "latency", Show::Nanoseconds)
+pub(crate) static LATENCY: Metric<Histogram> = Metric::less("latency", "latency", Show::Nanoseconds)
     .about("Latency of successful requests from their intended start.")
     .read(|times| Some(Sample::Durations(times)));
 
-pub(super) static CONNECT: Metric<Histogram> = Metric::less("connect", "opening", Show::Nanoseconds)
+pub(crate) static CONNECT: Metric<Histogram> = Metric::less("connect", "opening", Show::Nanoseconds)
     .label("time to open a connection")
     .about("Time to open connections.")
     .read(|times| Some(Sample::Durations(times)));

@@ -11,36 +11,45 @@ mod document;
 mod error;
 mod generator;
 mod group;
+mod in_flight;
 mod metrics;
 mod phases;
 mod plan;
 mod protocol;
 mod report;
 mod run;
+mod slot;
 mod sum;
 pub(crate) mod tls;
+mod traffic;
 mod transport;
 
 pub use counts::{ConnectionCounts, Counts, Histograms, OwnCounts, RequestCounts, StreamBytes, Tally};
 pub use document::{ClientCost, PhaseReport, PoolCounts, StreamLoadReport, StreamSum, WorkerCounts};
 pub use error::StreamLoadError;
+pub use in_flight::{InFlight, One, Pipeline};
 pub use metrics::LiveStreams;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
-pub use protocol::{Ask, Context, Step, StreamProtocol};
+pub use protocol::{Ask, Context, Step, StreamProtocol, Traffic};
 pub use run::{StreamLoad, StreamStart};
 pub use tls::TlsCounts;
+pub use traffic::Answered;
 pub use transport::Transport;
 
 pub(crate) use generator::Outcome;
+pub(crate) use metrics::CONNECT;
 pub(crate) use plan::lease;
 
 #[cfg(test)]
 pub(crate) use {
-    client::Slot,
     connection::{Connection, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
     generator::{Common, Generator},
     phases::PhaseTimes,
     protocol::Terms,
+    slot::Slot,
 };
+
+#[cfg(test)]
+mod tests;

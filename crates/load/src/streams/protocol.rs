@@ -1,11 +1,15 @@
 //! Interface between the connection handling of a generator (when, from where and how connections are opened, used and
 //! closed) and a protocol.
 
-use super::counts::{Counts, OwnCounts};
+use super::counts::{Counts, Histograms, OwnCounts};
 use super::error::StreamLoadError;
+use super::in_flight::InFlight;
+use super::metrics::LiveStreams;
 use super::plan::{Model, PlannedPool, StreamPlan, Timeouts};
 use super::transport::Transport;
 use crate::failure::Failure;
+use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Metric;
 use corelane_worker::Time;
 use corelane_worker::tls::{ClientSettings, SystemAuthorities};
 use serde::Serialize;
@@ -15,32 +19,39 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A protocol over streams: either sequential requests, each with its answer, or one transfer per connection. The value
-/// is a pool's part of the plan; every worker reads what [`prepare`](Self::prepare) returns.
+/// A protocol over streams: requests and their answers on connections. The value is a pool's part of the plan; every
+/// worker reads what [`prepare`](Self::prepare) returns.
 ///
-/// The methods operate on the current exchange of a connection and are not called without one. They move `deadline`, at
-/// which [`expired`](Self::expired) is called; it is cleared when the exchange is complete. In [`Context::counts`] the
-/// protocol counts `requests.sent`, `bytes.sent` and `bytes.body`; everything else is counted for it.
+/// `request` is the oldest in flight: the next answer is its own. The methods are not called while nothing is in flight.
+/// They move `deadline`, at which [`expired`](Self::expired) is called; it is cleared when nothing is in flight. In
+/// [`Context::counts`] the protocol counts `requests.sent`, `bytes.sent` and `bytes.body`; everything else is counted
+/// for it.
 pub trait StreamProtocol:
     Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// Name used between processes.
+    /// Name used between processes and in metrics.
     const NAME: &'static str;
 
-    /// Name and version of the format of its generator's document.
+    /// Name and version of the format of its generator's document, such as `corelane/loaded-http/1`.
     const SCHEMA: &'static str;
 
     /// Its names in the TLS handshake (ALPN); none: any.
     const TLS_NAMES: &'static [&'static [u8]] = &[];
 
-    /// Whether the only exchange of a connection is a transfer that lasts as long as the run: it begins when the
-    /// connection opens, [`drained`](Self::drained) starts it, and an ended connection is not reopened.
-    const IS_TRANSFER: bool = false;
+    /// How it uses connections: [`Answered`](super::traffic::Answered), or an own use.
+    type Traffic: Traffic<Self>;
 
     /// The prepared requests of a pool, and the expected answers.
     type Requests: fmt::Debug + Send + Sync;
 
-    /// Per-connection state: the current request and answer.
+    /// One of them, such as its index or key.
+    type Request: fmt::Debug + Send;
+
+    /// Those in flight on a connection: [`One`](super::in_flight::One), or a
+    /// [`Pipeline`](super::in_flight::Pipeline) of [`depth`](Self::depth).
+    type InFlight: InFlight<Self::Request>;
+
+    /// Per-connection state: what was received of an answer, and what is not sent of a request.
     type Exchange: Default + fmt::Debug + Send;
 
     /// State shared by the connections of one worker's part of a pool.
@@ -52,6 +63,11 @@ pub trait StreamProtocol:
     /// Why its requests cannot be planned or prepared.
     type Error: Error + Send + Sync + 'static;
 
+    /// Requests in flight on a connection, at most.
+    fn depth(&self) -> usize {
+        1
+    }
+
     /// Prepares the requests.
     ///
     /// # Errors
@@ -59,22 +75,22 @@ pub trait StreamProtocol:
     fn prepare(&self, timeouts: &Timeouts) -> Result<Self::Requests, Self::Error>;
 
     /// Chooses the next request.
-    fn choose(_requests: &Self::Requests, _random: &mut fastrand::Rng) -> u16 {
-        0
-    }
+    fn choose(requests: &Self::Requests, random: &mut fastrand::Rng) -> Self::Request;
 
-    /// Begins an exchange.
+    /// Begins a request, the newest in flight. In a pipeline it must be written completely.
     fn begin(
         exchange: &mut Self::Exchange,
+        request: &Self::Request,
         ask: Ask,
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step;
 
-    /// Processes bytes from the server.
+    /// Processes bytes from the server. With [`Step::Complete`], it leaves those that follow the answer.
     fn receive(
         exchange: &mut Self::Exchange,
-        bytes: &[u8],
+        request: &Self::Request,
+        bytes: &mut &[u8],
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step;
@@ -82,6 +98,7 @@ pub trait StreamProtocol:
     /// The kernel has accepted all queued bytes.
     fn drained(
         _: &mut Self::Exchange,
+        _request: &Self::Request,
         _deadline: &mut Time,
         _: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
@@ -91,35 +108,63 @@ pub trait StreamProtocol:
     /// The deadline has passed; `deadline` still holds its time.
     fn expired(
         exchange: &mut Self::Exchange,
+        request: &Self::Request,
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step;
 
     /// The server has closed its side and the connection closes; returns the effect on the answer. `genuine`: the end
     /// is authentic; always true without TLS, with TLS only after close_notify (RFC 9112 9.8).
-    fn ended(_: &mut Self::Exchange, _genuine: bool, _: &mut Context<'_, Self, impl Transport>) -> Step {
+    fn ended(
+        _: &mut Self::Exchange,
+        _request: &Self::Request,
+        _genuine: bool,
+        _: &mut Context<'_, Self, impl Transport>,
+    ) -> Step {
         Step::Failed(Failure::ClosedEarly)
     }
+}
 
-    /// Transfers only: the time to send is over.
-    fn finish(_: &mut Self::Exchange, _deadline: &mut Time, _: &mut Context<'_, Self, impl Transport>) {}
+/// How a protocol uses its connections. The methods are called for connections with a request in flight.
+pub trait Traffic<P: StreamProtocol> {
+    /// Whether a connection has one request, which begins as it opens and lasts as long as the run, and is not opened
+    /// again.
+    const LASTS: bool;
 
-    /// Transfers only: the connection has ended, or with `lasted` the run has.
-    fn left(_: &mut Self::Exchange, _lasted: bool, _: &mut Context<'_, Self, impl Transport>) {}
+    /// The live counts.
+    const COUNTED: &'static [Metric<LiveStreams>];
 
-    /// Transfers only: number of stalled connections.
-    fn stalled(_: &Self::Shared) -> u64 {
+    /// The live durations: what [`times`](Self::times) returns.
+    const TIMED: &'static Metric<Histogram>;
+
+    /// The live counts whose sum grows at the rate of the run.
+    const RATE: &'static [Metric<LiveStreams>];
+
+    /// The durations of the live view.
+    fn times(histograms: &Histograms) -> &Histogram;
+
+    /// The time to send begins.
+    fn start(_: &mut P::Exchange, _deadline: &mut Time, _: &mut Context<'_, P, impl Transport>) -> Step {
+        Step::Wait
+    }
+
+    /// The time to send is over.
+    fn finish(_: &mut P::Exchange, _deadline: &mut Time, _: &mut Context<'_, P, impl Transport>) {}
+
+    /// The connection has ended, or with `lasted` the run has.
+    fn left(_: &mut P::Exchange, _lasted: bool, _: &mut Context<'_, P, impl Transport>) {}
+
+    /// Number of stalled connections.
+    fn stalled(_: &P::Shared) -> u64 {
         0
     }
 }
 
-/// A request to make.
+/// How a request is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
     /// Its intended start.
     pub due: Time,
-    /// Index among the pool's requests.
-    pub request: u16,
     /// Whether it is aborted when its answer begins.
     pub aborts: bool,
     /// Whether it is the last on the connection.
@@ -149,14 +194,14 @@ pub enum Step {
     Hold,
     /// Resume receiving.
     Resume,
-    /// The answer is complete.
+    /// The oldest request in flight is answered.
     Complete {
         /// The error, if a well-framed answer is wrong.
         wrong: Option<Failure>,
         /// Whether the connection may make another request.
         stays: bool,
     },
-    /// The request and the connection have failed.
+    /// The oldest request has failed, and with it the connection.
     Failed(Failure),
     /// The request was aborted on purpose; the connection is reset.
     Aborted,
@@ -172,6 +217,8 @@ pub struct Terms<P: StreamProtocol> {
     /// Think time between an answer and the next request.
     pub(crate) think: Duration,
     pub(crate) requests_a_connection: u32,
+    /// Requests in flight on a connection, at most.
+    pub(crate) depth: usize,
     pub(crate) connect_timeout: Duration,
     /// From sending a request to the first byte of its answer.
     pub first_byte_timeout: Duration,
@@ -203,6 +250,7 @@ impl<P: StreamProtocol> Terms<P> {
                 Model::Open { .. } => Duration::ZERO,
             },
             requests_a_connection: pool.requests_a_connection.unwrap_or(u32::MAX),
+            depth: pool.protocol.depth(),
             connect_timeout: seconds(timeouts.connect_s),
             first_byte_timeout: seconds(timeouts.first_byte_s.min(timeouts.request_s)),
             request_timeout: seconds(timeouts.request_s),

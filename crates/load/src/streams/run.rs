@@ -7,7 +7,7 @@ use super::generator::{Common, Generator as WorkerGenerator, Outcome};
 use super::metrics::{self, LiveStreams};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
-use super::protocol::{StreamProtocol, Terms};
+use super::protocol::{StreamProtocol, Terms, Traffic};
 use crate::alignment::Observer;
 use crate::generate::start_workers;
 use crate::live::{self, LiveWorkers, Snapshot};
@@ -60,11 +60,8 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
     type Error = StreamLoadError<P::Error>;
     type Counts = LiveStreams;
     const KIND: &'static str = P::NAME;
-    const COUNTED: &'static [Metric<LiveStreams>] = LiveStreams::all(P::IS_TRANSFER);
-    const TIMED: Option<&'static Metric<Histogram>> = match P::IS_TRANSFER {
-        true => Some(&metrics::CONNECT),
-        false => Some(&metrics::LATENCY),
-    };
+    const COUNTED: &'static [Metric<LiveStreams>] = P::Traffic::COUNTED;
+    const TIMED: Option<&'static Metric<Histogram>> = Some(P::Traffic::TIMED);
     const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
     fn needs(plan: &Self::Plan) -> Needs {
@@ -120,7 +117,7 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
     fn snapshot(&mut self) -> Snapshot {
         let mut snapshot = Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()));
         let start = self.common.phases.began(0);
-        if snapshot.at > start && !P::IS_TRANSFER {
+        if snapshot.at > start && !P::Traffic::LASTS {
             self.over_time
                 .times(snapshot.at.since(start).as_secs_f64(), &snapshot.times);
         }
@@ -221,10 +218,7 @@ impl<P: StreamStart> StreamLoad<P> {
             return;
         }
         if !self.is_draining() {
-            let total = match P::IS_TRANSFER {
-                true => self.total(&LiveStreams::SENT_BYTES) + self.total(&LiveStreams::RECEIVED_BYTES),
-                false => self.total(&LiveStreams::OK),
-            };
+            let total = P::Traffic::RATE.iter().map(|counted| self.total(counted)).sum();
             self.over_time.count(at_s, total);
         }
     }

@@ -3,7 +3,7 @@
 use super::counts::{ConnectionCounts, Counts, RequestCounts, Tally};
 use super::document::{ClientCost, PoolCounts, StreamLoadReport, WorkerCounts};
 use super::generator::Outcome;
-use super::protocol::StreamProtocol;
+use super::protocol::{StreamProtocol, Traffic};
 use super::run::StreamLoad;
 use super::run::StreamStart;
 use super::tls::{AUTHORITY, TlsCounts};
@@ -176,7 +176,7 @@ fn failed_because<P: StreamProtocol>(counts: &Counts<P::Counts>, targets: &[Sock
         let remedy = certificate_remedy(connections, counts.tls.as_ref());
         return Some(remedy.map_or_else(|| none.clone(), |remedy| format!("{none}; {remedy}")));
     }
-    if requests.ok + requests.aborted > 0 || P::IS_TRANSFER {
+    if requests.ok + requests.aborted > 0 || P::Traffic::LASTS {
         return None;
     }
     let causes = requests.by_cause.causes();

@@ -3,10 +3,11 @@
 
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, Context, Step, StreamLoad, StreamLoadError, StreamPlan, StreamProtocol, StreamStart, Timeouts,
-    Transport,
+    Ask, CONNECT, Context, Histograms, LiveStreams, One, Step, StreamLoad, StreamLoadError, StreamPlan,
+    StreamProtocol, StreamStart, Timeouts, Traffic, Transport,
 };
 use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Metric;
 use corelane_measure::words;
 use corelane_worker::Time;
 use serde::{Deserialize, Serialize};
@@ -149,8 +150,10 @@ impl StreamStart for Bytes {
 impl StreamProtocol for Bytes {
     const NAME: &'static str = "tcp";
     const SCHEMA: &'static str = "corelane/loaded-tcp/1";
-    const IS_TRANSFER: bool = true;
+    type Traffic = Transfers;
     type Requests = ();
+    type Request = ();
+    type InFlight = One<()>;
     type Exchange = Transfer;
     type Shared = Transfers;
     type Counts = ();
@@ -160,8 +163,11 @@ impl StreamProtocol for Bytes {
         Ok(())
     }
 
+    fn choose((): &(), _: &mut fastrand::Rng) {}
+
     fn begin(
         _: &mut Transfer,
+        (): &(),
         _: Ask,
         deadline: &mut Time,
         _: &mut Context<'_, Self, impl Transport>,
@@ -172,7 +178,8 @@ impl StreamProtocol for Bytes {
 
     fn receive(
         transfer: &mut Transfer,
-        bytes: &[u8],
+        (): &(),
+        bytes: &mut &[u8],
         _: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
@@ -183,19 +190,16 @@ impl StreamProtocol for Bytes {
 
     fn drained(
         transfer: &mut Transfer,
-        deadline: &mut Time,
+        (): &(),
+        _: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
-        if *deadline == Time::NEVER && !transfer.is_finishing {
-            context.shared.start.get_or_insert(context.now);
-            transfer.progress = context.now;
-            *deadline = context.now + look_interval(context);
-        }
         transfer.write(context)
     }
 
     fn expired(
         transfer: &mut Transfer,
+        (): &(),
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
@@ -219,6 +223,7 @@ impl StreamProtocol for Bytes {
     /// expected.
     fn ended(
         transfer: &mut Transfer,
+        (): &(),
         _genuine: bool,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
@@ -236,10 +241,36 @@ impl StreamProtocol for Bytes {
             stays: false,
         }
     }
+}
+
+impl Traffic<Bytes> for Transfers {
+    const LASTS: bool = true;
+    const COUNTED: &'static [Metric<LiveStreams>] = LiveStreams::OF_TRANSFERS;
+    const TIMED: &'static Metric<Histogram> = &CONNECT;
+    const RATE: &'static [Metric<LiveStreams>] = &[LiveStreams::SENT_BYTES, LiveStreams::RECEIVED_BYTES];
+
+    fn times(histograms: &Histograms) -> &Histogram {
+        &histograms.connect
+    }
+
+    fn start(
+        transfer: &mut Transfer,
+        deadline: &mut Time,
+        context: &mut Context<'_, Bytes, impl Transport>,
+    ) -> Step {
+        context.shared.start.get_or_insert(context.now);
+        transfer.progress = context.now;
+        *deadline = context.now + look_interval(context);
+        transfer.write(context)
+    }
 
     /// Closes this side, so that the server closes its own once everything has arrived. Bytes not yet accepted by the
     /// kernel are discarded.
-    fn finish(transfer: &mut Transfer, deadline: &mut Time, context: &mut Context<'_, Self, impl Transport>) {
+    fn finish(
+        transfer: &mut Transfer,
+        deadline: &mut Time,
+        context: &mut Context<'_, Bytes, impl Transport>,
+    ) {
         transfer.look(context);
         (transfer.is_finishing, *deadline) = (true, Time::NEVER);
         context.shared.arrived = context.shared.arrived.max(Some(context.now));
@@ -251,7 +282,7 @@ impl StreamProtocol for Bytes {
         }
     }
 
-    fn left(transfer: &mut Transfer, lasted: bool, context: &mut Context<'_, Self, impl Transport>) {
+    fn left(transfer: &mut Transfer, lasted: bool, context: &mut Context<'_, Bytes, impl Transport>) {
         if lasted {
             transfer.last(context);
         } else {

@@ -7,7 +7,8 @@ use super::plan::Http;
 use super::prepared::{Prepared, Requests};
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, Context, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart, Timeouts, Transport,
+    Answered, Ask, Context, One, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart, Timeouts,
+    Transport,
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
@@ -35,7 +36,6 @@ pub struct Exchange {
     written: Option<u64>,
     /// Bytes of the response body so far.
     body: u64,
-    request: u16,
     /// Status of the response; 0 before its head.
     status: u16,
     stage: Stage,
@@ -92,7 +92,11 @@ impl StreamProtocol for Http {
     const NAME: &'static str = "http";
     const SCHEMA: &'static str = "corelane/loaded-http/1";
     const TLS_NAMES: &'static [&'static [u8]] = &[b"http/1.1"];
+    type Traffic = Answered;
     type Requests = Requests;
+    /// Its index.
+    type Request = u16;
+    type InFlight = One<u16>;
     type Exchange = Exchange;
     /// The last head of a response.
     type Shared = LastHead;
@@ -109,32 +113,33 @@ impl StreamProtocol for Http {
 
     fn begin(
         exchange: &mut Exchange,
+        request: &u16,
         ask: Ask,
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
-        let to_head = context.terms.requests.request(ask.request).to_head;
+        let to_head = context.terms.requests.request(*request).to_head;
         exchange.parser.expect_no_body(to_head);
         exchange.since = context.now;
         exchange.written = Some(0);
         exchange.body = 0;
-        exchange.request = ask.request;
         exchange.status = 0;
         exchange.stage = Stage::Writing;
         exchange.verdict = None;
         exchange.last = ask.last;
         exchange.keep = !ask.last;
         exchange.aborts = ask.aborts;
-        exchange.write(deadline, context)
+        exchange.write(*request, deadline, context)
     }
 
     fn receive(
         exchange: &mut Exchange,
-        bytes: &[u8],
+        request: &u16,
+        bytes: &mut &[u8],
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
-        let mut rest = bytes;
+        let mut rest = std::mem::take(bytes);
         loop {
             let before = exchange.stage;
             let early = matches!(before, Stage::Writing | Stage::AwaitingContinue);
@@ -144,7 +149,7 @@ impl StreamProtocol for Http {
             if before == Stage::AwaitingHead {
                 exchange.stage = Stage::Reading;
             }
-            let progress = exchange.read(&mut rest, context);
+            let progress = exchange.read(*request, &mut rest, context);
             if early && exchange.stage == Stage::Reading {
                 exchange.answered_early(before, context);
                 if exchange.aborts {
@@ -154,7 +159,7 @@ impl StreamProtocol for Http {
             match progress {
                 Progress::Continue => {
                     context.counts.requests.own.continued += 1;
-                    let step = exchange.write(deadline, context);
+                    let step = exchange.write(*request, deadline, context);
                     if rest.is_empty() || matches!(step, Step::Failed(_)) {
                         return step;
                     }
@@ -173,28 +178,30 @@ impl StreamProtocol for Http {
 
     fn drained(
         exchange: &mut Exchange,
+        request: &u16,
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
         if exchange.written.is_some() && exchange.stage != Stage::AwaitingContinue {
-            return exchange.write_on(deadline, context);
+            return exchange.write_on(*request, deadline, context);
         }
         Step::Wait
     }
 
     fn expired(
         exchange: &mut Exchange,
+        request: &u16,
         deadline: &mut Time,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
         *deadline = Time::NEVER;
         match exchange.stage {
-            Stage::Writing => exchange.write_on(deadline, context),
+            Stage::Writing => exchange.write_on(*request, deadline, context),
             Stage::AwaitingContinue => {
                 // No 100 Continue in time: send the body anyway (RFC 9110 10.1.1).
                 exchange.stage = Stage::Writing;
                 context.counts.requests.own.continue_timeouts += 1;
-                exchange.write_on(deadline, context)
+                exchange.write_on(*request, deadline, context)
             }
             Stage::AwaitingHead => Step::Failed(Failure::FirstByteTimeout),
             Stage::Reading => Step::Failed(Failure::RequestTimeout),
@@ -211,12 +218,13 @@ impl StreamProtocol for Http {
 
     fn ended(
         exchange: &mut Exchange,
+        request: &u16,
         genuine: bool,
         context: &mut Context<'_, Self, impl Transport>,
     ) -> Step {
         match exchange.parser.finish() {
             Ok(Some(Item::End)) if genuine => {
-                exchange.check_length(context);
+                exchange.check_length(*request, context);
                 exchange.complete()
             }
             Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
@@ -229,7 +237,12 @@ impl StreamProtocol for Http {
 
 impl Exchange {
     /// Queues the next bytes of a request: one step of a slow client, or as many as may be pending in the kernel.
-    fn write(&mut self, deadline: &mut Time, context: &mut Context<'_, Http, impl Transport>) -> Step {
+    fn write(
+        &mut self,
+        request: u16,
+        deadline: &mut Time,
+        context: &mut Context<'_, Http, impl Transport>,
+    ) -> Step {
         let (now, terms) = (context.now, context.terms);
         let rate = terms.pool.behaviour.write_bytes_per_second;
         let (most, window) = match rate {
@@ -241,7 +254,7 @@ impl Exchange {
             None => (usize::MAX, u64::MAX),
         };
         loop {
-            let written = match self.write_piece(terms.requests.request(self.request), most, context) {
+            let written = match self.write_piece(terms.requests.request(request), most, context) {
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                     return Step::Failed(Failure::NoMemory);
@@ -276,11 +289,16 @@ impl Exchange {
     }
 
     /// Continues a partly sent request.
-    fn write_on(&mut self, deadline: &mut Time, context: &mut Context<'_, Http, impl Transport>) -> Step {
+    fn write_on(
+        &mut self,
+        request: u16,
+        deadline: &mut Time,
+        context: &mut Context<'_, Http, impl Transport>,
+    ) -> Step {
         if context.now >= self.since + context.terms.request_timeout {
             return Step::Failed(Failure::RequestTimeout);
         }
-        self.write(deadline, context)
+        self.write(request, deadline, context)
     }
 
     /// Queues the next piece of a request, up to a number of bytes.
@@ -339,8 +357,13 @@ impl Exchange {
     }
 
     /// Parses response bytes; stops after 100 Continue and leaves the rest.
-    fn read(&mut self, rest: &mut &[u8], context: &mut Context<'_, Http, impl Transport>) -> Progress {
-        let asked = context.terms.requests.request(self.request);
+    fn read(
+        &mut self,
+        request: u16,
+        rest: &mut &[u8],
+        context: &mut Context<'_, Http, impl Transport>,
+    ) -> Progress {
+        let asked = context.terms.requests.request(request);
         loop {
             let Ok((used, item)) = self.parser.feed_after(rest, context.shared) else {
                 return Progress::Malformed;
@@ -372,7 +395,7 @@ impl Exchange {
                 }
                 Some(Item::End) => {
                     if !asked.to_head {
-                        self.check_length(context);
+                        self.check_length(request, context);
                     }
                     // Requests are not pipelined, so no data may follow.
                     return if rest.is_empty() {
@@ -386,8 +409,8 @@ impl Exchange {
     }
 
     /// Checks the length of a complete response.
-    fn check_length(&mut self, context: &Context<'_, Http, impl Transport>) {
-        let asked = context.terms.requests.request(self.request);
+    fn check_length(&mut self, request: u16, context: &Context<'_, Http, impl Transport>) {
+        let asked = context.terms.requests.request(request);
         if !asked.planned.promise.is_whole(self.body, asked.body.as_ref()) {
             self.verdict.get_or_insert(Failure::WrongBody);
         }

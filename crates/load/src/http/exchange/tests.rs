@@ -157,7 +157,7 @@ impl Bench {
         }
     }
 
-    fn take(&mut self, now: Time, input: Input<'_>) -> Outcome {
+    fn take(&mut self, now: Time, input: Input<'_, '_, u16>) -> Outcome {
         self.connection.take(
             input,
             &mut Context {
@@ -173,19 +173,18 @@ impl Bench {
     fn ask_with(&mut self, due: u64, now: u64, aborts: bool) -> Outcome {
         let ask = Ask {
             due: at(due),
-            request: 0,
             aborts,
             last: false,
         };
-        self.take(at(now), Input::Ask(ask))
+        self.take(at(now), Input::Ask(0, ask))
     }
 
     fn ask(&mut self, due: u64, now: u64) -> Outcome {
         self.ask_with(due, now, false)
     }
 
-    fn receive(&mut self, bytes: &[u8], now: u64) -> Outcome {
-        self.take(at(now), Input::Bytes(bytes))
+    fn receive(&mut self, mut bytes: &[u8], now: u64) -> Outcome {
+        self.take(at(now), Input::Bytes(&mut bytes))
     }
 
     /// Lets the deadline expire, and asserts which one it is.
