@@ -1,10 +1,10 @@
 //! A connection in its worker: passes engine events to the connection's state machine, through its TLS session if any,
 //! and executes the results: engine operations, counts, the next request.
 
-use super::connection::{Input, Next, Outcome, Settled};
+use super::connection::{Context, Input, Next, Outcome, Settled};
 use super::group::Group;
 use super::in_flight::InFlight;
-use super::protocol::{Ask, Context, StreamProtocol, Traffic};
+use super::protocol::{Ask, StreamProtocol, Traffic};
 use super::slot::{Shared, Slot, Stage, TlsConnection};
 use crate::failure::Failure;
 use corelane_worker::Time;
@@ -90,7 +90,7 @@ impl<P: StreamProtocol> Client<'_, P> {
                 ready |= next == Next::Ready;
                 next = self.advance(id, Input::Bytes(&mut bytes));
             }
-            if ready && next == Next::Wait {
+            if ready && next == Next::Wait && self.slot.connection.has_room(&self.group.terms) {
                 next = Next::Ready;
             }
         }
@@ -250,6 +250,10 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// Begins a request that was due at `due`, and as many more as may be in flight.
     fn begin_all(&mut self, due: Time) {
         self.begin(due);
+        self.fill(due);
+    }
+
+    fn fill(&mut self, due: Time) {
         while P::InFlight::PIPELINES && self.may_ask() && self.slot.connection.has_room(&self.group.terms) {
             self.begin(due);
         }
@@ -337,9 +341,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         match owed {
             Some(due) => {
                 self.ask(due);
-                if P::InFlight::PIPELINES && self.slot.connection.has_room(&self.group.terms) {
-                    self.rest();
-                }
+                self.fill(due);
             }
             None if P::Traffic::LASTS => {
                 self.count_begun();

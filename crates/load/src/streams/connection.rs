@@ -6,8 +6,9 @@
 //!
 //! Designed for a million connections: no allocations except those of the protocol.
 
+use super::counts::Counts;
 use super::in_flight::InFlight;
-use super::protocol::{Ask, Context, Step, StreamProtocol, Terms, Traffic};
+use super::protocol::{Ask, Step, StreamProtocol, Terms, Traffic, Turn};
 use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
@@ -53,6 +54,15 @@ enum State {
     Lingering,
     /// Closed by this side; the engine has not reported the end yet.
     Closing(Release),
+}
+
+/// What surrounds a connection while it handles an event; see [`Turn`].
+pub(crate) struct Context<'a, P: StreamProtocol, O> {
+    pub(crate) now: Time,
+    pub(crate) terms: &'a Terms<P>,
+    pub(crate) counts: &'a mut Counts<P::Counts>,
+    pub(crate) out: &'a mut O,
+    pub(crate) shared: &'a mut P::Shared,
 }
 
 /// An event of a connection.
@@ -135,6 +145,26 @@ pub(crate) struct Ended {
     pub(crate) request: Option<Time>,
 }
 
+impl<P: StreamProtocol, O> Context<'_, P, O> {
+    fn turn<'a>(
+        &'a mut self,
+        exchange: &'a mut P::Exchange,
+        request: &'a P::Request,
+        deadline: &'a mut Time,
+    ) -> Turn<'a, P, O> {
+        Turn {
+            now: self.now,
+            exchange,
+            request,
+            deadline,
+            terms: self.terms,
+            counts: self.counts,
+            out: self.out,
+            shared: self.shared,
+        }
+    }
+}
+
 impl<P: StreamProtocol> Connection<P> {
     pub(crate) fn new() -> Self {
         Self {
@@ -196,17 +226,10 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Opening begins at `now`, for the request that was due at `owed`, if any.
     pub(crate) fn open(&mut self, now: Time, owed: Option<Time>) {
-        let state = State::Opening {
-            began: now,
-            owed,
-            failed: None,
-        };
-        let in_flight = std::mem::take(&mut self.in_flight);
-        *self = Self {
-            state,
-            in_flight,
-            ..Self::new()
-        };
+        let (began, failed) = (now, None);
+        self.state = State::Opening { began, owed, failed };
+        self.exchange = P::Exchange::default();
+        (self.deadline, self.served) = (Time::NEVER, 0);
     }
 
     /// The TLS handshake begins; it must end within `timeout` from the first connect attempt.
@@ -256,17 +279,9 @@ impl<P: StreamProtocol> Connection<P> {
             Input::SessionFailed(failure) => self.session_failed(failure, context.now),
             Input::SessionEnded => self.session_ended(context),
             Input::Drained => self.in_progress(context, P::drained),
-            Input::Start => self.in_progress(context, |exchange, _, deadline, context| {
-                P::Traffic::start(exchange, deadline, context)
-            }),
-            Input::Finish => self.in_progress(context, |exchange, _, deadline, context| {
-                P::Traffic::finish(exchange, deadline, context);
-                Step::Wait
-            }),
-            Input::Left { lasted } => self.in_progress(context, |exchange, _, _, context| {
-                P::Traffic::left(exchange, lasted, context);
-                Step::Wait
-            }),
+            Input::Start => self.in_progress(context, P::Traffic::start),
+            Input::Finish => self.in_progress(context, P::Traffic::finish),
+            Input::Left { lasted } => self.in_progress(context, |turn| P::Traffic::left(turn, lasted)),
         }
     }
 
@@ -275,16 +290,12 @@ impl<P: StreamProtocol> Connection<P> {
     fn in_progress<O: Transport>(
         &mut self,
         context: &mut Context<'_, P, O>,
-        step: impl FnOnce(&mut P::Exchange, &P::Request, &mut Time, &mut Context<'_, P, O>) -> Step,
+        step: impl FnOnce(&mut Turn<'_, P, O>) -> Step,
     ) -> Outcome {
-        let Some(request) = self
-            .in_flight
-            .oldest()
-            .filter(|_| matches!(self.state, State::Asking))
-        else {
+        let Some(request) = self.in_flight.oldest() else {
             return Next::Wait.into();
         };
-        let step = step(&mut self.exchange, request, &mut self.deadline, context);
+        let step = step(&mut context.turn(&mut self.exchange, request, &mut self.deadline));
         self.follow(step, context)
     }
 
@@ -298,16 +309,15 @@ impl<P: StreamProtocol> Connection<P> {
         ask.last = before + 1 >= context.terms.requests_a_connection as usize;
         self.state = State::Asking;
         let request = self.in_flight.push(ask.due, request);
-        let step = P::begin(&mut self.exchange, request, ask, &mut self.deadline, context);
+        let mut turn = context.turn(&mut self.exchange, request, &mut self.deadline);
+        let step = P::begin(&mut turn, ask);
         self.follow(step, context)
     }
 
     fn receive(&mut self, bytes: &mut &[u8], context: &mut Context<'_, P, impl Transport>) -> Outcome {
         let all = bytes.len();
         let outcome = match self.state {
-            State::Asking => self.in_progress(context, |exchange, request, deadline, context| {
-                P::receive(exchange, request, bytes, deadline, context)
-            }),
+            State::Asking => self.in_progress(context, |turn| P::receive(turn, bytes)),
             State::Idle | State::Pausing => {
                 context.counts.connections.unasked_bytes += 1;
                 self.reset(Settled::Failed(Failure::Malformed))
@@ -415,7 +425,8 @@ impl<P: StreamProtocol> Connection<P> {
     /// The end of the stream completes the current answer, or makes it fail.
     fn settle_end(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Option<Settled> {
         let request = self.in_flight.oldest()?;
-        Some(match P::ended(&mut self.exchange, request, genuine, context) {
+        let mut turn = context.turn(&mut self.exchange, request, &mut self.deadline);
+        Some(match P::ended(&mut turn, genuine) {
             Step::Complete { wrong, .. } => self.complete(wrong, context.now),
             step => {
                 self.in_flight.pop();

@@ -23,73 +23,48 @@ pub trait InFlight<Request>: Default + fmt::Debug + Send {
 }
 
 /// At most one request.
-#[derive(Debug)]
-pub struct One<Request> {
-    due: Time,
-    request: Option<Request>,
-}
-
-impl<Request> Default for One<Request> {
-    fn default() -> Self {
-        Self {
-            due: Time::NEVER,
-            request: None,
-        }
-    }
-}
+pub type One<Request> = Option<(Time, Request)>;
 
 impl<Request: fmt::Debug + Send> InFlight<Request> for One<Request> {
     const PIPELINES: bool = false;
 
-    #[inline]
     fn push(&mut self, due: Time, request: Request) -> &Request {
-        self.due = due;
-        self.request.insert(request)
+        &self.insert((due, request)).1
     }
 
-    #[inline]
     fn oldest(&self) -> Option<&Request> {
-        self.request.as_ref()
+        self.as_ref().map(|(_, request)| request)
     }
 
-    #[inline]
     fn pop(&mut self) -> Option<Time> {
-        self.request.take().map(|_| self.due)
+        self.take().map(|(due, _)| due)
     }
 
-    #[inline]
     fn count(&self) -> usize {
-        usize::from(self.request.is_some())
+        usize::from(self.is_some())
     }
 }
 
 /// Any number of requests; memory is allocated as the number grows, and kept.
-#[derive(Debug)]
-pub struct Pipeline<Request>(VecDeque<(Time, Request)>);
-
-impl<Request> Default for Pipeline<Request> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
-}
+pub type Pipeline<Request> = VecDeque<(Time, Request)>;
 
 impl<Request: fmt::Debug + Send> InFlight<Request> for Pipeline<Request> {
     const PIPELINES: bool = true;
 
     fn push(&mut self, due: Time, request: Request) -> &Request {
-        self.0.push_back((due, request));
-        &self.0[self.0.len() - 1].1
+        self.push_back((due, request));
+        &self[self.len() - 1].1
     }
 
     fn oldest(&self) -> Option<&Request> {
-        self.0.front().map(|(_, request)| request)
+        self.front().map(|(_, request)| request)
     }
 
     fn pop(&mut self) -> Option<Time> {
-        self.0.pop_front().map(|(due, _)| due)
+        self.pop_front().map(|(due, _)| due)
     }
 
     fn count(&self) -> usize {
-        self.0.len()
+        self.len()
     }
 }

@@ -21,7 +21,6 @@ mod run;
 mod slot;
 mod sum;
 pub(crate) mod tls;
-mod traffic;
 mod transport;
 
 pub use counts::{ConnectionCounts, Counts, Histograms, OwnCounts, RequestCounts, StreamBytes, Tally};
@@ -32,10 +31,9 @@ pub use metrics::LiveStreams;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
-pub use protocol::{Ask, Context, Step, StreamProtocol, Traffic};
+pub use protocol::{Answered, Ask, Step, StreamProtocol, Terms, Traffic, Turn};
 pub use run::{StreamLoad, StreamStart};
 pub use tls::TlsCounts;
-pub use traffic::Answered;
 pub use transport::Transport;
 
 pub(crate) use generator::Outcome;
@@ -44,10 +42,9 @@ pub(crate) use plan::lease;
 
 #[cfg(test)]
 pub(crate) use {
-    connection::{Connection, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
+    connection::{Connection, Context, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
     generator::{Common, Generator},
     phases::PhaseTimes,
-    protocol::Terms,
     slot::Slot,
 };
 

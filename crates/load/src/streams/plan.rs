@@ -3,7 +3,7 @@
 
 use super::error::StreamLoadError;
 use crate::pool::Pool;
-use crate::sources::{Align, AlignBy, Lease, SourceRequest, Steerings, Transport, WorkerRequest};
+use crate::sources::{self, Align, AlignBy, Lease, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{
     Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, choose, choose_batching,
@@ -196,7 +196,52 @@ impl PlannedWorker {
 /// The smallest read of a slow reader: one page.
 const SMALLEST_PIECE: usize = 4_096;
 
+impl<P> PlannedPool<P> {
+    /// A closed loop over this many connections, without TLS or think time.
+    #[must_use]
+    pub fn new(target: SocketAddr, protocol: P, connections: usize) -> Self {
+        Self {
+            name: "main".to_owned(),
+            target,
+            tls: None,
+            model: Model::Closed { think_s: 0.0 },
+            connections,
+            requests_a_connection: None,
+            behaviour: Behaviour::default(),
+            protocol,
+        }
+    }
+}
+
 impl<P> StreamPlan<P> {
+    /// One pool for this many seconds, connected by these workers, with default settings and no timeouts.
+    #[must_use]
+    pub fn new(pool: PlannedPool<P>, duration_s: f64, workers: &[sources::PlannedWorker]) -> Self {
+        let workers = workers.iter().map(|worker| PlannedWorker {
+            cpu: worker.cpu,
+            bucket: worker.bucket,
+            own_descriptors: worker.own_descriptors,
+            shares: vec![Share {
+                leases: worker.leases.clone(),
+            }],
+        });
+        Self {
+            pools: vec![pool],
+            phases: vec![PlannedPhase::hold(Until {
+                duration_s: Some(duration_s),
+                ..Until::default()
+            })],
+            requests: None,
+            timeouts: Timeouts::default(),
+            engine: None,
+            memory: MemoryPolicy::default(),
+            buffer_memory: None,
+            gather_us: 0,
+            steering: Steerings::default(),
+            workers: workers.collect(),
+        }
+    }
+
     /// The engine settings of every worker. Slow readers receive small pieces, 1/50 s at a time, because received data
     /// is consumed and cannot be left in the kernel to fill the window.
     pub(super) fn engine_settings(&self) -> EngineSettings {

@@ -4,7 +4,7 @@
 use super::counts::{Counts, Histograms, OwnCounts};
 use super::error::StreamLoadError;
 use super::in_flight::InFlight;
-use super::metrics::LiveStreams;
+use super::metrics::{LATENCY, LiveStreams};
 use super::plan::{Model, PlannedPool, StreamPlan, Timeouts};
 use super::transport::Transport;
 use crate::failure::Failure;
@@ -22,10 +22,8 @@ use std::time::Duration;
 /// A protocol over streams: requests and their answers on connections. The value is a pool's part of the plan; every
 /// worker reads what [`prepare`](Self::prepare) returns.
 ///
-/// `request` is the oldest in flight: the next answer is its own. The methods are not called while nothing is in flight.
-/// They move `deadline`, at which [`expired`](Self::expired) is called; it is cleared when nothing is in flight. In
-/// [`Context::counts`] the protocol counts `requests.sent`, `bytes.sent` and `bytes.body`; everything else is counted
-/// for it.
+/// The methods handle events of a connection with requests in flight. In [`Turn::counts`] they count `requests.sent`,
+/// `bytes.sent` and `bytes.body`; everything else is counted for them.
 pub trait StreamProtocol:
     Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -38,7 +36,7 @@ pub trait StreamProtocol:
     /// Its names in the TLS handshake (ALPN); none: any.
     const TLS_NAMES: &'static [&'static [u8]] = &[];
 
-    /// How it uses connections: [`Answered`](super::traffic::Answered), or an own use.
+    /// How it uses connections: [`Answered`], or an own use.
     type Traffic: Traffic<Self>;
 
     /// The prepared requests of a pool, and the expected answers.
@@ -78,87 +76,73 @@ pub trait StreamProtocol:
     fn choose(requests: &Self::Requests, random: &mut fastrand::Rng) -> Self::Request;
 
     /// Begins a request, the newest in flight. In a pipeline it must be written completely.
-    fn begin(
-        exchange: &mut Self::Exchange,
-        request: &Self::Request,
-        ask: Ask,
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step;
+    fn begin(turn: &mut Turn<'_, Self, impl Transport>, ask: Ask) -> Step;
 
     /// Processes bytes from the server. With [`Step::Complete`], it leaves those that follow the answer.
-    fn receive(
-        exchange: &mut Self::Exchange,
-        request: &Self::Request,
-        bytes: &mut &[u8],
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step;
+    fn receive(turn: &mut Turn<'_, Self, impl Transport>, bytes: &mut &[u8]) -> Step;
 
     /// The kernel has accepted all queued bytes.
-    fn drained(
-        _: &mut Self::Exchange,
-        _request: &Self::Request,
-        _deadline: &mut Time,
-        _: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
+    fn drained(_: &mut Turn<'_, Self, impl Transport>) -> Step {
         Step::Wait
     }
 
-    /// The deadline has passed; `deadline` still holds its time.
-    fn expired(
-        exchange: &mut Self::Exchange,
-        request: &Self::Request,
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step;
+    /// The deadline has passed; [`Turn::deadline`] still holds its time.
+    fn expired(turn: &mut Turn<'_, Self, impl Transport>) -> Step;
 
     /// The server has closed its side and the connection closes; returns the effect on the answer. `genuine`: the end
     /// is authentic; always true without TLS, with TLS only after close_notify (RFC 9112 9.8).
-    fn ended(
-        _: &mut Self::Exchange,
-        _request: &Self::Request,
-        _genuine: bool,
-        _: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
+    fn ended(_: &mut Turn<'_, Self, impl Transport>, _genuine: bool) -> Step {
         Step::Failed(Failure::ClosedEarly)
     }
 }
 
-/// How a protocol uses its connections. The methods are called for connections with a request in flight.
+/// How a protocol uses its connections; by default for request after request, each answered. The methods are called for
+/// connections with a request in flight.
 pub trait Traffic<P: StreamProtocol> {
     /// Whether a connection has one request, which begins as it opens and lasts as long as the run, and is not opened
     /// again.
-    const LASTS: bool;
+    const LASTS: bool = false;
 
     /// The live counts.
-    const COUNTED: &'static [Metric<LiveStreams>];
+    const COUNTED: &'static [Metric<LiveStreams>] = LiveStreams::OF_REQUESTS;
 
     /// The live durations: what [`times`](Self::times) returns.
-    const TIMED: &'static Metric<Histogram>;
+    const TIMED: &'static Metric<Histogram> = &LATENCY;
 
     /// The live counts whose sum grows at the rate of the run.
-    const RATE: &'static [Metric<LiveStreams>];
+    const RATE: &'static [Metric<LiveStreams>] = &[LiveStreams::OK];
 
     /// The durations of the live view.
-    fn times(histograms: &Histograms) -> &Histogram;
+    fn times(histograms: &Histograms) -> &Histogram {
+        &histograms.latency
+    }
 
     /// The time to send begins.
-    fn start(_: &mut P::Exchange, _deadline: &mut Time, _: &mut Context<'_, P, impl Transport>) -> Step {
+    fn start(_: &mut Turn<'_, P, impl Transport>) -> Step {
         Step::Wait
     }
 
     /// The time to send is over.
-    fn finish(_: &mut P::Exchange, _deadline: &mut Time, _: &mut Context<'_, P, impl Transport>) {}
+    fn finish(_: &mut Turn<'_, P, impl Transport>) -> Step {
+        Step::Wait
+    }
 
     /// The connection has ended, or with `lasted` the run has.
-    fn left(_: &mut P::Exchange, _lasted: bool, _: &mut Context<'_, P, impl Transport>) {}
+    fn left(_: &mut Turn<'_, P, impl Transport>, _lasted: bool) -> Step {
+        Step::Wait
+    }
 
     /// Number of stalled connections.
     fn stalled(_: &P::Shared) -> u64 {
         0
     }
 }
+
+/// Requests and answers, at a rate or one after the other.
+#[derive(Debug)]
+pub struct Answered;
+
+impl<P: StreamProtocol> Traffic<P> for Answered {}
 
 /// How a request is made.
 #[derive(Debug, Clone, Copy)]
@@ -171,10 +155,16 @@ pub struct Ask {
     pub last: bool,
 }
 
-/// The context of an exchange while it handles one event.
-pub struct Context<'a, P: StreamProtocol, O> {
+/// A connection with requests in flight, while the protocol handles one of its events.
+pub struct Turn<'a, P: StreamProtocol, O> {
     /// The time of the event.
     pub now: Time,
+    /// The state of the connection.
+    pub exchange: &'a mut P::Exchange,
+    /// The oldest request in flight: the next answer is its own.
+    pub request: &'a P::Request,
+    /// When [`StreamProtocol::expired`] is called, if before the oldest request is answered.
+    pub deadline: &'a mut Time,
     /// The requests and expected answers of the pool.
     pub terms: &'a Terms<P>,
     /// The counts of this worker's part of the pool.

@@ -4,8 +4,7 @@
 use super::*;
 use crate::failure::Failure;
 use crate::live;
-use crate::sources::{Lease, Ports, Steerings};
-use corelane_host::memory::MemoryPolicy;
+use crate::sources::{self, Lease, Ports};
 use corelane_rss::plan::Landing;
 use corelane_worker::Time;
 use corelane_worker::crew::Job;
@@ -51,40 +50,29 @@ impl StreamProtocol for Echo {
         random.u64(..)
     }
 
-    fn begin(
-        _: &mut Vec<u8>,
-        request: &u64,
-        _: Ask,
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        context.out.write(&request.to_be_bytes()).unwrap();
-        context.counts.requests.sent += 1;
-        context.counts.bytes.sent += BYTES as u64;
-        *deadline = (*deadline).min(context.now + context.terms.request_timeout);
+    fn begin(turn: &mut Turn<'_, Self, impl Transport>, _: Ask) -> Step {
+        turn.out.write(&turn.request.to_be_bytes()).unwrap();
+        turn.counts.requests.sent += 1;
+        turn.counts.bytes.sent += BYTES as u64;
+        *turn.deadline = (*turn.deadline).min(turn.now + turn.terms.request_timeout);
         Step::Wait
     }
 
-    fn receive(
-        received: &mut Vec<u8>,
-        request: &u64,
-        bytes: &mut &[u8],
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
+    fn receive(turn: &mut Turn<'_, Self, impl Transport>, bytes: &mut &[u8]) -> Step {
+        let received = &mut *turn.exchange;
         let (own, others) = bytes.split_at(bytes.len().min(BYTES - received.len()));
         received.extend_from_slice(own);
         *bytes = others;
         if received.len() < BYTES {
             return Step::Wait;
         }
-        *deadline = context.now + context.terms.request_timeout;
-        let wrong = (received[..] != request.to_be_bytes()).then_some(Failure::WrongBody);
+        *turn.deadline = turn.now + turn.terms.request_timeout;
+        let wrong = (received[..] != turn.request.to_be_bytes()).then_some(Failure::WrongBody);
         received.clear();
         Step::Complete { wrong, stays: true }
     }
 
-    fn expired(_: &mut Vec<u8>, _: &u64, _: &mut Time, _: &mut Context<'_, Self, impl Transport>) -> Step {
+    fn expired(_: &mut Turn<'_, Self, impl Transport>) -> Step {
         Step::Failed(Failure::RequestTimeout)
     }
 }
@@ -96,7 +84,7 @@ enum Script {
     Together(usize),
     /// Answers the first three of eight, then closes its side.
     ThreeThenClose,
-    /// Answers the second number first.
+    /// Answers eight, the second first and the first last.
     Swapped,
     /// Never answers.
     Silent,
@@ -149,8 +137,9 @@ impl Handler for Server {
             Script::ThreeThenClose if count >= 8 => {
                 ops.write(id, &numbers[..3 * BYTES]).unwrap();
                 ops.shutdown(id);
+                numbers.clear();
             }
-            Script::Swapped if count >= 2 => {
+            Script::Swapped if count >= 8 => {
                 numbers.rotate_left(BYTES);
                 ops.write(id, &std::mem::take(numbers)).unwrap();
             }
@@ -171,17 +160,15 @@ fn plan() -> StreamPlan<Echo> {
         connections: 1,
         landing: Landing::default(),
     };
+    let worker = sources::PlannedWorker {
+        cpu: 0,
+        bucket: None,
+        own_descriptors: false,
+        leases: vec![lease],
+        weights: Vec::new(),
+    };
+    let pool = PlannedPool::new(SERVER.parse().unwrap(), Echo { depth: 8 }, 1);
     StreamPlan {
-        pools: vec![PlannedPool {
-            name: "main".to_owned(),
-            target: SERVER.parse().unwrap(),
-            tls: None,
-            model: Model::Closed { think_s: 0.0 },
-            connections: 1,
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            protocol: Echo { depth: 8 },
-        }],
         phases: vec![PlannedPhase::hold(Until::default())],
         requests: Some(24),
         timeouts: Timeouts {
@@ -190,17 +177,7 @@ fn plan() -> StreamPlan<Echo> {
             drain_s: 10.0,
             ..Timeouts::default()
         },
-        engine: None,
-        memory: MemoryPolicy::FirstTouch,
-        buffer_memory: None,
-        gather_us: 0,
-        steering: Steerings::default(),
-        workers: vec![PlannedWorker {
-            cpu: 0,
-            bucket: None,
-            own_descriptors: false,
-            shares: vec![Share { leases: vec![lease] }],
-        }],
+        ..StreamPlan::new(pool, 0.0, &[worker])
     }
 }
 

@@ -6,10 +6,7 @@ use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
 use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
-use crate::streams::{
-    self, Behaviour, LiveStreams, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad,
-    StreamLoadError, StreamPlan, Timeouts, Until,
-};
+use crate::streams::{LiveStreams, Outcome, PlannedPool, StreamLoad, StreamLoadError, StreamPlan, Timeouts};
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
@@ -145,31 +142,8 @@ impl TcpLoad {
 impl TcpPlan {
     /// The plan as a stream plan: one pool and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
-        let pool = PlannedPool {
-            name: "main".to_owned(),
-            target: self.target,
-            tls: None,
-            model: Model::Closed { think_s: 0.0 },
-            connections: self.connections(),
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            protocol: self.transfer.clone(),
-        };
-        let workers = self.workers.iter().map(|worker| streams::PlannedWorker {
-            cpu: worker.cpu,
-            bucket: worker.bucket,
-            own_descriptors: worker.own_descriptors,
-            shares: vec![Share {
-                leases: worker.leases.clone(),
-            }],
-        });
+        let pool = PlannedPool::new(self.target, self.transfer.clone(), self.connections());
         StreamPlan {
-            pools: vec![pool],
-            phases: vec![PlannedPhase::hold(Until {
-                duration_s: Some(self.duration_s),
-                ..Until::default()
-            })],
-            requests: None,
             timeouts: Timeouts {
                 connect_s: self.connect_timeout_s,
                 drain_s: self.transfer.drain_s.unwrap_or(0.0),
@@ -178,9 +152,8 @@ impl TcpPlan {
             engine: self.engine,
             memory: self.memory,
             buffer_memory: self.buffer_memory,
-            gather_us: 0,
             steering: self.steering.clone(),
-            workers: workers.collect(),
+            ..StreamPlan::new(pool, self.duration_s, &self.workers)
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, CONNECT, Context, Histograms, LiveStreams, One, Step, StreamLoad, StreamLoadError, StreamPlan,
-    StreamProtocol, StreamStart, Timeouts, Traffic, Transport,
+    Ask, CONNECT, Histograms, LiveStreams, One, Step, StreamLoad, StreamLoadError, StreamPlan,
+    StreamProtocol, StreamStart, Terms, Timeouts, Traffic, Transport, Turn,
 };
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
@@ -165,77 +165,45 @@ impl StreamProtocol for Bytes {
 
     fn choose((): &(), _: &mut fastrand::Rng) {}
 
-    fn begin(
-        _: &mut Transfer,
-        (): &(),
-        _: Ask,
-        deadline: &mut Time,
-        _: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        *deadline = Time::NEVER;
+    fn begin(turn: &mut Turn<'_, Bytes, impl Transport>, _: Ask) -> Step {
+        *turn.deadline = Time::NEVER;
         Step::Wait
     }
 
-    fn receive(
-        transfer: &mut Transfer,
-        (): &(),
-        bytes: &mut &[u8],
-        _: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        transfer.received += bytes.len() as u64;
-        context.shared.arrived = Some(context.now);
+    fn receive(turn: &mut Turn<'_, Bytes, impl Transport>, bytes: &mut &[u8]) -> Step {
+        turn.exchange.received += bytes.len() as u64;
+        turn.shared.arrived = Some(turn.now);
         Step::Wait
     }
 
-    fn drained(
-        transfer: &mut Transfer,
-        (): &(),
-        _: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        transfer.write(context)
+    fn drained(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+        turn.write()
     }
 
-    fn expired(
-        transfer: &mut Transfer,
-        (): &(),
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        let has_rate = context.terms.pool.protocol.write_bytes_per_second.is_some();
+    fn expired(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+        let has_rate = turn.terms.pool.protocol.write_bytes_per_second.is_some();
         if has_rate {
-            context
-                .shared
+            turn.shared
                 .lag
-                .record(context.now.since(*deadline).as_nanos() as u64);
+                .record(turn.now.since(*turn.deadline).as_nanos() as u64);
         }
-        transfer.look(context);
-        *deadline = context.now + look_interval(context);
-        if has_rate {
-            transfer.write(context)
-        } else {
-            Step::Wait
-        }
+        turn.look();
+        *turn.deadline = turn.now + look_interval(turn.terms);
+        if has_rate { turn.write() } else { Step::Wait }
     }
 
     /// The server has closed its side: at the end, everything has arrived at both ends; earlier, nothing more is
     /// expected.
-    fn ended(
-        transfer: &mut Transfer,
-        (): &(),
-        _genuine: bool,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        if !transfer.is_finishing {
-            transfer.end(context);
+    fn ended(turn: &mut Turn<'_, Bytes, impl Transport>, _genuine: bool) -> Step {
+        if !turn.exchange.is_finishing {
+            turn.end();
             return Step::Failed(Failure::ClosedEarly);
         }
-        if context.terms.pool.protocol.direction == Direction::Write {
+        if turn.terms.pool.protocol.direction == Direction::Write {
             // The server has received the last byte.
-            context.shared.arrived = Some(context.now);
+            turn.shared.arrived = Some(turn.now);
         }
-        transfer.last(context);
+        turn.last();
         Step::Complete {
             wrong: None,
             stays: false,
@@ -253,41 +221,34 @@ impl Traffic<Bytes> for Transfers {
         &histograms.connect
     }
 
-    fn start(
-        transfer: &mut Transfer,
-        deadline: &mut Time,
-        context: &mut Context<'_, Bytes, impl Transport>,
-    ) -> Step {
-        context.shared.start.get_or_insert(context.now);
-        transfer.progress = context.now;
-        *deadline = context.now + look_interval(context);
-        transfer.write(context)
+    fn start(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+        turn.shared.start.get_or_insert(turn.now);
+        turn.exchange.progress = turn.now;
+        *turn.deadline = turn.now + look_interval(turn.terms);
+        turn.write()
     }
 
     /// Closes this side, so that the server closes its own once everything has arrived. Bytes not yet accepted by the
     /// kernel are discarded.
-    fn finish(
-        transfer: &mut Transfer,
-        deadline: &mut Time,
-        context: &mut Context<'_, Bytes, impl Transport>,
-    ) {
-        transfer.look(context);
-        (transfer.is_finishing, *deadline) = (true, Time::NEVER);
-        context.shared.arrived = context.shared.arrived.max(Some(context.now));
-        if context.terms.pool.protocol.drain_s.is_some()
-            && let Some((ops, id)) = context.out.engine()
+    fn finish(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+        turn.look();
+        (turn.exchange.is_finishing, *turn.deadline) = (true, Time::NEVER);
+        turn.shared.arrived = turn.shared.arrived.max(Some(turn.now));
+        if turn.terms.pool.protocol.drain_s.is_some()
+            && let Some((ops, id)) = turn.out.engine()
         {
-            transfer.handed -= ops.discard(id);
+            turn.exchange.handed -= ops.discard(id);
             ops.shutdown(id);
         }
+        Step::Wait
     }
 
-    fn left(transfer: &mut Transfer, lasted: bool, context: &mut Context<'_, Bytes, impl Transport>) {
-        if lasted {
-            transfer.last(context);
-        } else {
-            transfer.end(context);
+    fn left(turn: &mut Turn<'_, Bytes, impl Transport>, lasted: bool) -> Step {
+        match lasted {
+            true => turn.last(),
+            false => turn.end(),
         }
+        Step::Wait
     }
 
     fn stalled(shared: &Transfers) -> u64 {
@@ -295,14 +256,14 @@ impl Traffic<Bytes> for Transfers {
     }
 }
 
-impl Transfer {
+impl<O: Transport> Turn<'_, Bytes, O> {
     /// Writes the next piece, or as much as the rate allows by now.
-    fn write(&mut self, context: &mut Context<'_, Bytes, impl Transport>) -> Step {
-        let bytes = &context.terms.pool.protocol;
-        let Some(start) = context
+    fn write(&mut self) -> Step {
+        let bytes = &self.terms.pool.protocol;
+        let Some(start) = self
             .shared
             .start
-            .filter(|_| bytes.direction.writes() && !self.is_finishing)
+            .filter(|_| bytes.direction.writes() && !self.exchange.is_finishing)
         else {
             return Step::Wait;
         };
@@ -310,109 +271,111 @@ impl Transfer {
         let block = &block[..(bytes.write_bytes as usize).clamp(1, block.len())];
         let mut due = match bytes.write_bytes_per_second {
             None => {
-                self.handed += block.len() as u64;
-                if context.out.write_static(block).is_err() {
+                self.exchange.handed += block.len() as u64;
+                if self.out.write_static(block).is_err() {
                     return Step::Failed(Failure::NoMemory);
                 }
-                context.out.notify_drained();
+                self.out.notify_drained();
                 return Step::Wait;
             }
             Some(rate) => {
-                let allowed = (rate as f64 * context.now.since(start).as_secs_f64()) as u64;
-                allowed.saturating_sub(self.handed)
+                let allowed = (rate as f64 * self.now.since(start).as_secs_f64()) as u64;
+                allowed.saturating_sub(self.exchange.handed)
             }
         };
-        while due > 0 && context.out.queued() < MOST_QUEUED {
+        while due > 0 && self.out.queued() < MOST_QUEUED {
             let piece = usize::try_from(due).map_or(block.len(), |due| due.min(block.len()));
-            if context.out.write_static(&block[..piece]).is_err() {
+            if self.out.write_static(&block[..piece]).is_err() {
                 return Step::Failed(Failure::NoMemory);
             }
-            self.handed += piece as u64;
+            self.exchange.handed += piece as u64;
             due -= piece as u64;
         }
         Step::Wait
     }
 
     /// Counts the bytes accepted by the kernel; returns all bytes moved, both directions summed.
-    fn count(&mut self, context: &mut Context<'_, Bytes, impl Transport>) -> u64 {
-        let queued = match context.out.engine() {
+    fn count(&mut self) -> u64 {
+        let queued = match self.out.engine() {
             Some((ops, id)) => ops.unsent(id),
-            None => context.out.queued(),
+            None => self.out.queued(),
         };
-        let sent = self.handed - queued.min(self.handed);
-        context.counts.bytes.sent += sent - self.sent;
-        self.sent = sent;
-        sent + self.received
+        let sent = self.exchange.handed - queued.min(self.exchange.handed);
+        self.counts.bytes.sent += sent - self.exchange.sent;
+        self.exchange.sent = sent;
+        sent + self.exchange.received
     }
 
     /// Checks for progress.
-    fn look(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
-        let moved = self.count(context);
-        let bytes = &context.terms.pool.protocol;
+    fn look(&mut self) {
+        let moved = self.count();
+        let bytes = &self.terms.pool.protocol;
         // A writer limited by its rate is not stalled.
-        let waits = context.out.queued() > 0 || !bytes.direction.writes();
-        if moved != self.moved || !waits {
-            (self.moved, self.progress) = (moved, context.now);
-            self.end_stall(context);
-        } else if !self.is_stalled && context.now.since(self.progress).as_secs_f64() >= bytes.stall_s {
-            self.begin_stall(context);
+        let waits = self.out.queued() > 0 || !bytes.direction.writes();
+        if moved != self.exchange.moved || !waits {
+            (self.exchange.moved, self.exchange.progress) = (moved, self.now);
+            self.end_stall();
+        } else if !self.exchange.is_stalled
+            && self.now.since(self.exchange.progress).as_secs_f64() >= bytes.stall_s
+        {
+            self.begin_stall();
         }
     }
 
-    fn begin_stall(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
-        self.is_stalled = true;
-        context.shared.stalled += 1;
-        context.shared.stall_count += 1;
-        if context.shared.stalls.len() < STALLS_NAMED
-            && let (Some((ops, id)), Some(start)) = (context.out.engine(), context.shared.start)
+    fn begin_stall(&mut self) {
+        self.exchange.is_stalled = true;
+        self.shared.stalled += 1;
+        self.shared.stall_count += 1;
+        if self.shared.stalls.len() < STALLS_NAMED
+            && let (Some((ops, id)), Some(start)) = (self.out.engine(), self.shared.start)
         {
-            context.shared.stalls.push(Stall {
+            self.shared.stalls.push(Stall {
                 local: ops.local_address(id),
-                peer: context.terms.pool.target,
-                since_s: self.progress.since(start).as_secs_f64(),
+                peer: self.terms.pool.target,
+                since_s: self.exchange.progress.since(start).as_secs_f64(),
                 for_s: 0.0,
                 ended: false,
-                bytes: self.moved,
+                bytes: self.exchange.moved,
             });
         }
     }
 
-    fn end_stall(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
-        if !std::mem::take(&mut self.is_stalled) {
+    fn end_stall(&mut self) {
+        if !std::mem::take(&mut self.exchange.is_stalled) {
             return;
         }
-        context.shared.stalled -= 1;
-        let (Some((ops, id)), Some(start)) = (context.out.engine(), context.shared.start) else {
+        self.shared.stalled -= 1;
+        let (Some((ops, id)), Some(start)) = (self.out.engine(), self.shared.start) else {
             return;
         };
         let local = ops.local_address(id);
-        let mut stalls = context.shared.stalls.iter_mut();
+        let mut stalls = self.shared.stalls.iter_mut();
         if let Some(stall) = stalls.find(|stall| !stall.ended && stall.local == local) {
-            stall.for_s = context.now.since(start).as_secs_f64() - stall.since_s;
+            stall.for_s = self.now.since(start).as_secs_f64() - stall.since_s;
             stall.ended = true;
         }
     }
 
     /// The connection has ended during the run.
-    fn end(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
-        self.end_stall(context);
-        self.count(context);
+    fn end(&mut self) {
+        self.end_stall();
+        self.count();
     }
 
     /// The connection was open until the end: records its bytes and `TCP_INFO`.
-    fn last(&mut self, context: &mut Context<'_, Bytes, impl Transport>) {
-        let moved = self.count(context);
-        context.shared.moved.push(moved);
-        let information = context.out.engine().and_then(|(ops, id)| ops.information(id));
+    fn last(&mut self) {
+        let moved = self.count();
+        self.shared.moved.push(moved);
+        let information = self.out.engine().and_then(|(ops, id)| ops.information(id));
         if let Some(information) = information {
-            context.shared.retransmitted += u64::from(information.retransmitted);
-            context.shared.out_of_order += u64::from(information.out_of_order);
+            self.shared.retransmitted += u64::from(information.retransmitted);
+            self.shared.out_of_order += u64::from(information.out_of_order);
         }
     }
 }
 
 /// Interval between checks of a connection.
-fn look_interval(context: &Context<'_, Bytes, impl Transport>) -> Duration {
-    let all = u32::try_from(context.terms.pool.connections).unwrap_or(u32::MAX);
+fn look_interval(terms: &Terms<Bytes>) -> Duration {
+    let all = u32::try_from(terms.pool.connections).unwrap_or(u32::MAX);
     LOOK.max(LOOK_A_CONNECTION.saturating_mul(all))
 }

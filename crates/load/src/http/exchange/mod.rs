@@ -4,11 +4,10 @@ use super::body::Body;
 use super::counts::HttpCounts;
 use super::error::{HttpError, HttpLoadError};
 use super::plan::Http;
-use super::prepared::{Prepared, Requests};
+use super::prepared::Requests;
 use crate::failure::Failure;
 use crate::streams::{
-    Answered, Ask, Context, One, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart, Timeouts,
-    Transport,
+    Answered, Ask, One, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart, Timeouts, Transport, Turn,
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
@@ -111,104 +110,84 @@ impl StreamProtocol for Http {
         requests.choose(random)
     }
 
-    fn begin(
-        exchange: &mut Exchange,
-        request: &u16,
-        ask: Ask,
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        let to_head = context.terms.requests.request(*request).to_head;
-        exchange.parser.expect_no_body(to_head);
-        exchange.since = context.now;
-        exchange.written = Some(0);
-        exchange.body = 0;
-        exchange.status = 0;
-        exchange.stage = Stage::Writing;
-        exchange.verdict = None;
-        exchange.last = ask.last;
-        exchange.keep = !ask.last;
-        exchange.aborts = ask.aborts;
-        exchange.write(*request, deadline, context)
+    fn begin(turn: &mut Turn<'_, Self, impl Transport>, ask: Ask) -> Step {
+        let to_head = turn.terms.requests.request(*turn.request).to_head;
+        turn.exchange.parser.expect_no_body(to_head);
+        turn.exchange.since = turn.now;
+        turn.exchange.written = Some(0);
+        turn.exchange.body = 0;
+        turn.exchange.status = 0;
+        turn.exchange.stage = Stage::Writing;
+        turn.exchange.verdict = None;
+        turn.exchange.last = ask.last;
+        turn.exchange.keep = !ask.last;
+        turn.exchange.aborts = ask.aborts;
+        turn.write()
     }
 
-    fn receive(
-        exchange: &mut Exchange,
-        request: &u16,
-        bytes: &mut &[u8],
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
+    fn receive(turn: &mut Turn<'_, Self, impl Transport>, bytes: &mut &[u8]) -> Step {
         let mut rest = std::mem::take(bytes);
         loop {
-            let before = exchange.stage;
+            let before = turn.exchange.stage;
             let early = matches!(before, Stage::Writing | Stage::AwaitingContinue);
-            if exchange.aborts && !early {
+            if turn.exchange.aborts && !early {
                 return Step::Aborted;
             }
             if before == Stage::AwaitingHead {
-                exchange.stage = Stage::Reading;
+                turn.exchange.stage = Stage::Reading;
             }
-            let progress = exchange.read(*request, &mut rest, context);
-            if early && exchange.stage == Stage::Reading {
-                exchange.answered_early(before, context);
-                if exchange.aborts {
+            let progress = turn.read(&mut rest);
+            if early && turn.exchange.stage == Stage::Reading {
+                turn.answered_early(before);
+                if turn.exchange.aborts {
                     return Step::Aborted;
                 }
             }
             match progress {
                 Progress::Continue => {
-                    context.counts.requests.own.continued += 1;
-                    let step = exchange.write(*request, deadline, context);
+                    turn.counts.requests.own.continued += 1;
+                    let step = turn.write();
                     if rest.is_empty() || matches!(step, Step::Failed(_)) {
                         return step;
                     }
                 }
                 Progress::Malformed => return Step::Failed(Failure::Malformed),
                 Progress::More => {
-                    if !matches!(before, Stage::Reading | Stage::Held) && exchange.stage == Stage::Reading {
-                        *deadline = exchange.since + context.terms.request_timeout;
+                    if !matches!(before, Stage::Reading | Stage::Held)
+                        && turn.exchange.stage == Stage::Reading
+                    {
+                        *turn.deadline = turn.exchange.since + turn.terms.request_timeout;
                     }
-                    return exchange.hold(deadline, context);
+                    return turn.hold();
                 }
-                Progress::Complete => return exchange.complete(),
+                Progress::Complete => return turn.complete(),
             }
         }
     }
 
-    fn drained(
-        exchange: &mut Exchange,
-        request: &u16,
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        if exchange.written.is_some() && exchange.stage != Stage::AwaitingContinue {
-            return exchange.write_on(*request, deadline, context);
+    fn drained(turn: &mut Turn<'_, Self, impl Transport>) -> Step {
+        if turn.exchange.written.is_some() && turn.exchange.stage != Stage::AwaitingContinue {
+            return turn.write_on();
         }
         Step::Wait
     }
 
-    fn expired(
-        exchange: &mut Exchange,
-        request: &u16,
-        deadline: &mut Time,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        *deadline = Time::NEVER;
-        match exchange.stage {
-            Stage::Writing => exchange.write_on(*request, deadline, context),
+    fn expired(turn: &mut Turn<'_, Self, impl Transport>) -> Step {
+        *turn.deadline = Time::NEVER;
+        match turn.exchange.stage {
+            Stage::Writing => turn.write_on(),
             Stage::AwaitingContinue => {
                 // No 100 Continue in time: send the body anyway (RFC 9110 10.1.1).
-                exchange.stage = Stage::Writing;
-                context.counts.requests.own.continue_timeouts += 1;
-                exchange.write_on(*request, deadline, context)
+                turn.exchange.stage = Stage::Writing;
+                turn.counts.requests.own.continue_timeouts += 1;
+                turn.write_on()
             }
             Stage::AwaitingHead => Step::Failed(Failure::FirstByteTimeout),
             Stage::Reading => Step::Failed(Failure::RequestTimeout),
             Stage::Held => {
-                exchange.stage = Stage::Reading;
-                *deadline = exchange.since + context.terms.request_timeout;
-                if *deadline <= context.now {
+                turn.exchange.stage = Stage::Reading;
+                *turn.deadline = turn.exchange.since + turn.terms.request_timeout;
+                if *turn.deadline <= turn.now {
                     return Step::Failed(Failure::RequestTimeout);
                 }
                 Step::Resume
@@ -216,16 +195,11 @@ impl StreamProtocol for Http {
         }
     }
 
-    fn ended(
-        exchange: &mut Exchange,
-        request: &u16,
-        genuine: bool,
-        context: &mut Context<'_, Self, impl Transport>,
-    ) -> Step {
-        match exchange.parser.finish() {
+    fn ended(turn: &mut Turn<'_, Self, impl Transport>, genuine: bool) -> Step {
+        match turn.exchange.parser.finish() {
             Ok(Some(Item::End)) if genuine => {
-                exchange.check_length(*request, context);
-                exchange.complete()
+                turn.check_length();
+                turn.complete()
             }
             Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
                 Step::Failed(Failure::ClosedEarly)
@@ -235,26 +209,21 @@ impl StreamProtocol for Http {
     }
 }
 
-impl Exchange {
+impl<O: Transport> Turn<'_, Http, O> {
     /// Queues the next bytes of a request: one step of a slow client, or as many as may be pending in the kernel.
-    fn write(
-        &mut self,
-        request: u16,
-        deadline: &mut Time,
-        context: &mut Context<'_, Http, impl Transport>,
-    ) -> Step {
-        let (now, terms) = (context.now, context.terms);
+    fn write(&mut self) -> Step {
+        let (now, terms) = (self.now, self.terms);
         let rate = terms.pool.behaviour.write_bytes_per_second;
         let (most, window) = match rate {
             Some(rate) => (
                 (rate as f64 * WRITE_STEP.as_secs_f64()).ceil().max(1.0) as usize,
                 u64::MAX,
             ),
-            None if context.out.copies() => (PIECE, WINDOW),
+            None if self.out.copies() => (PIECE, WINDOW),
             None => (usize::MAX, u64::MAX),
         };
         loop {
-            let written = match self.write_piece(terms.requests.request(request), most, context) {
+            let written = match self.write_piece(most) {
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                     return Step::Failed(Failure::NoMemory);
@@ -263,24 +232,24 @@ impl Exchange {
             };
             match (written, rate) {
                 (Written::All, _) => {
-                    self.written = None;
-                    if self.stage == Stage::Writing {
-                        (self.stage, self.since) = (Stage::AwaitingHead, now);
-                        context.counts.requests.sent += 1;
-                        *deadline = now + terms.first_byte_timeout;
+                    self.exchange.written = None;
+                    if self.exchange.stage == Stage::Writing {
+                        (self.exchange.stage, self.exchange.since) = (Stage::AwaitingHead, now);
+                        self.counts.requests.sent += 1;
+                        *self.deadline = now + terms.first_byte_timeout;
                     }
                 }
                 (Written::Head, _) => {
-                    self.stage = Stage::AwaitingContinue;
-                    *deadline = now + terms.requests.continue_timeout;
+                    self.exchange.stage = Stage::AwaitingContinue;
+                    *self.deadline = now + terms.requests.continue_timeout;
                 }
                 // At that rate, the next piece is due only after this one has been sent.
                 (Written::Part(bytes), Some(rate)) => {
-                    *deadline = now + Duration::from_secs_f64(bytes as f64 / rate as f64);
+                    *self.deadline = now + Duration::from_secs_f64(bytes as f64 / rate as f64);
                 }
-                (Written::Part(_), None) if context.out.queued() > window => {
-                    context.out.notify_drained();
-                    *deadline = self.since + terms.request_timeout;
+                (Written::Part(_), None) if self.out.queued() > window => {
+                    self.out.notify_drained();
+                    *self.deadline = self.exchange.since + terms.request_timeout;
                 }
                 (Written::Part(_), None) => continue,
             }
@@ -289,36 +258,27 @@ impl Exchange {
     }
 
     /// Continues a partly sent request.
-    fn write_on(
-        &mut self,
-        request: u16,
-        deadline: &mut Time,
-        context: &mut Context<'_, Http, impl Transport>,
-    ) -> Step {
-        if context.now >= self.since + context.terms.request_timeout {
+    fn write_on(&mut self) -> Step {
+        if self.now >= self.exchange.since + self.terms.request_timeout {
             return Step::Failed(Failure::RequestTimeout);
         }
-        self.write(request, deadline, context)
+        self.write()
     }
 
     /// Queues the next piece of a request, up to a number of bytes.
-    fn write_piece(
-        &mut self,
-        request: &Prepared,
-        most: usize,
-        context: &mut Context<'_, Http, impl Transport>,
-    ) -> io::Result<Written> {
-        let Some(before) = self.written else {
+    fn write_piece(&mut self, most: usize) -> io::Result<Written> {
+        let Some(before) = self.exchange.written else {
             return Ok(Written::All);
         };
+        let request = self.terms.requests.request(*self.request);
         let planned = &request.planned;
-        let head = if self.last {
+        let head = if self.exchange.last {
             &planned.last_head
         } else {
             &planned.head
         }
         .as_bytes();
-        let (head_bytes, out) = (head.len() as u64, &mut *context.out);
+        let (head_bytes, out) = (head.len() as u64, &mut *self.out);
         let piece = if before < head_bytes {
             let left = &head[before as usize..];
             let piece = &left[..left.len().min(most)];
@@ -330,8 +290,8 @@ impl Exchange {
             0
         };
         let written = before + piece as u64;
-        self.written = Some(written);
-        context.counts.bytes.sent += piece as u64;
+        self.exchange.written = Some(written);
+        self.counts.bytes.sent += piece as u64;
         // A body that waits for 100 Continue begins after the wait, even if it is empty.
         if planned.expect_continue && before < head_bytes && written == head_bytes {
             return Ok(Written::Head);
@@ -346,56 +306,55 @@ impl Exchange {
     /// The response began before the request was fully sent. After a final status instead of 100 Continue, or an error,
     /// the rest of the request is not sent and the connection closes, because the server might read the next request as
     /// its remainder (RFC 9110 10.1.1).
-    fn answered_early(&mut self, before: Stage, context: &mut Context<'_, Http, impl Transport>) {
-        let (refused, waited) = (self.status >= 400, before == Stage::AwaitingContinue);
-        context.counts.requests.sent += 1;
-        context.counts.requests.own.body_refused += u64::from(waited);
-        self.since = context.now;
-        if waited || refused || context.terms.pool.behaviour.write_bytes_per_second.is_some() {
-            (self.written, self.keep) = (None, false);
+    fn answered_early(&mut self, before: Stage) {
+        let (refused, waited) = (self.exchange.status >= 400, before == Stage::AwaitingContinue);
+        self.counts.requests.sent += 1;
+        self.counts.requests.own.body_refused += u64::from(waited);
+        self.exchange.since = self.now;
+        if waited || refused || self.terms.pool.behaviour.write_bytes_per_second.is_some() {
+            (self.exchange.written, self.exchange.keep) = (None, false);
         }
     }
 
     /// Parses response bytes; stops after 100 Continue and leaves the rest.
-    fn read(
-        &mut self,
-        request: u16,
-        rest: &mut &[u8],
-        context: &mut Context<'_, Http, impl Transport>,
-    ) -> Progress {
-        let asked = context.terms.requests.request(request);
+    fn read(&mut self, rest: &mut &[u8]) -> Progress {
+        let asked = self.terms.requests.request(*self.request);
         loop {
-            let Ok((used, item)) = self.parser.feed_after(rest, context.shared) else {
+            let Ok((used, item)) = self.exchange.parser.feed_after(rest, self.shared) else {
                 return Progress::Malformed;
             };
             *rest = &rest[used..];
             match item {
                 None => return Progress::More,
-                Some(Item::Informational(100)) if self.stage == Stage::AwaitingContinue => {
-                    self.stage = Stage::Writing;
+                Some(Item::Informational(100)) if self.exchange.stage == Stage::AwaitingContinue => {
+                    self.exchange.stage = Stage::Writing;
                     return Progress::Continue;
                 }
                 Some(Item::Informational(_)) => {}
                 Some(Item::Head(head)) => {
-                    if self.stage != Stage::Held {
-                        self.stage = Stage::Reading;
+                    if self.exchange.stage != Stage::Held {
+                        self.exchange.stage = Stage::Reading;
                     }
-                    self.status = head.status;
-                    self.keep &= head.keep_alive;
-                    if !context.terms.requests.expects(head.status) {
-                        self.verdict = Some(Failure::WrongStatus);
+                    self.exchange.status = head.status;
+                    self.exchange.keep &= head.keep_alive;
+                    if !self.terms.requests.expects(head.status) {
+                        self.exchange.verdict = Some(Failure::WrongStatus);
                     }
                 }
                 Some(Item::Body(part)) => {
-                    if !asked.planned.promise.holds(self.body, part, asked.body.as_ref()) {
-                        self.verdict.get_or_insert(Failure::WrongBody);
+                    if !asked
+                        .planned
+                        .promise
+                        .holds(self.exchange.body, part, asked.body.as_ref())
+                    {
+                        self.exchange.verdict.get_or_insert(Failure::WrongBody);
                     }
-                    self.body += part.len() as u64;
-                    context.counts.bytes.body += part.len() as u64;
+                    self.exchange.body += part.len() as u64;
+                    self.counts.bytes.body += part.len() as u64;
                 }
                 Some(Item::End) => {
                     if !asked.to_head {
-                        self.check_length(request, context);
+                        self.check_length();
                     }
                     // Requests are not pipelined, so no data may follow.
                     return if rest.is_empty() {
@@ -409,22 +368,27 @@ impl Exchange {
     }
 
     /// Checks the length of a complete response.
-    fn check_length(&mut self, request: u16, context: &Context<'_, Http, impl Transport>) {
-        let asked = context.terms.requests.request(request);
-        if !asked.planned.promise.is_whole(self.body, asked.body.as_ref()) {
-            self.verdict.get_or_insert(Failure::WrongBody);
+    fn check_length(&mut self) {
+        let asked = self.terms.requests.request(*self.request);
+        if !asked
+            .planned
+            .promise
+            .is_whole(self.exchange.body, asked.body.as_ref())
+        {
+            self.exchange.verdict.get_or_insert(Failure::WrongBody);
         }
     }
 
     /// Pauses receiving while a slow reader is ahead of its rate.
-    fn hold(&mut self, deadline: &mut Time, context: &Context<'_, Http, impl Transport>) -> Step {
-        if let Some(rate) = context.terms.pool.behaviour.read_bytes_per_second
-            && matches!(self.stage, Stage::Reading | Stage::Held)
+    fn hold(&mut self) -> Step {
+        if let Some(rate) = self.terms.pool.behaviour.read_bytes_per_second
+            && matches!(self.exchange.stage, Stage::Reading | Stage::Held)
         {
-            let allowed = self.since + Duration::from_secs_f64(self.body as f64 / rate as f64);
-            if allowed > context.now + AHEAD {
-                self.stage = Stage::Held;
-                *deadline = allowed;
+            let allowed =
+                self.exchange.since + Duration::from_secs_f64(self.exchange.body as f64 / rate as f64);
+            if allowed > self.now + AHEAD {
+                self.exchange.stage = Stage::Held;
+                *self.deadline = allowed;
                 return Step::Hold;
             }
         }
@@ -433,9 +397,9 @@ impl Exchange {
 
     fn complete(&self) -> Step {
         Step::Complete {
-            wrong: self.verdict,
+            wrong: self.exchange.verdict,
             // A response that is complete before its request leaves the connection unsynchronised.
-            stays: self.keep && self.written.is_none(),
+            stays: self.exchange.keep && self.exchange.written.is_none(),
         }
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::http::HttpPlan;
 use crate::http::plan::{PlannedBody, PlannedRequest, Promise, StatusRange};
 use crate::streams::{
-    Behaviour, Connection, ConnectionOutcome as Outcome, Counts, Ended, Input, Model, Next, PlannedPool,
-    Settled, Slot, Terms, Timeouts,
+    Behaviour, Connection, ConnectionOutcome as Outcome, Context, Counts, Ended, Input, Model, Next,
+    PlannedPool, Settled, Slot, Terms, Timeouts,
 };
 use corelane_worker::engine::{Cause, Output};
 use corelane_worker::outgoing::Release;

@@ -293,5 +293,7 @@ impl<P: DatagramProtocol> Handler for Generator<P> {
 /// The non-zero causes, with their counts.
 fn by_cause(failures: &FailureCounts) -> BTreeMap<String, u64> {
     let occurred = failures.by_cause().into_iter().filter(|(_, count)| *count > 0);
-    occurred.map(|(cause, count)| (cause.to_owned(), count)).collect()
+    occurred
+        .map(|(cause, count)| (cause.name().to_owned(), count))
+        .collect()
 }
