@@ -51,7 +51,7 @@ test-packages: need-cargo
 check: need-cargo
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --quiet --package corelane-tests --test house
+	$(CARGO) test --quiet --package corelane-tests --test rules
 
 format: need-cargo
 	$(CARGO) fmt --all

@@ -12,7 +12,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("host", 5),
     ("lab", 2),
     ("link", 2),
-    ("load", 4),
     ("observe", 1),
     ("packet", 5),
     ("proto", 1),
