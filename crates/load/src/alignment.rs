@@ -6,7 +6,7 @@
 //! the device that receives them: then the queue is observed, by its NAPI instance, or by the CPU of its interrupt.
 
 use crate::report::{columns, share};
-use crate::sources::{Direction, Steerings};
+use crate::sources::{FlowDirection, Steerings};
 use corelane_host::inventory::{Inventory, inventory};
 use corelane_measure::counters;
 use corelane_measure::metric::Show;
@@ -155,7 +155,10 @@ struct Queues {
 impl Observer {
     /// The observer of a plan; `None` if its sources were not aligned.
     pub(crate) fn of(steering: &Steerings) -> Option<Self> {
-        let landings = Landings::new(steering.of(Direction::Forward), steering.of(Direction::Reply));
+        let landings = Landings::new(
+            steering.of(FlowDirection::Forward),
+            steering.of(FlowDirection::Reply),
+        );
         let queues = steering.reply.as_ref();
         let queues = queues.map(|reply| Queues::of(&inventory(), &reply.device));
         (!steering.is_empty()).then_some(Self { landings, queues })

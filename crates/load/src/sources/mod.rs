@@ -10,7 +10,7 @@ mod shared;
 mod workers;
 
 pub use corelane_worker::outgoing::{FIRST_PORT, LAST_PORT, Lease, Ports};
-pub(crate) use request::Direction;
+pub(crate) use request::FlowDirection;
 pub use request::{Align, AlignBy, SourceError, SourceRequest, Transport};
 pub use shared::SOCKETS_AN_ADDRESS;
 pub(crate) use shared::shares;

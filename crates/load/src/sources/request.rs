@@ -35,18 +35,18 @@ pub enum AlignBy {
 
 impl AlignBy {
     /// The aligned directions; the first one decides which workers there are.
-    pub(crate) fn directions(self) -> &'static [Direction] {
+    pub(crate) fn directions(self) -> &'static [FlowDirection] {
         match self {
-            Self::Forward => &[Direction::Forward],
-            Self::Reply => &[Direction::Reply],
-            Self::Both => &[Direction::Forward, Direction::Reply],
+            Self::Forward => &[FlowDirection::Forward],
+            Self::Reply => &[FlowDirection::Reply],
+            Self::Both => &[FlowDirection::Forward, FlowDirection::Reply],
         }
     }
 }
 
 /// The direction of packets, as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum FlowDirection {
     Forward,
     Reply,
 }

@@ -1,6 +1,6 @@
 //! The workers of a generator: their CPUs, and the buckets of the target that each serves.
 
-use super::request::{Align, AlignBy, Direction, SourceError};
+use super::request::{Align, AlignBy, FlowDirection, SourceError};
 use corelane_rss::{HashFields, Steering};
 use corelane_worker::outgoing::Lease;
 use serde::{Deserialize, Serialize};
@@ -44,17 +44,17 @@ pub struct Steerings {
 
 impl Steerings {
     /// The steering of packets to the target, and of replies.
-    pub(crate) fn of(&self, direction: Direction) -> Option<&Steering> {
+    pub(crate) fn of(&self, direction: FlowDirection) -> Option<&Steering> {
         let reply = self.reply.as_ref().map(|reply| &reply.steering);
         match direction {
-            Direction::Forward => self.forward.as_ref(),
-            Direction::Reply => reply.or(self.forward.as_ref()),
+            FlowDirection::Forward => self.forward.as_ref(),
+            FlowDirection::Reply => reply.or(self.forward.as_ref()),
         }
     }
 
     /// Whether replies are steered by a document of their own.
-    fn has_own(&self, direction: Direction) -> bool {
-        direction == Direction::Reply && self.reply.is_some()
+    fn has_own(&self, direction: FlowDirection) -> bool {
+        direction == FlowDirection::Reply && self.reply.is_some()
     }
 
     /// The number of buckets of the direction that decides which workers there are, if known.
@@ -148,19 +148,19 @@ impl WorkerRequest {
         let bucket = usize::from(bucket);
         let replies = self
             .steering
-            .of(Direction::Reply)
+            .of(FlowDirection::Reply)
             .filter(|_| by != AlignBy::Forward);
         let of_replies = replies.and_then(|steering| steering.cpus.get(bucket));
         let of_replies = of_replies.filter(|cpu| self.cpus.contains(cpu));
         of_replies.copied().unwrap_or(self.cpus[bucket % self.cpus.len()])
     }
 
-    fn steering(&self, direction: Direction) -> Result<&Steering, SourceError> {
+    fn steering(&self, direction: FlowDirection) -> Result<&Steering, SourceError> {
         self.steering.of(direction).ok_or(SourceError::NoSteering)
     }
 
     /// The buckets to which packets of a direction are to be steered.
-    fn wanted(&self, direction: Direction) -> Result<Vec<u16>, SourceError> {
+    fn wanted(&self, direction: FlowDirection) -> Result<Vec<u16>, SourceError> {
         let all = self.steering(direction)?.table.buckets() as u16;
         let named = self.buckets.clone().filter(|_| !self.steering.has_own(direction));
         Ok(named.unwrap_or_else(|| (0..all).collect()))
@@ -180,7 +180,7 @@ impl Workers<'_> {
         self.places.len()
     }
 
-    pub(super) fn steering(&self, direction: Direction) -> Result<&Steering, SourceError> {
+    pub(super) fn steering(&self, direction: FlowDirection) -> Result<&Steering, SourceError> {
         self.request.steering(direction)
     }
 
@@ -202,7 +202,7 @@ impl Workers<'_> {
         &self,
         align: Align,
         by: AlignBy,
-        direction: Direction,
+        direction: FlowDirection,
     ) -> Result<Vec<Vec<u16>>, SourceError> {
         let (steering, wanted) = (self.steering(direction)?, self.request.wanted(direction)?);
         // A worker's own bucket is one of the direction that decides which workers there are.
@@ -215,8 +215,8 @@ impl Workers<'_> {
                 (Align::Even | Align::Kernel, _) => wanted.clone(),
             };
             let steered_by = match direction {
-                Direction::Forward => "the server's steering document",
-                Direction::Reply => "what steers replies here (--dev, or the document of --steering)",
+                FlowDirection::Forward => "the server's steering document",
+                FlowDirection::Reply => "what steers replies here (--dev, or the document of --steering)",
             };
             match aims.is_empty() {
                 true => Err(SourceError::NoBucketOnCpu {

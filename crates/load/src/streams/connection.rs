@@ -1,15 +1,15 @@
 //! One connection of the generator, as a state machine without I/O, from opening to end, for any protocol.
 //!
 //! In: requests to make, bytes, ends and expired deadlines, each with its time. Out: bytes into a
-//! [`Transport`](super::transport::Transport); an [`Outcome`], which says how the current request was settled and what
+//! [`ConnectionOutput`](super::output::ConnectionOutput); an [`Outcome`], which says how the current request was settled and what
 //! the owner does next; and the [`deadline`](Connection::deadline) at which the connection must be checked again.
 //!
 //! Designed for a million connections: no allocations except those of the protocol.
 
 use super::counts::Counts;
 use super::in_flight::InFlight;
+use super::output::ConnectionOutput;
 use super::protocol::{Ask, Step, StreamProtocol, Terms, Traffic, Turn};
-use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_worker::Time;
 use corelane_worker::engine::Cause;
@@ -269,7 +269,7 @@ impl<P: StreamProtocol> Connection<P> {
     pub(crate) fn take(
         &mut self,
         input: Input<'_, '_, P::Request>,
-        context: &mut Context<'_, P, impl Transport>,
+        context: &mut Context<'_, P, impl ConnectionOutput>,
     ) -> Outcome {
         match input {
             Input::Ask(request, ask) => self.ask(request, ask, context),
@@ -287,7 +287,7 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Applies a step of the protocol, if a request is in flight.
     #[inline]
-    fn in_progress<O: Transport>(
+    fn in_progress<O: ConnectionOutput>(
         &mut self,
         context: &mut Context<'_, P, O>,
         step: impl FnOnce(&mut Turn<'_, P, O>) -> Step,
@@ -303,7 +303,7 @@ impl<P: StreamProtocol> Connection<P> {
         &mut self,
         request: P::Request,
         mut ask: Ask,
-        context: &mut Context<'_, P, impl Transport>,
+        context: &mut Context<'_, P, impl ConnectionOutput>,
     ) -> Outcome {
         let before = self.served as usize + self.in_flight.count();
         ask.last = before + 1 >= context.terms.requests_a_connection as usize;
@@ -314,7 +314,7 @@ impl<P: StreamProtocol> Connection<P> {
         self.follow(step, context)
     }
 
-    fn receive(&mut self, bytes: &mut &[u8], context: &mut Context<'_, P, impl Transport>) -> Outcome {
+    fn receive(&mut self, bytes: &mut &[u8], context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         let all = bytes.len();
         let outcome = match self.state {
             State::Asking => self.in_progress(context, |turn| P::receive(turn, bytes)),
@@ -335,7 +335,7 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Applies the result of the current exchange.
     #[inline]
-    fn follow(&mut self, step: Step, context: &Context<'_, P, impl Transport>) -> Outcome {
+    fn follow(&mut self, step: Step, context: &Context<'_, P, impl ConnectionOutput>) -> Outcome {
         let now = context.now;
         match step {
             Step::Wait => Next::Wait.into(),
@@ -399,7 +399,7 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    fn session_ended(&mut self, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+    fn session_ended(&mut self, context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         match &self.state {
             State::Opening { .. } => self.session_failed(Failure::ClosedEarly, context.now),
             State::Closed | State::Closing(_) | State::Lingering => Next::Wait.into(),
@@ -410,7 +410,7 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    fn peer_closed(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+    fn peer_closed(&mut self, genuine: bool, context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         if let State::Opening { failed, .. } = &mut self.state {
             failed.get_or_insert(Failure::ClosedEarly);
             return Next::Close.into();
@@ -423,7 +423,11 @@ impl<P: StreamProtocol> Connection<P> {
     }
 
     /// The end of the stream completes the current answer, or makes it fail.
-    fn settle_end(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Option<Settled> {
+    fn settle_end(
+        &mut self,
+        genuine: bool,
+        context: &mut Context<'_, P, impl ConnectionOutput>,
+    ) -> Option<Settled> {
         let request = self.in_flight.oldest()?;
         let mut turn = context.turn(&mut self.exchange, request, &mut self.deadline);
         Some(match P::ended(&mut turn, genuine) {
@@ -438,7 +442,7 @@ impl<P: StreamProtocol> Connection<P> {
         })
     }
 
-    fn expired(&mut self, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+    fn expired(&mut self, context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         if self.is_asking() {
             return self.in_progress(context, P::expired);
         }

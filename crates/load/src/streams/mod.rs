@@ -13,6 +13,7 @@ mod generator;
 mod group;
 mod in_flight;
 mod metrics;
+mod output;
 mod phases;
 mod plan;
 mod protocol;
@@ -21,20 +22,19 @@ mod run;
 mod slot;
 mod sum;
 pub(crate) mod tls;
-mod transport;
 
 pub use counts::{ConnectionCounts, Counts, Histograms, OwnCounts, RequestCounts, StreamBytes, Tally};
 pub use document::{ClientCost, PhaseReport, PoolCounts, StreamLoadReport, StreamSum, WorkerCounts};
 pub use error::StreamLoadError;
 pub use in_flight::{InFlight, One, Pipeline};
 pub use metrics::LiveStreams;
+pub use output::ConnectionOutput;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
 pub use protocol::{Answered, Ask, Step, StreamProtocol, Terms, Traffic, Turn};
 pub use run::{StreamLoad, StreamStart};
 pub use tls::TlsCounts;
-pub use transport::Transport;
 
 pub(crate) use generator::Outcome;
 pub(crate) use metrics::CONNECT;

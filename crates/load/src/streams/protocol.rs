@@ -5,8 +5,8 @@ use super::counts::{Counts, Histograms, OwnCounts};
 use super::error::StreamLoadError;
 use super::in_flight::InFlight;
 use super::metrics::{LATENCY, LiveStreams};
+use super::output::ConnectionOutput;
 use super::plan::{Model, PlannedPool, StreamPlan, Timeouts};
-use super::transport::Transport;
 use crate::failure::Failure;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
@@ -76,22 +76,22 @@ pub trait StreamProtocol:
     fn choose(requests: &Self::Requests, random: &mut fastrand::Rng) -> Self::Request;
 
     /// Begins a request, the newest in flight. In a pipeline it must be written completely.
-    fn begin(turn: &mut Turn<'_, Self, impl Transport>, ask: Ask) -> Step;
+    fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, ask: Ask) -> Step;
 
     /// Processes bytes from the server. With [`Step::Complete`], it leaves those that follow the answer.
-    fn receive(turn: &mut Turn<'_, Self, impl Transport>, bytes: &mut &[u8]) -> Step;
+    fn receive(turn: &mut Turn<'_, Self, impl ConnectionOutput>, bytes: &mut &[u8]) -> Step;
 
     /// The kernel has accepted all queued bytes.
-    fn drained(_: &mut Turn<'_, Self, impl Transport>) -> Step {
+    fn drained(_: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step {
         Step::Wait
     }
 
     /// The deadline has passed; [`Turn::deadline`] still holds its time.
-    fn expired(turn: &mut Turn<'_, Self, impl Transport>) -> Step;
+    fn expired(turn: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step;
 
     /// The server has closed its side and the connection closes; returns the effect on the answer. `genuine`: the end
     /// is authentic; always true without TLS, with TLS only after close_notify (RFC 9112 9.8).
-    fn ended(_: &mut Turn<'_, Self, impl Transport>, _genuine: bool) -> Step {
+    fn ended(_: &mut Turn<'_, Self, impl ConnectionOutput>, _genuine: bool) -> Step {
         Step::Failed(Failure::ClosedEarly)
     }
 }
@@ -118,17 +118,17 @@ pub trait Traffic<P: StreamProtocol> {
     }
 
     /// The time to send begins.
-    fn start(_: &mut Turn<'_, P, impl Transport>) -> Step {
+    fn start(_: &mut Turn<'_, P, impl ConnectionOutput>) -> Step {
         Step::Wait
     }
 
     /// The time to send is over.
-    fn finish(_: &mut Turn<'_, P, impl Transport>) -> Step {
+    fn finish(_: &mut Turn<'_, P, impl ConnectionOutput>) -> Step {
         Step::Wait
     }
 
     /// The connection has ended, or with `lasted` the run has.
-    fn left(_: &mut Turn<'_, P, impl Transport>, _lasted: bool) -> Step {
+    fn left(_: &mut Turn<'_, P, impl ConnectionOutput>, _lasted: bool) -> Step {
         Step::Wait
     }
 

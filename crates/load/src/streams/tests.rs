@@ -50,7 +50,7 @@ impl StreamProtocol for Echo {
         random.u64(..)
     }
 
-    fn begin(turn: &mut Turn<'_, Self, impl Transport>, _: Ask) -> Step {
+    fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, _: Ask) -> Step {
         turn.out.write(&turn.request.to_be_bytes()).unwrap();
         turn.counts.requests.sent += 1;
         turn.counts.bytes.sent += BYTES as u64;
@@ -58,7 +58,7 @@ impl StreamProtocol for Echo {
         Step::Wait
     }
 
-    fn receive(turn: &mut Turn<'_, Self, impl Transport>, bytes: &mut &[u8]) -> Step {
+    fn receive(turn: &mut Turn<'_, Self, impl ConnectionOutput>, bytes: &mut &[u8]) -> Step {
         let received = &mut *turn.exchange;
         let (own, others) = bytes.split_at(bytes.len().min(BYTES - received.len()));
         received.extend_from_slice(own);
@@ -72,7 +72,7 @@ impl StreamProtocol for Echo {
         Step::Complete { wrong, stays: true }
     }
 
-    fn expired(_: &mut Turn<'_, Self, impl Transport>) -> Step {
+    fn expired(_: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step {
         Step::Failed(Failure::RequestTimeout)
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, CONNECT, Histograms, LiveStreams, One, Step, StreamLoad, StreamLoadError, StreamPlan,
-    StreamProtocol, StreamStart, Terms, Timeouts, Traffic, Transport, Turn,
+    Ask, CONNECT, ConnectionOutput, Histograms, LiveStreams, One, Step, StreamLoad, StreamLoadError,
+    StreamPlan, StreamProtocol, StreamStart, Terms, Timeouts, Traffic, Turn,
 };
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
@@ -165,22 +165,22 @@ impl StreamProtocol for Bytes {
 
     fn choose((): &(), _: &mut fastrand::Rng) {}
 
-    fn begin(turn: &mut Turn<'_, Bytes, impl Transport>, _: Ask) -> Step {
+    fn begin(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, _: Ask) -> Step {
         *turn.deadline = Time::NEVER;
         Step::Wait
     }
 
-    fn receive(turn: &mut Turn<'_, Bytes, impl Transport>, bytes: &mut &[u8]) -> Step {
+    fn receive(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, bytes: &mut &[u8]) -> Step {
         turn.exchange.received += bytes.len() as u64;
         turn.shared.arrived = Some(turn.now);
         Step::Wait
     }
 
-    fn drained(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+    fn drained(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>) -> Step {
         turn.write()
     }
 
-    fn expired(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+    fn expired(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>) -> Step {
         let has_rate = turn.terms.pool.protocol.write_bytes_per_second.is_some();
         if has_rate {
             turn.shared
@@ -194,7 +194,7 @@ impl StreamProtocol for Bytes {
 
     /// The server has closed its side: at the end, everything has arrived at both ends; earlier, nothing more is
     /// expected.
-    fn ended(turn: &mut Turn<'_, Bytes, impl Transport>, _genuine: bool) -> Step {
+    fn ended(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, _genuine: bool) -> Step {
         if !turn.exchange.is_finishing {
             turn.end();
             return Step::Failed(Failure::ClosedEarly);
@@ -221,7 +221,7 @@ impl Traffic<Bytes> for Transfers {
         &histograms.connect
     }
 
-    fn start(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+    fn start(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>) -> Step {
         turn.shared.start.get_or_insert(turn.now);
         turn.exchange.progress = turn.now;
         *turn.deadline = turn.now + look_interval(turn.terms);
@@ -230,7 +230,7 @@ impl Traffic<Bytes> for Transfers {
 
     /// Closes this side, so that the server closes its own once everything has arrived. Bytes not yet accepted by the
     /// kernel are discarded.
-    fn finish(turn: &mut Turn<'_, Bytes, impl Transport>) -> Step {
+    fn finish(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>) -> Step {
         turn.look();
         (turn.exchange.is_finishing, *turn.deadline) = (true, Time::NEVER);
         turn.shared.arrived = turn.shared.arrived.max(Some(turn.now));
@@ -243,7 +243,7 @@ impl Traffic<Bytes> for Transfers {
         Step::Wait
     }
 
-    fn left(turn: &mut Turn<'_, Bytes, impl Transport>, lasted: bool) -> Step {
+    fn left(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, lasted: bool) -> Step {
         match lasted {
             true => turn.last(),
             false => turn.end(),
@@ -256,7 +256,7 @@ impl Traffic<Bytes> for Transfers {
     }
 }
 
-impl<O: Transport> Turn<'_, Bytes, O> {
+impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
     /// Writes the next piece, or as much as the rate allows by now.
     fn write(&mut self) -> Step {
         let bytes = &self.terms.pool.protocol;

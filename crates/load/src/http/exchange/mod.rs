@@ -7,7 +7,8 @@ use super::plan::Http;
 use super::prepared::Requests;
 use crate::failure::Failure;
 use crate::streams::{
-    Answered, Ask, One, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart, Timeouts, Transport, Turn,
+    Answered, Ask, ConnectionOutput, One, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart,
+    Timeouts, Turn,
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
@@ -110,7 +111,7 @@ impl StreamProtocol for Http {
         requests.choose(random)
     }
 
-    fn begin(turn: &mut Turn<'_, Self, impl Transport>, ask: Ask) -> Step {
+    fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, ask: Ask) -> Step {
         let to_head = turn.terms.requests.request(*turn.request).to_head;
         turn.exchange.parser.expect_no_body(to_head);
         turn.exchange.since = turn.now;
@@ -125,7 +126,7 @@ impl StreamProtocol for Http {
         turn.write()
     }
 
-    fn receive(turn: &mut Turn<'_, Self, impl Transport>, bytes: &mut &[u8]) -> Step {
+    fn receive(turn: &mut Turn<'_, Self, impl ConnectionOutput>, bytes: &mut &[u8]) -> Step {
         let mut rest = std::mem::take(bytes);
         loop {
             let before = turn.exchange.stage;
@@ -165,14 +166,14 @@ impl StreamProtocol for Http {
         }
     }
 
-    fn drained(turn: &mut Turn<'_, Self, impl Transport>) -> Step {
+    fn drained(turn: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step {
         if turn.exchange.written.is_some() && turn.exchange.stage != Stage::AwaitingContinue {
             return turn.write_on();
         }
         Step::Wait
     }
 
-    fn expired(turn: &mut Turn<'_, Self, impl Transport>) -> Step {
+    fn expired(turn: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step {
         *turn.deadline = Time::NEVER;
         match turn.exchange.stage {
             Stage::Writing => turn.write_on(),
@@ -195,7 +196,7 @@ impl StreamProtocol for Http {
         }
     }
 
-    fn ended(turn: &mut Turn<'_, Self, impl Transport>, genuine: bool) -> Step {
+    fn ended(turn: &mut Turn<'_, Self, impl ConnectionOutput>, genuine: bool) -> Step {
         match turn.exchange.parser.finish() {
             Ok(Some(Item::End)) if genuine => {
                 turn.check_length();
@@ -209,7 +210,7 @@ impl StreamProtocol for Http {
     }
 }
 
-impl<O: Transport> Turn<'_, Http, O> {
+impl<O: ConnectionOutput> Turn<'_, Http, O> {
     /// Queues the next bytes of a request: one step of a slow client, or as many as may be pending in the kernel.
     fn write(&mut self) -> Step {
         let (now, terms) = (self.now, self.terms);

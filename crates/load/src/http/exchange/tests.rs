@@ -74,7 +74,7 @@ impl Output for Kept {
     }
 }
 
-impl Transport for Kept {}
+impl ConnectionOutput for Kept {}
 
 /// The terms of one request for `/`, with the test's changes to the plan.
 fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {

@@ -4,7 +4,7 @@
 //! If ports are hashed, the ports of an address are taken in order, each by a worker that wants more sockets on its
 //! landing. If only addresses are hashed, matching addresses are chosen, each with all of its ports.
 
-use super::request::{Direction, SourceError, SourceRequest, Transport};
+use super::request::{FlowDirection, SourceError, SourceRequest, Transport};
 use super::shared::{SOCKETS_AN_ADDRESS, Shared, shares};
 use super::workers::Workers;
 use corelane_rss::plan::{Landing, Landings};
@@ -52,7 +52,7 @@ struct Planner<'a> {
 struct Capacity([Vec<usize>; 2]);
 
 impl Capacity {
-    fn of(&mut self, direction: Direction, bucket: u16) -> &mut usize {
+    fn of(&mut self, direction: FlowDirection, bucket: u16) -> &mut usize {
         let (rooms, bucket) = (&mut self.0[direction as usize], usize::from(bucket));
         rooms.resize(rooms.len().max(bucket + 1), 0);
         &mut rooms[bucket]
@@ -74,7 +74,7 @@ impl Capacity {
     }
 
     /// The buckets of a direction that have room; `None` alone if it has no buckets.
-    fn open(&self, direction: Direction) -> Vec<Option<Bucket>> {
+    fn open(&self, direction: FlowDirection) -> Vec<Option<Bucket>> {
         let rooms = &self.0[direction as usize];
         if rooms.is_empty() {
             return vec![None];
@@ -358,8 +358,8 @@ impl Unplanned {
     fn unreached(&self, seen: &HashSet<Landing>) -> Vec<Landing> {
         let mut unreached = BTreeSet::new();
         for wanted in &self.wanted {
-            for forward in wanted.open(Direction::Forward) {
-                let replies = wanted.open(Direction::Reply);
+            for forward in wanted.open(FlowDirection::Forward) {
+                let replies = wanted.open(FlowDirection::Reply);
                 let landings = replies.into_iter().map(|reply| Landing { forward, reply });
                 let landings: Vec<Landing> = landings.collect();
                 // In two directions a port of any of these would do; in one there is a landing for each bucket.
