@@ -40,8 +40,8 @@ enum State {
     /// Being opened, including the TLS handshake. `failed` is set when the handshake has failed and the end is awaited.
     Opening {
         began: Time,
-        /// When the waiting request was due.
-        owed: Option<Time>,
+        /// When the waiting request was due; [`Time::NEVER`] without one.
+        owed: Time,
         failed: Option<Failure>,
     },
     /// Open and idle.
@@ -226,7 +226,7 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Opening begins at `now`, for the request that was due at `owed`, if any.
     pub(crate) fn open(&mut self, now: Time, owed: Option<Time>) {
-        let (began, failed) = (now, None);
+        let (began, owed, failed) = (now, owed.unwrap_or(Time::NEVER), None);
         self.state = State::Opening { began, owed, failed };
         self.exchange = P::Exchange::default();
         (self.deadline, self.served) = (Time::NEVER, 0);
@@ -246,7 +246,7 @@ impl<P: StreamProtocol> Connection<P> {
             return None;
         };
         self.rest();
-        Some((began, owed))
+        Some((began, (owed < Time::NEVER).then_some(owed)))
     }
 
     fn rest(&mut self) -> Next {
@@ -475,7 +475,7 @@ impl<P: StreamProtocol> Connection<P> {
         match state {
             State::Opening { owed, failed, .. } => {
                 ended.was_open = false;
-                ended.request = owed;
+                ended.request = (owed < Time::NEVER).then_some(owed);
                 ended.failure = failed.unwrap_or(Failure::of_cause(cause, false));
                 if cause == Cause::AddressInUse {
                     ended.release = Release::Taken;

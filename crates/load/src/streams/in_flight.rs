@@ -23,25 +23,33 @@ pub trait InFlight<Request>: Default + fmt::Debug + Send {
 }
 
 /// At most one request.
-pub type One<Request> = Option<(Time, Request)>;
+#[derive(Debug)]
+pub struct One<Request>(Time, Option<Request>);
+
+impl<Request> Default for One<Request> {
+    fn default() -> Self {
+        Self(Time::NEVER, None)
+    }
+}
 
 impl<Request: fmt::Debug + Send> InFlight<Request> for One<Request> {
     const PIPELINES: bool = false;
 
     fn push(&mut self, due: Time, request: Request) -> &Request {
-        &self.insert((due, request)).1
+        self.0 = due;
+        self.1.insert(request)
     }
 
     fn oldest(&self) -> Option<&Request> {
-        self.as_ref().map(|(_, request)| request)
+        self.1.as_ref()
     }
 
     fn pop(&mut self) -> Option<Time> {
-        self.take().map(|(due, _)| due)
+        self.1.take().map(|_| self.0)
     }
 
     fn count(&self) -> usize {
-        usize::from(self.is_some())
+        usize::from(self.1.is_some())
     }
 }
 
