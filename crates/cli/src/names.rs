@@ -48,6 +48,12 @@ impl Target {
             .then(|| Self::of_name(&url.host, url.port))
     }
 
+    /// The name, or the IP address.
+    pub fn host(&self) -> String {
+        let address = || self.addresses[0].ip().to_string();
+        self.name.clone().unwrap_or_else(address)
+    }
+
     /// The first address.
     pub fn first(&self) -> SocketAddr {
         self.show(self.addresses[0])

@@ -28,19 +28,8 @@ fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     )
 }
 
-/// Starts a TLS server; returns its folder and the path of its certificate.
 fn tls_server(arguments: &[&str]) -> (Server, tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("certificate.pem");
-    let path = path.to_str().unwrap().to_owned();
-    let all = [&["--tls", "--write-certificate", &path], arguments].concat();
-    let server = Server::start("http", &all);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !fs::read_to_string(&path).is_ok_and(|text| text.contains("-----END CERTIFICATE-----")) {
-        assert!(Instant::now() < deadline, "no certificate was written");
-        std::thread::yield_now();
-    }
-    (server, folder, path)
+    Server::start_tls("http", arguments)
 }
 
 fn https(server: &Server, path: &str) -> String {

@@ -68,6 +68,7 @@ mod stream_server;
 mod subject;
 mod table;
 mod tcp_load;
+mod tcp_tls;
 #[path = "../src/terminal.rs"]
 mod terminal;
 mod timeline;

@@ -1,22 +1,74 @@
-//! TLS handshakes of one bucket: written by its worker, readable by any thread.
+//! TLS handshakes of a server of connections.
 
+use crate::metrics::PREFIX;
+use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_report::exposition::Exposition;
 use corelane_worker::Counter;
 use corelane_worker::tls::HandshakeKind;
+use serde::{Deserialize, Serialize};
 
-/// Completed handshakes.
+/// Completed handshakes of one bucket: written by its worker, readable by any thread.
 #[derive(Debug, Default)]
 pub(crate) struct Handshakes {
-    /// With a certificate.
-    pub(crate) full: Counter,
-    /// Of resumed sessions.
-    pub(crate) resumed: Counter,
+    full: Counter,
+    resumed: Counter,
 }
+
+/// Completed handshakes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandshakeCounts {
+    /// With a certificate.
+    #[serde(default, rename = "handshakes_full")]
+    pub full: u64,
+    /// Of sessions that were resumed.
+    #[serde(default, rename = "handshakes_resumed")]
+    pub resumed: u64,
+}
+
+static FULL: Metric<HandshakeCounts> = Metric::explaining("full_handshakes_total", "full", Show::Count)
+    .about("TLS handshakes with a certificate.")
+    .read(|counts| Sample::count(counts.full));
+
+static RESUMED: Metric<HandshakeCounts> =
+    Metric::explaining("resumed_handshakes_total", "resumed", Show::Count)
+        .about("TLS handshakes that resumed an earlier session.")
+        .read(|counts| Sample::count(counts.resumed));
 
 impl Handshakes {
     pub(crate) fn count(&self, kind: HandshakeKind) {
         match kind {
             HandshakeKind::Resumed => self.resumed.add(1),
             _ => self.full.add(1),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> HandshakeCounts {
+        HandshakeCounts {
+            full: self.full.get(),
+            resumed: self.resumed.get(),
+        }
+    }
+}
+
+impl HandshakeCounts {
+    /// Whether there were none, as without TLS.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The sums over all buckets.
+    pub fn sum(buckets: impl IntoIterator<Item = Self>) -> Self {
+        let sum = |sum: Self, bucket: Self| Self {
+            full: sum.full + bucket.full,
+            resumed: sum.resumed + bucket.resumed,
+        };
+        buckets.into_iter().fold(Self::default(), sum)
+    }
+
+    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+        for metric in [&FULL, &RESUMED] {
+            exposition.add(PREFIX, metric, [(Vec::new(), self)]);
         }
     }
 }

@@ -20,6 +20,7 @@ mod streams;
 pub mod tcp;
 pub mod udp;
 
+pub use handshakes::HandshakeCounts;
 pub use listening::{SocketPlan, SteeringPlan};
 pub use server::{ServeError, Server, TableError};
 pub use streams::{ConnectionCounts, Listening, StreamServer, StreamsServed};

@@ -6,6 +6,7 @@ use corelane_worker::crew::CrewError;
 use corelane_worker::group::GroupError;
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::{ChangeError, SteeredGroup};
+use corelane_worker::tls::CertificateError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
@@ -121,6 +122,9 @@ pub enum ServeError {
     /// A thread (`bucket 3`, or `reader`) could not start or continue.
     #[error(transparent)]
     Crew(#[from] CrewError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] CertificateError),
 }
 
 impl ServeError {

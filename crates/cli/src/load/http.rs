@@ -5,10 +5,11 @@ use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::ForegroundLoad;
 use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
+use crate::load::trust::TrustArguments;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
-use crate::values::{Choices, MOST_CONNECTIONS, byte_rate, count, duration, one_of, rate, share, size};
+use crate::values::{MOST_CONNECTIONS, byte_rate, count, duration, rate, share, size};
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
@@ -26,8 +27,6 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:808
 
 /// The help of `--engine`.
 const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]";
-
-const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
 
 #[derive(Debug, Args)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
@@ -96,15 +95,8 @@ pub struct LoadHttpArguments {
     /// Statuses that count as success, such as 200,204,300-399
     #[arg(long, value_name = "LIST", default_value = "200-399")]
     pub status: String,
-    /// https: accept any certificate without verification; noted in the report
-    #[arg(long)]
-    pub insecure: bool,
-    /// https: trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub ca: Option<PathBuf>,
-    /// https: resume TLS sessions on new connections
-    #[arg(long, default_value = "on", value_parser = one_of(SWITCH), action = clap::ArgAction::Set)]
-    pub resumption: bool,
+    #[command(flatten)]
+    pub trust: TrustArguments,
     #[command(flatten)]
     pub sources: SourceArguments,
     /// Timeout for opening a connection, including the TLS handshake
@@ -215,15 +207,7 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
 
 /// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
 fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario> {
-    let given = [
-        ("--insecure", arguments.insecure),
-        ("--ca", arguments.ca.is_some()),
-        ("--resumption", !arguments.resumption),
-    ];
-    if let Some((flag, _)) = given
-        .iter()
-        .find(|(_, given)| *given && url.scheme == Scheme::Http)
-    {
+    if let Some(flag) = arguments.trust.given().filter(|_| url.scheme == Scheme::Http) {
         return Err(usage(flag, "applies to TLS only: give an https:// URL"));
     }
     let client = ClientPool {
@@ -239,9 +223,9 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         align: arguments.sources.align()?.unwrap_or_default(),
         align_by: arguments.sources.align_by.unwrap_or_default(),
         status: Some(statuses(&arguments.status)?),
-        insecure: arguments.insecure.then_some(true),
-        ca: arguments.ca.clone(),
-        resumption: (!arguments.resumption).then_some(false),
+        insecure: arguments.trust.insecure.then_some(true),
+        ca: arguments.trust.ca.clone(),
+        resumption: (!arguments.trust.resumption).then_some(false),
         ..ClientPool::default()
     };
     let entry = UrlEntry {

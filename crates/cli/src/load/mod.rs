@@ -7,6 +7,7 @@ mod packets;
 mod sources;
 mod streams;
 mod tcp;
+mod trust;
 mod udp;
 
 use crate::outcome::Outcome;

@@ -3,8 +3,9 @@
 use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
+use crate::load::trust::{TrustArguments, with_tls};
 use crate::names::{Target, target};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
@@ -13,6 +14,7 @@ use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpPlan};
 use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
+use corelane_worker::tls::TrustError;
 use std::time::Duration;
 
 /// Shown by `--help`.
@@ -38,6 +40,11 @@ pub enum Preset {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("insecure", with_tls),
+    mut_arg("ca", with_tls),
+    mut_arg("resumption", with_tls)
+)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'stalls > 0' or 'failed > 1%'"))))]
 pub struct LoadTcpArguments {
     /// Server to connect to, as ADDRESS:PORT, NAME:PORT or :PORT
@@ -71,6 +78,11 @@ pub struct LoadTcpArguments {
     /// Timeout for opening a connection
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub connect_timeout: Duration,
+    /// Use TLS
+    #[arg(long)]
+    pub tls: bool,
+    #[command(flatten)]
+    pub trust: TrustArguments,
     #[command(flatten)]
     pub sources: SourceArguments,
     #[command(flatten)]
@@ -86,7 +98,11 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
 
 impl ForegroundLoad for TcpLoad {
     fn refused(error: StreamLoadError) -> anyhow::Error {
-        error.into()
+        match &error {
+            StreamLoadError::Tls(TrustError::Name(_)) => usage("TARGET", error),
+            StreamLoadError::Tls(_) => usage("--ca", error),
+            _ => error.into(),
+        }
     }
 
     fn view(&self, snapshot: Snapshot) -> Option<View> {
@@ -137,6 +153,7 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
         target,
+        tls: (arguments.tls).then(|| arguments.trust.of(arguments.target.host())),
         transfer: Bytes {
             direction: arguments.direction,
             write_bytes: arguments.size,

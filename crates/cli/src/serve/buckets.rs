@@ -19,6 +19,7 @@ use corelane_rss::steer::Families;
 use corelane_rss::{HashFields, Protocol};
 use corelane_serve::{Listening, ServeError, SocketPlan, SteeringPlan};
 use corelane_worker::group;
+use corelane_worker::tls::CertificateError;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -156,6 +157,8 @@ impl Refused for ServeError {
             Self::Group(_) => "ADDRESS",
             Self::Steer(_) => "--table-size",
             Self::NoTable => "--rebalance",
+            Self::Tls(CertificateError::Write { .. }) => "--write-certificate",
+            Self::Tls(_) => "--certificate",
             _ => return self.into(),
         };
         usage(flag, self)

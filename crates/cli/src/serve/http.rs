@@ -2,6 +2,7 @@
 
 use super::buckets::{self, BucketArguments};
 use super::foreground::{self, Foreground, Lines, Refused};
+use super::tls::{CertificateArguments, handshakes};
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -14,7 +15,6 @@ use corelane_rss::Steering;
 use corelane_serve::http::metrics::{ERRORS, REQUESTS};
 use corelane_serve::http::{HttpError, HttpLimits, HttpPlan, HttpServed, HttpServer};
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
-use corelane_worker::tls::{Certificate, CertificateError};
 use signal_hook::consts::SIGUSR1;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,18 +26,8 @@ pub struct ServeHttpArguments {
     /// Serve the files of a directory instead of generated objects
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
-    /// Use TLS, with a certificate generated for this run unless --certificate is given
-    #[arg(long)]
-    pub tls: bool,
-    /// Certificate chain, PEM
-    #[arg(long, value_name = "FILE", requires_all = ["tls", "private_key"])]
-    pub certificate: Option<PathBuf>,
-    /// Private key of the certificate, PEM
-    #[arg(long, value_name = "FILE", requires_all = ["tls", "certificate"])]
-    pub private_key: Option<PathBuf>,
-    /// Write the generated certificate to this PEM file, for clients to verify against (--ca, curl --cacert)
-    #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "certificate")]
-    pub write_certificate: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: CertificateArguments,
     #[command(flatten)]
     pub limits: LimitArguments,
     /// Log one line per response in the Combined Log Format, followed by the duration in seconds; - is standard output.
@@ -50,17 +40,6 @@ impl ServeHttpArguments {
     /// Whether the access log goes to standard output.
     fn logs_to_stdout(&self) -> bool {
         self.access_log.as_deref() == Some(Path::new("-"))
-    }
-
-    fn tls(&self) -> Option<Certificate> {
-        let plan = match (&self.certificate, &self.private_key) {
-            (Some(certificate), Some(key)) => Certificate::Files {
-                certificate: certificate.clone(),
-                key: key.clone(),
-            },
-            _ => Certificate::SelfSigned,
-        };
-        self.tls.then_some(plan)
     }
 }
 
@@ -130,8 +109,8 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     let plan = HttpPlan {
         listening,
         root: arguments.root.clone(),
-        tls: arguments.tls(),
-        write_certificate: arguments.write_certificate.clone(),
+        tls: arguments.tls.certificate(),
+        write_certificate: arguments.tls.write_certificate.clone(),
         limits: arguments.limits.limits(),
         access_log: arguments.access_log.clone(),
     };
@@ -142,8 +121,6 @@ impl Refused for HttpError {
     fn refused(self) -> anyhow::Error {
         let flag = match self {
             Self::Serve(error) => return error.refused(),
-            Self::Tls(CertificateError::Write { .. }) => "--write-certificate",
-            Self::Tls(_) => "--certificate",
             Self::AccessLog(_) => "--access-log",
             _ => return self.into(),
         };
@@ -183,12 +160,7 @@ impl Foreground for ServeHttpArguments {
             .metrics(&[&ERRORS], |bucket| bucket)
             .table();
         let mut text = table.render(width().tables);
-        let full = served.sum(|bucket| bucket.handshakes_full);
-        let resumed = served.sum(|bucket| bucket.handshakes_resumed);
-        if full + resumed > 0 {
-            let [full, resumed] = [full, resumed].map(quantity::count);
-            text.push_str(&format!("TLS handshakes: {full} full, {resumed} resumed\n"));
-        }
+        text.push_str(&handshakes(served.buckets.iter().map(|bucket| bucket.handshakes)));
         for (status, count) in served.answers() {
             text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
         }

@@ -7,6 +7,7 @@ mod http;
 pub mod live_table;
 mod packets;
 mod tcp;
+mod tls;
 mod udp;
 
 use crate::outcome::Outcome;

@@ -2,6 +2,7 @@
 
 use super::buckets::{self, BucketArguments};
 use super::foreground::{self, Foreground};
+use super::tls::{CertificateArguments, handshakes};
 use crate::outcome::Outcome;
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -29,6 +30,8 @@ pub struct ServeTcpArguments {
     /// Time without progress after which a connection counts as stalled
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
+    #[command(flatten)]
+    pub tls: CertificateArguments,
 }
 
 /// `corelane serve tcp`.
@@ -41,6 +44,8 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
         stall_ms: u64::try_from(arguments.stall.as_millis())
             .unwrap_or(u64::MAX)
             .max(1),
+        tls: arguments.tls.certificate(),
+        write_certificate: arguments.tls.write_certificate.clone(),
     };
     foreground::serve(arguments, plan, &arguments.buckets.serving.run, table)
 }
@@ -77,7 +82,8 @@ impl Foreground for ServeTcpArguments {
             .metrics(&[&ACCEPTED, &RECEIVED, &SENT], |bucket| &bucket.connections)
             .metrics(&[&OUT_OF_ORDER, &RETRANSMITTED, &STALLS], |bucket| bucket)
             .table();
+        let handshakes = handshakes(served.buckets.iter().map(|bucket| bucket.handshakes));
         let errors = buckets::by_cause("error", &served.errors());
-        table.render(width().tables) + &errors + &rebalanced(served.rebalanced.as_ref())
+        table.render(width().tables) + &handshakes + &errors + &rebalanced(served.rebalanced.as_ref())
     }
 }

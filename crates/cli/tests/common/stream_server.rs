@@ -2,10 +2,12 @@
 
 use super::common::{Arguments, corelane, signal};
 use serde_json::Value;
+use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// A server that prints a JSON document when it ends.
 pub struct Server {
@@ -37,6 +39,21 @@ impl Server {
             std::thread::yield_now();
         }
         server
+    }
+
+    /// As [`start`](Self::start), with TLS; also returns the file of its certificate, in a folder of its own.
+    pub fn start_tls(what: &str, arguments: &[&str]) -> (Self, TempDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certificate.pem");
+        let path = path.to_str().unwrap().to_owned();
+        let all = [&["--tls", "--write-certificate", &path], arguments].concat();
+        let server = Self::start(what, &all);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !fs::read_to_string(&path).is_ok_and(|text| text.contains("-----END CERTIFICATE-----")) {
+            assert!(Instant::now() < deadline, "no certificate was written");
+            std::thread::yield_now();
+        }
+        (server, folder, path)
     }
 
     /// The URL of a path on this server.

@@ -57,7 +57,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             .notes(connections(&self.counts.connections))
             .notes(self.counts.alignment.notes())
             .table(self.counts.alignment.table())
-            .notes(self.counts.tls.iter().flat_map(tls))
+            .notes(self.counts.tls.iter().flat_map(TlsCounts::notes))
             .notes(times("latency", self.counts.latency))
             .notes(times("connect", self.counts.connect))
             .notes(times("handshake", self.counts.handshake))
@@ -72,8 +72,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         let headline = format!("{rate} to {target}");
         let title = (&*subject(&self.schema), headline);
         let mut page = page(title, Some(charted), section, (&self.outcome, BY_GENERATOR));
-        let unverified = self.counts.tls.iter().filter(|tls| !tls.verified);
-        let unverified = unverified.map(|_| "TLS certificates were not verified (insecure)".to_owned());
+        let unverified = self.counts.tls.iter().filter_map(TlsCounts::caveat);
         let notes = self.outcome.notes.len();
         page.caveats.splice(notes..notes, unverified.map(Caveat::from));
         page
@@ -163,24 +162,5 @@ fn connections(counts: &ConnectionCounts) -> Vec<String> {
     if !failed.is_empty() {
         lines.push(format!("not opened: {}", failed.join(", ")));
     }
-    lines
-}
-
-fn tls(tls: &TlsCounts) -> Vec<String> {
-    let suites: Vec<&str> = tls.suites.keys().map(String::as_str).collect();
-    let agreed = if suites.is_empty() {
-        "none agreed on a cipher".to_owned()
-    } else {
-        suites.join(", ")
-    };
-    let [full, resumed] = [tls.handshakes_full, tls.handshakes_resumed].map(quantity::count);
-    let mut lines = vec![format!(
-        "TLS: {full} full and {resumed} resumed handshakes, {agreed}"
-    )];
-    if !tls.verified {
-        lines.push("TLS: certificates were NOT verified (insecure)".to_owned());
-    }
-    let errors = tls.errors.iter();
-    lines.extend(errors.map(|(error, count)| format!("TLS, {} times: {error}", quantity::count(*count))));
     lines
 }

@@ -6,7 +6,7 @@ use crate::account::merge;
 use crate::alignment::AlignmentCounts;
 use crate::document::{LoadReport, RunOutcome};
 use crate::failure::Failures;
-use crate::streams::StreamProtocol;
+use crate::streams::{StreamProtocol, TlsCounts};
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -38,6 +38,12 @@ pub struct TcpLoadReport {
     pub cpu_s: f64,
     /// Time to open connections.
     pub connect: Option<Summary>,
+    /// Time of TLS handshakes; absent without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<Summary>,
+    /// TLS statistics; absent without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsCounts>,
     /// The complete histogram, as HdrHistogram V2.
     pub connect_histogram: Option<Histogram>,
     /// Lag of the timer that enforces a rate.
@@ -86,6 +92,9 @@ pub struct TcpSum {
     pub schedule_lag: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
     pub schedule_lag_histogram: Option<Histogram>,
+    /// TLS statistics; absent without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsCounts>,
     /// Where connections landed; absent if sources were not aligned.
     #[serde(rename = "landed", skip_serializing_if = "AlignmentCounts::is_empty")]
     pub alignment: AlignmentCounts,
@@ -122,6 +131,10 @@ impl LoadReport for TcpLoadReport {
             connect_histogram,
             schedule_lag,
             schedule_lag_histogram,
+            tls: (all().filter_map(|run| run.tls.clone())).reduce(|mut sum, other| {
+                sum.add(&other);
+                sum
+            }),
             alignment: AlignmentCounts::sum(all().map(|run| &run.alignment)),
             stalled: longest(all().flat_map(|run| run.stalled.iter().cloned())),
         }
@@ -181,7 +194,8 @@ counters! {
         pub not_opened: Failures,
         /// Connections that ended before the run, by cause.
         pub broken: Failures,
-        /// Bytes accepted by the kernel for sending.
+        /// Bytes accepted by the kernel for sending; with TLS of plaintext, less the overhead of records that are still
+        /// queued.
         pub sent_bytes: u64,
         /// Bytes received.
         pub received_bytes: u64,

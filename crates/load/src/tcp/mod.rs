@@ -9,6 +9,7 @@ mod report;
 mod run;
 mod transfer;
 
+pub use crate::streams::TlsCounts;
 pub use document::{Rates, TcpCounts, TcpLoadReport, TcpSum, TcpWorkerCounts};
 pub use plan::TcpPlan;
 pub use run::TcpLoad;

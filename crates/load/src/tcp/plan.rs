@@ -4,6 +4,7 @@ use super::transfer::Bytes;
 use crate::sources::{PlannedWorker, Steerings};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::EngineKind;
+use corelane_worker::tls::Trust;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -12,6 +13,9 @@ use std::net::SocketAddr;
 pub struct TcpPlan {
     /// The server address.
     pub target: SocketAddr,
+    /// TLS settings; `None` for plaintext.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Trust>,
     /// What each connection transfers.
     #[serde(flatten)]
     pub transfer: Bytes,

@@ -2,10 +2,11 @@
 
 use super::document::TcpLoadReport;
 use crate::report::{BY_GENERATOR, Charted, columns, metrics, page, share, subject};
+use crate::streams::TlsCounts;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
-use corelane_report::page::{Page, Section};
+use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Table};
 
 /// Maximum number of stalled connections in the report; the JSON document has more.
@@ -44,6 +45,7 @@ impl Measurement for TcpLoadReport {
         let section = Section::new("")
             .notes(self.moved())
             .notes(self.troubles())
+            .notes(self.tls.iter().flat_map(TlsCounts::notes))
             .notes(self.alignment.notes())
             .table(self.alignment.table())
             .table(self.stalls());
@@ -53,7 +55,10 @@ impl Measurement for TcpLoadReport {
             durations: self.connect_histogram.as_ref(),
         };
         let title = (&*subject(&self.schema), headline);
-        page(title, Some(charted), section, (&self.outcome, BY_GENERATOR))
+        let mut page = page(title, Some(charted), section, (&self.outcome, BY_GENERATOR));
+        let unverified = self.tls.iter().filter_map(TlsCounts::caveat);
+        page.caveats.extend(unverified.map(Caveat::from));
+        page
     }
 }
 

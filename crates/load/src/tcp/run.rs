@@ -33,7 +33,7 @@ impl Generator for TcpLoad {
     const FAILED: &'static [Metric<u64>] = StreamLoad::<Bytes>::FAILED;
 
     fn needs(plan: &TcpPlan) -> Needs {
-        Needs::of_workers(&plan.workers, plan.target)
+        StreamLoad::<Bytes>::needs(&plan.streams())
     }
 
     fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
@@ -120,6 +120,8 @@ impl TcpLoad {
             gbit_per_cpu_second: total.gbit_per_cpu_second(streams.client.cpu_s),
             cpu_s: streams.client.cpu_s,
             connect: streams.counts.connect,
+            handshake: streams.counts.handshake,
+            tls: streams.counts.tls,
             alignment: streams.counts.alignment,
             connect_histogram: connect_histogram.filter(|times| times.count() > 0),
             schedule_lag,
@@ -142,7 +144,10 @@ impl TcpLoad {
 impl TcpPlan {
     /// The plan as a stream plan: one pool and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
-        let pool = PlannedPool::new(self.target, self.transfer.clone(), self.connections());
+        let pool = PlannedPool {
+            tls: self.tls.clone(),
+            ..PlannedPool::new(self.target, self.transfer.clone(), self.connections())
+        };
         StreamPlan {
             timeouts: Timeouts {
                 connect_s: self.connect_timeout_s,

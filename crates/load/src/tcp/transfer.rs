@@ -10,6 +10,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
 use corelane_measure::words;
 use corelane_worker::Time;
+use corelane_worker::tls;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -67,7 +68,7 @@ const STALLS_NAMED: usize = 64;
 pub struct Bytes {
     /// Direction of transfer.
     pub direction: Direction,
-    /// Bytes per write, at most [`WRITE_BYTES`]; the next write follows once the kernel has accepted all of them.
+    /// Bytes per write, at most [`WRITE_BYTES`], with TLS 256 KiB; the next write follows once the kernel has accepted all of them.
     #[serde(default = "write_bytes")]
     pub write_bytes: u32,
     /// Bytes per second that each connection writes; `None` for no limit.
@@ -194,8 +195,8 @@ impl StreamProtocol for Bytes {
 
     /// The server has closed its side: at the end, everything has arrived at both ends; earlier, nothing more is
     /// expected.
-    fn ended(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, _genuine: bool) -> Step {
-        if !turn.exchange.is_finishing {
+    fn ended(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, genuine: bool) -> Step {
+        if !turn.exchange.is_finishing || !genuine {
             turn.end();
             return Step::Failed(Failure::ClosedEarly);
         }
@@ -229,15 +230,20 @@ impl Traffic<Bytes> for Transfers {
     }
 
     /// Closes this side, so that the server closes its own once everything has arrived. Bytes not yet accepted by the
-    /// kernel are discarded.
+    /// kernel are discarded, except with TLS, which cannot cut a record.
     fn finish(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>) -> Step {
         turn.look();
         (turn.exchange.is_finishing, *turn.deadline) = (true, Time::NEVER);
         turn.shared.arrived = turn.shared.arrived.max(Some(turn.now));
-        if turn.terms.pool.protocol.drain_s.is_some()
-            && let Some((ops, id)) = turn.out.engine()
-        {
-            turn.exchange.handed -= ops.discard(id);
+        if turn.terms.pool.protocol.drain_s.is_none() {
+            return Step::Wait;
+        }
+        let is_plain = !turn.out.copies();
+        turn.out.end();
+        if let Some((ops, id)) = turn.out.engine() {
+            if is_plain {
+                turn.exchange.handed -= ops.discard(id);
+            }
             ops.shutdown(id);
         }
         Step::Wait
@@ -267,8 +273,12 @@ impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
         else {
             return Step::Wait;
         };
+        let most = match self.out.copies() {
+            true => tls::WINDOW,
+            false => MOST_QUEUED,
+        };
         let block: &'static [u8] = &BLOCK;
-        let block = &block[..(bytes.write_bytes as usize).clamp(1, block.len())];
+        let block = &block[..(bytes.write_bytes as usize).clamp(1, most as usize)];
         let mut due = match bytes.write_bytes_per_second {
             None => {
                 self.exchange.handed += block.len() as u64;
@@ -283,7 +293,7 @@ impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
                 allowed.saturating_sub(self.exchange.handed)
             }
         };
-        while due > 0 && self.out.queued() < MOST_QUEUED {
+        while due > 0 && self.out.queued() < most {
             let piece = usize::try_from(due).map_or(block.len(), |due| due.min(block.len()));
             if self.out.write_static(&block[..piece]).is_err() {
                 return Step::Failed(Failure::NoMemory);
@@ -300,7 +310,8 @@ impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
             Some((ops, id)) => ops.unsent(id),
             None => self.out.queued(),
         };
-        let sent = self.exchange.handed - queued.min(self.exchange.handed);
+        // Queued records are longer than their plaintext.
+        let sent = (self.exchange.handed.saturating_sub(queued)).max(self.exchange.sent);
         self.counts.bytes.sent += sent - self.exchange.sent;
         self.exchange.sent = sent;
         sent + self.exchange.received

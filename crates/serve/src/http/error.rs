@@ -2,7 +2,6 @@
 
 use super::access::AccessLogError;
 use crate::server::ServeError;
-use corelane_worker::tls::CertificateError;
 use thiserror::Error;
 
 /// Why an HTTP server could not start or continue.
@@ -12,9 +11,6 @@ pub enum HttpError {
     /// A cause that all servers share.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// TLS cannot be set up.
-    #[error(transparent)]
-    Tls(#[from] CertificateError),
     /// The access log cannot be opened.
     #[error(transparent)]
     AccessLog(#[from] AccessLogError),

@@ -1,6 +1,7 @@
 //! The metrics of an HTTP server.
 
 use super::protocol::{BucketHttp, Http, HttpServed};
+use crate::handshakes::HandshakeCounts;
 use crate::metrics::{PREFIX, by_name};
 use crate::streams::Protocol;
 use corelane_measure::metric::{Metric, Sample, Show};
@@ -25,14 +26,6 @@ static RESPONSES: Metric<u64> = Metric::more("responses_total", "answered", Show
     .about("Responses by status, over all buckets.")
     .read(|count| Sample::count(*count));
 
-static FULL: Metric<u64> = Metric::explaining("full_handshakes_total", "full", Show::Count)
-    .about("TLS handshakes with a certificate.")
-    .read(|count| Sample::count(*count));
-
-static RESUMED: Metric<u64> = Metric::explaining("resumed_handshakes_total", "resumed", Show::Count)
-    .about("TLS handshakes that resumed an earlier session.")
-    .read(|count| Sample::count(*count));
-
 impl HttpServed {
     /// Responses of all buckets by status.
     #[must_use]
@@ -55,10 +48,6 @@ impl Exposed for HttpServed {
             (&ERRORS_BY_CAUSE, &self.errors()),
         );
         exposition.add(PREFIX, &RESPONSES, by_name("status", &self.answers()));
-        let full = self.sum(|bucket| bucket.handshakes_full);
-        let resumed = self.sum(|bucket| bucket.handshakes_resumed);
-        for (metric, count) in [(&FULL, &full), (&RESUMED, &resumed)] {
-            exposition.add(PREFIX, metric, [(Vec::new(), count)]);
-        }
+        HandshakeCounts::sum(self.buckets.iter().map(|bucket| bucket.handshakes)).expose(exposition);
     }
 }

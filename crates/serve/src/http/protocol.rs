@@ -6,6 +6,7 @@ use super::context::HttpCounters;
 use super::error::HttpError;
 use super::output::{INPUT_BYTES, QUEUE_BYTES};
 use super::plan::HttpPlan;
+use crate::handshakes::HandshakeCounts;
 use crate::server::ServeError;
 use crate::shared::{lock, named, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
@@ -38,12 +39,9 @@ pub struct BucketHttp {
     /// Its connections.
     #[serde(flatten)]
     pub connections: ConnectionCounts,
-    /// Full TLS handshakes, with a certificate.
-    #[serde(default)]
-    pub handshakes_full: u64,
-    /// TLS handshakes that resumed an earlier session.
-    #[serde(default)]
-    pub handshakes_resumed: u64,
+    /// TLS handshakes.
+    #[serde(flatten)]
+    pub handshakes: HandshakeCounts,
     /// Requests with a parsed head.
     pub requests: u64,
     /// Responses by status, including `100 Continue`. All others are responses to `requests` and to rejected heads.
@@ -133,7 +131,8 @@ impl Protocol for Http {
         Ok(Self {
             tls: tls
                 .map(|tls| ServerSettings::new(tls, address.ip(), write, &[b"http/1.1", b"http/1.0"]))
-                .transpose()?,
+                .transpose()
+                .map_err(ServeError::from)?,
             log,
             lines: lines.unwrap_or_default().into_iter(),
         })
@@ -146,8 +145,7 @@ impl Protocol for Http {
     fn bucket_served(counters: &HttpCounters, connections: ConnectionCounts) -> BucketHttp {
         BucketHttp {
             connections,
-            handshakes_full: counters.handshakes.full.get(),
-            handshakes_resumed: counters.handshakes.resumed.get(),
+            handshakes: counters.handshakes.counts(),
             requests: counters.requests.get(),
             answers: counters.statuses(),
             bodies: counters.bodies.get(),

@@ -1,6 +1,7 @@
 //! The metrics of a TCP server.
 
 use super::protocol::{BucketTcp, Tcp, TcpServed};
+use crate::handshakes::HandshakeCounts;
 use crate::streams::Protocol;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
@@ -28,7 +29,7 @@ static STALLED: Metric<BucketTcp> = Metric::less("stalled_connections", "stalled
 
 static ERRORS: Metric<BucketTcp> = Metric::less("errors_total", "errors", Show::Count)
     .about("Connections that failed or were aborted.")
-    .read(|bucket| Sample::count(bucket.connections.errors().map(|(_, count)| count).sum()));
+    .read(|bucket| Sample::count(bucket.all_errors().map(|(_, count)| count).sum()));
 
 static ERRORS_BY_CAUSE: Metric<u64> = Metric::less("errors_by_cause_total", "errors", Show::Count)
     .about("Connections that failed or were aborted, by cause, over all buckets.")
@@ -44,5 +45,6 @@ impl Exposed for TcpServed {
             &[&OUT_OF_ORDER, &RETRANSMITTED, &STALLS, &STALLED, &ERRORS],
             (&ERRORS_BY_CAUSE, &self.errors()),
         );
+        HandshakeCounts::sum(self.buckets.iter().map(|bucket| bucket.handshakes)).expose(exposition);
     }
 }

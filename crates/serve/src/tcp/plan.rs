@@ -4,8 +4,10 @@
 use crate::streams::Listening;
 use corelane_measure::words;
 use corelane_rss::Steering;
+use corelane_worker::tls::Certificate;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 words!(TcpMode);
 
@@ -36,11 +38,17 @@ pub struct TcpPlan {
     pub listening: Listening,
     /// Mode.
     pub mode: TcpMode,
-    /// Bytes per write of a source; the next write follows once the kernel has accepted all of them.
+    /// Bytes per write of a source, with TLS at most 256 KiB; the next write follows once the kernel has accepted all of them.
     #[serde(default = "source_write_bytes")]
     pub write_bytes: u32,
     /// Milliseconds without progress after which a connection counts as stalled.
     pub stall_ms: u64,
+    /// Certificate for TLS; `None` for plaintext.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Certificate>,
+    /// File to which the self-signed certificate is written, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_certificate: Option<PathBuf>,
 }
 
 impl TcpPlan {
@@ -52,6 +60,8 @@ impl TcpPlan {
             mode,
             write_bytes: SOURCE_WRITE_BYTES,
             stall_ms: 1_000,
+            tls: None,
+            write_certificate: None,
         }
     }
 }

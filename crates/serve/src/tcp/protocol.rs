@@ -2,11 +2,13 @@
 
 use super::bucket::{Bucket, TcpCounters};
 use super::plan::{TcpMode, TcpPlan};
+use crate::handshakes::HandshakeCounts;
 use crate::server::ServeError;
-use crate::shared::summed;
+use crate::shared::{named, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose};
+use corelane_worker::tls::ServerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,18 +42,33 @@ pub struct BucketTcp {
     pub stalls: u64,
     /// Connections stalled now.
     pub stalled: u64,
+    /// TLS handshakes, if there were any.
+    #[serde(default, flatten, skip_serializing_if = "HandshakeCounts::is_empty")]
+    pub handshakes: HandshakeCounts,
+    /// Connections that the server ended, by cause; `tls`: the client does not speak TLS, or rejected the certificate.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl BucketTcp {
+    /// All errors by cause: `errors`, `accept_failed` and `broken`.
+    pub fn all_errors(&self) -> impl Iterator<Item = (&String, &u64)> {
+        self.errors.iter().chain(self.connections.errors())
+    }
 }
 
 impl TcpServed {
-    /// Errors of all buckets: `accept_failed` and `broken`.
+    /// Errors of all buckets: `errors`, `accept_failed` and `broken`.
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
-        summed(self.buckets.iter().flat_map(|bucket| bucket.connections.errors()))
+        summed(self.buckets.iter().flat_map(BucketTcp::all_errors))
     }
 }
 
 /// Bytes without an application protocol.
-pub struct Tcp;
+pub struct Tcp {
+    tls: Option<ServerSettings>,
+}
 
 impl Protocol for Tcp {
     const NAME: &'static str = "tcp";
@@ -76,12 +93,16 @@ impl Protocol for Tcp {
         (choose(asked), EngineSettings::default())
     }
 
-    fn open(_plan: &TcpPlan, _address: SocketAddr) -> Result<Self, ServeError> {
-        Ok(Self)
+    fn open(plan: &TcpPlan, address: SocketAddr) -> Result<Self, ServeError> {
+        let (tls, write) = (plan.tls.as_ref(), plan.write_certificate.as_deref());
+        let settings = tls.map(|tls| ServerSettings::new(tls, address.ip(), write, &[]));
+        Ok(Self {
+            tls: settings.transpose()?,
+        })
     }
 
     fn bucket(&mut self, plan: &Arc<TcpPlan>, counters: Arc<CachePadded<TcpCounters>>) -> Bucket {
-        Bucket::new(plan, None, counters)
+        Bucket::new(plan, self.tls.clone(), counters)
     }
 
     fn bucket_served(counters: &TcpCounters, connections: ConnectionCounts) -> BucketTcp {
@@ -91,6 +112,8 @@ impl Protocol for Tcp {
             retransmitted_segments: counters.retransmitted.get(),
             stalls: counters.stalls.get(),
             stalled: counters.stalled.get(),
+            handshakes: counters.handshakes.counts(),
+            errors: named([("tls", counters.tls_failed.get())]),
         }
     }
 

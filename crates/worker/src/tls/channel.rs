@@ -75,16 +75,10 @@ impl<'a, S: Side> Channel<'a, S> {
 
 impl<S: Side> Output for Channel<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some((session, buffers)) = &mut self.encryption else {
-            return Ok(self.ops.write(self.id, bytes)?);
-        };
-        // Record by record, so that the bytes are still in the cache when they are queued.
-        for record in bytes.chunks(RECORD) {
-            let encrypted = session.encrypt(record, &mut buffers.outgoing);
-            buffers.flush(self.ops, self.id)?;
-            encrypted.map_err(io::Error::other)?;
+        match &mut self.encryption {
+            None => Ok(self.ops.write(self.id, bytes)?),
+            Some((session, buffers)) => write_records(self.ops, self.id, session, buffers, bytes),
         }
-        Ok(())
     }
 
     fn write_shared(&mut self, bytes: &Arc<[u8]>, range: Range<usize>) -> io::Result<()> {
@@ -125,4 +119,22 @@ impl<S: Side> Output for Channel<'_, S> {
     fn copies(&self) -> bool {
         self.encryption.is_some()
     }
+}
+
+/// Encrypts and queues bytes, record by record, so that they are still in the cache when they are queued. Not inlined into
+/// writers, which are laid out for plain connections.
+#[inline(never)]
+fn write_records<S: Side>(
+    ops: &mut Ops,
+    id: Id,
+    session: &mut Session<S>,
+    buffers: &mut Buffers,
+    bytes: &[u8],
+) -> io::Result<()> {
+    for record in bytes.chunks(RECORD) {
+        let encrypted = session.encrypt(record, &mut buffers.outgoing);
+        buffers.flush(ops, id)?;
+        encrypted.map_err(io::Error::other)?;
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::channel::Channel;
 use super::driver::{Driver, Received, SessionError};
-use super::session::{Session, Settings};
+use super::session::{Session, Settings, Side};
 use crate::engine::{Id, Ops, Slots};
 
 /// A table of connections.
@@ -96,7 +96,7 @@ impl<T, C: Settings> Connections<T, C> {
     }
 }
 
-impl<T, S: super::Side> Slot<T, S> {
+impl<T, S: Side> Slot<T, S> {
     fn parts<'a, C: Settings<Side = S>>(
         &'a mut self,
         driver: Option<&'a mut Driver<C>>,

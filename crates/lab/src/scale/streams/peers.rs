@@ -100,6 +100,8 @@ impl StreamsPlan {
             mode,
             write_bytes: write_bytes(shape, SOURCE_WRITE_BYTES),
             stall_ms: (stall_s(shape) * 1e3) as u64,
+            tls: None,
+            write_certificate: None,
         }
     }
 
@@ -187,6 +189,7 @@ impl StreamsPlan {
         };
         Ok(TcpLoadPlan {
             target: self.server,
+            tls: None,
             transfer: Bytes {
                 direction,
                 write_bytes: write_bytes(shape, WRITE_BYTES),

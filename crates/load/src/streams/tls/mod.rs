@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use corelane_measure::counters::Counters;
+use corelane_measure::quantity;
 use corelane_worker::tls::{ClientSession, ClientSettings, Driver, HandshakeKind, SessionError};
 use rustls::{CertificateError, Error};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,31 @@ impl TlsCounts {
     pub fn resumed(&self) -> Option<f64> {
         let all = self.handshakes_full + self.handshakes_resumed;
         (all > 0).then(|| self.handshakes_resumed as f64 / all as f64)
+    }
+
+    /// What a reader must know before any figure: that no certificate was verified.
+    pub(crate) fn caveat(&self) -> Option<String> {
+        (!self.verified).then(|| "TLS certificates were not verified (insecure)".to_owned())
+    }
+
+    /// Handshakes, ciphers and errors.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let suites: Vec<&str> = self.suites.keys().map(String::as_str).collect();
+        let agreed = if suites.is_empty() {
+            "none agreed on a cipher".to_owned()
+        } else {
+            suites.join(", ")
+        };
+        let [full, resumed] = [self.handshakes_full, self.handshakes_resumed].map(quantity::count);
+        let mut lines = vec![format!(
+            "TLS: {full} full and {resumed} resumed handshakes, {agreed}"
+        )];
+        if !self.verified {
+            lines.push("TLS: certificates were NOT verified (insecure)".to_owned());
+        }
+        let errors = self.errors.iter();
+        lines.extend(errors.map(|(error, count)| format!("TLS, {} times: {error}", quantity::count(*count))));
+        lines
     }
 
     /// Counts a completed handshake.

@@ -3,6 +3,8 @@
 mod tickets;
 mod trust;
 
+pub use trust::TrustError;
+
 use super::session::Settings;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -10,7 +12,6 @@ use rustls::{ClientConfig, Error, RootCertStore};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use thiserror::Error as ThisError;
 use tickets::Tickets;
 
 /// Maximum number of tickets kept per worker and pool: some hundred bytes each, so 2 MiB.
@@ -27,32 +28,6 @@ pub struct Trust {
     pub ca: Option<PathBuf>,
     /// Whether new connections resume earlier sessions.
     pub resumption: bool,
-}
-
-/// Why a client cannot verify certificates.
-#[derive(Debug, ThisError)]
-#[non_exhaustive]
-pub enum TrustError {
-    /// A certificate file that cannot be read or is invalid.
-    #[error("{path}: {reason}", path = path.display())]
-    Authorities {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        reason: String,
-    },
-    /// The system has no certificate authorities.
-    #[error(
-        "this system has no certificate authorities (Debian: ca-certificates): name a file of those to trust, or verify \
-         nothing with --insecure ({0})"
-    )]
-    System(String),
-    /// A host name that no certificate can be valid for.
-    #[error("'{0}' is no name that a certificate can be for: give a host name or an address")]
-    Name(String),
-    /// Incompatible cryptographic settings.
-    #[error(transparent)]
-    Configuration(#[from] Error),
 }
 
 /// The system's certificate authorities, which are read once, when they are needed.

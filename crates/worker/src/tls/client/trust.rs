@@ -1,13 +1,39 @@
 //! Trust of a client: the system's certificate authorities, those of a file, or any certificate.
 
-use super::TrustError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thiserror::Error as ThisError;
+
+/// Why a client cannot verify certificates.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// A certificate file that cannot be read or is invalid.
+    #[error("{path}: {reason}", path = path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        reason: String,
+    },
+    /// The system has no certificate authorities.
+    #[error(
+        "this system has no certificate authorities (Debian: ca-certificates): name a file of those to trust, or verify \
+         nothing with --insecure ({0})"
+    )]
+    System(String),
+    /// A host name that no certificate can be valid for.
+    #[error("'{0}' is no name that a certificate can be for: give a host name or an address")]
+    Name(String),
+    /// Incompatible cryptographic settings.
+    #[error(transparent)]
+    Configuration(#[from] Error),
+}
 
 /// The certificates of a PEM file, all of them trusted.
 pub(super) fn of_file(path: &Path) -> Result<RootCertStore, TrustError> {

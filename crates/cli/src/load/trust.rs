@@ -1,0 +1,50 @@
+//! Flags of the TLS of a generator: which certificates it trusts.
+
+use crate::values::{Choices, one_of};
+use clap::{Arg, Args};
+use corelane_worker::tls::Trust;
+use std::path::PathBuf;
+
+const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
+
+/// Certificate verification and session resumption.
+#[derive(Debug, Args)]
+pub struct TrustArguments {
+    /// https: accept any certificate without verification; noted in the report
+    #[arg(long)]
+    pub insecure: bool,
+    /// https: trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// https: resume TLS sessions on new connections
+    #[arg(long, default_value = "on", value_parser = one_of(SWITCH), action = clap::ArgAction::Set)]
+    pub resumption: bool,
+}
+
+impl TrustArguments {
+    /// The first flag that differs from its default.
+    pub fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--insecure", self.insecure),
+            ("--ca", self.ca.is_some()),
+            ("--resumption", !self.resumption),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
+    /// The trust in the server of this name.
+    pub fn of(&self, server_name: String) -> Trust {
+        Trust {
+            server_name,
+            insecure: self.insecure,
+            ca: self.ca.clone(),
+            resumption: self.resumption,
+        }
+    }
+}
+
+/// One of these flags for a verb whose target does not name the scheme: it needs `--tls`.
+pub fn with_tls(flag: Arg) -> Arg {
+    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    flag.help(help.replace("https:", "With --tls:")).requires("tls")
+}
