@@ -9,9 +9,10 @@ mod request;
 mod shared;
 mod workers;
 
+pub use corelane_worker::group::Transport;
 pub use corelane_worker::outgoing::{FIRST_PORT, LAST_PORT, Lease, Ports};
 pub(crate) use request::FlowDirection;
-pub use request::{Align, AlignBy, SourceError, SourceRequest, Transport};
+pub use request::{Align, AlignBy, SourceError, SourceRequest};
 pub use shared::SOCKETS_AN_ADDRESS;
 pub(crate) use shared::shares;
 #[cfg(test)]
@@ -31,7 +32,9 @@ const MOST_ADDRESSES: usize = 1 << 20;
 const LOOPBACK_TRIED: usize = 1 << 16;
 
 impl SourceRequest {
-    /// The workers of a generator with their leases; workers without sources are omitted.
+    /// The workers of a generator with their leases; workers without sources are omitted. With [`Align::Bucket`] there is
+    /// one worker per bucket for UDP, whose sockets keep their ports; for TCP a worker connects to all buckets on its CPU,
+    /// and the ports of connections that are reopened may be in TIME_WAIT.
     ///
     /// # Errors
     /// If the sources do not suffice, or do not reach the required buckets, see [`SourceError`].

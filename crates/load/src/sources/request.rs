@@ -51,16 +51,6 @@ pub(crate) enum FlowDirection {
     Reply,
 }
 
-/// What the sources are used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Sockets that keep their ports. With [`Align::Bucket`] there is one worker per bucket.
-    Udp,
-    /// Connections that are reopened, whose ports may be in TIME_WAIT. With [`Align::Bucket`] a worker connects to all
-    /// buckets on its CPU.
-    Tcp,
-}
-
 /// Requirements on the sources of one target.
 #[derive(Debug, Clone)]
 pub struct SourceRequest {

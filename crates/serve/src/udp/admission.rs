@@ -6,7 +6,7 @@
 use super::cause::DropCause;
 use super::common::Common;
 use super::counters::BucketCounters;
-use super::loops::Repeats;
+use super::loop_guard::Repeats;
 use super::service::DatagramService;
 use crate::check::Check;
 use corelane_rss::Tuple;

@@ -1,6 +1,6 @@
 //! What all threads of a running server share: its plan, its address, and the present steering.
 
-use super::loops::LocalEchoes;
+use super::loop_guard::LocalEchoes;
 use super::model::Mode;
 use super::plan::UdpPlan;
 use arc_swap::ArcSwap;

@@ -12,7 +12,7 @@ mod counters;
 mod describe;
 mod error;
 mod flows;
-mod loops;
+mod loop_guard;
 pub mod metrics;
 mod model;
 mod plan;

@@ -4,11 +4,12 @@
 //! If ports are hashed, the ports of an address are taken in order, each by a worker that wants more sockets on its
 //! landing. If only addresses are hashed, matching addresses are chosen, each with all of its ports.
 
-use super::request::{FlowDirection, SourceError, SourceRequest, Transport};
+use super::request::{FlowDirection, SourceError, SourceRequest};
 use super::shared::{SOCKETS_AN_ADDRESS, Shared, shares};
 use super::workers::Workers;
 use corelane_rss::plan::{Landing, Landings};
 use corelane_rss::{Bucket, Tuple, same_address};
+use corelane_worker::group::Transport;
 use corelane_worker::outgoing::{FIRST_PORT, LAST_PORT, Lease, Ports};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
