@@ -10,7 +10,7 @@ use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
-use corelane_load::tcp::{Bytes, Direction, TcpLoad, TcpPlan};
+use corelane_load::tcp::{Bytes, TcpLoad, TcpPlan, TransferDirection};
 use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
@@ -53,9 +53,9 @@ pub struct LoadTcpArguments {
     /// Total number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Option<u64>,
-    /// Direction of transfer: write, read or both
+    /// TransferDirection of transfer: write, read or both
     #[arg(long, value_name = "DIRECTION", default_value = "write")]
-    pub direction: Direction,
+    pub direction: TransferDirection,
     /// Bytes per write, at most 1 MiB; the next write starts when the kernel has accepted all of them
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
     pub size: u32,

@@ -13,4 +13,4 @@ pub use crate::streams::TlsCounts;
 pub use document::{Rates, TcpCounts, TcpLoadReport, TcpSum, TcpWorkerCounts};
 pub use plan::TcpPlan;
 pub use run::TcpLoad;
-pub use transfer::{Bytes, Direction, Stall, WRITE_BYTES};
+pub use transfer::{Bytes, Stall, TransferDirection, WRITE_BYTES};

@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Direction of transfer.
+/// TransferDirection of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum TransferDirection {
     /// To the server.
     Write,
     /// From the server, which must send unsolicited.
@@ -29,7 +29,7 @@ pub enum Direction {
     Both,
 }
 
-impl Direction {
+impl TransferDirection {
     /// Whether this end writes.
     #[must_use]
     pub const fn writes(self) -> bool {
@@ -37,7 +37,7 @@ impl Direction {
     }
 }
 
-words!(Direction);
+words!(TransferDirection);
 
 /// Default and maximum size of a write: large enough that the cost per call does not matter.
 pub const WRITE_BYTES: u32 = 1 << 20;
@@ -66,8 +66,8 @@ const STALLS_NAMED: usize = 64;
 /// The protocol of `load tcp`: bytes without structure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Direction of transfer.
-    pub direction: Direction,
+    /// TransferDirection of transfer.
+    pub direction: TransferDirection,
     /// Bytes per write, at most [`WRITE_BYTES`], with TLS 256 KiB; the next write follows once the kernel has accepted all of them.
     #[serde(default = "write_bytes")]
     pub write_bytes: u32,
@@ -200,7 +200,7 @@ impl StreamProtocol for Bytes {
             turn.end();
             return Step::Failed(Failure::ClosedEarly);
         }
-        if turn.terms.pool.protocol.direction == Direction::Write {
+        if turn.terms.pool.protocol.direction == TransferDirection::Write {
             // The server has received the last byte.
             turn.shared.arrived = Some(turn.now);
         }

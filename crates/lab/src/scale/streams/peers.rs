@@ -10,7 +10,7 @@ use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
 };
 use corelane_load::sources::{Align, AlignBy, SourceRequest, Steerings, Transport, WorkerRequest};
-use corelane_load::tcp::{Bytes, Direction, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Bytes, TcpPlan as TcpLoadPlan, TransferDirection, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -46,12 +46,12 @@ const LOOKS_A_SECOND: f64 = 20_000.0;
 
 impl Traffic {
     /// What client and server of a byte stream do; `None` for requests.
-    pub(super) fn of_bytes(self) -> Option<(Direction, TcpMode)> {
+    pub(super) fn of_bytes(self) -> Option<(TransferDirection, TcpMode)> {
         match self {
             Self::Requests => None,
-            Self::Sink => Some((Direction::Write, TcpMode::Sink)),
-            Self::Source => Some((Direction::Read, TcpMode::Source)),
-            Self::Echo => Some((Direction::Both, TcpMode::Echo)),
+            Self::Sink => Some((TransferDirection::Write, TcpMode::Sink)),
+            Self::Source => Some((TransferDirection::Read, TcpMode::Source)),
+            Self::Echo => Some((TransferDirection::Both, TcpMode::Echo)),
         }
     }
 }
@@ -177,7 +177,11 @@ impl StreamsPlan {
     ///
     /// # Errors
     /// When the pool cannot reach a bucket, or has too few ports.
-    pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, StreamLoadError> {
+    pub fn tcp_load(
+        &self,
+        shape: &Shape,
+        direction: TransferDirection,
+    ) -> Result<TcpLoadPlan, StreamLoadError> {
         let request = &self.request;
         let connections = shape.connections as f64;
         let sources = SourceRequest {
