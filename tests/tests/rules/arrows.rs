@@ -18,7 +18,7 @@ const KNOWN: &[(&str, usize)] = &[
     ("report", 2),
     ("rss", 1),
     ("table", 1),
-    ("worker", 15),
+    ("worker", 14),
 ];
 
 #[test]
