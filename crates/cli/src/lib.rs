@@ -35,6 +35,7 @@ mod table;
 mod terminal;
 mod timeline;
 mod values;
+mod verbs;
 mod verify;
 mod version;
 
@@ -72,14 +73,14 @@ pub fn run() -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Host(arguments) => host::run(&arguments),
         Command::Infer(arguments) => infer::run(&arguments),
-        Command::Key { what } => key::run(&what),
+        Command::Key { what } => what.run(),
         Command::Steer(arguments) => steer::run(&arguments),
-        Command::Serve { what } => serve::run(&what),
-        Command::Load { what } => load::run(&what),
+        Command::Serve { what } => what.run(),
+        Command::Load { what } => what.run(),
         Command::Bridge(arguments) => bridge::run(&arguments),
         Command::Lab { what } => what.run(),
         Command::Report { what } => report::run(&what),
-        Command::Table { what } => table::run(&what),
+        Command::Table { what } => what.run(),
     };
     outcome::exit(outcome, corelane.color)
 }

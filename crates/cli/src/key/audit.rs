@@ -14,14 +14,16 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   corelane key audit --buckets 4
   \
     corelane key audit --buckets 8 --clients 10.11.0.0/24 --server 10.11.2.1:80 --json
 \
     Exit code 1 if the key should not be used.";
 
+/// Audit which inputs a key's hash distinguishes, and how it distributes flows
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct AuditArguments {
     #[command(flatten)]
     rule: RuleArguments,

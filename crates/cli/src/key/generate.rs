@@ -11,10 +11,12 @@ use std::fs::File;
 use std::io::Read;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane key generate\n  corelane key generate --count 3 --bytes 52\n  \
+const EXAMPLES: &str = "Examples:\n  corelane key generate\n  corelane key generate --count 3 --bytes 52\n  \
     corelane key generate --symmetric ipv6 --hash 2tuple --json";
 
+/// Generate random keys that pass the audit, optionally symmetric
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct GenerateArguments {
     /// Number of keys
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -4,23 +4,10 @@ mod audit;
 mod generate;
 mod traffic;
 
-use crate::outcome::Outcome;
-use clap::Subcommand;
+use crate::verbs::verbs;
 
-#[derive(Debug, Subcommand)]
-pub enum KeyWhat {
-    /// Audit which inputs a key's hash distinguishes, and how it distributes flows
-    #[command(after_help = audit::EXAMPLES)]
-    Audit(Box<audit::AuditArguments>),
-    /// Generate random keys that pass the audit, optionally symmetric
-    #[command(after_help = generate::EXAMPLES)]
+verbs! {
+    KeyWhat:
+    Audit(audit::AuditArguments),
     Generate(generate::GenerateArguments),
-}
-
-/// Audits or generates.
-pub fn run(what: &KeyWhat) -> Outcome {
-    match what {
-        KeyWhat::Audit(arguments) => audit::run(arguments),
-        KeyWhat::Generate(arguments) => generate::run(arguments),
-    }
 }

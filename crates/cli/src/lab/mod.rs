@@ -17,30 +17,9 @@ mod simulate;
 
 pub use shell::facts;
 
-use crate::outcome::Outcome;
-use clap::Subcommand;
+use crate::verbs::verbs;
 
-/// A verb per experiment, with the arguments and `run` of its module; their help is with the arguments.
-macro_rules! experiments {
-    ($verbs:ident: $($verb:ident($module:ident::$arguments:ident),)+) => {
-        #[derive(Debug, Subcommand)]
-        pub enum $verbs {
-            $($verb($module::$arguments),)+
-        }
-
-        impl $verbs {
-            /// Runs the selected experiment.
-            pub fn run(&self) -> Outcome {
-                match self {
-                    $(Self::$verb(arguments) => $module::run(arguments),)+
-                }
-            }
-        }
-    };
-}
-use experiments;
-
-experiments! {
+verbs! {
     LabWhat:
     Scale(scaling::ScalingArguments),
     Simulate(simulate::SimulateArguments),

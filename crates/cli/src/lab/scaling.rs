@@ -1,8 +1,9 @@
 //! `corelane lab scale`: an experiment per protocol.
 
-use super::{experiments, scale_http, scale_tcp, scale_udp};
+use super::{scale_http, scale_tcp, scale_udp};
 use crate::outcome::Outcome;
-use clap::{Args, Subcommand};
+use crate::verbs::verbs;
+use clap::Args;
 
 /// Measure how throughput scales with CPUs, and what limits it
 #[derive(Debug, Args)]
@@ -11,7 +12,7 @@ pub struct ScalingArguments {
     what: ScaleWhat,
 }
 
-experiments! {
+verbs! {
     ScaleWhat:
     Udp(scale_udp::ScaleUdpArguments),
     Http(scale_http::ScaleHttpArguments),

@@ -21,14 +21,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shown by `--help`. A test runs each of them.
-pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
+const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
     corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'\n  \
     corelane load http http://127.0.0.1:8080/ --steering steering.json --align bucket --align-by both --duration 1s";
 
 /// The help of `--engine`.
 const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]";
 
+/// HTTP requests over any number of connections; records the outcome of each request
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
 #[command(mut_arg("engine", |engine| engine.help(ENGINE)))]
 pub struct LoadHttpArguments {

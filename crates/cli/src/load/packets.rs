@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pcap --count 10k --size imix\n  \
+const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pcap --count 10k --size imix\n  \
     corelane load packets ring:left --rate 10k --flows 64 --duration 200ms\n  \
     sudo corelane load packets xdp:eth0 --rate 1M --destination-link 02:00:00:00:00:01\n  \
     sudo corelane load packets packet:eth0 --replay capture.pcapng --speed 10\n\n\
@@ -26,7 +26,9 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pc
     ,capture=sent.pcapng records sent frames; ,drop=1%,faults=sent drops some (docs/BRIDGE.md).\n\
     Sizes exclude the Ethernet FCS: the minimum is 60, the maximum at an MTU of 1500 is 1514.";
 
+/// Generated or replayed frames on any link, numbered so that a receiver can detect loss
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'unsent > 0' or 'rate < 1M'"))))]
 pub struct LoadPacketsArguments {
     /// The link to send on

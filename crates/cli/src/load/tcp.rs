@@ -18,7 +18,7 @@ use corelane_worker::tls::TrustError;
 use std::time::Duration;
 
 /// Shown by `--help`.
-pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` running:\n  \
+const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` running:\n  \
     corelane load tcp 127.0.0.1:9000 --connections 64 --duration 1s\n  \
     corelane load tcp 127.0.0.1:9000 --preset smash --duration 2s\n  \
     corelane load tcp 127.0.0.1:9000 --steering steering.json --align bucket --align-by reply --duration 1s";
@@ -39,7 +39,9 @@ pub enum Preset {
     Smash,
 }
 
+/// Bytes written to, read from or both over any number of TCP connections; reports stalled connections
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(
     mut_arg("insecure", with_tls),
     mut_arg("ca", with_tls),
@@ -53,7 +55,7 @@ pub struct LoadTcpArguments {
     /// Total number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Option<u64>,
-    /// TransferDirection of transfer: write, read or both
+    /// Direction of transfer: write, read or both
     #[arg(long, value_name = "DIRECTION", default_value = "write")]
     pub direction: TransferDirection,
     /// Bytes per write, at most 1 MiB; the next write starts when the kernel has accepted all of them

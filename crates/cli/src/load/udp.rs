@@ -22,7 +22,13 @@ const SPREADS: &Choices<Align> = &[
     ("buckets", Align::Bucket, "--align bucket"),
 ];
 
+/// UDP datagrams; reports loss, duplicates, reordering and round-trip times
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  corelane load udp 127.0.0.1:8080 --rate 10k --duration 1s\n  \
+    corelane load udp 127.0.0.1:8080 --window 32 --flows 8 --duration 2s --timeline run.jsonl\n  \
+    corelane load udp 127.0.0.1:8080 --steering steering.json --align-by reply --duration 1s"
+)]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'lost > 0.1%'"))))]
 pub struct LoadUdpArguments {
     /// Payload of each datagram, 16 to 65507 bytes

@@ -19,7 +19,13 @@ use signal_hook::consts::SIGUSR1;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// HTTP/1.1: generates objects on demand, so that the client controls the load
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  corelane serve http 127.0.0.1:8080 --duration 1s\n  \
+    curl http://127.0.0.1:8080/           list of objects\n  \
+    curl http://127.0.0.1:8080/size/64KiB"
+)]
 pub struct ServeHttpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,

@@ -11,12 +11,14 @@ use corelane_measure::quantity;
 use corelane_serve::packets::{ReceiveError, ReceivePlan, Received, Receiver};
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
+const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
     sudo corelane serve packets xdp:eth1\n  sudo corelane serve packets tap:t0,queues=2\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, ring:NAME, with options such as ,queues=2;\n\
     ,capture=seen.pcapng records received frames; ,drop=1%,delay=5ms injects faults (docs/BRIDGE.md).";
 
+/// Receiver of generated packets: loss, reordering, duplicates, latency
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(mut_arg("duration", |duration| duration.help("Stop after this time [default: on SIGINT, or at the end of the file]")))]
 pub struct ServePacketsArguments {
     /// The link to receive on; xdp consumes frames exclusively, packet receives copies

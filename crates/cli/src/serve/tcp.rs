@@ -17,7 +17,12 @@ use corelane_serve::tcp::metrics::{OUT_OF_ORDER, RETRANSMITTED, STALLS};
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::time::Duration;
 
+/// TCP sink, source or echo
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  corelane serve tcp 127.0.0.1:8080 --duration 1s\n  \
+    corelane serve tcp 127.0.0.1:8080 --mode source --duration 1s"
+)]
 pub struct ServeTcpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,

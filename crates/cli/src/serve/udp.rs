@@ -25,7 +25,14 @@ use signal_hook::consts::SIGUSR1;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+/// UDP echo, or sink
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  corelane serve udp 127.0.0.1:8080 --duration 1s\n  \
+    corelane serve udp '[::]:8080' --duration 1s           every address of both families\n  \
+    corelane serve udp '[::]:8080' --ipv6-only --duration 1s\n  \
+    corelane serve udp 127.0.0.1:8080 --buckets 2 --share-cpus --rebalance --write-steering steering.json --duration 1s"
+)]
 pub struct ServeUdpArguments {
     /// Listen address; 0.0.0.0, or [::] for both families, receives on every address of this machine, and answers from
     /// the one that was asked, but only to loopback and private networks

@@ -10,11 +10,13 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Shown under `--help`.
-pub const EXAMPLE: &str = "Examples:\n  \
+const EXAMPLE: &str = "Examples:\n  \
     printf '192.0.2.1\\n198.51.100.0/24 7\\n' | corelane table build - --output blocklist.table\n  \
     nft list set inet filter blocked | corelane table build - --output blocklist.table";
 
+/// Build a snapshot, which loads instantly, from a list: plain text, `ipset save` or `nft list set`
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
 pub struct BuildArguments {
     #[command(flatten)]
     pub source: SourceArguments,

@@ -12,11 +12,13 @@ use std::net::IpAddr;
 use std::path::Path;
 
 /// Shown under `--help`.
-pub const EXAMPLE: &str = "Examples:\n  \
+const EXAMPLE: &str = "Examples:\n  \
     printf '198.51.100.0/24 7\\n' | corelane table lookup - 198.51.100.9 203.0.113.1\n  \
     corelane table lookup blocklist.table < addresses.txt";
 
+/// Look up addresses by longest prefix match
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
 pub struct LookupArguments {
     #[command(flatten)]
     pub source: SourceArguments,

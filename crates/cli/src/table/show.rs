@@ -10,10 +10,12 @@ use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 
 /// Shown under `--help`.
-pub const EXAMPLE: &str = "Examples:\n  printf '192.0.2.1\\n2001:db8::/32\\n' | corelane table show -\n  \
+const EXAMPLE: &str = "Examples:\n  printf '192.0.2.1\\n2001:db8::/32\\n' | corelane table show -\n  \
     printf '192.0.2.0/25\\n192.0.2.128/25\\n' | corelane table show - --entries";
 
+/// Show statistics or all entries of a list or a snapshot
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
 pub struct ShowArguments {
     #[command(flatten)]
     pub source: SourceArguments,
