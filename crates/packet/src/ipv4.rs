@@ -55,7 +55,7 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     Ok(headers.into())
 }
 
-/// Whether a source route has hops left. TransportHeader checksums then cover the address of the last hop, not the
+/// Whether a source route has hops left. Transport checksums then cover the address of the last hop, not the
 /// destination of the header (RFC 9293, section 3.1).
 pub(crate) fn is_source_routed(frame: &[u8], at: usize, upper: usize) -> bool {
     let mut option = at + HEADER;

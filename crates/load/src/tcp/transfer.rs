@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// TransferDirection of transfer.
+/// Direction of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransferDirection {
@@ -66,7 +66,7 @@ const STALLS_NAMED: usize = 64;
 /// The protocol of `load tcp`: bytes without structure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// TransferDirection of transfer.
+    /// Direction of transfer.
     pub direction: TransferDirection,
     /// Bytes per write, at most [`WRITE_BYTES`], with TLS 256 KiB; the next write follows once the kernel has accepted all of them.
     #[serde(default = "write_bytes")]
