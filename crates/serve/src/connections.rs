@@ -177,6 +177,8 @@ mod tests {
             while engine.now() < end {
                 engine.turn(end, &mut events).unwrap();
             }
+            // An engine that neither waits nor is gone stops the clock of the others.
+            drop(engine);
             server.join().unwrap()
         });
         assert_eq!(received, CLIENTS * 7);
