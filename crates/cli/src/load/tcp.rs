@@ -42,11 +42,7 @@ pub enum Preset {
 /// Bytes written to, read from or both over any number of TCP connections; reports stalled connections
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[command(
-    mut_arg("insecure", with_tls),
-    mut_arg("ca", with_tls),
-    mut_arg("resumption", with_tls)
-)]
+#[command(mut_args(with_tls))]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'stalls > 0' or 'failed > 1%'"))))]
 pub struct LoadTcpArguments {
     /// Server to connect to, as ADDRESS:PORT, NAME:PORT or :PORT

@@ -43,8 +43,12 @@ impl TrustArguments {
     }
 }
 
-/// One of these flags for a verb whose target does not name the scheme: it needs `--tls`.
+/// These flags, among those of a verb whose target does not name the scheme, need `--tls`.
 pub fn with_tls(flag: Arg) -> Arg {
-    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-    flag.help(help.replace("https:", "With --tls:")).requires("tls")
+    match flag.get_help().map(ToString::to_string) {
+        Some(help) if help.starts_with("https:") => {
+            flag.help(help.replace("https:", "With --tls:")).requires("tls")
+        }
+        _ => flag,
+    }
 }

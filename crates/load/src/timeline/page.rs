@@ -237,13 +237,15 @@ impl Timeline {
             |percent: f64| self.points(|line| Some(line.durations.as_ref()?.percentile(percent)? as f64));
         let times = [("median", 50.0), ("p99", 99.0), ("longest", 100.0)];
         let times = times.map(|(name, percent)| (name.to_owned(), percentile(percent)));
-        let cpus: [(&str, fn(&CpuSpent) -> f64); 3] = [
-            ("generator", |cpu| cpu.own_s),
-            ("others", |cpu| cpu.others_s),
-            ("other virtual machines", |cpu| cpu.stolen_s),
+        let share = |name: &str, of: fn(&CpuSpent) -> f64| {
+            let points = self.points(|line| Some(of(line.cpu.as_ref()?) / line.interval_s));
+            (name.to_owned(), points)
+        };
+        let cpus = [
+            share("generator", |cpu| cpu.own_s),
+            share("others", |cpu| cpu.others_s),
+            share("other virtual machines", |cpu| cpu.stolen_s),
         ];
-        let share = |line: &Second, of: fn(&CpuSpent) -> f64| Some(of(line.cpu.as_ref()?) / line.interval_s);
-        let cpus = cpus.map(|(name, of)| (name.to_owned(), self.points(|line| share(line, of))));
         let caption = "Each point is the mean of its interval, at the interval's end.";
         vec![
             curves::rates("Rate", caption, "per second", &of_unit(false, 1.0)),

@@ -63,7 +63,7 @@ impl DatagramService for Echo {
     ) {
         for request in requests {
             answers.send(&request, request.payload.len(), |out| {
-                out.copy_from_slice(request.payload)
+                out.copy_from_slice(request.payload);
             });
         }
     }
