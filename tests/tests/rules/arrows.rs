@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of modules of each crate that have such an import; numbers may only fall.
 const KNOWN: &[(&str, usize)] = &[
-    ("cli", 4),
+    ("cli", 3),
     ("host", 5),
     ("lab", 2),
     ("link", 2),
