@@ -30,9 +30,6 @@ pub struct OutputArguments {
     fail_if: Vec<String>,
 }
 
-/// Standard output, as the file of `--json`.
-pub const STANDARD_OUTPUT: &str = "-";
-
 /// The text of a document in one format; the JSON text is given.
 type Form = fn(&dyn Rendered, &str) -> String;
 

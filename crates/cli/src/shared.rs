@@ -3,7 +3,6 @@
 use crate::documents::{check_output, write_whole};
 use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, usage};
-use crate::outputs::STANDARD_OUTPUT;
 use crate::values::duration;
 use anyhow::Context;
 use clap::Args;
@@ -44,6 +43,9 @@ pub struct ServerRunArguments {
     #[command(flatten)]
     pub json: JsonArgument,
 }
+
+/// Standard output, as the file of `--json`.
+const STANDARD_OUTPUT: &str = "-";
 
 /// `--json[=FILE]`. It needs the equals sign, so that it takes no other argument. The name of the file lives as long as
 /// the program, so that the flag can be passed around.
