@@ -59,6 +59,7 @@ impl Accepting {
 }
 
 impl Watch for Accepting {
+    #[inline(always)]
     fn look(&mut self, ops: &Ops, id: Id, event: &Event<'_>) {
         match event {
             Event::Opened { listener, peer } => self.opened(ops, id, *listener, *peer),

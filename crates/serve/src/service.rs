@@ -92,6 +92,7 @@ struct ServiceLoop<S, W> {
 }
 
 impl<S: Service, W: Watch> Handler for ServiceLoop<S, W> {
+    #[inline]
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         self.watch.look(ops, id, &event);
         self.service.event(ops, now, id, event);

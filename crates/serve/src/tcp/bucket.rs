@@ -117,6 +117,7 @@ impl Bucket {
         }
     }
 
+    #[inline]
     fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
         let Some((connection, mut out)) = self.connections.at(ops, id) else {
             return;
