@@ -1,11 +1,11 @@
-//! What becomes of one frame.
+//! The fate of one frame: what the forwarder does with it.
 
 use corelane_measure::words;
 use corelane_rss::Bucket;
 use serde::{Deserialize, Serialize};
 use std::ops::BitOr;
 
-/// What becomes of a frame.
+/// What the forwarder does with a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
     /// It goes on, to all links but the one that it came from.

@@ -26,7 +26,7 @@ const MARK: &str = "corelane/echo/";
 /// from its start.
 const LONGEST_AGE: Duration = Duration::from_secs(1);
 
-/// Repetitions before one answer is withheld, as far as the samples tell.
+/// Repetitions, estimated from the samples, before one answer is withheld.
 const MOST_REPEATS: u32 = 1 << 14;
 
 const SLOTS: usize = 256;

@@ -24,7 +24,7 @@ pub enum Plaintext<'a> {
     Bytes(&'a [u8]),
     /// The peer has ended its side (`close_notify`, authenticated).
     Ended,
-    /// The session has failed. The peer is told by an alert, and further bytes are ignored.
+    /// The session has failed. An alert is sent to the peer, and further bytes are ignored.
     Failed(&'a SessionError),
 }
 
