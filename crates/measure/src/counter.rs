@@ -18,18 +18,21 @@ impl Counter {
     }
 
     /// Adds `count`; only the thread that owns the counter calls this.
+    #[inline]
     pub fn add(&self, count: u64) {
         self.set(self.get().wrapping_add(count));
     }
 
     /// Replaces the count by a value that is kept elsewhere and published from time to time; only the thread that owns
     /// the counter calls this.
+    #[inline]
     pub fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
 
     /// The count last written: exact for the writer, and for other threads once the writer has been joined.
     #[must_use]
+    #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
