@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Instructions that this checkout's program executes per request and per datagram, over those of another program, such as one
-# of an earlier commit. Target: 1.01 for each.
+# Instructions that this checkout's program executes per request, per datagram and per write of 16 KiB that is echoed, over those
+# of another program, such as one of an earlier commit. Target: 1.01 for each.
 #
 # usage: REFERENCE=PROGRAM bench/instructions.sh [ROUNDS]      default: 3 rounds
 #
 # Callgrind counts the instructions of one side, and the other side runs natively. Each figure is the difference between a
-# long and a short run, so that starting and ending cancel out. One request or datagram is in flight, so that every turn of
-# the engine handles one; the engine is epoll, as valgrind does not implement io_uring. The kernel's instructions are not
+# long and a short run, so that starting and ending cancel out. One request, datagram or write is in flight, so that every turn
+# of the engine handles one; the engine is epoll, as valgrind does not implement io_uring. The kernel's instructions are not
 # counted. Busy machines change these figures little.
 #
 # Exit code: 0 if no target is missed, 1 if one is, 77 if this machine cannot run it.
@@ -37,23 +37,27 @@ collected() { awk '/^totals:/ { print $2 }' "$folder/count-02"; }
 
 # Starts the server `$1` of the program `$2`; with `counted` as `$3` under callgrind.
 serve() {
-  local address=127.0.0.1:18480
+  local address=127.0.0.1:18480 mode=
+  [[ $1 != tcp ]] || mode="--mode echo"
   rm -f "$folder/ready"
-  ${3:-} "$2" serve "$1" "$address" --buckets 1 --engine epoll --write-steering "$folder/ready" >"$folder/served" 2>&1 &
+  ${3:-} "$2" serve "$1" "$address" $mode --buckets 1 --engine epoll --write-steering "$folder/ready" >"$folder/served" 2>&1 &
   server=$!
   until_done test -s "$folder/ready"
 }
 
-# Arguments of a client that sends `$2` requests or datagrams to the server `$1`, one at a time.
+# Arguments of a client that sends `$2` requests, datagrams or writes to the server `$1`, one at a time. Writes have no count:
+# one is sent every millisecond.
 client() {
   case $1 in
-    http) echo load http http://127.0.0.1:18480/size/1024 --connections 1 --gather 0s ;;
-    udp) echo load udp 127.0.0.1:18480 --flows 1 --window 1 ;;
+    http) echo load http http://127.0.0.1:18480/size/1024 --connections 1 --gather 0s --count "$2" ;;
+    udp) echo load udp 127.0.0.1:18480 --flows 1 --window 1 --count "$2" ;;
+    tcp) echo load tcp 127.0.0.1:18480 --connections 1 --direction both --size 16KiB \
+      --rate-per-connection 16384kB/s --duration "$2ms" ;;
   esac
-  echo --workers 1 --engine epoll --count "$2"
+  echo --workers 1 --engine epoll
 }
 
-# Instructions of the client of the server `$1` per request; the program is `$2`.
+# Instructions of the client of the server `$1` per request, datagram or write; the program is `$2`.
 of_client() {
   local counts=() count
   serve "$1" "$2"
@@ -66,7 +70,7 @@ of_client() {
   awk "BEGIN { print (${counts[1]} - ${counts[0]}) / ($long - $short) }"
 }
 
-# Instructions of the server `$1` per request; the program is `$2`.
+# Instructions of the server `$1` per request, datagram or write; the program is `$2`.
 of_server() {
   local counts=() count valgrind
   for count in $short $long; do
@@ -83,14 +87,14 @@ of_server() {
 }
 
 for ((round = 0; round < rounds; round++)); do
-  for what in http udp; do
+  for what in http udp tcp; do
     for side in client server; do
       "of_$side" "$what" "$CORELANE" >>"$folder/$what.$side.new"
       "of_$side" "$what" "$REFERENCE" >>"$folder/$what.$side.reference"
     done
   done
 done
-for what in http udp; do
+for what in http udp tcp; do
   for side in client server; do
     compared "instructions of $what, $side" "$folder/$what.$side.new" "$folder/$what.$side.reference" "<=" "$target"
   done
