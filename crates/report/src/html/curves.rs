@@ -1,7 +1,7 @@
 //! Figures of durations and rates: HDR percentiles on a logarithmic axis, a histogram, and lines over the run's time.
 
 use super::axis::{Decades, Linear, whole_ticks};
-use super::figure::{figure, legend, y_ticks};
+use super::figure::{figure, legend, linear_ticks};
 use super::markup::Markup;
 use super::plot::{Column, Line, Plot, Point, Tick};
 use corelane_measure::histogram::Histogram;
@@ -166,7 +166,7 @@ pub fn histogram(title: &str, caption: &str, x_title: &str, durations: &Histogra
         x_title: x_title.to_owned(),
         y_title: "share of all".to_owned(),
         x_ticks: time_ticks(&scale),
-        y_ticks: y_ticks(&shares, |share| format!("{} %", quantity::metric_brief(share))),
+        y_ticks: linear_ticks(&shares, |share| format!("{} %", quantity::metric_brief(share))),
         columns: counts
             .iter()
             .enumerate()
@@ -189,7 +189,7 @@ pub fn rates(title: &str, caption: &str, y_title: &str, curves: &[Curve<Points>]
         return Markup::default();
     }
     let scale = Linear::to(most, STEPS);
-    let ticks = y_ticks(&scale, quantity::metric_brief);
+    let ticks = linear_ticks(&scale, quantity::metric_brief);
     let place = |value| scale.place(value);
     over_time((title, caption, y_title), ticks, place, quantity::metric, curves)
 }
@@ -247,12 +247,7 @@ fn over_time(
         ),
         x_title: "seconds".to_owned(),
         y_title: y_title.to_owned(),
-        x_ticks: (seconds.ticks.iter())
-            .map(|tick| Tick {
-                place: seconds.place(*tick),
-                label: quantity::metric_brief(*tick),
-            })
-            .collect(),
+        x_ticks: linear_ticks(&seconds, quantity::metric_brief),
         y_ticks,
         lines: curves.iter().rev().map(line).collect(),
         ..Plot::default()

@@ -6,7 +6,7 @@ use super::plot::Tick;
 
 /// The ticks of a vertical axis.
 #[must_use]
-pub fn y_ticks(scale: &Linear, show: impl Fn(f64) -> String) -> Vec<Tick> {
+pub fn linear_ticks(scale: &Linear, show: impl Fn(f64) -> String) -> Vec<Tick> {
     scale
         .ticks
         .iter()

@@ -6,7 +6,7 @@ use crate::classify::document::{
 use crate::plots::{self, Y_STEPS};
 use corelane_measure::quantity;
 use corelane_report::html::axis::Linear;
-use corelane_report::html::figure::{figure, legend, y_ticks};
+use corelane_report::html::figure::{figure, legend, linear_ticks};
 use corelane_report::html::markup::Markup;
 use corelane_report::html::plot::{Line, Plot, Tick};
 
@@ -138,7 +138,7 @@ impl Drawing<'_> {
             x_title: self.x_title.to_owned(),
             y_title: "frames/s".to_owned(),
             x_ticks: values.iter().map(tick).collect(),
-            y_ticks: y_ticks(&scale, quantity::metric_brief),
+            y_ticks: linear_ticks(&scale, quantity::metric_brief),
             lines,
             ..Plot::default()
         };

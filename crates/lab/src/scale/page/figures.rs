@@ -7,7 +7,7 @@ use corelane_measure::quantity::or_missing;
 use corelane_measure::time_series::TimeSeries;
 use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::curves::{self, Curve, Points};
-use corelane_report::html::figure::{figure, legend, y_ticks};
+use corelane_report::html::figure::{figure, legend, linear_ticks};
 use corelane_report::html::markup::Markup;
 use corelane_report::html::plot::{self, Line, Plot, Point, Tick};
 use std::collections::BTreeSet;
@@ -228,7 +228,7 @@ impl Places {
         Plot {
             x_title: "active buckets".to_owned(),
             x_ticks: ticks.into_iter().map(tick).collect(),
-            y_ticks: y_ticks(scale, show),
+            y_ticks: linear_ticks(scale, show),
             ..Plot::default()
         }
     }

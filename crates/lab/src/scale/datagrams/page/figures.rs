@@ -10,7 +10,7 @@ use crate::trial::CpuShare;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};
-use corelane_report::html::figure::{figure, legend, y_ticks};
+use corelane_report::html::figure::{figure, legend, linear_ticks};
 use corelane_report::html::markup::Markup;
 use corelane_report::html::plot::{Column, Plot, Tick};
 use corelane_serve::udp::{Mode, Model};
@@ -138,7 +138,7 @@ pub(super) fn buckets(step: &Step) -> Markup {
             .into_iter()
             .map(tick)
             .collect(),
-        y_ticks: y_ticks(&scale, quantity::metric_brief),
+        y_ticks: linear_ticks(&scale, quantity::metric_brief),
         columns: buckets.iter().enumerate().map(column).collect(),
         lines: Vec::new(),
     };
