@@ -5,12 +5,12 @@
 //! socket really has; the target's own report has the observation. The same holds for replies, except where the plan names
 //! the device that receives them: then the queue is observed, by its NAPI instance, or by the CPU of its interrupt.
 
-use crate::report::{columns, share};
+use crate::report::share;
 use crate::sources::{FlowDirection, Steerings};
 use corelane_host::inventory::{Inventory, inventory};
 use corelane_measure::counters;
 use corelane_measure::metric::Show;
-use corelane_report::table::{Cell, Table};
+use corelane_report::table::{Cell, Rows, Table};
 use corelane_rss::plan::{Landing, Landings};
 use corelane_rss::{Bucket, Tuple};
 use corelane_worker::engine::{Id, LastReceived, Ops};
@@ -116,24 +116,22 @@ impl AlignmentCounts {
 
     /// Planned and observed sockets by bucket, of the aligned directions.
     pub(crate) fn table(&self) -> Table {
-        let mut table = columns([
-            "bucket",
-            "planned",
-            "observed",
-            "replies planned",
-            "replies observed",
-        ]);
-        let columns = [&self.forward, &self.reply].map(|of| [&of.planned, &of.observed]);
-        let columns = columns.concat();
-        let buckets = columns.iter().map(|counts| counts.len()).max().unwrap_or(0);
-        for bucket in 0..buckets {
-            let count = |counts: &&Vec<u64>| match counts.is_empty() {
+        let columns = [
+            ("planned", &self.forward.planned),
+            ("observed", &self.forward.observed),
+            ("replies planned", &self.reply.planned),
+            ("replies observed", &self.reply.observed),
+        ];
+        let most = columns.iter().map(|(_, counts)| counts.len()).max();
+        let buckets: Vec<usize> = (0..most.unwrap_or(0)).collect();
+        let rows = Rows::of(&buckets).left("bucket", usize::to_string);
+        let table = columns.into_iter().fold(rows, |rows, (header, counts)| {
+            rows.right(header, |bucket| match counts.is_empty() {
                 true => Cell::number(None, Show::Count),
-                false => Cell::count(counts.get(bucket).copied().unwrap_or(0)),
-            };
-            table.row(std::iter::once(Cell::from(bucket.to_string())).chain(columns.iter().map(count)));
-        }
-        table
+                false => Cell::count(counts.get(*bucket).copied().unwrap_or(0)),
+            })
+        });
+        table.table()
     }
 }
 

@@ -8,7 +8,7 @@ use corelane_measure::time_series::{TimeSeries, TimesUntil};
 use corelane_report::html::curves::{self, Curve, Points};
 use corelane_report::html::markup::Markup;
 use corelane_report::page::{Caveat, Page, Section};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Cell, Rows, Table};
 
 /// Declares the metrics of a report, one per line: which way is better, form, name, header, unit if it is not that of the
 /// form, description, and value. A value is a number or an `Option` of one.
@@ -71,15 +71,6 @@ pub(crate) fn subject(schema: &str) -> String {
     format!("{} load", name.to_uppercase())
 }
 
-/// The columns of a table: text in the first, numbers in the others.
-pub(crate) fn columns<const N: usize>(headers: [&str; N]) -> Table {
-    let column = |(place, header)| match place {
-        0 => Column::left(header),
-        _ => Column::right(header),
-    };
-    Table::new(headers.into_iter().enumerate().map(column).collect())
-}
-
 /// A table of counts and their rates over a number of seconds; of `others`, those that are not 0.
 pub(crate) fn rates(
     what: &str,
@@ -87,17 +78,16 @@ pub(crate) fn rates(
     always: &[(&str, u64)],
     others: impl Iterator<Item = (String, u64)>,
 ) -> Table {
-    let mut table = columns([what, "count", "a second"]);
     let always = always.iter().map(|(name, count)| ((*name).to_owned(), *count));
-    for (name, count) in always.chain(others.filter(|(_, count)| *count > 0)) {
-        let rate = count as f64 / seconds.max(f64::MIN_POSITIVE);
-        table.row([
-            Cell::from(name),
-            Cell::count(count),
-            Cell::shown(Some(rate), quantity::rate),
-        ]);
-    }
-    table
+    let counts: Vec<_> = always.chain(others.filter(|(_, count)| *count > 0)).collect();
+    let rate = |count: u64| count as f64 / seconds.max(f64::MIN_POSITIVE);
+    Rows::of(&counts)
+        .left(what, |(name, _)| name)
+        .count("count", |(_, count)| *count)
+        .right("a second", |(_, count)| {
+            Cell::shown(Some(rate(*count)), quantity::rate)
+        })
+        .table()
 }
 
 /// Lines over time: median, 99th percentile and longest.

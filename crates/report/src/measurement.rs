@@ -2,7 +2,7 @@
 
 use crate::gate::Figure;
 use crate::page::{Page, Rendered, Section};
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, Rows, Table};
 use corelane_measure::metric::Metric;
 
 /// Number of metrics shown as key numbers of the page.
@@ -45,13 +45,13 @@ impl<M: Measurement> Rendered for M {
 
     fn table(&self) -> Table {
         let column = |metric: &Metric<M>| Column::right(metric.header).unit(metric.unit).key(metric.name);
-        let mut table = Table::new(M::METRICS.iter().map(column).collect());
-        table.row(
-            M::METRICS
-                .iter()
-                .map(|metric| Cell::number(value(metric, self), metric.show)),
-        );
-        table
+        let metrics = M::METRICS.iter();
+        let table = metrics.fold(Rows::of([self]), |table, metric| {
+            table.column(column(metric), |run| {
+                Cell::number(value(metric, run), metric.show)
+            })
+        });
+        table.table()
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {

@@ -10,7 +10,7 @@ use crate::html::document;
 use crate::html::markup::{Markup, classed, element, plain};
 use crate::html::tiles::{Tile, bear_in_mind, tile_row};
 use crate::table::{Table, clean};
-use crate::text::{Width, wrapped};
+use crate::text::{Width, sentence_case, wrapped};
 use std::fmt::Write as _;
 
 /// A whole report.
@@ -369,13 +369,6 @@ fn section_html(section: &Section) -> Markup {
         "" => plain("section", blocks),
         title => plain("section", plain("h2", sentence_case(title)).with(blocks)),
     }
-}
-
-/// Titles on a line of their own start with a capital letter.
-fn sentence_case(title: &str) -> String {
-    let mut letters = title.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
 }
 
 fn block_html(block: &Block) -> Markup {

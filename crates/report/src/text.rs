@@ -67,9 +67,12 @@ pub fn counted<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> S
     }
 }
 
-/// Appends a paragraph of the usual width with a hanging label.
-pub fn paragraph(text: &mut String, label: &str, words: &str) {
-    wrapped(text, label, words, WIDTH);
+/// Words that start with a capital letter, as a title on a line of its own does.
+#[must_use]
+pub fn sentence_case(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 /// Appends a paragraph of this width with a hanging label.

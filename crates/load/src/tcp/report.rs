@@ -1,13 +1,13 @@
 //! Text report of a TCP run, and its metrics.
 
 use super::document::TcpLoadReport;
-use crate::report::{BY_GENERATOR, Charted, columns, metrics, page, share, subject};
+use crate::report::{BY_GENERATOR, Charted, metrics, page, share, subject};
 use crate::streams::TlsCounts;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Caveat, Page, Section};
-use corelane_report::table::{Cell, Table};
+use corelane_report::table::{Cell, Rows, Table};
 
 /// Maximum number of stalled connections in the report; the JSON document has more.
 const STALLS_SHOWN: usize = 8;
@@ -115,18 +115,19 @@ impl TcpLoadReport {
     }
 
     fn stalls(&self) -> Table {
-        let mut table = columns(["stood still", "since", "for", "bytes"]);
-        for stall in self.stalled.iter().take(STALLS_SHOWN) {
-            let to_the_end = if stall.ended { "" } else { ", to the end" };
-            let [since, lasted] =
-                [stall.since_s, stall.for_s].map(|seconds| quantity::duration(seconds * 1e9));
-            table.row([
-                Cell::from(quantity::or_missing(stall.local, |local| local.to_string())),
-                Cell::from(since),
-                Cell::from(format!("{lasted}{to_the_end}")),
-                Cell::number(Some(stall.bytes as f64), Show::Bytes),
-            ]);
-        }
-        table
+        let time = |seconds: f64| quantity::duration(seconds * 1e9);
+        Rows::of(self.stalled.iter().take(STALLS_SHOWN))
+            .left("stood still", |stall| {
+                quantity::or_missing(stall.local, |local| local.to_string())
+            })
+            .right("since", |stall| time(stall.since_s))
+            .right("for", |stall| match stall.ended {
+                true => time(stall.for_s),
+                false => format!("{}, to the end", time(stall.for_s)),
+            })
+            .right("bytes", |stall| {
+                Cell::number(Some(stall.bytes as f64), Show::Bytes)
+            })
+            .table()
     }
 }

@@ -6,7 +6,7 @@ use corelane_measure::quantity;
 use corelane_report::html::curves::{self, Curve, Points, distinct};
 use corelane_report::html::markup::Markup;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Cell, Column, Rows, Table};
 use corelane_report::text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,56 +126,37 @@ impl Timeline {
     }
 
     fn tabulated(&self, rows: &[Second]) -> Table {
-        let counted = self.counted();
-        let left = ["trial", "stage"].map(|name| Column::left(name).may_shrink());
-        let mut columns = vec![Column::right("until").unit("s").key("at_s")];
-        columns.extend(left);
-        let rate = |(name, _): &(&str, &str)| Column::right(&name.replace('_', " ")).unit("1/s");
-        columns.extend(counted.iter().map(rate));
-        columns.extend(["p50", "p99", "longest"].map(Column::right));
-        columns.push(Column::right("errors"));
-        columns.extend(["own", "others"].map(|of| Column::right(of).unit("CPUs")));
-        columns.push(Column::right("drops"));
-        let mut table = Table::new(columns);
         let stages: BTreeSet<&str> = self.lines.iter().map(|line| line.stage.as_str()).collect();
-        for row in rows {
-            table.row(self.row(row, &counted, stages.len() > 1));
-        }
-        table.without_silent_columns()
-    }
-
-    fn row(&self, line: &Second, counted: &[(&str, &str)], staged: bool) -> Vec<Cell> {
-        let trial = line.trial.as_ref().map(|trial| {
-            let part = trial.part.iter().map(|part| format!(", {part}"));
-            format!("{}{}", trial.title, part.collect::<String>())
+        let until = Column::right("until").unit("s").key("at_s");
+        let table = Rows::of(rows)
+            .column(until, |line| {
+                Cell::number(Some(line.unix_s - self.start_s()), Show::Fixed(1))
+            })
+            .shrinking("trial", trial)
+            .shrinking("stage", |line| match &line.trial {
+                None if stages.len() > 1 => line.stage.as_str(),
+                _ => "",
+            });
+        let table = self.counted().into_iter().fold(table, |table, (name, _)| {
+            let column = Column::right(&name.replace('_', " ")).unit("1/s");
+            table.column(column, |line| {
+                Cell::shown(line.per_second.get(name).copied(), quantity::metric)
+            })
         });
-        let time = |percent| {
-            let durations = line.durations.as_ref();
-            let time = durations.and_then(|durations| durations.percentile(percent));
-            Cell::shown(time.map(|time| time as f64), quantity::duration)
-        };
-        let cpus = |seconds: f64| seconds / line.interval_s.max(f64::MIN_POSITIVE);
-        let cpu = |of: fn(&CpuSpent) -> f64| {
-            Cell::number(line.cpu.as_ref().map(|cpu| cpus(of(cpu))), Show::Fixed(2))
-        };
-        let mut cells = vec![
-            Cell::number(Some(line.unix_s - self.start_s()), Show::Fixed(1)),
-            Cell::from(trial.unwrap_or_default()),
-            Cell::from(if staged && line.trial.is_none() {
-                line.stage.as_str()
-            } else {
-                ""
-            }),
-        ];
-        let rate =
-            |(name, _): &(&str, &str)| Cell::shown(line.per_second.get(*name).copied(), quantity::metric);
-        cells.extend(counted.iter().map(rate));
-        cells.extend([50.0, 99.0, 100.0].map(time));
-        cells.push(Cell::count(line.errors.values().sum()));
-        cells.extend([cpu(|cpu| cpu.own_s), cpu(|cpu| cpu.others_s)]);
-        let drops = line.drops.as_ref().map(|drops| drops.values().sum::<u64>());
-        cells.push(Cell::number(drops.map(|drops| drops as f64), Show::Count));
-        cells
+        let cpus = |of| Column::right(of).unit("CPUs");
+        table
+            .right("p50", |line| time(line, 50.0))
+            .right("p99", |line| time(line, 99.0))
+            .right("longest", |line| time(line, 100.0))
+            .count("errors", |line| line.errors.values().sum())
+            .column(cpus("own"), |line| cpu(line, |cpu| cpu.own_s))
+            .column(cpus("others"), |line| cpu(line, |cpu| cpu.others_s))
+            .right("drops", |line| {
+                let drops = line.drops.as_ref().map(|drops| drops.values().sum::<u64>());
+                Cell::number(drops.map(|drops| drops as f64), Show::Count)
+            })
+            .table()
+            .without_silent_columns()
     }
 
     /// Errors and drops of the whole timeline by name.
@@ -189,19 +170,12 @@ impl Timeline {
                 *errors.entry(("dropped by the kernel", name)).or_default() += count;
             }
         }
-        let mut table = Table::new(vec![
-            Column::left("what"),
-            Column::left("name"),
-            Column::right("count"),
-        ]);
-        for ((what, name), count) in errors {
-            table.row([
-                Cell::from(what),
-                Cell::from(name.replace('_', " ")),
-                Cell::count(count),
-            ]);
-        }
-        table
+        let errors: Vec<_> = errors.into_iter().collect();
+        Rows::of(&errors)
+            .left("what", |((what, _), _)| *what)
+            .left("name", |((_, name), _)| name.replace('_', " "))
+            .count("count", |(_, count)| *count)
+            .table()
     }
 
     /// The last line of the text: the whole run.
@@ -251,7 +225,7 @@ impl Timeline {
             curves::rates("Rate", caption, "per second", &of_unit(false, 1.0)),
             curves::rates("Throughput", caption, "bits per second", &of_unit(true, 8.0)),
             curves::times(
-                &sentence(&self.header.durations),
+                &text::sentence_case(&self.header.durations),
                 "What ended in each interval.",
                 "",
                 &lines(times.into()),
@@ -302,19 +276,32 @@ impl Timeline {
     }
 }
 
+/// The trial of an experiment that a row belongs to.
+fn trial(line: &Second) -> String {
+    let part = |part: &String| format!(", {part}");
+    (line.trial.as_ref())
+        .map(|trial| trial.title.clone() + &trial.part.as_ref().map(part).unwrap_or_default())
+        .unwrap_or_default()
+}
+
+/// A percentile of the durations of a row.
+fn time(line: &Second, percent: f64) -> Cell {
+    let time = (line.durations.as_ref()).and_then(|durations| durations.percentile(percent));
+    Cell::shown(time.map(|time| time as f64), quantity::duration)
+}
+
+/// CPU time of a row, as the number of CPUs that were busy with it.
+fn cpu(line: &Second, of: fn(&CpuSpent) -> f64) -> Cell {
+    let cpus = |cpu: &CpuSpent| of(cpu) / line.interval_s.max(f64::MIN_POSITIVE);
+    Cell::number(line.cpu.as_ref().map(cpus), Show::Fixed(2))
+}
+
 /// A few of the lines, so that a reader can distinguish them; a line that is always 0 is left out.
 fn lines(named: Vec<(String, Points)>) -> Vec<Curve<Points>> {
     let mut named = named;
     named.retain(|(_, points)| points.iter().any(|(_, value)| *value > 0.0));
     let curve = |(class, (words, data))| Curve { class, words, data };
     distinct(named).into_iter().map(curve).collect()
-}
-
-/// A title begins with a capital letter.
-fn sentence(words: &str) -> String {
-    let mut letters = words.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 #[cfg(test)]

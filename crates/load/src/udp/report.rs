@@ -1,12 +1,12 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::document::UdpLoadReport;
-use crate::report::{BY_GENERATOR, Charted, columns, metrics, page, rates, share, subject, times};
+use crate::report::{BY_GENERATOR, Charted, metrics, page, rates, share, subject, times};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
-use corelane_report::table::{Cell, Table};
+use corelane_report::table::{Cell, Rows, Table};
 
 /// Maximum number of source addresses in the report; the JSON document has all.
 const SOURCES_SHOWN: usize = 16;
@@ -45,17 +45,15 @@ impl UdpLoadReport {
     }
 
     fn by_source(&self) -> Table {
-        let mut table = columns(["source", "bucket", "sockets", "sent", "returned"]);
-        for source in self.sources.iter().take(SOURCES_SHOWN) {
-            table.row([
-                Cell::from(source.address.to_string()),
-                Cell::number(source.bucket.map(f64::from), Show::Count),
-                Cell::count(source.sockets as u64),
-                Cell::count(source.sent),
-                Cell::count(source.returned),
-            ]);
-        }
-        table
+        Rows::of(self.sources.iter().take(SOURCES_SHOWN))
+            .left("source", |source| source.address.to_string())
+            .right("bucket", |source| {
+                Cell::number(source.bucket.map(f64::from), Show::Count)
+            })
+            .count("sockets", |source| source.sockets as u64)
+            .count("sent", |source| source.sent)
+            .count("returned", |source| source.returned)
+            .table()
     }
 }
 

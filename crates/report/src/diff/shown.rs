@@ -3,26 +3,15 @@
 use super::{Diff, Row, Verdict};
 use crate::gate::Figure;
 use crate::page::{Page, Rendered, Section};
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Rows, Table};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::or_missing;
 use corelane_measure::statistics::Spread;
 
 impl Row {
-    /// Label, both medians, the signed change of the median in percent, and the verdict.
-    fn words(&self) -> [String; 5] {
-        let [before, after] = [self.before, self.after].map(|spread| {
-            or_missing(spread.map(|spread| spread.median), |median| {
-                self.numbers.show.words(median)
-            })
-        });
-        [
-            self.numbers.label.to_owned(),
-            before,
-            after,
-            or_missing(self.change, |change| format!("{:+.1} %", change * 100.0)),
-            self.verdict.words().to_owned(),
-        ]
+    /// The median of a run in words.
+    fn median(&self, run: Option<Spread>) -> String {
+        or_missing(run, |spread| self.numbers.show.words(spread.median))
     }
 }
 
@@ -71,20 +60,26 @@ impl Diff {
     }
 
     fn changed_table(&self) -> Table {
-        let compared = [
-            Column::left("what"),
-            Column::right("before"),
-            Column::right("after"),
-            Column::right("change"),
-            Column::left("verdict"),
-        ];
-        let mut table = Table::new(self.columns.iter().cloned().chain(compared).collect());
         let shown =
             |row: &&Row| row.numbers.always || matches!(row.verdict, Verdict::Better | Verdict::Worse);
-        for row in self.rows.iter().filter(shown) {
-            table.row(row.cells.iter().cloned().chain(row.words().map(Cell::from)));
-        }
-        table
+        self.of_steps(self.rows.iter().filter(shown))
+            .left("what", |row| row.numbers.label)
+            .right("before", |row| row.median(row.before))
+            .right("after", |row| row.median(row.after))
+            .right("change", |row| {
+                or_missing(row.change, |change| format!("{:+.1} %", change * 100.0))
+            })
+            .left("verdict", |row| row.verdict.words())
+            .table()
+    }
+
+    /// These rows, with the columns that tell steps apart.
+    fn of_steps<'r>(&self, rows: impl IntoIterator<Item = &'r Row>) -> Rows<'r, Row> {
+        let cell = |row: &Row, place: usize| row.cells.get(place).cloned().unwrap_or_default();
+        let columns = self.columns.iter().enumerate();
+        columns.fold(Rows::of(rows), |table, (place, column)| {
+            table.column(column.clone(), |row| cell(row, place))
+        })
     }
 }
 
@@ -110,27 +105,15 @@ impl Rendered for Diff {
     }
 
     fn table(&self) -> Table {
-        let columns = [
-            Column::left("metric"),
-            Column::right("before"),
-            Column::right("after"),
-            Column::right("change"),
-            Column::left("verdict"),
-        ];
-        let mut table = Table::new(self.columns.iter().cloned().chain(columns).collect());
-        for row in &self.rows {
-            let median =
-                |spread: Option<Spread>| Cell::number(spread.map(|spread| spread.median), row.numbers.show);
-            let cells = [
-                Cell::from(row.metric),
-                median(row.before),
-                median(row.after),
-                Cell::number(row.change, Show::Share),
-                Cell::from(row.verdict.words()),
-            ];
-            table.row(row.cells.iter().cloned().chain(cells));
-        }
-        table
+        let median =
+            |row: &Row, run: Option<Spread>| Cell::number(run.map(|spread| spread.median), row.numbers.show);
+        self.of_steps(&self.rows)
+            .left("metric", |row| row.metric)
+            .right("before", |row| median(row, row.before))
+            .right("after", |row| median(row, row.after))
+            .right("change", |row| Cell::number(row.change, Show::Share))
+            .left("verdict", |row| row.verdict.words())
+            .table()
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
