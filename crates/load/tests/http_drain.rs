@@ -2,7 +2,7 @@
 
 use corelane_load::Generator;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
-use corelane_load::http::{HttpLoad, PlannedPhase, RunSettings, Timeouts, Until};
+use corelane_load::http::{HttpLoad, PlannedPhase, Timeouts, Until};
 use corelane_load::sources::{Steerings, WorkerRequest};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -22,26 +22,20 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
         duration_s: Some(0.05),
         ..Until::default()
     })];
-    let settings = RunSettings {
-        workers: WorkerRequest {
-            steering: Steerings::default(),
-            buckets: None,
-            cpus: vec![corelane_host::cpus::allowed().unwrap().cpus[0]],
-            descriptor_limit: 1_024,
-        },
-        timeouts: Timeouts {
-            connect_s: hour,
-            continue_s: hour,
-            first_byte_s: hour,
-            request_s: hour,
-            drain_s: hour,
-        },
-        engine: None,
-        memory: Default::default(),
-        buffer_memory: None,
-        gather: Duration::ZERO,
+    let workers = WorkerRequest {
+        steering: Steerings::default(),
+        buckets: None,
+        cpus: vec![corelane_host::cpus::allowed().unwrap().cpus[0]],
+        descriptor_limit: 1_024,
     };
-    let mut load = HttpLoad::start(scenario.plan(&settings).unwrap()).unwrap();
+    let timeouts = Timeouts {
+        connect_s: hour,
+        continue_s: hour,
+        first_byte_s: hour,
+        request_s: hour,
+        drain_s: hour,
+    };
+    let mut load = HttpLoad::start(scenario.plan(&workers, timeouts).unwrap()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !load.is_draining() {
         assert!(Instant::now() < deadline, "the run does not end");

@@ -13,7 +13,7 @@ use crate::values::{MOST_CONNECTIONS, byte_rate, count, duration, rate, share, s
 use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
-    HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
+    HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, StatusRange, Timeouts, Until,
 };
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_rss::Protocol;
@@ -145,23 +145,22 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
             Some(address) => Some(address.ip()),
             None => server.url().ok()?.address(),
         });
-    let settings = RunSettings {
-        workers: arguments.foreground.workers(target, Protocol::Tcp)?,
-        timeouts: Timeouts {
-            connect_s: arguments.connect_timeout.as_secs_f64(),
-            continue_s: arguments.continue_timeout.as_secs_f64(),
-            first_byte_s: arguments.first_byte_timeout.as_secs_f64(),
-            request_s: arguments.timeout.as_secs_f64(),
-            drain_s: arguments.drain.as_secs_f64(),
-        },
+    let workers = arguments.foreground.workers(target, Protocol::Tcp)?;
+    let timeouts = Timeouts {
+        connect_s: arguments.connect_timeout.as_secs_f64(),
+        continue_s: arguments.continue_timeout.as_secs_f64(),
+        first_byte_s: arguments.first_byte_timeout.as_secs_f64(),
+        request_s: arguments.timeout.as_secs_f64(),
+        drain_s: arguments.drain.as_secs_f64(),
+    };
+    let plan = scenario.plan(&workers, timeouts);
+    let plan = plan.map_err(|error| refused(arguments, error))?;
+    Ok(HttpPlan {
         engine: arguments.engine.engine,
         memory: arguments.foreground.placing.memory,
         buffer_memory: arguments.foreground.placing.buffer_memory,
-        gather: arguments.gather,
-    };
-    scenario
-        .plan(&settings)
-        .map_err(|error| refused(arguments, error))
+        ..plan.gathering(arguments.gather)
+    })
 }
 
 impl Flagged for HttpError {

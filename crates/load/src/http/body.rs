@@ -14,15 +14,6 @@ use std::sync::Arc;
 /// Bytes kept of a generated body; longer bodies repeat them. A multiple of the pattern's period.
 const BLOCK: usize = pattern::PERIOD * 17_000;
 
-/// The content of a file, and no more than one byte over the planned length: devices have no end.
-fn read_file(path: &Path, planned: u64) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?
-        .take(planned.saturating_add(1))
-        .read_to_end(&mut content)?;
-    Ok(content)
-}
-
 /// The body of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Body {
@@ -38,30 +29,17 @@ impl Body {
         let block: Arc<[u8]> = match planned {
             PlannedBody::Nothing => return Ok(None),
             PlannedBody::Text(text) => text.as_bytes().into(),
-            PlannedBody::File { path, .. } => read_file(path, planned.bytes().unwrap_or_default())
-                .map_err(|error| HttpError::Body {
-                    path: path.clone(),
-                    error,
-                })?
+            PlannedBody::File { path, bytes } => read_file(path, *bytes)
+                .map_err(|error| HttpError::body(path, error))?
                 .into(),
             PlannedBody::Generated { bytes } => {
                 let kept = usize::try_from(*bytes).map_or(BLOCK, |bytes| bytes.min(BLOCK));
                 (0..kept as u64).map(pattern::byte).collect()
             }
         };
-        // If the file has changed since planning, Content-Length would be wrong.
-        let length = planned.bytes().unwrap_or_default();
-        if let PlannedBody::File { path, .. } = planned
-            && block.len() as u64 != length
-        {
-            return Err(HttpError::Body {
-                path: path.clone(),
-                error: io::Error::other("its length has changed since the run was planned"),
-            });
-        }
         Ok(Some(Self {
             block,
-            length,
+            length: planned.bytes().unwrap_or_default(),
             chunked,
         }))
     }
@@ -112,6 +90,21 @@ impl Body {
             bytes = &bytes[own.len()..];
         }
         true
+    }
+}
+
+/// The content of a file of the planned length.
+fn read_file(path: &Path, planned: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    // No more than one byte over the planned length: devices have no end.
+    let file = File::open(path)?;
+    file.take(planned.saturating_add(1)).read_to_end(&mut content)?;
+    match content.len() as u64 == planned {
+        true => Ok(content),
+        // Content-Length would be wrong.
+        false => Err(io::Error::other(
+            "its length has changed since the run was planned",
+        )),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::streams::StreamLoadError;
 use corelane_proto::http::outgoing::OutgoingError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why HTTP requests could not be planned or prepared.
@@ -23,6 +23,13 @@ pub enum HttpError {
         /// The error of the system.
         error: io::Error,
     },
+}
+
+impl HttpError {
+    pub(super) fn body(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::Body { path, error }
+    }
 }
 
 /// Why an HTTP load could not be planned, started or finished.

@@ -22,7 +22,6 @@ pub use crate::streams::{
 pub use counts::HttpCounts;
 pub use error::{HttpError, HttpLoadError};
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
-pub use resolve::RunSettings;
 
 use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan, StreamSum};
 

@@ -10,36 +10,22 @@ use corelane_measure::quantity;
 use corelane_proto::http::outgoing::Request;
 use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url, UrlError};
-use corelane_worker::engine::EngineKind;
 use corelane_worker::tls::{self, Trust};
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::time::Duration;
-
-/// How a scenario runs on this machine.
-#[derive(Debug, Clone)]
-pub struct RunSettings {
-    /// How workers are placed.
-    pub workers: WorkerRequest,
-    /// Timeouts that the scenario does not set.
-    pub timeouts: Timeouts,
-    /// The requested engine.
-    pub engine: Option<EngineKind>,
-    /// NUMA node of each worker's memory.
-    pub memory: MemoryPolicy,
-    /// NUMA node of each worker's receive and send buffers; `None`: that of its other memory.
-    pub buffer_memory: Option<MemoryPolicy>,
-    /// Longest time that responses of a closed loop are batched, see [`GATHER`](streams::GATHER).
-    pub gather: Duration,
-}
 
 impl Scenario {
-    /// Resolves the scenario into a plan.
+    /// Resolves the scenario into a plan for these workers, with these timeouts where the scenario sets none; engine, memory
+    /// and batching are those of [`StreamPlan::new`].
     ///
     /// # Errors
     /// If pools are inconsistent, a request is invalid, a server pool has no address, or the sources do not suffice; see
     /// [`HttpLoadError`].
-    pub fn plan(&self, settings: &RunSettings) -> Result<StreamPlan<Http>, HttpLoadError> {
+    pub fn plan(
+        &self,
+        workers: &WorkerRequest,
+        timeouts: Timeouts,
+    ) -> Result<StreamPlan<Http>, HttpLoadError> {
         let (mut pools, mut sources) = (Vec::new(), Vec::new());
         for client in &self.client {
             for pool in self.pools(client)? {
@@ -47,31 +33,31 @@ impl Scenario {
                 sources.push((&client.sources, client.align, client.align_by));
             }
         }
-        let workers = streams::lease(&pools, &sources, &settings.workers)?;
+        let leased = streams::lease(&pools, &sources, workers)?;
         let aligned = sources.iter().find(|(_, align, _)| *align != Align::Kernel);
         let align = aligned.map_or(Align::Kernel, |(_, align, _)| *align);
         let mut phases = self.phase.clone();
         if phases.is_empty() {
             phases.push(PlannedPhase::hold(Until::default()));
         }
-        let (own, others) = (&self.timeouts, &settings.timeouts);
+        let own = &self.timeouts;
         Ok(StreamPlan {
             pools,
             phases,
             requests: self.requests,
             timeouts: Timeouts {
-                connect_s: own.connect.unwrap_or(others.connect_s),
-                continue_s: own.r#continue.unwrap_or(others.continue_s),
-                first_byte_s: own.first_byte.unwrap_or(others.first_byte_s),
-                request_s: own.request.unwrap_or(others.request_s),
-                drain_s: own.drain.unwrap_or(others.drain_s),
+                connect_s: own.connect.unwrap_or(timeouts.connect_s),
+                continue_s: own.r#continue.unwrap_or(timeouts.continue_s),
+                first_byte_s: own.first_byte.unwrap_or(timeouts.first_byte_s),
+                request_s: own.request.unwrap_or(timeouts.request_s),
+                drain_s: own.drain.unwrap_or(timeouts.drain_s),
             },
-            engine: settings.engine,
-            memory: settings.memory,
-            buffer_memory: settings.buffer_memory,
-            gather_us: u32::try_from(settings.gather.as_micros()).unwrap_or(u32::MAX),
-            steering: settings.workers.steering.of_plan(align),
-            workers,
+            engine: None,
+            memory: MemoryPolicy::default(),
+            buffer_memory: None,
+            gather_us: 0,
+            steering: workers.steering.of_plan(align),
+            workers: leased,
         })
     }
 
@@ -293,16 +279,11 @@ impl UrlEntry {
         match (&self.body, &self.body_file, self.body_size) {
             (None, None, None) => Ok(PlannedBody::Nothing),
             (Some(text), None, None) => Ok(PlannedBody::Text(text.clone())),
-            (None, Some(path), None) => match std::fs::metadata(path) {
-                Ok(found) => Ok(PlannedBody::File {
-                    path: path.clone(),
-                    bytes: found.len(),
-                }),
-                Err(error) => Err(HttpError::Body {
-                    path: path.clone(),
-                    error,
-                }),
-            },
+            (None, Some(path), None) => {
+                let found = std::fs::metadata(path).map_err(|error| HttpError::body(path, error))?;
+                let (path, bytes) = (path.clone(), found.len());
+                Ok(PlannedBody::File { path, bytes })
+            }
             (None, None, Some(bytes)) => Ok(PlannedBody::Generated { bytes }),
             _ => Err(self.wrong("body, body_file and body_size exclude each other")),
         }
@@ -337,28 +318,6 @@ mod tests {
     use super::*;
     use crate::sources::{OTHER_DESCRIPTORS, Steerings};
 
-    fn settings() -> RunSettings {
-        RunSettings {
-            workers: WorkerRequest {
-                steering: Steerings::default(),
-                buckets: None,
-                cpus: vec![0, 1],
-                descriptor_limit: 20_000,
-            },
-            timeouts: Timeouts {
-                connect_s: 1.0,
-                continue_s: 1.0,
-                first_byte_s: 1.0,
-                request_s: 1.0,
-                drain_s: 1.0,
-            },
-            engine: None,
-            memory: MemoryPolicy::FirstTouch,
-            buffer_memory: None,
-            gather: Duration::ZERO,
-        }
-    }
-
     fn scenario(url: &str, connections: u64) -> Scenario {
         let client = ClientPool {
             connections,
@@ -372,7 +331,13 @@ mod tests {
     }
 
     fn plan(scenario: &Scenario) -> StreamPlan<Http> {
-        scenario.plan(&settings()).unwrap()
+        let workers = WorkerRequest {
+            steering: Steerings::default(),
+            buckets: None,
+            cpus: vec![0, 1],
+            descriptor_limit: 20_000,
+        };
+        scenario.plan(&workers, Timeouts::default()).unwrap()
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use super::counts::HttpCounts;
 use super::plan::Http;
-use super::resolve::RunSettings;
 use super::scenario::{ClientPool, Scenario, UrlEntry};
 use crate::failure::Failure;
 use crate::live;
@@ -13,7 +12,6 @@ use crate::streams::{
     Common, Counts, Generator, Outcome, PhaseTimes, RequestCounts, Slot, StreamPlan, Terms, Timeouts,
     TlsCounts,
 };
-use corelane_host::memory::MemoryPolicy;
 use corelane_worker::Time;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
@@ -134,26 +132,20 @@ fn scenario(url: &str) -> Scenario {
 }
 
 fn plan(scenario: &Scenario) -> StreamPlan<Http> {
-    let settings = RunSettings {
-        workers: WorkerRequest {
-            steering: Steerings::default(),
-            buckets: None,
-            cpus: vec![0],
-            descriptor_limit: 1_000,
-        },
-        timeouts: Timeouts {
-            connect_s: 3.0,
-            continue_s: 1.0,
-            first_byte_s: 5.0,
-            request_s: 7.0,
-            drain_s: 10.0,
-        },
-        engine: None,
-        memory: MemoryPolicy::FirstTouch,
-        buffer_memory: None,
-        gather: Duration::ZERO,
+    let workers = WorkerRequest {
+        steering: Steerings::default(),
+        buckets: None,
+        cpus: vec![0],
+        descriptor_limit: 1_000,
     };
-    scenario.plan(&settings).unwrap()
+    let timeouts = Timeouts {
+        connect_s: 3.0,
+        continue_s: 1.0,
+        first_byte_s: 5.0,
+        request_s: 7.0,
+        drain_s: 10.0,
+    };
+    scenario.plan(&workers, timeouts).unwrap()
 }
 
 /// The result of a run.

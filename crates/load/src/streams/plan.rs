@@ -242,6 +242,15 @@ impl<P> StreamPlan<P> {
         }
     }
 
+    /// The same plan, with answers of a closed loop batched for this time at the longest; see [`GATHER`].
+    #[must_use]
+    pub fn gathering(self, most: Duration) -> Self {
+        Self {
+            gather_us: u32::try_from(most.as_micros()).unwrap_or(u32::MAX),
+            ..self
+        }
+    }
+
     /// The engine settings of every worker. Slow readers receive small pieces, 1/50 s at a time, because received data
     /// is consumed and cannot be left in the kernel to fill the window.
     pub(super) fn engine_settings(&self) -> EngineSettings {

@@ -7,7 +7,7 @@ use crate::placing::sorted;
 use corelane_load::StreamLoadError;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
-    GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, RunSettings, StatusRange, Timeouts, Until,
+    GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, StatusRange, Timeouts, Until,
 };
 use corelane_load::sources::{Align, AlignBy, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_load::tcp::{Bytes, TcpPlan as TcpLoadPlan, TransferDirection, WRITE_BYTES};
@@ -156,20 +156,17 @@ impl StreamsPlan {
             ..Until::default()
         }));
         // The trial compares planned and observed buckets at the server.
-        let plan = scenario.plan(&RunSettings {
-            workers: self.client_workers(shape),
-            timeouts: Timeouts {
-                drain_s: drain_s(shape),
-                ..TIMEOUTS
-            },
+        let timeouts = Timeouts {
+            drain_s: drain_s(shape),
+            ..TIMEOUTS
+        };
+        let plan = scenario.plan(&self.client_workers(shape), timeouts)?;
+        Ok(HttpLoadPlan {
             engine: request.settings.engine,
             memory: request.settings.memory,
             buffer_memory: request.settings.buffer_memory,
-            gather: GATHER,
-        })?;
-        Ok(HttpLoadPlan {
             steering: Steerings::default(),
-            ..plan
+            ..plan.gathering(GATHER)
         })
     }
 
