@@ -1,6 +1,7 @@
 //! Accounting shared by all generators: merges the histograms of the workers, and reports schedule lag, which shows
 //! whether the generator was the limit.
 
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 
 /// Largest 99th-percentile lag expected of a worker with its own CPU: kernel timer slack plus one time slice of another
@@ -11,10 +12,9 @@ const SLICE_NS: u64 = 5_000_000;
 pub(crate) fn merge<'a>(
     histograms: impl Iterator<Item = &'a Histogram>,
 ) -> (Option<Histogram>, Option<Summary>) {
-    let mut merged = Histogram::new();
-    histograms.for_each(|histogram| merged.merge(histogram));
+    let merged = Histogram::sum(histograms);
     let summary = merged.summary();
-    (summary.is_some().then_some(merged), summary)
+    (merged.if_any(), summary)
 }
 
 /// Reports how late `what` left ("requests left ... behind their schedule") if the lag exceeds one time slice per

@@ -2,12 +2,8 @@
 
 use crate::live::{self, LiveWorkers, Snapshot};
 use crate::{Needs, Running};
-use corelane_host::memory::MemoryPolicy;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
-use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
-use corelane_worker::engine::{EngineKind, EngineSettings};
-use corelane_worker::{Time, WorkerSettings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -65,8 +61,7 @@ pub trait Generator: Sized {
 
     /// The sum of a live count over all workers.
     fn total(&self, counted: &Metric<Self::Counts>) -> u64 {
-        let workers = self.live_workers().iter();
-        workers.map(|live| live::count(counted, &live.counts)).sum()
+        live::total(self.live_workers(), counted)
     }
 
     /// The metrics of the run so far, with the data of this [`snapshot`](Self::snapshot).
@@ -100,25 +95,4 @@ pub enum Moment {
     Opened,
     /// The last datagram or request was sent; its answer may be pending. For byte streams: the last byte has arrived.
     Sent,
-}
-
-/// Starts the workers, each on its CPU and, if configured, with its own descriptor table; `job` creates the work of the
-/// worker at a given index.
-pub(crate) fn start_workers<J: Job>(
-    crew: &mut Crew<J::Outcome>,
-    workers: impl Iterator<Item = (u32, bool)>,
-    memory: MemoryPolicy,
-    engine: &(EngineKind, EngineSettings),
-    job: impl Fn(usize, Time) -> J + Clone + Send + 'static,
-) -> Result<Vec<ReadyCell>, CrewError> {
-    let start = |(place, (cpu, own_descriptors))| {
-        let thread = WorkerSettings {
-            memory,
-            own_descriptors,
-            ..WorkerSettings::new(format!("load {place}"), cpu)
-        };
-        let job = job.clone();
-        crew.start(thread, Vec::new(), engine.clone(), move |_, now| job(place, now))
-    };
-    workers.enumerate().map(start).collect()
 }

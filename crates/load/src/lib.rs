@@ -22,6 +22,7 @@ pub mod sources;
 mod standstill;
 mod streams;
 pub mod tcp;
+mod team;
 pub mod timeline;
 pub mod udp;
 

@@ -59,11 +59,6 @@ pub(crate) fn workers<C: Default>(cpus: impl Iterator<Item = u32>) -> LiveWorker
     cpus.map(|cpu| CachePadded::new(live(cpu))).collect()
 }
 
-/// Whether every worker has sent its last.
-pub(crate) fn are_draining<C>(live: &LiveWorkers<C>) -> bool {
-    live.iter().all(|live| live.draining.get() > 0)
-}
-
 /// Whether it counts events; otherwise, what there is now.
 pub(crate) fn is_total<C>(metric: &Metric<C>) -> bool {
     metric.name.ends_with("_total")
@@ -85,6 +80,11 @@ pub(crate) fn count<C>(metric: &Metric<C>, counts: &C) -> u64 {
         Some(Sample::Number(count)) => count as u64,
         _ => 0,
     }
+}
+
+/// The sum of a count over all workers.
+pub(crate) fn total<C>(live: &LiveWorkers<C>, metric: &Metric<C>) -> u64 {
+    live.iter().map(|live| count(metric, &live.counts)).sum()
 }
 
 impl Snapshot {
@@ -113,7 +113,7 @@ impl Snapshot {
             sum.errors.add(&snapshot.errors);
             sum.failures.add(&snapshot.failures);
             sum.not_opened.add(&snapshot.not_opened);
-            sum.times.merge(&snapshot.times);
+            sum.times.add(&snapshot.times);
             sum
         })
     }

@@ -6,11 +6,13 @@
 //! Values are kept to three significant digits from 1 ns to [`LARGEST_NANOSECONDS`]. A larger value is recorded at that
 //! limit and counted in [`Histogram::beyond_range`].
 
+use crate::counters::Counters;
 use crate::quantity;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer as _, V2DeflateSerializer};
-use serde::{Deserialize, Serialize};
+use hdrhistogram::serialization::{self, DeserializeError, Serializer as _, V2DeflateSerializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use thiserror::Error;
 
@@ -23,9 +25,11 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// A bounded histogram of durations in nanoseconds.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Interchange", into = "Interchange")]
 pub struct Histogram {
+    /// HdrHistogram V2, deflated, base64.
+    #[serde(rename = "hdr_v2_base64", serialize_with = "write", deserialize_with = "read")]
     values: hdrhistogram::Histogram<u64>,
+    #[serde(default)]
     beyond_range: u64,
 }
 
@@ -110,30 +114,16 @@ impl Histogram {
             .saturating_record_n(nanoseconds.min(LARGEST_NANOSECONDS), times);
     }
 
-    /// Adds all that `other` recorded.
-    pub fn merge(&mut self, other: &Self) {
-        self.values
-            .add(&other.values)
-            .expect("two histograms of one range always add");
-        self.beyond_range = self.beyond_range.saturating_add(other.beyond_range);
-    }
-
-    /// What was recorded since `earlier`, a former state of this histogram.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut since = self.clone();
-        if since.values.subtract(&earlier.values).is_err() {
-            // It is none of its former states.
-            return self.clone();
-        }
-        since.beyond_range = self.beyond_range.saturating_sub(earlier.beyond_range);
-        since
-    }
-
     /// How many durations were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.values.len()
+    }
+
+    /// The histogram, if anything was recorded.
+    #[must_use]
+    pub fn if_any(self) -> Option<Self> {
+        (self.count() > 0).then_some(self)
     }
 
     /// The recorded durations in nanoseconds, to three digits, from the shortest; with how often each occurred.
@@ -172,16 +162,6 @@ impl Histogram {
         })
     }
 
-    /// The HdrHistogram V2 form, deflated, in base64. It does not carry [`Self::beyond_range`]; the serde form does.
-    #[must_use]
-    pub fn to_v2_base64(&self) -> String {
-        let mut encoded = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(&self.values, &mut encoded)
-            .expect("a vector takes any number of bytes, and the counts fit the form's 64 bits");
-        BASE64.encode(encoded)
-    }
-
     /// Reads the HdrHistogram V2 form, deflated or not, whatever range and digits it was written with. Durations
     /// beyond this range are recorded at its limit and counted.
     ///
@@ -189,7 +169,7 @@ impl Histogram {
     /// When the text is not base64 or not a V2 histogram.
     pub fn from_v2_base64(text: &str) -> Result<Self, HistogramError> {
         let bytes = BASE64.decode(text.trim()).map_err(HistogramError::Base64)?;
-        let foreign: hdrhistogram::Histogram<u64> = Deserializer::new()
+        let foreign: hdrhistogram::Histogram<u64> = serialization::Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(HistogramError::Form)?;
         let mut histogram = Self::new();
@@ -200,38 +180,48 @@ impl Histogram {
     }
 }
 
+impl Counters for Histogram {
+    fn add(&mut self, other: &Self) {
+        self.values
+            .add(&other.values)
+            .expect("two histograms of one range always add");
+        self.beyond_range = self.beyond_range.saturating_add(other.beyond_range);
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        if since.values.subtract(&earlier.values).is_err() {
+            // It is none of its former states.
+            return self.clone();
+        }
+        since.beyond_range = self.beyond_range.saturating_sub(earlier.beyond_range);
+        since
+    }
+}
+
 impl fmt::Debug for Histogram {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Histogram").field(&self.summary()).finish()
     }
 }
 
-/// The serde form.
-#[derive(Serialize, Deserialize)]
-struct Interchange {
-    /// HdrHistogram V2, deflated, base64.
-    hdr_v2_base64: String,
-    #[serde(default)]
-    beyond_range: u64,
+fn write<S: Serializer>(values: &hdrhistogram::Histogram<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&v2_base64(values))
 }
 
-impl From<Histogram> for Interchange {
-    fn from(histogram: Histogram) -> Self {
-        Self {
-            hdr_v2_base64: histogram.to_v2_base64(),
-            beyond_range: histogram.beyond_range,
-        }
-    }
+fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<hdrhistogram::Histogram<u64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let histogram = Histogram::from_v2_base64(&text).map_err(D::Error::custom)?;
+    Ok(histogram.values)
 }
 
-impl TryFrom<Interchange> for Histogram {
-    type Error = HistogramError;
-
-    fn try_from(interchange: Interchange) -> Result<Self, HistogramError> {
-        let mut histogram = Self::from_v2_base64(&interchange.hdr_v2_base64)?;
-        histogram.beyond_range = interchange.beyond_range;
-        Ok(histogram)
-    }
+/// The HdrHistogram V2 form, deflated, in base64.
+fn v2_base64(values: &hdrhistogram::Histogram<u64>) -> String {
+    let mut encoded = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(values, &mut encoded)
+        .expect("a vector takes any number of bytes, and the counts fit the form's 64 bits");
+    BASE64.encode(encoded)
 }
 
 #[cfg(test)]
@@ -321,9 +311,9 @@ mod tests {
         ) {
             let (one, two) = (of(&left), of(&right));
             let mut merged = one.clone();
-            merged.merge(&two);
+            merged.add(&two);
             prop_assert_eq!(&merged, &of(&[left, right].concat()));
-            let back = Histogram::from_v2_base64(&merged.to_v2_base64()).unwrap();
+            let back = Histogram::from_v2_base64(&v2_base64(&merged.values)).unwrap();
             prop_assert_eq!(back.count(), merged.count());
             for percent in [0.0, 50.0, 99.0, 100.0] {
                 prop_assert_eq!(back.percentile(percent), merged.percentile(percent));
@@ -331,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_text_never_panics(mut bytes in Just(of(&[1, 1_000, 1_000_000]).to_v2_base64().into_bytes()),
+        fn damaged_text_never_panics(mut bytes in Just(v2_base64(&of(&[1, 1_000, 1_000_000]).values).into_bytes()),
             place in 0usize..40, with in any::<u8>()) {
             let place = place % bytes.len();
             bytes[place] = with;

@@ -3,6 +3,7 @@
 //! In: running totals, as an observer reads them from time to time. Out: a [`TimeSeries`] of bounded size for documents:
 //! when it is full, neighbours are merged and intervals become twice as long.
 
+use crate::counters::Counters;
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -85,15 +86,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Whether a total is due at this second of the run.
-    #[must_use]
-    pub fn is_due(&self, at_s: f64) -> bool {
-        self.counts.is_due(at_s, SHORTEST_RATE_S)
-    }
-
-    /// Records the events so far. Totals before they are due are ignored.
-    pub fn count(&mut self, at_s: f64, total: u64) {
-        if self.is_due(at_s) {
+    /// Records the events up to this second of the run, if their total is due.
+    pub fn count(&mut self, at_s: f64, total: impl FnOnce() -> u64) {
+        if self.counts.is_due(at_s, SHORTEST_RATE_S) {
+            let total = total();
             let events = total.saturating_sub(std::mem::replace(&mut self.total, total));
             self.counts.push(at_s, events, |one, other| *one += other);
         }
@@ -185,7 +181,7 @@ mod tests {
     fn rates_follow_the_totals_and_stay_bounded() {
         let mut recorder = Recorder::default();
         for step in 1..=4_000u32 {
-            recorder.count(f64::from(step) * 0.025, u64::from(step) * 50);
+            recorder.count(f64::from(step) * 0.025, || u64::from(step) * 50);
         }
         let rates = recorder.series().rates;
         assert!((MOST / 2..MOST).contains(&rates.len()), "{}", rates.len());

@@ -10,14 +10,15 @@ use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::account::merge;
 use crate::document::{LoadReport, RunOutcome};
-use crate::live::{self, LiveWorkers, Snapshot};
+use crate::live::{LiveWorkers, Snapshot};
 use crate::pace::{Pace, Schedule};
+use crate::team::Team;
 use crate::{Generator, Moment, Needs};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, QueueLoop, share_out};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
-use corelane_worker::crew::{Crew, CrewEvent};
+use corelane_worker::crew::CrewEvent;
 use corelane_worker::{Time, WorkerSettings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
-    live: LiveWorkers<LiveFrames>,
-    crew: Crew<Vec<Outcome>>,
+    team: Team<LiveFrames, Vec<Outcome>>,
 }
 
 /// Results of one queue.
@@ -92,61 +92,54 @@ impl Generator for PacketsLoad {
         }
         let workers = plan.cpus.len().clamp(1, used);
         let cpus = (0..workers).map(|number| plan.cpus.get(number).copied().unwrap_or(0));
-        let mut load = PacketsLoad {
-            live: live::workers(cpus),
-            crew: Crew::new(),
-            link,
-            plan,
-        };
-        let end = load
-            .plan
-            .duration_s
-            .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
+        let mut team = Team::on(cpus);
+        let seconds = plan.duration_s.map(Duration::from_secs_f64);
+        let end = seconds.map_or(Time::NEVER, |seconds| start + seconds);
         for (number, share) in share_out(sources, workers).into_iter().enumerate() {
-            let stop = load.crew.stop_flag();
-            let settings = WorkerSettings::new(format!("packets {number}"), load.live[number].cpu);
+            let stop = team.crew.stop_flag();
+            let settings = WorkerSettings::new(format!("packets {number}"), team.live[number].cpu);
             let worker = SendWorker {
                 queues: share,
                 end,
                 until: Instant::now().checked_add(end.since(Time::now())),
                 is_over: false,
-                live: Arc::clone(&load.live),
+                live: Arc::clone(&team.live),
                 number,
             };
             let body = move || Ok(worker.send(delay, &stop));
-            load.crew.spawn(settings, body)?;
+            team.crew.spawn(settings, body)?;
         }
-        Ok(load)
+        Ok(PacketsLoad { plan, link, team })
     }
 
     fn wait(&mut self, time: Duration) -> bool {
-        self.crew.wait(time) == CrewEvent::AllEnded
+        self.team.crew.wait(time) == CrewEvent::AllEnded
     }
 
     fn reached(&self) -> Option<Moment> {
-        self.crew.is_finished().then_some(Moment::Sent)
+        self.team.crew.is_finished().then_some(Moment::Sent)
     }
 
     fn live_workers(&self) -> &LiveWorkers<LiveFrames> {
-        &self.live
+        &self.team.live
     }
 
     fn snapshot(&mut self) -> Snapshot {
         Snapshot {
             stage: "sending".to_owned(),
             no_times_because: Some("frames are not answered"),
-            ..Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()))
+            ..self.team.snapshot(None)
         }
     }
 
     fn stop(&self) {
-        self.crew.stop();
+        self.team.crew.stop();
     }
 
     fn finish(mut self) -> Result<PacketsLoadReport, PacketsError> {
         let mut outcomes = Vec::new();
-        for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
-            let cpu = self.live[number].cpu;
+        for (number, sent) in self.team.crew.finish()?.into_iter().enumerate() {
+            let cpu = self.team.live[number].cpu;
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream());

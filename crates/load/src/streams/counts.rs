@@ -61,21 +61,23 @@ pub struct Counts<C> {
     pub alignment: AlignmentCounts,
 }
 
-/// Complete histograms, as HdrHistogram V2; `null` if empty.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Histograms {
-    /// Of [`Counts::latency`].
-    #[serde(rename = "latency_histogram", with = "recorded")]
-    pub latency: Histogram,
-    /// Of [`Counts::connect`].
-    #[serde(rename = "connect_histogram", with = "recorded")]
-    pub connect: Histogram,
-    /// Of [`Counts::handshake`].
-    #[serde(rename = "handshake_histogram", with = "recorded", default)]
-    pub handshake: Histogram,
-    /// Of [`Counts::schedule_lag`].
-    #[serde(rename = "schedule_lag_histogram", with = "recorded")]
-    pub schedule_lag: Histogram,
+counters! {
+    /// Complete histograms, as HdrHistogram V2; `null` if empty.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    pub struct Histograms {
+        /// Of [`Counts::latency`].
+        #[serde(rename = "latency_histogram", with = "recorded")]
+        pub latency: Histogram,
+        /// Of [`Counts::connect`].
+        #[serde(rename = "connect_histogram", with = "recorded")]
+        pub connect: Histogram,
+        /// Of [`Counts::handshake`].
+        #[serde(rename = "handshake_histogram", with = "recorded", default)]
+        pub handshake: Histogram,
+        /// Of [`Counts::schedule_lag`].
+        #[serde(rename = "schedule_lag_histogram", with = "recorded")]
+        pub schedule_lag: Histogram,
+    }
 }
 
 /// Serialises a histogram; `None` if empty.
@@ -177,16 +179,8 @@ impl<C: OwnCounts> Tally<C> {
             counts.requests.add(&other.requests);
             counts.bytes.add(&other.bytes);
             counts.alignment.add(&other.alignment);
-            match (&mut counts.tls, &other.tls) {
-                (Some(sum), Some(other)) => sum.add(other),
-                (Some(_), None) => {}
-                (sum, other) => sum.clone_from(other),
-            }
-            let (histograms, other) = (&mut sum.histograms, &part.histograms);
-            histograms.latency.merge(&other.latency);
-            histograms.connect.merge(&other.connect);
-            histograms.handshake.merge(&other.handshake);
-            histograms.schedule_lag.merge(&other.schedule_lag);
+            counts.tls = TlsCounts::sum([&counts.tls, &other.tls]);
+            sum.histograms.add(&part.histograms);
         }
         sum.counts.latency = sum.histograms.latency.summary();
         sum.counts.connect = sum.histograms.connect.summary();

@@ -345,7 +345,7 @@ impl<P: StreamProtocol> Generator<P> {
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::of(P::Traffic::COUNTED, &self.live().counts);
         for Group { tally, .. } in &self.groups {
-            snapshot.times.merge(P::Traffic::times(&tally.histograms));
+            snapshot.times.add(P::Traffic::times(&tally.histograms));
             snapshot.failures.add(&tally.counts.requests.by_cause);
             snapshot.not_opened.add(&tally.counts.connections.failed);
         }

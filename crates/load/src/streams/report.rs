@@ -5,6 +5,7 @@ use super::document::StreamLoadReport;
 use super::protocol::StreamProtocol;
 use super::tls::TlsCounts;
 use crate::report::{BY_GENERATOR, Charted, metrics, page, rates, share, subject, times};
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
@@ -47,10 +48,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
     fn described(&self) -> Page {
         let target = self.plan.pools.first();
         let target = target.map_or_else(String::new, |pool| pool.target.to_string());
-        let mut latency = Histogram::new();
-        for pool in &self.pools {
-            latency.merge(&pool.tally.histograms.latency);
-        }
+        let latency = Histogram::sum(self.pools.iter().map(|pool| &pool.tally.histograms.latency));
         let section = Section::new("")
             .notes(self.opening(&target))
             .table(self.requests())

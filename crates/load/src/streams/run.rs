@@ -9,17 +9,16 @@ use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms, Traffic};
 use crate::alignment::Observer;
-use crate::generate::start_workers;
-use crate::live::{self, LiveWorkers, Snapshot};
+use crate::live::{LiveWorkers, Snapshot};
 use crate::needs::Sockets;
+use crate::team::Team;
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
-use corelane_measure::time_series::Recorder;
 use corelane_worker::Time;
-use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
+use corelane_worker::crew::CrewEvent;
 use corelane_worker::engine::Chosen;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,9 +30,7 @@ const PHASE_LOOK: Duration = Duration::from_millis(5);
 pub struct StreamLoad<P: StreamProtocol> {
     common: Arc<Common<P>>,
     pub(super) engine: Chosen,
-    crew: Crew<Outcome<P>>,
-    pub(super) ready: Vec<ReadyCell>,
-    live: LiveWorkers<LiveStreams>,
+    pub(super) team: Team<LiveStreams, Outcome<P>>,
     pub(super) resident_before: Option<u64>,
     pub(super) resident_open: Option<u64>,
     began: Instant,
@@ -41,7 +38,6 @@ pub struct StreamLoad<P: StreamProtocol> {
     /// The phase being monitored, and [`settled`](Self::settled) at its beginning.
     phase: Option<(usize, [u64; 2])>,
     pub(super) phases: Vec<PhaseReport>,
-    pub(super) over_time: Recorder,
 }
 
 /// A protocol whose generator can be started.
@@ -85,14 +81,14 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
         let deadline = Time::now() + timeout;
         loop {
             self.watch_phases(Time::now());
-            self.record();
+            self.team.record(self.common.phases.began(0), P::Traffic::RATE);
             let left = deadline.since(Time::now());
             let look = if self.watches_counts() {
                 left.min(PHASE_LOOK)
             } else {
                 left
             };
-            match self.crew.wait(look) {
+            match self.team.crew.wait(look) {
                 CrewEvent::AllReady => self.begin(),
                 CrewEvent::AllEnded => return true,
                 CrewEvent::Nothing if look < left => {}
@@ -110,28 +106,26 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
     }
 
     fn live_workers(&self) -> &LiveWorkers<LiveStreams> {
-        &self.live
+        &self.team.live
     }
 
     /// Times are latencies, or for transfers the times to open connections.
     fn snapshot(&mut self) -> Snapshot {
-        let mut snapshot = Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()));
-        let start = self.common.phases.began(0);
-        if snapshot.at > start && !P::Traffic::LASTS {
-            self.over_time
-                .times(snapshot.at.since(start).as_secs_f64(), &snapshot.times);
-        }
-        snapshot.stage = match self.phase() {
+        let stage = match self.phase() {
             _ if self.is_draining() => "draining".to_owned(),
             Some((place, _)) => self.plan().phases[place].name.clone(),
             None if self.is_opening() => "opening".to_owned(),
             None => "ending".to_owned(),
         };
-        snapshot
+        let timed_from = (!P::Traffic::LASTS).then(|| self.common.phases.began(0));
+        Snapshot {
+            stage,
+            ..self.team.snapshot(timed_from)
+        }
     }
 
     fn stop(&self) {
-        self.crew.stop();
+        self.team.crew.stop();
     }
 
     fn finish(mut self) -> Result<Self::Report, StreamLoadError<P::Error>> {
@@ -146,45 +140,41 @@ impl<P: StreamStart> StreamLoad<P> {
     /// # Errors
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError<P::Error>> {
-        let crew = Crew::new();
-        let live = live::workers(plan.workers.iter().map(|worker| worker.cpu));
-        let mut load = Self {
-            engine: plan.choose_engine(),
-            common: Arc::new(Common {
-                terms: Terms::of_plan(&plan)?,
-                observer: Observer::of(&plan.steering).map(Arc::new),
-                phases: PhaseTimes::new(plan.phases.len()),
-                stop: crew.stop_flag(),
-                plan,
-            }),
-            crew,
-            ready: Vec::new(),
-            live,
-            resident_before: usage::resident_bytes(),
+        let mut team = Team::on(plan.workers.iter().map(|worker| worker.cpu));
+        let engine = plan.choose_engine();
+        let common = Arc::new(Common {
+            terms: Terms::of_plan(&plan)?,
+            observer: Observer::of(&plan.steering).map(Arc::new),
+            phases: PhaseTimes::new(plan.phases.len()),
+            stop: team.crew.stop_flag(),
+            plan,
+        });
+        let (resident_before, began) = (usage::resident_bytes(), Instant::now());
+        let (plan, for_workers, live) = (&common.plan, Arc::clone(&common), Arc::clone(&team.live));
+        team.start(
+            plan.workers.iter().map(|worker| worker.own_descriptors),
+            plan.memory,
+            &(engine.kind, plan.engine_settings()),
+            move |place, now| WorkerGenerator::new(Arc::clone(&for_workers), place, Arc::clone(&live), now),
+        )?;
+        Ok(Self {
+            common,
+            engine,
+            team,
+            resident_before,
             resident_open: None,
-            began: Instant::now(),
+            began,
             opening: None,
             phase: None,
             phases: Vec::new(),
-            over_time: Recorder::default(),
-        };
-        let plan = &load.common.plan;
-        let engine = (load.engine.kind, plan.engine_settings());
-        let workers = plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let (common, live) = (Arc::clone(&load.common), Arc::clone(&load.live));
-        let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&live), now);
-        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
-        Ok(load)
+        })
     }
 
     /// Waits for the end; returns the outcome of each worker.
     pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError<P::Error>> {
         while !self.wait(Duration::from_secs(1)) {}
         self.end_phase(Time::now().min(self.common.phases.end()));
-        Ok(self.crew.finish()?)
+        Ok(self.team.crew.finish()?)
     }
 
     /// Time spent opening connections so far.
@@ -202,25 +192,12 @@ impl<P: StreamStart> StreamLoad<P> {
     /// their last bytes have arrived.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        live::are_draining(&self.live)
+        self.team.is_draining()
     }
 
     /// Requests so far that were answered as expected, and that failed.
     fn settled(&self) -> [u64; 2] {
         [LiveStreams::OK, LiveStreams::FAILED].map(|counted| self.total(&counted))
-    }
-
-    /// Records the rate, while requests are made.
-    fn record(&mut self) {
-        let (start, now) = (self.common.phases.began(0), Time::now());
-        let at_s = now.since(start).as_secs_f64();
-        if now <= start || !self.over_time.is_due(at_s) {
-            return;
-        }
-        if !self.is_draining() {
-            let total = P::Traffic::RATE.iter().map(|counted| self.total(counted)).sum();
-            self.over_time.count(at_s, total);
-        }
     }
 
     /// The index of the current phase in the plan; and the time left of the run, or of this phase if the former is
@@ -265,7 +242,7 @@ impl<P: StreamStart> StreamLoad<P> {
             && self.common.phases.began(phase + 1) > now
         {
             self.common.phases.begin(phase + 1, now, &plan.phases);
-            self.crew.wake();
+            self.team.crew.wake();
         }
         if self.common.phases.began(phase + 1) <= now {
             self.end_phase(self.common.phases.began(phase + 1));
@@ -301,7 +278,7 @@ impl<P: StreamStart> StreamLoad<P> {
             self.stop();
         }
         let (phases, plan) = (&self.common.phases, &self.common.plan);
-        self.crew.begin(|start| phases.begin(0, start, &plan.phases));
+        self.team.crew.begin(|start| phases.begin(0, start, &plan.phases));
         self.phase = Some((0, [0; 2]));
     }
 }

@@ -4,8 +4,7 @@ use super::counts::{ConnectionCounts, Counts, RequestCounts, Tally};
 use super::document::{ClientCost, PoolCounts, StreamLoadReport, WorkerCounts};
 use super::generator::Outcome;
 use super::protocol::{StreamProtocol, Traffic};
-use super::run::StreamLoad;
-use super::run::StreamStart;
+use super::run::{StreamLoad, StreamStart};
 use super::tls::{AUTHORITY, TlsCounts};
 use crate::Failure;
 use crate::account::late;
@@ -67,7 +66,7 @@ impl<P: StreamStart> StreamLoad<P> {
                 0.0
             },
             outcome: RunOutcome {
-                over_time: self.over_time.ended(running_s, &histograms.latency),
+                over_time: self.team.over_time.ended(running_s, &histograms.latency),
                 limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
                 failed_because: failed_because::<P>(&counts, &targets),
                 interrupted: false,
@@ -102,9 +101,10 @@ impl<P: StreamStart> StreamLoad<P> {
 
     fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerCounts> {
         let (plan, pages) = (self.plan(), PageLocations::read());
-        let planned = plan.workers.iter().zip(outcomes).zip(&self.ready);
+        let memory = (plan.memory, plan.buffer_memory);
+        let planned = plan.workers.iter().zip(outcomes).enumerate();
         planned
-            .map(|((planned, outcome), ready)| WorkerCounts {
+            .map(|(place, (planned, outcome))| WorkerCounts {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 connections: planned.connections() as u64,
@@ -114,16 +114,13 @@ impl<P: StreamStart> StreamLoad<P> {
                 cpu_s: outcome.usage.total_s(),
                 waited_for_cpu_s: outcome.waited.as_secs_f64(),
                 stood_still_s: outcome.stood_still.as_secs_f64(),
-                memory: (ready.get())
-                    .map(|ready| ready.buffers.report(plan.memory, plan.buffer_memory, &pages)),
+                memory: self.team.memory(place, memory, &pages),
             })
             .collect()
     }
 
     fn cost(&self, outcomes: &[Outcome<P>], ok: u64, opened: u64) -> ClientCost {
-        let usage = outcomes
-            .iter()
-            .fold(Usage::default(), |sum, outcome| sum.plus(&outcome.usage));
+        let usage = Usage::sum(outcomes.iter().map(|outcome| &outcome.usage));
         let (cpu_s, before) = (usage.total_s(), self.resident_before);
         let grown = self.resident_open.zip(before);
         let grown = grown.map(|(open, before)| open.saturating_sub(before) as f64);

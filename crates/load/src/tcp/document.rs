@@ -131,10 +131,7 @@ impl LoadReport for TcpLoadReport {
             connect_histogram,
             schedule_lag,
             schedule_lag_histogram,
-            tls: (all().filter_map(|run| run.tls.clone())).reduce(|mut sum, other| {
-                sum.add(&other);
-                sum
-            }),
+            tls: TlsCounts::sum(all().map(|run| &run.tls)),
             alignment: AlignmentCounts::sum(all().map(|run| &run.alignment)),
             stalled: longest(all().flat_map(|run| run.stalled.iter().cloned())),
         }

@@ -123,7 +123,7 @@ impl TcpLoad {
             handshake: streams.counts.handshake,
             tls: streams.counts.tls,
             alignment: streams.counts.alignment,
-            connect_histogram: connect_histogram.filter(|times| times.count() > 0),
+            connect_histogram: connect_histogram.and_then(Histogram::if_any),
             schedule_lag,
             outcome: RunOutcome {
                 limited_by: outcome.limited_by.or_else(|| behind_schedule.clone()),

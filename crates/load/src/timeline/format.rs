@@ -240,7 +240,7 @@ impl Second {
         self.counts.add(&other.counts);
         self.errors.add(&other.errors);
         if let Some(durations) = &other.durations {
-            self.durations.get_or_insert_default().merge(durations);
+            self.durations.get_or_insert_default().add(durations);
         }
         self.unknown_because.extend(other.unknown_because.clone());
     }

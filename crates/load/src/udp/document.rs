@@ -10,7 +10,6 @@ use corelane_measure::histogram::{Histogram, Summary};
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 
 /// The outcome of a run.
@@ -203,17 +202,13 @@ impl SourceCounts {
     pub(super) fn sum(parts: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut sums = BTreeMap::<_, Self>::new();
         for part in parts {
-            match sums.entry((part.bucket, part.address)) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(part);
-                }
-                Entry::Occupied(mut sum) => {
-                    let sum = sum.get_mut();
-                    sum.sockets += part.sockets;
-                    sum.sent += part.sent;
-                    sum.returned += part.returned;
-                }
-            }
+            let sum = sums.entry((part.bucket, part.address));
+            sum.and_modify(|sum| {
+                sum.sockets += part.sockets;
+                sum.sent += part.sent;
+                sum.returned += part.returned;
+            })
+            .or_insert(part);
         }
         sums.into_values().collect()
     }

@@ -2,8 +2,8 @@
 
 use corelane_proto::probe::{Probe, SizeError, Stamp};
 use corelane_worker::Time;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 /// A protocol of requests and answers of one datagram each. It is part of the plan, and every worker has a copy.
@@ -44,12 +44,13 @@ pub struct Answer {
 
 /// Payloads of constant size that the server echoes (`corelane_proto::probe`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(into = "ProbeSize", try_from = "ProbeSize")]
-pub struct Probes(Stamp);
-
-#[derive(Serialize, Deserialize)]
-struct ProbeSize {
-    payload_bytes: usize,
+pub struct Probes {
+    #[serde(
+        rename = "payload_bytes",
+        serialize_with = "write_size",
+        deserialize_with = "read_size"
+    )]
+    stamp: Stamp,
 }
 
 impl Probes {
@@ -58,24 +59,16 @@ impl Probes {
     /// # Errors
     /// If `payload_bytes` is below 16 or above 65,507.
     pub fn new(payload_bytes: usize) -> Result<Self, SizeError> {
-        Stamp::new(payload_bytes).map(Self)
+        Stamp::new(payload_bytes).map(|stamp| Self { stamp })
     }
 }
 
-impl From<Probes> for ProbeSize {
-    fn from(probes: Probes) -> Self {
-        Self {
-            payload_bytes: probes.0.length(),
-        }
-    }
+fn write_size<S: Serializer>(stamp: &Stamp, serializer: S) -> Result<S::Ok, S::Error> {
+    stamp.length().serialize(serializer)
 }
 
-impl TryFrom<ProbeSize> for Probes {
-    type Error = SizeError;
-
-    fn try_from(size: ProbeSize) -> Result<Self, SizeError> {
-        Self::new(size.payload_bytes)
-    }
+fn read_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
+    Stamp::new(usize::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 impl DatagramProtocol for Probes {
@@ -84,11 +77,11 @@ impl DatagramProtocol for Probes {
     type Sent = ();
 
     fn request_bytes(&self) -> usize {
-        self.0.length()
+        self.stamp.length()
     }
 
     fn write(&self, (): &mut (), request: &mut [u8], number: u32, due: Time) {
-        self.0.write(request, number, due.nanoseconds());
+        self.stamp.write(request, number, due.nanoseconds());
     }
 
     fn read(&self, (): &(), answer: &[u8]) -> Option<Answer> {

@@ -8,20 +8,18 @@ use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::alignment::{AlignmentCounts, Observer};
 use crate::document::RunOutcome;
-use crate::generate::start_workers;
-use crate::live::{self, LiveWorkers, Snapshot};
+use crate::live::{LiveWorkers, Snapshot};
 use crate::standstill;
+use crate::team::Team;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
-use corelane_measure::time_series::Recorder;
 use corelane_worker::Time;
-use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
+use corelane_worker::crew::CrewEvent;
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::memory::PageLocations;
-use corelane_worker::worker_memory::WorkerMemory;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,13 +32,9 @@ const MOST_DROPPED_HERE: f64 = 0.001;
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
-    live: LiveWorkers<LiveDatagrams>,
-    crew: Crew<Tally>,
-    /// Memory placement of each worker.
-    ready: Vec<ReadyCell>,
+    team: Team<LiveDatagrams, Tally>,
     /// When sending begins.
     start: Time,
-    over_time: Recorder,
 }
 
 /// A protocol whose generator can be started.
@@ -79,8 +73,12 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     }
 
     fn wait(&mut self, timeout: Duration) -> bool {
-        let event = self.crew.wait(timeout);
-        self.record();
+        let event = self.team.crew.wait(timeout);
+        let counted = match self.plan.answers {
+            true => LiveDatagrams::RETURNED,
+            false => LiveDatagrams::SENT,
+        };
+        self.team.record(self.start, &[counted]);
         event == CrewEvent::AllEnded
     }
 
@@ -89,28 +87,24 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     }
 
     fn live_workers(&self) -> &LiveWorkers<LiveDatagrams> {
-        &self.live
+        &self.team.live
     }
 
     fn snapshot(&mut self) -> Snapshot {
-        let mut snapshot = Snapshot::sum(self.live.iter().map(|live| live.snapshot.last()));
-        if snapshot.at > self.start {
-            self.over_time
-                .times(snapshot.at.since(self.start).as_secs_f64(), &snapshot.times);
-        }
         let draining = self.sending_ended();
-        snapshot.stage = if draining { "draining" } else { "sending" }.to_owned();
-        let answers = self.plan.answers;
-        snapshot.no_times_because = (!answers).then_some("no answers are awaited (--no-answers)");
-        snapshot
+        Snapshot {
+            stage: if draining { "draining" } else { "sending" }.to_owned(),
+            no_times_because: (!self.plan.answers).then_some("no answers are awaited (--no-answers)"),
+            ..self.team.snapshot(Some(self.start))
+        }
     }
 
     fn stop(&self) {
-        self.crew.stop();
+        self.team.crew.stop();
     }
 
     fn finish(mut self) -> Result<UdpLoadReport, UdpLoadError> {
-        let outcomes = self.crew.finish()?;
+        let outcomes = self.team.crew.finish()?;
         Ok(self.add_up(outcomes))
     }
 }
@@ -121,46 +115,27 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// # Errors
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
-        let engine = choose(plan.engine);
-        let live = live::workers(plan.workers.iter().map(|worker| worker.cpu));
-        let mut load = Self {
-            plan: Arc::new(plan),
-            engine,
-            live,
-            crew: Crew::new(),
-            ready: Vec::new(),
-            start: Time::NEVER,
-            over_time: Recorder::default(),
-        };
-        let plan = &load.plan;
-        let engine = (load.engine.kind, plan.settings.clone());
-        let workers = plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
+        let (engine, plan) = (choose(plan.engine), Arc::new(plan));
+        let workers = plan.workers.iter();
+        let mut team = Team::on(workers.clone().map(|worker| worker.cpu));
         let shared = Shared {
             observer: Observer::of(&plan.steering).map(Arc::new),
-            plan: Arc::clone(plan),
-            stop: load.crew.stop_flag(),
-            live: Arc::clone(&load.live),
+            plan: Arc::clone(&plan),
+            stop: team.crew.stop_flag(),
+            live: Arc::clone(&team.live),
         };
-        let job = move |place, _| WorkerGenerator::new(place, shared.clone());
-        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
-        load.start = load.crew.begin_when_ready()?;
-        Ok(load)
-    }
-
-    /// Records the rate, until the last datagram is sent.
-    fn record(&mut self) {
-        let now = Time::now();
-        let at_s = now.since(self.start).as_secs_f64();
-        if now > self.start && self.over_time.is_due(at_s) && !self.sending_ended() {
-            let counted = match self.plan.answers {
-                true => LiveDatagrams::RETURNED,
-                false => LiveDatagrams::SENT,
-            };
-            self.over_time.count(at_s, self.total(&counted));
-        }
+        team.start(
+            workers.map(|worker| worker.own_descriptors),
+            plan.memory,
+            &(engine.kind, plan.settings.clone()),
+            move |place, _| WorkerGenerator::new(place, shared.clone()),
+        )?;
+        Ok(Self {
+            start: team.crew.begin_when_ready()?,
+            plan,
+            engine,
+            team,
+        })
     }
 
     /// The time left for sending, if limited by time.
@@ -173,13 +148,7 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// Whether every worker has sent its last datagram; answers may still be pending.
     #[must_use]
     pub fn sending_ended(&self) -> bool {
-        live::are_draining(&self.live)
-    }
-
-    /// Memory placement of a worker.
-    fn memory(&self, place: usize, pages: &PageLocations) -> Option<WorkerMemory> {
-        let (ready, plan) = (self.ready[place].get()?, &self.plan);
-        Some(ready.buffers.report(plan.memory, plan.settings.memory, pages))
+        self.team.is_draining()
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
@@ -192,6 +161,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
         );
         let (mut workers, mut sources, pages) = (Vec::new(), Vec::new(), PageLocations::read());
+        let memory = (self.plan.memory, self.plan.settings.memory);
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             alignment.add(&outcome.alignment);
@@ -209,14 +179,14 @@ impl<P: DatagramStart> UdpLoad<P> {
                 bucket: planned.bucket,
                 stood_still_s: outcome.stood_still.as_secs_f64(),
                 counts: outcome.counts,
-                memory: self.memory(place, &pages),
+                memory: self.team.memory(place, memory, &pages),
             });
         }
         let none = Histogram::new();
         let times = round_trip_histogram.as_ref().unwrap_or(&none);
         let cpus = workers.iter().map(|worker| worker.cpu);
         let outcome = RunOutcome {
-            over_time: self.over_time.ended(sending.as_secs_f64(), times),
+            over_time: self.team.over_time.ended(sending.as_secs_f64(), times),
             limited_by: standstill.or_else(|| limited_by(&total, lag, cpus)),
             failed_because: failed_because(&total, self.plan.target, self.plan.answers),
             interrupted: false,

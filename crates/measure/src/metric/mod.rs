@@ -16,6 +16,7 @@
 //! assert_eq!(RATE.of(&values), Some(20.0));
 //! ```
 
+use crate::counters::Counters;
 use crate::histogram::{Histogram, Summary};
 use crate::quantity;
 use crate::share::Share;
@@ -335,14 +336,11 @@ impl<T> Metric<T> {
     /// The durations of all trials; `None` if none has any.
     #[must_use]
     pub fn merged(&self, trials: &[&T]) -> Option<Histogram> {
-        let samples = trials.iter().filter_map(|trial| (self.read?)(trial));
-        let mut merged = Histogram::new();
-        for sample in samples {
-            if let Sample::Durations(histogram) = sample {
-                merged.merge(histogram);
-            }
-        }
-        (merged.count() > 0).then_some(merged)
+        let durations = trials.iter().filter_map(|trial| match (self.read?)(trial)? {
+            Sample::Durations(durations) => Some(durations),
+            _ => None,
+        });
+        Histogram::sum(durations).if_any()
     }
 }
 

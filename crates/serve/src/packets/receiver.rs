@@ -8,6 +8,7 @@ use corelane_link::{
     AnyLink, BareLink, FrameDirection, Injected, Link, LinkError, LinkSpec, Opener, QueueLoop, SpecError,
     share_out,
 };
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
@@ -225,8 +226,7 @@ fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>)
     let receiving_s = first
         .zip(last)
         .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
-    let mut latency = Histogram::new();
-    counted.iter().for_each(|one| latency.merge(&one.latency));
+    let latency = Histogram::sum(counted.iter().map(|one| &one.latency));
     let streams = streams(counted);
     let mut total = StreamReceived::default();
     streams.iter().for_each(|stream| total.add(stream));

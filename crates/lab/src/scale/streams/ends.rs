@@ -8,6 +8,7 @@ use corelane_load::Failure;
 use corelane_load::http::{Histograms, HttpLoadReport};
 use corelane_load::sources::Ports;
 use corelane_load::tcp::TcpLoadReport;
+use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
 use corelane_serve::http::HttpServed;
@@ -179,10 +180,7 @@ fn named(occurred: impl Iterator<Item = (Failure, u64)>, prefix: &str) -> BTreeM
 }
 
 fn merged(loaded: &HttpLoadReport, of: impl Fn(&Histograms) -> &Histogram) -> Option<Histogram> {
-    let mut all = Histogram::new();
-    let pools = loaded.pools.iter();
-    pools.for_each(|pool| all.merge(of(&pool.tally.histograms)));
-    (all.count() > 0).then_some(all)
+    Histogram::sum(loaded.pools.iter().map(|pool| of(&pool.tally.histograms))).if_any()
 }
 
 /// The server's own counts.

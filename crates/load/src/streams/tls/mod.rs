@@ -31,15 +31,19 @@ pub struct TlsCounts {
 }
 
 impl TlsCounts {
-    /// Adds what `other` counted; `verified` only if both are.
-    pub fn add(&mut self, other: &Self) {
-        self.verified &= other.verified;
-        self.handshakes_full += other.handshakes_full;
-        self.handshakes_resumed += other.handshakes_resumed;
-        self.suites.add(&other.suites);
-        self.errors.add(&other.errors);
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
+    /// The sum of the parts that use TLS, `verified` only if all are; `None` if none does.
+    pub(crate) fn sum<'a>(parts: impl IntoIterator<Item = &'a Option<Self>>) -> Option<Self> {
+        let parts = parts.into_iter().flatten().cloned();
+        parts.reduce(|mut sum, other| {
+            sum.verified &= other.verified;
+            sum.handshakes_full += other.handshakes_full;
+            sum.handshakes_resumed += other.handshakes_resumed;
+            sum.suites.add(&other.suites);
+            sum.errors.add(&other.errors);
+            sum.bytes_sent += other.bytes_sent;
+            sum.bytes_received += other.bytes_received;
+            sum
+        })
     }
 
     /// Resumed handshakes as a share of all; `None` without any.

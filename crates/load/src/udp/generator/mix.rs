@@ -95,7 +95,7 @@ impl<P: DatagramProtocol> Generator<P> {
         window: Option<u32>,
     ) -> io::Result<()> {
         let window = window.map(|window| u64::from(window) * self.flows.len() as u64);
-        let mut next_look = engine.now() + self.plan.loss_timeout();
+        let mut next_look = engine.now() + self.shared.plan.loss_timeout();
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             let wait = match self.fill_mix(engine.ops(), mix, window, now) {
@@ -106,7 +106,7 @@ impl<P: DatagramProtocol> Generator<P> {
             self.turn(engine, end.min(wait))?;
             self.publish(engine.ops());
             if engine.now() >= next_look {
-                next_look = engine.now() + self.plan.loss_timeout();
+                next_look = engine.now() + self.shared.plan.loss_timeout();
                 (0..self.flows.len()).for_each(|flow| self.give_up_if_stalled(flow));
             }
         }

@@ -36,10 +36,10 @@ impl<P: DatagramProtocol> Generator<P> {
             engine.turn(start, self)?;
         }
         self.standstill.begin(engine.now());
-        let duration = self.plan.until.duration_s.map(Duration::from_secs_f64);
+        let duration = self.shared.plan.until.duration_s.map(Duration::from_secs_f64);
         let end = duration.map_or(Time::NEVER, |duration| start + duration);
-        let mix = Mix::new(&self.plan, self.place, &self.live);
-        match (self.plan.pace, mix) {
+        let mix = Mix::new(&self.shared.plan, self.place, &self.shared.live);
+        match (self.shared.plan.pace, mix) {
             (Pace::Rate { per_second }, mix) => {
                 self.follow_schedule(engine, mix, (start, end), per_second)?;
             }
@@ -54,13 +54,15 @@ impl<P: DatagramProtocol> Generator<P> {
         self.tally.stood_still = self.standstill.lost();
         self.budget = 0;
         self.empty_queues(engine)?;
-        self.live[self.place].draining.set(1);
-        if self.plan.answers {
+        self.shared.live[self.place].draining.set(1);
+        if self.shared.plan.answers {
             self.drain(engine)?;
         }
         self.take_stock(engine.ops());
         self.publish(engine.ops());
-        self.live[self.place].snapshot.close(self.snapshot(engine.ops()));
+        self.shared.live[self.place]
+            .snapshot
+            .close(self.snapshot(engine.ops()));
         Ok(())
     }
 
@@ -81,7 +83,7 @@ impl<P: DatagramProtocol> Generator<P> {
     }
 
     fn keep_window<E: Engine>(&mut self, engine: &mut E, end: Time, window: u32) -> io::Result<()> {
-        let mut next_look = engine.now() + self.plan.loss_timeout();
+        let mut next_look = engine.now() + self.shared.plan.loss_timeout();
         for flow in 0..self.flows.len() {
             let now = engine.now();
             self.fill_window(engine.ops(), flow, window, now);
@@ -99,7 +101,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 self.fill_window(engine.ops(), flow as usize, window, now);
             }
             if now >= next_look {
-                next_look = now + self.plan.loss_timeout();
+                next_look = now + self.shared.plan.loss_timeout();
                 for flow in 0..self.flows.len() {
                     self.give_up_if_stalled(flow);
                     self.fill_window(engine.ops(), flow, window, now);
@@ -116,7 +118,7 @@ impl<P: DatagramProtocol> Generator<P> {
         (start, end): (Time, Time),
         per_second: f64,
     ) -> io::Result<()> {
-        let (place, workers) = (self.place, self.plan.workers.len());
+        let (place, workers) = (self.place, self.shared.plan.workers.len());
         // Under skew each worker is evenly spaced by itself; its place prevents all from starting in one burst.
         let own = mix.as_ref().map_or(1.0, |mix| mix.share() * workers as f64);
         let mut schedule = Schedule::new(start, per_second * own, place, workers);
@@ -148,7 +150,7 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// Flushes the queues until the kernel has accepted everything or the loss timeout expires.
     fn empty_queues<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
-        let give_up = engine.now() + self.plan.loss_timeout();
+        let give_up = engine.now() + self.shared.plan.loss_timeout();
         while self.queued(engine.ops()) > 0 && engine.now() < give_up {
             engine.turn(engine.now() + QUEUE_LOOK, self)?;
         }
@@ -159,7 +161,7 @@ impl<P: DatagramProtocol> Generator<P> {
     /// Waits until all answers have arrived, or none has for the loss timeout.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let mut returned = self.tally.counts.returned;
-        let mut give_up = engine.now() + self.plan.loss_timeout();
+        let mut give_up = engine.now() + self.shared.plan.loss_timeout();
         let sent = engine.ops().counters().sent;
         while self.tally.counts.returned < sent {
             // After the deadline, poll once more, in case the thread was off its CPU until then.
@@ -168,7 +170,7 @@ impl<P: DatagramProtocol> Generator<P> {
             self.publish(engine.ops());
             if self.tally.counts.returned > returned {
                 returned = self.tally.counts.returned;
-                give_up = engine.now() + self.plan.loss_timeout();
+                give_up = engine.now() + self.shared.plan.loss_timeout();
             } else if is_last {
                 break;
             }
@@ -181,7 +183,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
     type Outcome = Tally;
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
-        let plan = Arc::clone(&self.plan);
+        let plan = Arc::clone(&self.shared.plan);
         let buffer = self.receive_buffer();
         for (index, lease) in plan.workers[self.place].leases.iter().enumerate() {
             let take = |socket: UdpSocket| {
@@ -200,7 +202,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
     fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally> {
         let sent = self.send_all(engine, start);
         // Set even on failure, because other workers may wait for it.
-        self.live[self.place].draining.set(1);
+        self.shared.live[self.place].draining.set(1);
         sent.map(|()| self.tally)
     }
 }

@@ -33,6 +33,7 @@ pub(super) const LONGEST_TURN: Duration = Duration::from_millis(100);
 pub(in crate::udp) struct Shared<P> {
     pub(in crate::udp) plan: Arc<UdpPlan<P>>,
     pub(in crate::udp) stop: Arc<AtomicBool>,
+    /// What all workers publish, each at its place.
     pub(in crate::udp) live: LiveWorkers<LiveDatagrams>,
     /// Observes where sockets land, if their sources were aligned.
     pub(in crate::udp) observer: Option<Arc<Observer>>,
@@ -40,12 +41,9 @@ pub(in crate::udp) struct Shared<P> {
 
 /// One worker's generator.
 pub(in crate::udp) struct Generator<P: DatagramProtocol> {
-    pub(in crate::udp) plan: Arc<UdpPlan<P>>,
+    pub(in crate::udp) shared: Shared<P>,
     /// A copy of the plan's protocol in this worker's memory.
     pub(super) protocol: P,
-    pub(in crate::udp) stop: Arc<AtomicBool>,
-    /// What all workers publish; this one's is at its place.
-    pub(in crate::udp) live: LiveWorkers<LiveDatagrams>,
     /// This worker's place, which determines its share of the schedule.
     pub(super) place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
@@ -61,7 +59,6 @@ pub(in crate::udp) struct Generator<P: DatagramProtocol> {
     /// Flows whose window could not be filled because the arena was full.
     pub(super) starved: Vec<u32>,
     pub(super) standstill: Standstill,
-    pub(in crate::udp) observer: Option<Arc<Observer>>,
 }
 
 /// Counts and times of one worker, reported at its end.
@@ -81,33 +78,24 @@ pub(in crate::udp) struct Tally {
 impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
     pub(in crate::udp) fn new(place: usize, shared: Shared<P>) -> Self {
-        let Shared {
-            plan,
-            stop,
-            live,
-            observer,
-        } = shared;
         Self {
-            protocol: plan.protocol.clone(),
-            stop,
-            live,
+            protocol: shared.plan.protocol.clone(),
             place,
             flows: Vec::new(),
             flow_of_slot: Vec::new(),
-            budget: plan.budget(place),
+            budget: shared.plan.budget(place),
             tally: Tally::default(),
             outstanding: 0,
             cursor: 0,
             starved: Vec::new(),
             standstill: Standstill::new(),
-            observer,
-            plan,
+            shared,
         }
     }
 
     /// The receive buffer that holds the answers to a window, if the usual one might not.
     pub(super) fn receive_buffer(&self) -> Option<usize> {
-        let Pace::Window { datagrams } = self.plan.pace else {
+        let Pace::Window { datagrams } = self.shared.plan.pace else {
             return None;
         };
         // The kernel counts at most twice the bytes of a datagram and its own structures.
@@ -126,7 +114,7 @@ impl<P: DatagramProtocol> Generator<P> {
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.shared.stop.load(Ordering::Relaxed)
     }
 
     pub(super) fn goes_on(&self, now: Time, end: Time) -> bool {
@@ -225,17 +213,17 @@ impl<P: DatagramProtocol> Generator<P> {
         counts.sent = counters.sent;
         counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
         counts.dropped_here = self.flows.iter().map(|flow| ops.dropped(flow.id)).sum();
-        if self.plan.answers {
+        if self.shared.plan.answers {
             let missing = counters.sent.saturating_sub(counts.returned);
             counts.lost = missing.saturating_sub(counts.dropped_here);
         }
         counts.refused = by_cause(&counters.send_failed);
         counts.network_errors = by_cause(&counters.errors);
-        if let Some(observer) = &self.observer {
-            let worker = &self.plan.workers[self.place];
+        if let Some(observer) = &self.shared.observer {
+            let worker = &self.shared.plan.workers[self.place];
             for flow in &self.flows {
                 let planned = worker.leases[flow.lease as usize].landing;
-                let ends = (worker.cpu, self.plan.target);
+                let ends = (worker.cpu, self.shared.plan.target);
                 observer.count(&mut self.tally.alignment, planned, (ops, flow.id), ends);
             }
         }
@@ -251,7 +239,7 @@ impl<P: DatagramProtocol> Generator<P> {
     }
 
     pub(super) fn publish(&self, ops: &Ops) {
-        let live = &self.live[self.place];
+        let live = &self.shared.live[self.place];
         live.counts.sent.set(ops.counters().sent);
         live.counts.returned.set(self.tally.counts.returned);
         live.snapshot.publish(|| self.snapshot(ops));
@@ -268,7 +256,7 @@ impl<P: DatagramProtocol> Generator<P> {
         Snapshot {
             errors: counts.errors_by_name(),
             times: self.tally.round_trip.clone(),
-            ..Snapshot::of(LiveDatagrams::ALL, &self.live[self.place].counts)
+            ..Snapshot::of(LiveDatagrams::ALL, &self.shared.live[self.place].counts)
         }
     }
 }
@@ -281,8 +269,8 @@ impl<P: DatagramProtocol> Handler for Generator<P> {
             for datagram in datagrams {
                 self.take_answer(flow, datagram.payload, now);
             }
-            if let Pace::Window { datagrams } = self.plan.pace
-                && !self.plan.is_skewed()
+            if let Pace::Window { datagrams } = self.shared.plan.pace
+                && !self.shared.plan.is_skewed()
             {
                 self.fill_window(ops, flow, datagrams, now);
             }
