@@ -35,8 +35,9 @@ impl Markup {
     }
 }
 
-impl From<&str> for Markup {
-    fn from(text: &str) -> Self {
+impl<Text: AsRef<str>> From<Text> for Markup {
+    fn from(text: Text) -> Self {
+        let text = text.as_ref();
         let mut escaped = String::with_capacity(text.len());
         for letter in text.chars() {
             match letter {
@@ -51,24 +52,6 @@ impl From<&str> for Markup {
             }
         }
         Self(escaped)
-    }
-}
-
-impl From<String> for Markup {
-    fn from(text: String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl From<&String> for Markup {
-    fn from(text: &String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl From<Vec<Self>> for Markup {
-    fn from(pieces: Vec<Self>) -> Self {
-        pieces.into_iter().collect()
     }
 }
 

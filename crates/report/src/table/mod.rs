@@ -159,24 +159,12 @@ impl Cell {
     }
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
+impl<Text: AsRef<str>> From<Text> for Cell {
+    fn from(text: Text) -> Self {
         Self {
-            shown: clean(text),
+            shown: clean(text.as_ref()),
             ..Self::default()
         }
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl From<&String> for Cell {
-    fn from(text: &String) -> Self {
-        Self::from(text.as_str())
     }
 }
 
