@@ -100,32 +100,24 @@ impl Needs {
         ];
         let bytes = sum(&mut bytes.into_iter().map(|(count, each)| count.saturating_mul(each)));
         let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
-        let (files, threads) = (sysctl("fs/file-max"), sysctl("kernel/threads-max"));
         let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
+        needs.add(
+            "descriptors per table",
+            largest.saturating_add(16),
+            descriptors,
+            raise,
+        );
+        let (files, raise) = (sysctl("fs/file-max"), "sysctl -w fs.file-max={}");
+        needs.add(
+            "open files of the system",
+            count.saturating_add(1_024),
+            files,
+            raise,
+        );
+        let (threads, raise) = (sysctl("kernel/threads-max"), "sysctl -w kernel.threads-max={}");
+        needs.add("threads", workers + 16, threads, raise);
         let free = "free {} bytes of memory, or use fewer connections";
-        for (what, needed, available, remedy) in [
-            (
-                "descriptors per table",
-                largest.saturating_add(16),
-                descriptors,
-                raise,
-            ),
-            (
-                "open files of the system",
-                count.saturating_add(1_024),
-                files,
-                "sysctl -w fs.file-max={}",
-            ),
-            (
-                "threads",
-                workers + 16,
-                threads,
-                "sysctl -w kernel.threads-max={}",
-            ),
-            (MEMORY, bytes, memory::available_bytes().ok(), free),
-        ] {
-            needs.add(what, needed, available, remedy);
-        }
+        needs.add(MEMORY, bytes, memory::available_bytes().ok(), free);
         needs.addresses(sockets);
         needs.kernel_ports(sockets);
         if sockets.closes {

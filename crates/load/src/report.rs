@@ -90,15 +90,6 @@ pub(crate) fn rates(
         .table()
 }
 
-/// Lines over time: median, 99th percentile and longest.
-type Line = (&'static str, fn(&TimesUntil) -> u64);
-
-const LINES: [Line; 3] = [
-    ("median", |times| times.p50_ns),
-    ("p99", |times| times.p99_ns),
-    ("longest", |times| times.max_ns),
-];
-
 /// What the figures of a page show.
 pub(crate) struct Charted<'a> {
     /// What the rate counts, per second, and its factor.
@@ -123,10 +114,11 @@ fn figures(over_time: &TimeSeries, charted: &Charted<'_>) -> [Markup; 4] {
         let all = over_time.times.iter();
         all.map(|times| (times.until_s, of(times) as f64)).collect()
     };
-    let lines = LINES.into_iter().enumerate();
-    let lines: Vec<_> = lines
-        .map(|(place, (words, of))| curve(&format!("step{place}"), words, times(of)))
-        .collect();
+    let lines = [
+        curve("step0", "median", times(|times| times.p50_ns)),
+        curve("step1", "p99", times(|times| times.p99_ns)),
+        curve("step2", "longest", times(|times| times.max_ns)),
+    ];
     let none = Histogram::new();
     let durations = charted.durations.unwrap_or(&none);
     let whole = [Curve {

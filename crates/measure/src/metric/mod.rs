@@ -20,7 +20,7 @@ use crate::counters::Counters;
 use crate::histogram::{Histogram, Summary};
 use crate::quantity;
 use crate::share::Share;
-use crate::statistics::Spread;
+use crate::statistics::{Spread, median};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -318,10 +318,7 @@ impl<T> Metric<T> {
     pub fn combine(&self, trials: &[&T]) -> Option<Value> {
         let samples = || trials.iter().filter_map(|trial| (self.read?)(trial));
         match samples().next()? {
-            Sample::Number(_) => {
-                let spread = Spread::of(&self.numbers(trials.iter().copied()))?;
-                Some(Value::Number(spread.median))
-            }
+            Sample::Number(_) => median(&self.numbers(trials.iter().copied())).map(Value::Number),
             Sample::Share(_) => {
                 let shares = samples().filter_map(|sample| match sample {
                     Sample::Share(share) => Some(share),
