@@ -17,11 +17,11 @@ pub trait ForegroundLoad: Generator<Report: LoadReport> {
     /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: Self::Error) -> anyhow::Error;
 
-    /// The live view of this data; `None` if this generator has none.
-    fn view(&self, snapshot: Snapshot) -> Option<View>;
-
-    /// Whether the first of its counts is printed once per second on standard output.
-    const IS_PRINTED: bool = false;
+    /// The live view; `None` if this generator has none: the first of its counts is printed instead, once per second on
+    /// standard output.
+    fn view(&self) -> Option<View> {
+        None
+    }
 }
 
 /// The content of one live view. Empty parts are not printed.
@@ -34,8 +34,6 @@ pub struct View {
     pub growing: Vec<Growing>,
     /// Further text for the first line.
     pub facts: Vec<String>,
-    /// Its durations, and failures by cause.
-    pub snapshot: Snapshot,
 }
 
 /// A counter.
@@ -65,7 +63,7 @@ pub fn attend<G: ForegroundLoad>(
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
     let (mut last, mut renewed, mut latest) = (Vec::new(), Instant::now(), Snapshot::default());
-    let printed = G::COUNTED.first().filter(|_| lines && G::IS_PRINTED);
+    let printed = G::COUNTED.first().filter(|_| lines && generator.view().is_none());
     let mut printed = printed.map(|counted| (counted, Printed::new(counted.header)));
     // Sampled without a terminal, too: the report has latencies over time.
     let mut sampler = Sampler::new(timeline.is_some());
@@ -80,14 +78,14 @@ pub fn attend<G: ForegroundLoad>(
             continue;
         };
         write_second::<G>(timeline, second);
-        latest = snapshot.clone();
+        latest = snapshot;
         if let Some((counted, printed)) = &mut printed {
             printed.print(generator.total(counted))?;
         }
-        if let Some(view) = shown.then(|| generator.view(snapshot)).flatten() {
+        if let Some(view) = shown.then(|| generator.view()).flatten() {
             let columns = error_columns();
             let timed = G::TIMED.map_or("", |times| times.header);
-            let text = view.render(timed, &last, renewed.elapsed());
+            let text = view.render((timed, &latest), &last, renewed.elapsed());
             let lines: Vec<String> = text.lines().map(|line| cut(line, columns)).collect();
             bar.set_message(lines.join("\n"));
             (last, renewed) = (view.growing, Instant::now());
@@ -133,9 +131,9 @@ impl Printed {
 }
 
 impl View {
-    /// The lines of the view, each at most 100 columns wide; `timed` is the name of the durations, and `last` holds the
-    /// counters of the previous view.
-    fn render(&self, timed: &str, last: &[Growing], passed: Duration) -> String {
+    /// The lines of the view, each at most 100 columns wide, with durations of the name `timed` and failures by cause of a
+    /// snapshot; `last` holds the counters of the previous view.
+    fn render(&self, (timed, snapshot): (&str, &Snapshot), last: &[Growing], passed: Duration) -> String {
         let left = self
             .left
             .map(|left| format!(", {:.1} s left", left.as_secs_f64()));
@@ -147,12 +145,12 @@ impl View {
             let before = last.get(place).map_or(growing.count, |last| last.count);
             lines.push(growing.line(before, passed));
         }
-        if let Some(times) = self.snapshot.times.summary() {
+        if let Some(times) = snapshot.times.summary() {
             lines.push(format!("{timed:<12}{times}"));
         }
         for (what, failures) in [
-            ("failed", &self.snapshot.failures),
-            ("not opened", &self.snapshot.not_opened),
+            ("failed", &snapshot.failures),
+            ("not opened", &snapshot.not_opened),
         ] {
             if failures.total() > 0 {
                 lines.push(format!("{what:<12}{}", by_cause(failures)));
@@ -227,11 +225,11 @@ mod tests {
                 growing("received", Show::Bytes, 64 << 30),
             ],
             facts: vec!["1,000,000 connections open".to_owned()],
-            snapshot: Snapshot {
-                times,
-                failures,
-                ..Snapshot::default()
-            },
+        };
+        let snapshot = Snapshot {
+            times,
+            failures,
+            ..Snapshot::default()
         };
         let last: Vec<Growing> = view
             .growing
@@ -241,7 +239,7 @@ mod tests {
                 ..*growing
             })
             .collect();
-        let text = view.render("latency", &last, Duration::from_millis(250));
+        let text = view.render(("latency", &snapshot), &last, Duration::from_millis(250));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[..3],
@@ -267,7 +265,7 @@ mod tests {
             growing: vec![growing("sent", Show::Count, 7)],
             ..View::default()
         };
-        let text = view.render("", &[], Duration::from_millis(250));
+        let text = view.render(("", &Snapshot::default()), &[], Duration::from_millis(250));
         assert!(text.contains(" 0/s "), "{text}");
     }
 }

@@ -1,14 +1,13 @@
 //! `corelane load packets`: generated or replayed frames on any link.
 
 use super::foreground::{DEFAULT_DURATION, ResultArguments, gates};
-use super::live::{ForegroundLoad, View};
+use super::live::ForegroundLoad;
 use crate::links::refused_link;
 use crate::outcome::{Outcome, usage};
 use crate::shared::print_json;
 use crate::steering;
 use crate::values::{count, duration, port_range, rate};
 use clap::Args;
-use corelane_load::Snapshot;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
     FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
@@ -114,8 +113,6 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
 }
 
 impl ForegroundLoad for PacketsLoad {
-    const IS_PRINTED: bool = true;
-
     /// Converts an error to a usage error that names the argument at fault.
     fn refused(error: PacketsError) -> anyhow::Error {
         let flag = match &error {
@@ -129,10 +126,6 @@ impl ForegroundLoad for PacketsLoad {
             _ => return error.into(),
         };
         usage(flag, error)
-    }
-
-    fn view(&self, _: Snapshot) -> Option<View> {
-        None
     }
 }
 

@@ -3,7 +3,7 @@
 use super::live::{ForegroundLoad, Growing, View};
 use super::sources;
 use crate::outcome::usage;
-use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoad, StreamLoadError, StreamStart};
+use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError, StreamStart};
 use corelane_measure::quantity;
 use corelane_worker::tls::TrustError;
 use std::convert::Infallible;
@@ -33,7 +33,7 @@ impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
         usage(flag, error)
     }
 
-    fn view(&self, snapshot: Snapshot) -> Option<View> {
+    fn view(&self) -> Option<View> {
         let plan = self.plan();
         let [open, connections] =
             [self.total(&LiveStreams::OPEN), plan.connections() as u64].map(quantity::count);
@@ -64,7 +64,6 @@ impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
             left,
             growing,
             facts: vec![format!("{open} of {connections} connections open")],
-            snapshot,
         })
     }
 }

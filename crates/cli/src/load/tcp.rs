@@ -11,7 +11,7 @@ use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size}
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, TcpLoad, TcpPlan, TransferDirection};
-use corelane_load::{Generator, LiveStreams, Snapshot, StreamLoadError};
+use corelane_load::{Generator, LiveStreams, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
 use corelane_worker::tls::TrustError;
@@ -103,7 +103,7 @@ impl ForegroundLoad for TcpLoad {
         }
     }
 
-    fn view(&self, snapshot: Snapshot) -> Option<View> {
+    fn view(&self) -> Option<View> {
         let (opening, left) = (self.streams.is_opening(), self.left());
         let stage = match (opening, left) {
             (true, _) => "connecting".to_owned(),
@@ -129,7 +129,6 @@ impl ForegroundLoad for TcpLoad {
                 format!("{open} of {connections} connections open"),
                 format!("{stalled} stalled"),
             ],
-            snapshot,
         })
     }
 }

@@ -8,7 +8,6 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::DatagramIoArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
-use corelane_load::Snapshot;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
@@ -96,7 +95,7 @@ impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
         }
     }
 
-    fn view(&self, snapshot: Snapshot) -> Option<View> {
+    fn view(&self) -> Option<View> {
         let stage = match self.sending_ended() {
             true => "waiting for the last answers",
             false => "sending",
@@ -109,7 +108,6 @@ impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
                 Growing::of(self, &LiveDatagrams::RETURNED),
             ],
             facts: Vec::new(),
-            snapshot,
         })
     }
 }
