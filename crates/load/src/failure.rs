@@ -1,6 +1,6 @@
 //! Outcomes of a connection or request that failed, each with its own name.
 
-use corelane_measure::counters::Counters;
+use corelane_measure::counters;
 use corelane_measure::quantity;
 use corelane_worker::engine::Cause;
 use serde::{Deserialize, Serialize};
@@ -98,32 +98,38 @@ impl Failure {
     }
 }
 
-/// Counts by failure. Documents list every name, including zero counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
-pub struct Failures([u64; Failure::NAMED.len()]);
+counters! {
+    /// Counts by failure. Documents list every name, including zero counts.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
+    pub struct Failures {
+        by_failure: [u64; Failure::NAMED.len()],
+    }
+}
 
 impl Failures {
     /// Counts one.
     pub fn count(&mut self, failure: Failure) {
-        self.0[failure as usize] += 1;
+        self.by_failure[failure as usize] += 1;
     }
 
     /// Number of such failures.
     #[must_use]
     pub fn of(&self, failure: Failure) -> u64 {
-        self.0[failure as usize]
+        self.by_failure[failure as usize]
     }
 
     /// Failures of all causes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.by_failure.iter().sum()
     }
 
     /// The non-zero counts.
     pub fn occurred(&self) -> impl Iterator<Item = (Failure, u64)> {
-        Failure::all().zip(self.0).filter(|(_, count)| *count > 0)
+        Failure::all()
+            .zip(self.by_failure)
+            .filter(|(_, count)| *count > 0)
     }
 
     /// The non-zero counts, by name with this prefix.
@@ -156,7 +162,6 @@ impl Failures {
 
     /// The limit of this machine that connections could not be opened for, if any.
     pub(crate) fn limit(&self) -> Option<String> {
-        let failed = |failure: Failure| self.of(failure) > 0;
         let lacking = [
             (
                 Failure::NoDescriptors,
@@ -168,31 +173,22 @@ impl Failures {
             ),
             (Failure::NoMemory, "the kernel had no memory for more connections"),
         ];
-        let found = lacking.into_iter().find(|(failure, _)| failed(*failure));
+        let found = lacking.into_iter().find(|(failure, _)| self.of(*failure) > 0);
         found.map(|(_, lacking)| lacking.to_owned())
-    }
-}
-
-impl Counters for Failures {
-    fn add(&mut self, other: &Self) {
-        self.0.add(&other.0);
-    }
-
-    fn since(&self, earlier: &Self) -> Self {
-        Self(self.0.since(&earlier.0))
     }
 }
 
 impl From<Failures> for BTreeMap<String, u64> {
     fn from(failures: Failures) -> Self {
-        let named = Failure::NAMED.into_iter().zip(failures.0);
+        let named = Failure::NAMED.into_iter().zip(failures.by_failure);
         named.map(|((_, name), count)| (name.to_owned(), count)).collect()
     }
 }
 
 impl From<BTreeMap<String, u64>> for Failures {
     fn from(counts: BTreeMap<String, u64>) -> Self {
-        Self(Failure::NAMED.map(|(_, name)| counts.get(name).copied().unwrap_or(0)))
+        let by_failure = Failure::NAMED.map(|(_, name)| counts.get(name).copied().unwrap_or(0));
+        Self { by_failure }
     }
 }
 

@@ -15,14 +15,12 @@ pub trait OwnCounts:
     Counters + Copy + Default + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + 'static
 {
     /// Each with its name in reports.
-    fn in_words(&self) -> Vec<(&'static str, u64)>;
-}
-
-impl OwnCounts for () {
     fn in_words(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
+
+impl OwnCounts for () {}
 
 /// Counts and times of a pool, or of one worker's part of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
