@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A share as counts, so that trials can be pooled without weights.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
-    /// Number of hits.
-    pub hits: u64,
-    /// Number of samples.
-    pub samples: u64,
+crate::counters! {
+    /// A share as counts, so that trials can be pooled without weights.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Share {
+        /// Number of hits.
+        pub hits: u64,
+        /// Number of samples.
+        pub samples: u64,
+    }
 }
 
 impl Share {
@@ -16,14 +18,5 @@ impl Share {
     #[must_use]
     pub fn value(self) -> Option<f64> {
         (self.samples > 0).then(|| self.hits as f64 / self.samples as f64)
-    }
-
-    /// Adds both counts.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            hits: self.hits + other.hits,
-            samples: self.samples + other.samples,
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::common::{engines, http_plan, steering};
 use corelane_host::bed::{Bed, BedPlan};
+use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_rss::{Bucket, IndirectionTable, Steering, Tuple};
 use corelane_serve::http::{HttpServed, HttpServer};
@@ -238,9 +239,7 @@ fn accepted<S: Server>(server: &mut S, count: impl Fn(&S::Served) -> [u64; 2]) -
 
 /// Checks that every connection was found in the bucket of its hash.
 fn check_steering<'a>(buckets: impl Iterator<Item = &'a ConnectionCounts>) {
-    let steered = buckets
-        .map(ConnectionCounts::steering)
-        .fold(Share::default(), Share::plus);
+    let steered = Share::sum(buckets.map(ConnectionCounts::steering));
     assert_eq!((steered.hits, steered.samples), (80, 80));
 }
 

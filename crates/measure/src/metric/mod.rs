@@ -324,7 +324,7 @@ impl<T> Metric<T> {
                     Sample::Share(share) => Some(share),
                     _ => None,
                 });
-                shares.reduce(Share::plus)?.value().map(Value::Number)
+                Share::sum(shares).value().map(Value::Number)
             }
             Sample::Durations(_) => self.merged(trials)?.summary().map(Value::Durations),
         }

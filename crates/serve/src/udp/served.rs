@@ -3,6 +3,7 @@
 use super::cause::DropCause;
 use super::model::{Answers, Model};
 use crate::shared::summed;
+use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_rss::Steering;
 use corelane_worker::rebalancing::Rebalanced;
@@ -153,7 +154,7 @@ impl UdpServed {
     /// The sum of a share over all buckets.
     #[must_use]
     pub fn share(&self, of: fn(&BucketServed) -> Share) -> Share {
-        self.buckets.iter().map(of).fold(Share::default(), Share::plus)
+        Share::sum(self.buckets.iter().map(of))
     }
 
     /// Datagrams lost, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].

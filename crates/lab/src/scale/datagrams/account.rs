@@ -42,6 +42,10 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     let answers = step.mode == Mode::Echo;
     let (spent, earlier) = (evidence.spent, evidence.spent_before);
     let switches = spent.server_switches.since(&earlier.server_switches);
+    let pooled = |of: fn(&TrialBucket) -> Option<Share>| {
+        let shares = per_bucket.iter().filter_map(of);
+        shares.reduce(|sum, share| sum.plus(&share))
+    };
     let mut trial = Trial {
         generated: loaded.total.sent,
         seen: per_bucket.iter().map(|bucket| bucket.seen).sum(),
@@ -49,14 +53,8 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
         seen_bytes: Some(grown(before, after, |bucket| bucket.seen_bytes)),
         server_cpu_us: Some(spent.server_process.since(&earlier.server_process).total_ns as f64 / 1e3),
-        locality: per_bucket
-            .iter()
-            .filter_map(|bucket| bucket.locality)
-            .reduce(Share::plus),
-        steering: per_bucket
-            .iter()
-            .filter_map(|bucket| bucket.steering)
-            .reduce(Share::plus),
+        locality: pooled(|bucket| bucket.locality),
+        steering: pooled(|bucket| bucket.steering),
         tx_locality: departed(before, after, |bucket| bucket.tx_right),
         tx_on_cpu: departed(before, after, |bucket| bucket.tx_on_cpu),
         tx_on_queue: departed(before, after, |bucket| bucket.tx_on_queue),

@@ -282,8 +282,7 @@ pub struct PerBucket {
 /// One bucket over the trials.
 fn per_bucket(parts: &[(&Trial, &TrialBucket)]) -> PerBucket {
     let buckets = || parts.iter().map(|(_, bucket)| *bucket);
-    let pooled =
-        |of: fn(&TrialBucket) -> Option<Share>| buckets().filter_map(of).reduce(Share::plus)?.value();
+    let pooled = |of: fn(&TrialBucket) -> Option<Share>| Share::sum(buckets().filter_map(of)).value();
     let rate = |(trial, bucket): &(&Trial, &TrialBucket)| trial.head.per_second(bucket.seen);
     PerBucket {
         bucket: parts[0].1.bucket,
