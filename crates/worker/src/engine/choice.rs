@@ -30,15 +30,24 @@ pub struct Chosen {
 /// and returns the reason.
 #[must_use]
 pub fn choose(requested: Option<EngineKind>) -> Chosen {
-    let reason = match requested {
-        Some(EngineKind::IoUring) => uring::probe().err(),
-        _ => None,
-    };
-    let kind = match requested {
-        Some(EngineKind::IoUring) if reason.is_none() => EngineKind::IoUring,
-        _ => EngineKind::Epoll,
-    };
-    Chosen { kind, reason }
+    match requested {
+        Some(EngineKind::IoUring) => Chosen::unless(uring::probe().err()),
+        _ => Chosen {
+            kind: EngineKind::Epoll,
+            reason: None,
+        },
+    }
+}
+
+impl Chosen {
+    /// io_uring, unless there is a reason for epoll.
+    fn unless(reason: Option<String>) -> Self {
+        let kind = match reason {
+            None => EngineKind::IoUring,
+            Some(_) => EngineKind::Epoll,
+        };
+        Self { kind, reason }
+    }
 }
 
 /// The number of connections per worker up to which io_uring should be selected without a request. For each waiting
@@ -54,16 +63,11 @@ pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
     if requested.is_some() {
         return choose(requested);
     }
-    let reason = match uring::probe() {
+    Chosen::unless(match uring::probe() {
         Ok(true) => None,
         Ok(false) => Some("this kernel's io_uring cannot combine sends and waits in one call".to_owned()),
         Err(reason) => Some(reason),
-    };
-    let kind = match reason {
-        None => EngineKind::IoUring,
-        Some(_) => EngineKind::Epoll,
-    };
-    Chosen { kind, reason }
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
 use super::streams::{self, StreamDriver};
 use super::wake::{Wakeable, Waker};
-use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
+use super::{Engine, Event, Handler, Id, TURN_DATAGRAMS};
 use crate::memory::Buffers;
 use crate::system::memory::Pages;
 use crate::time::Time;
@@ -149,7 +149,7 @@ impl<D: Driver> Engine for Driven<D> {
         }
         if self.wakeable.take() {
             let now = self.driver.now();
-            on.event(&mut self.ops, now, NO_SOCKET, Event::Woken);
+            on.event(&mut self.ops, now, Id::NONE, Event::Woken);
         }
         self.taken = self.driver.now();
         // A deadline that has already passed means a turn without waiting, not an empty one.

@@ -118,9 +118,6 @@ pub enum Event<'a> {
     Woken,
 }
 
-/// The `Id` of events that concern no socket.
-pub(crate) const NO_SOCKET: Id = Id::NONE;
-
 /// Datagrams or connection visits per turn: half a millisecond of work on one CPU.
 pub(crate) const TURN_DATAGRAMS: u64 = 256;
 
@@ -138,22 +135,12 @@ pub fn run_engine<R>(kind: EngineKind, settings: &EngineSettings, body: impl Eng
     settings.check()?;
     Ok(match kind {
         EngineKind::Epoll => {
-            let driver = epoll::Readiness::new(settings)?;
-            body.run(Driven::new(
-                driver,
-                settings,
-                Backend::Readiness,
-                Wakeable::new()?,
-            )?)
+            let (driver, wakeable) = (epoll::Readiness::new(settings)?, Wakeable::new()?);
+            body.run(Driven::new(driver, settings, Backend::Readiness, wakeable)?)
         }
         EngineKind::IoUring => {
-            let driver = uring::Completions::new(settings)?;
-            body.run(Driven::new(
-                driver,
-                settings,
-                Backend::Completion,
-                Wakeable::new()?,
-            )?)
+            let (driver, wakeable) = (uring::Completions::new(settings)?, Wakeable::new()?);
+            body.run(Driven::new(driver, settings, Backend::Completion, wakeable)?)
         }
     })
 }
