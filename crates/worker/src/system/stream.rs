@@ -2,43 +2,35 @@
 
 use super::option;
 use nix::sys::sendfile::sendfile64;
-use nix::sys::socket::{self, MsgFlags, Shutdown, SockaddrStorage, sockopt};
+use nix::sys::socket::{self, MsgFlags, Shutdown, SockaddrStorage};
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-/// The local binding of a connection to be opened.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Binding {
-    /// The local address; with port 0 the kernel chooses the port on connect.
-    pub(crate) local: Option<SocketAddr>,
-    /// Allows a local address that no device has.
-    pub(crate) free_bind: bool,
-}
-
-/// Accepts a connection. Its descriptor is non-blocking if `non_blocking` is set; Nagle's algorithm and buffer sizes
+/// Accepts a connection. Its descriptor is non-blocking; Nagle's algorithm and buffer sizes
 /// are inherited from the listener.
-pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
-    let blocking = if non_blocking { libc::SOCK_NONBLOCK } else { 0 };
-    let (connection, peer) = SockRef::from(&listener).accept4(libc::SOCK_CLOEXEC | blocking)?;
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+    let (connection, peer) = SockRef::from(&listener).accept4(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)?;
     let unknown = || io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
     Ok((connection.into(), peer.as_socket().ok_or_else(unknown)?))
 }
 
-/// Starts to open a connection. Nagle's algorithm is off: bytes queued in a turn are sent in one call in any case, and
+/// Starts to open a connection from `local`; with port 0 the kernel chooses the port. With `free_bind` no device needs to
+/// have that address. Nagle's algorithm is off: bytes queued in a turn are sent in one call in any case, and
 /// the last segment must not wait for an acknowledgement.
-pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
+pub(crate) fn connect(to: SocketAddr, local: Option<SocketAddr>, free_bind: bool) -> io::Result<OwnedFd> {
     let kind = socket2::Type::STREAM.nonblocking();
     let socket = socket2::Socket::new(socket2::Domain::for_address(to), kind, None)?;
     socket.set_tcp_nodelay(true)?;
-    if binding.free_bind {
+    if free_bind {
         match to {
             SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
             SocketAddr::V6(_) => socket.set_freebind_v6(true)?,
         }
     }
-    if let Some(local) = binding.local {
+    if let Some(local) = local {
         if local.port() == 0 {
             // The kernel then chooses the port when it knows the peer, so that one local port serves many peers.
             option::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
@@ -56,10 +48,7 @@ pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
 
 /// The pending error of a connection (`SO_ERROR`); the kernel reports it once.
 pub(crate) fn take_error(connection: BorrowedFd<'_>) -> io::Result<()> {
-    match socket::getsockopt(&connection, sockopt::SocketError)? {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+    SockRef::from(&connection).take_error()?.map_or(Ok(()), Err)
 }
 
 /// The local address.
@@ -120,10 +109,6 @@ pub(crate) fn shutdown(connection: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Makes the following close reset the connection.
 pub(crate) fn reset_on_close(connection: BorrowedFd<'_>) {
-    let at_once = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
     // Fails if the descriptor is not a socket; then there is no connection to reset.
-    let _ = socket::setsockopt(&connection, sockopt::Linger, &at_once);
+    let _ = SockRef::from(&connection).set_linger(Some(Duration::ZERO));
 }

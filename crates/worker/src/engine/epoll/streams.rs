@@ -96,7 +96,7 @@ impl Readiness {
             };
             let Some(socket) = stream.descriptor() else { return };
             ops.counters.calls.receive += 1;
-            match stream::accept(socket, true) {
+            match stream::accept(socket) {
                 Ok((connection, peer)) => {
                     let connection = (Handle::Kernel(connection), peer);
                     accepted(self, ops, listener, connection, now, on);

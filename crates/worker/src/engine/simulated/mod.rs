@@ -22,13 +22,13 @@ use super::flush::Flushed;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
 use super::streams::{
-    FlushedStream, Front, Handle, StreamDriver, accepted, connected, end, fail, flush_with, unblocked,
+    ConnectOptions, FlushedStream, Front, Handle, StreamDriver, accepted, connected, end, fail, flush_with,
+    unblocked,
 };
 use super::wake::Wakeable;
 use super::{Engine, Event, Handler};
 use crate::system::memory::Pages;
 use crate::system::message::stride;
-use crate::system::stream::Binding;
 use crate::time::Time;
 use state::{EndEvent, InTransit};
 use std::io::{self, IoSlice};
@@ -205,8 +205,8 @@ impl StreamDriver for Simulated {
         self.seat.network.now()
     }
 
-    fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
-        let end = self.seat.state().connect(to, binding.local);
+    fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> io::Result<Handle> {
+        let end = self.seat.state().connect(to, options.local);
         let end = end.map_err(io::Error::from_raw_os_error)?;
         Ok(self.seat.network.end(end).into())
     }

@@ -1,12 +1,13 @@
 //! The life cycle of a stream, common to all engines: open, send, settle, end. A [`StreamDriver`] adds the
 //! engine-specific part: watching, receiving and sending.
 
+use super::options::ConnectOptions;
 use super::{FlushedStream, Handle, Phase, Request, Stream};
 use crate::engine::cause::{Cause, Origin};
 use crate::engine::id::Id;
 use crate::engine::ops::{Notice, Ops};
 use crate::engine::{Event, Handler, TURN_DATAGRAMS};
-use crate::system::stream::{self, Binding};
+use crate::system::stream;
 use crate::time::Time;
 use std::io;
 use std::net::SocketAddr;
@@ -24,8 +25,8 @@ pub(crate) trait StreamDriver {
     fn now(&self) -> Time;
 
     /// Starts a connection attempt.
-    fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
-        stream::connect(to, binding).map(Handle::Kernel)
+    fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> io::Result<Handle> {
+        stream::connect(to, options.local, options.free_bind).map(Handle::Kernel)
     }
 
     /// Registers a connection that was accepted or is being opened.
@@ -123,15 +124,15 @@ fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     let Some(request) = ops.streams.at(slot).request.as_ref() else {
         return;
     };
-    let timeout = request.timeout;
-    let begun = driver.connect(request.to, request.binding).and_then(|handle| {
+    let options = request.options;
+    let begun = driver.connect(request.to, options).and_then(|handle| {
         ops.streams.at_mut(slot).handle = Some(handle);
         driver.watch(ops, slot)
     });
     if let Err(error) = begun {
         return fail(driver, ops, slot, Cause::from_error(&error));
     }
-    if let Some(timeout) = timeout {
+    if let Some(timeout) = options.timeout {
         let id = ops.streams.id(slot);
         let timer = ops.deadlines.insert(driver.now() + timeout, id);
         if let Some(request) = ops.streams.at_mut(slot).request.as_mut() {

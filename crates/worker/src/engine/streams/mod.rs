@@ -29,11 +29,9 @@ use super::cause::{Cause, Origin};
 use super::id::Id;
 use super::slab::Tenant;
 use super::sockets::Source;
-use crate::system::stream::Binding;
 use crate::timers::Timer;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 /// The descriptor or simulated end of a stream.
 pub(crate) type Handle = Source<OwnedFd>;
@@ -51,8 +49,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) to: SocketAddr,
-    pub(crate) binding: Binding,
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) options: ConnectOptions,
     /// The timeout's timer, once the attempt has started.
     pub(crate) timer: Option<Timer>,
 }

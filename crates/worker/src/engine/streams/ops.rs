@@ -10,7 +10,7 @@ use crate::engine::ops::{Backend, Ops};
 use crate::engine::sends::Full;
 use crate::engine::slab::Slot;
 use crate::engine::sockets::Listener;
-use crate::system::stream::{self, Binding};
+use crate::system::stream;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -54,11 +54,7 @@ impl Ops {
         let mut stream = Stream::new(None, Phase::Connecting);
         stream.request = Some(Box::new(Request {
             to,
-            binding: Binding {
-                local: options.local,
-                free_bind: options.free_bind,
-            },
-            timeout: options.timeout,
+            options,
             timer: None,
         }));
         let id = self.streams.insert(stream, options.receive);
