@@ -22,22 +22,6 @@ const EVENTS: usize = 256;
 /// The kernel's own signal set has 64 bits on every architecture but MIPS; libc's type is larger.
 const KERNEL_SIGNAL_SET_BYTES: usize = 8;
 
-/// The events to report for a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Interest {
-    pub(crate) read: bool,
-    pub(crate) write: bool,
-}
-
-impl Interest {
-    /// `EPOLLIN` and `EPOLLOUT`, which equal `POLLIN` and `POLLOUT`.
-    fn bits(self) -> i32 {
-        let read = if self.read { libc::EPOLLIN } else { 0 };
-        let write = if self.write { libc::EPOLLOUT } else { 0 };
-        read | write
-    }
-}
-
 /// One event: the token given at registration, and the conditions reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
@@ -91,23 +75,23 @@ impl Poll {
         }
     }
 
-    pub(crate) fn add(&mut self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        let (fd, events) = (socket.as_raw_fd(), interest.bits());
+    /// Registers a socket for `events` (`EPOLLIN` and `EPOLLOUT`, which equal `POLLIN` and `POLLOUT`).
+    pub(crate) fn add(&mut self, socket: BorrowedFd<'_>, token: u64, events: EpollFlags) -> io::Result<()> {
         if let Watched::Few { sockets, tokens } = &mut self.watched
             && sockets.len() < FEW
         {
-            sockets.push(pollfd(fd, events));
+            sockets.push(pollfd(socket.as_raw_fd(), events));
             tokens.push(token);
             return Ok(());
         }
-        control(self.many()?, libc::EPOLL_CTL_ADD, fd, token, events)
+        Ok(self.many()?.add(socket, edge(events, token))?)
     }
 
     /// Watches a listener or a connection for all events as long as it is open. Each condition is reported once when it
     /// begins, and the caller keeps the state, so that no further registration is needed. Requires epoll.
     pub(crate) fn watch_stream(&mut self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP;
-        control(self.many()?, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), token, all)
+        let all = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP;
+        Ok(self.many()?.add(socket, edge(all, token))?)
     }
 
     /// The epoll instance. Creates it and moves the sockets to it if there is none yet.
@@ -115,8 +99,10 @@ impl Poll {
         if let Watched::Few { sockets, tokens } = &self.watched {
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
             for (socket, token) in sockets.iter().zip(tokens) {
-                let events = i32::from(socket.events);
-                control(&epoll, libc::EPOLL_CTL_ADD, socket.fd, *token, events)?;
+                let events = EpollFlags::from_bits_retain(socket.events.into());
+                // SAFETY: a socket is removed before it is closed.
+                let socket = unsafe { BorrowedFd::borrow_raw(socket.fd) };
+                epoll.add(socket, edge(events, *token))?;
             }
             self.watched = Watched::Many { epoll, is_old: false };
         }
@@ -131,17 +117,17 @@ impl Poll {
         &mut self,
         socket: BorrowedFd<'_>,
         token: u64,
-        interest: Interest,
+        events: EpollFlags,
     ) -> io::Result<()> {
-        let (fd, events) = (socket.as_raw_fd(), interest.bits());
         match &mut self.watched {
             Watched::Few { sockets, tokens } => {
+                let fd = socket.as_raw_fd();
                 if let Some(place) = sockets.iter().position(|known| known.fd == fd) {
                     (sockets[place], tokens[place]) = (pollfd(fd, events), token);
                 }
                 Ok(())
             }
-            Watched::Many { epoll, .. } => control(epoll, libc::EPOLL_CTL_MOD, fd, token, events),
+            Watched::Many { epoll, .. } => Ok(epoll.modify(socket, &mut edge(events, token))?),
         }
     }
 
@@ -210,7 +196,7 @@ impl Poll {
                 }
             }
         }
-        let mut itself = [pollfd(epoll.0.as_raw_fd(), libc::EPOLLIN)];
+        let mut itself = [pollfd(epoll.0.as_raw_fd(), EpollFlags::EPOLLIN)];
         poll(&mut itself, until, Some(while_waiting))?;
         self.check()
     }
@@ -232,23 +218,17 @@ impl Poll {
     }
 }
 
-fn pollfd(fd: RawFd, events: i32) -> libc::pollfd {
+fn pollfd(fd: RawFd, events: EpollFlags) -> libc::pollfd {
     libc::pollfd {
         fd,
-        events: events as libc::c_short,
+        events: events.bits() as libc::c_short,
         revents: 0,
     }
 }
 
-/// Changes the epoll registration of a socket, edge-triggered.
-fn control(epoll: &Epoll, operation: i32, socket: RawFd, token: u64, events: i32) -> io::Result<()> {
-    let mut event = libc::epoll_event {
-        events: (events | libc::EPOLLET) as u32,
-        u64: token,
-    };
-    // SAFETY: the event outlives the call; a descriptor that is not open only causes an error.
-    let result = unsafe { libc::epoll_ctl(epoll.0.as_raw_fd(), operation, socket, &mut event) };
-    returned(i64::from(result)).map(drop)
+/// An edge-triggered registration.
+fn edge(events: EpollFlags, token: u64) -> EpollEvent {
+    EpollEvent::new(events | EpollFlags::EPOLLET, token)
 }
 
 /// Waits for events until `until` with a signal mask; returns their number, 0 if a signal arrived.
@@ -309,10 +289,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    const READ: Interest = Interest {
-        read: true,
-        write: false,
-    };
+    const READ: EpollFlags = EpollFlags::EPOLLIN;
 
     fn tokens(poll: &mut Poll) -> Vec<u64> {
         poll.check().unwrap();
@@ -353,14 +330,10 @@ mod tests {
     fn only_requested_events_are_reported() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut poll = Poll::new();
-        poll.add(socket.as_fd(), 7, Interest::default()).unwrap();
+        poll.add(socket.as_fd(), 7, EpollFlags::empty()).unwrap();
         socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         assert!(tokens(&mut poll).is_empty());
-        let write = Interest {
-            read: false,
-            write: true,
-        };
-        poll.change(socket.as_fd(), 8, write).unwrap();
+        poll.change(socket.as_fd(), 8, EpollFlags::EPOLLOUT).unwrap();
         poll.check().unwrap();
         let event = poll.event(0);
         assert_eq!(

@@ -17,9 +17,10 @@ use super::wake::Wakeable;
 use super::{Event, Handler};
 use crate::system::memory::Pages;
 use crate::system::message::ReceiveBatch;
-use crate::system::poll::{Interest, Poll, Ready};
+use crate::system::poll::{Poll, Ready};
 use crate::system::stream;
 use crate::time::Time;
+use nix::sys::epoll::EpollFlags;
 use std::collections::VecDeque;
 use std::io;
 use streams::Connections;
@@ -40,7 +41,7 @@ pub(crate) struct Readiness {
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
     /// The events that epoll watches for; none before registration.
-    interest: Option<Interest>,
+    interest: Option<EpollFlags>,
     /// Reported readable, and not drained since.
     ready: bool,
 }
@@ -144,10 +145,9 @@ impl Driver for Readiness {
     fn apply(&mut self, ops: &mut Ops, slot: u32) {
         let entry = ops.sockets.at(slot);
         let state = self.states.at(slot);
-        let wanted = Interest {
-            read: entry.receiving && !entry.closing,
-            write: entry.blocked,
-        };
+        let mut wanted = EpollFlags::empty();
+        wanted.set(EpollFlags::EPOLLIN, entry.receiving && !entry.closing);
+        wanted.set(EpollFlags::EPOLLOUT, entry.blocked);
         let Some(socket) = entry.descriptor() else {
             return;
         };
@@ -158,7 +158,7 @@ impl Driver for Readiness {
             Some(_) => Ok(()),
         };
         state.interest = Some(wanted);
-        if wanted.read && state.ready {
+        if wanted.contains(EpollFlags::EPOLLIN) && state.ready {
             self.ready.push_back(slot);
         }
         if let Err(error) = watched {
