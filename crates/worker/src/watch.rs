@@ -1,10 +1,9 @@
 //! Packet sockets that observe a device: opened without delivery, given a filter program, and read without blocking.
 
+use crate::group::set_receive_buffer;
 use crate::system::option;
 use corelane_rss::steer::{SteerError, code};
 use nix::net::if_::if_nametoindex;
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, SockFilter, Socket, Type};
 use std::io::{self, Read};
 
@@ -69,9 +68,7 @@ pub(crate) fn open(
         opened => check("open a packet socket", opened)?,
     };
     check("not block", socket.set_nonblocking(true))?;
-    // Exceeds net.core.rmem_max if permitted.
-    let forced = setsockopt(&socket, RcvBufForce, &buffer_bytes);
-    let sized = forced.or_else(|_| socket.set_recv_buffer_size(buffer_bytes));
+    let sized = set_receive_buffer(&socket, buffer_bytes);
     check("set the receive buffer", sized)?;
     attach(&socket, &[SockFilter::new(code::ANSWER_CONSTANT, 0, 0, 0)])?;
     let bound = option::bind_packet(&socket, protocol as u16, device);

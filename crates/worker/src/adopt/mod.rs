@@ -193,13 +193,6 @@ impl Adopted {
     }
 }
 
-impl Sought {
-    fn not_served(&self) -> AdoptError {
-        let Sought { process, port, .. } = *self;
-        AdoptError::NotServed(process, port)
-    }
-}
-
 /// The sockets of the selected group, which have holders, in the kernel's order.
 fn group(
     sought: &Sought,
@@ -229,7 +222,9 @@ fn group(
         let groups = Vec::from_iter(groups.into_keys()).join(" and ");
         return Err(AdoptError::SeveralGroups(sought.process, groups));
     }
-    let (_, (transport, sockets)) = groups.pop_first().ok_or_else(|| sought.not_served())?;
+    let (_, (transport, sockets)) = groups
+        .pop_first()
+        .ok_or(AdoptError::NotServed(sought.process, sought.port))?;
     Ok((transport, sockets[0].local, sockets))
 }
 

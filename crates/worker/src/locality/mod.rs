@@ -9,6 +9,7 @@ mod filter;
 use crate::Time;
 use crate::group::Transport;
 use crate::sampling::Interval;
+use crate::system::address::array;
 use crate::system::option;
 use crate::watch::{WatchError, attach, check, index_of, open, read};
 use corelane_rss::steer::Families;
@@ -246,10 +247,6 @@ fn endpoints(packet: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
         SocketAddr::new(source, port(ports)?),
         SocketAddr::new(destination, port(ports + 2)?),
     ))
-}
-
-fn array<const LENGTH: usize>(bytes: &[u8], at: usize) -> Option<[u8; LENGTH]> {
-    bytes.get(at..at + LENGTH)?.try_into().ok()
 }
 
 #[cfg(test)]

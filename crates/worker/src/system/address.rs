@@ -191,7 +191,8 @@ impl Control {
     }
 }
 
-fn array<const LENGTH: usize>(bytes: &[u8], at: usize) -> Option<[u8; LENGTH]> {
+/// The `LENGTH` bytes from `at` on; `None` if there are fewer.
+pub(crate) fn array<const LENGTH: usize>(bytes: &[u8], at: usize) -> Option<[u8; LENGTH]> {
     bytes.get(at..at + LENGTH)?.try_into().ok()
 }
 

@@ -13,6 +13,9 @@ const MOVE_OWN_PAGES: libc::c_uint = 1 << 1;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 
+/// One more than the bits of the mask: the kernel reads `maxnode - 1` bits (`get_nodes` of mm/mempolicy.c).
+const MAXIMUM_NODE: libc::c_ulong = MAXIMUM_NODES as libc::c_ulong + 1;
+
 /// A policy in the kernel's representation.
 struct Mode {
     number: libc::c_int,
@@ -33,11 +36,6 @@ impl Mode {
         }
         Self { number, nodes }
     }
-
-    /// One more than the bits of the mask: the kernel reads `maxnode - 1` bits (`get_nodes` of mm/mempolicy.c).
-    fn maximum(&self) -> libc::c_ulong {
-        libc::c_ulong::from(MAXIMUM_NODES) + 1
-    }
 }
 
 /// Sets the policy of the calling thread. Interleaving is over `present`.
@@ -49,7 +47,7 @@ pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result
             libc::SYS_set_mempolicy,
             mode.number,
             mode.nodes.as_ptr(),
-            mode.maximum(),
+            MAXIMUM_NODE,
         )
     };
     Ok(Errno::result(result).map(drop)?)
@@ -68,7 +66,7 @@ pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &
             range.len(),
             mode.number,
             mode.nodes.as_ptr(),
-            mode.maximum(),
+            MAXIMUM_NODE,
             MOVE_OWN_PAGES,
         )
     };
