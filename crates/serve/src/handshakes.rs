@@ -1,6 +1,7 @@
 //! TLS handshakes of a server of connections.
 
 use crate::metrics::PREFIX;
+use corelane_measure::counters;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::Exposition;
 use corelane_worker::Counter;
@@ -14,15 +15,17 @@ pub(crate) struct Handshakes {
     resumed: Counter,
 }
 
-/// Completed handshakes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandshakeCounts {
-    /// With a certificate.
-    #[serde(default, rename = "handshakes_full")]
-    pub full: u64,
-    /// Of sessions that were resumed.
-    #[serde(default, rename = "handshakes_resumed")]
-    pub resumed: u64,
+counters! {
+    /// Completed handshakes.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct HandshakeCounts {
+        /// With a certificate.
+        #[serde(default, rename = "handshakes_full")]
+        pub full: u64,
+        /// Of sessions that were resumed.
+        #[serde(default, rename = "handshakes_resumed")]
+        pub resumed: u64,
+    }
 }
 
 static FULL: Metric<HandshakeCounts> = Metric::explaining("full_handshakes_total", "full", Show::Count)
@@ -55,15 +58,6 @@ impl HandshakeCounts {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-
-    /// The sums over all buckets.
-    pub fn sum(buckets: impl IntoIterator<Item = Self>) -> Self {
-        let sum = |sum: Self, bucket: Self| Self {
-            full: sum.full + bucket.full,
-            resumed: sum.resumed + bucket.resumed,
-        };
-        buckets.into_iter().fold(Self::default(), sum)
     }
 
     pub(crate) fn expose(&self, exposition: &mut Exposition) {

@@ -1,6 +1,7 @@
 //! Flags of the TLS of a server of connections, and its summary.
 
 use clap::Args;
+use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_serve::HandshakeCounts;
 use corelane_worker::tls::Certificate;

@@ -3,7 +3,9 @@
 use super::protocol::{BucketHttp, Http, HttpServed};
 use crate::handshakes::HandshakeCounts;
 use crate::metrics::{PREFIX, by_name};
+use crate::shared::summed;
 use crate::streams::Protocol;
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 use std::collections::BTreeMap;
@@ -30,11 +32,7 @@ impl HttpServed {
     /// Responses of all buckets by status.
     #[must_use]
     pub fn answers(&self) -> BTreeMap<u16, u64> {
-        let mut answers = BTreeMap::new();
-        for (status, count) in self.buckets.iter().flat_map(|bucket| &bucket.answers) {
-            *answers.entry(*status).or_default() += count;
-        }
-        answers
+        summed(self.buckets.iter().flat_map(|bucket| &bucket.answers))
     }
 }
 

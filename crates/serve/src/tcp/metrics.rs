@@ -3,6 +3,7 @@
 use super::protocol::{BucketTcp, Tcp, TcpServed};
 use crate::handshakes::HandshakeCounts;
 use crate::streams::Protocol;
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition};
 
