@@ -4,7 +4,7 @@
 use crate::check::Check;
 use crate::service::Watch;
 use corelane_rss::Tuple;
-use corelane_worker::engine::{Event, Id, Ops};
+use corelane_worker::engine::{Event, Id, Ops, Slots};
 use std::net::SocketAddr;
 
 /// Load of opening and closing a connection; an event counts 1. They cost about two more system calls.
@@ -18,8 +18,8 @@ pub(crate) struct Accepting {
     pub(crate) cpu: u32,
     /// The listen address.
     pub(crate) address: SocketAddr,
-    /// By slot, the entry of the connection, if its load is counted.
-    pub(crate) entries: Vec<Option<u16>>,
+    /// The entry of each connection whose load is counted.
+    pub(crate) entries: Slots<u16>,
 }
 
 impl Accepting {
@@ -39,21 +39,18 @@ impl Accepting {
     }
 
     fn opened(&mut self, ops: &Ops, id: Id, listener: Option<Id>, peer: SocketAddr) {
-        let entry = listener.and_then(|_| self.accepted(ops, id, peer));
-        if self.check.loads.is_some() {
-            let slot = id.slot();
-            if self.entries.len() <= slot {
-                self.entries.resize(slot + 1, None);
-            }
-            self.entries[slot] = entry;
+        if let Some(entry) = listener.and_then(|_| self.accepted(ops, id, peer))
+            && self.check.loads.is_some()
+        {
+            self.entries.insert(id, entry);
         }
     }
 
     fn served(&self, id: Id) {
         if let Some(loads) = &self.check.loads
-            && let Some(entry) = self.entries.get(id.slot()).copied().flatten()
+            && let Some(entry) = self.entries.get(id)
         {
-            loads.add(usize::from(entry), 1);
+            loads.add(usize::from(*entry), 1);
         }
     }
 }
@@ -136,7 +133,7 @@ mod tests {
                 },
                 cpu: 0,
                 address,
-                entries: Vec::new(),
+                entries: Slots::default(),
             },
             upstream,
             upstreams: Vec::new(),

@@ -1,5 +1,6 @@
-//! State that one thread writes and another reads, and counts by name for documents.
+//! State that one thread writes and another reads, and counts by name and shares for documents.
 
+use corelane_measure::share::Share;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,4 +28,9 @@ pub(crate) fn summed<'a, K: Ord + Clone + 'a>(
         *sums.entry(cause.clone()).or_default() += count;
     }
     sums
+}
+
+/// A share of samples.
+pub(crate) fn share(hits: u64, samples: u64) -> Share {
+    Share { hits, samples }
 }

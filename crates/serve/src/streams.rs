@@ -7,14 +7,16 @@ use crate::listening::{SocketPlan, SteeringPlan};
 use crate::live_steering::LiveSteering;
 use crate::server::{ServeError, Server};
 use crate::service::{self, Published, Service};
-use crate::shared::{lock, named};
+use crate::shared::{lock, named, share};
 use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::share::Share;
 use corelane_rss::steer;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, Ready, ReadyCell};
-use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, FailureCounts, Ops, StreamCounters};
+use corelane_worker::engine::{
+    Chosen, EngineKind, EngineSettings, FailureCounts, Ops, Slots, StreamCounters,
+};
 use corelane_worker::group;
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::{Rebalanced, Rebalancing};
@@ -163,19 +165,13 @@ impl ConnectionCounts {
     /// Share of connections accepted by the bucket that their hash selects.
     #[must_use]
     pub fn steering(&self) -> Share {
-        Share {
-            hits: self.steering_right,
-            samples: self.steering_samples,
-        }
+        share(self.steering_right, self.steering_samples)
     }
 
     /// Share of connections received on the CPU of their worker, as of their acceptance.
     #[must_use]
     pub fn locality(&self) -> Share {
-        Share {
-            hits: self.locality_right,
-            samples: self.locality_samples,
-        }
+        share(self.locality_right, self.locality_samples)
     }
 
     pub(crate) fn of(streams: &StreamCounters, checked: &Checked, bucket: u16, cpu: u32) -> Self {
@@ -318,7 +314,7 @@ impl<P: Protocol> StreamServer<P> {
                 check: server.steering.check(Some(Bucket::new(index as u16))),
                 cpu: listening.steered.steering.cpus[index],
                 address,
-                entries: Vec::new(),
+                entries: Slots::default(),
             };
             let checked = Arc::clone(&accepting.check.checked);
             let (engine, sockets) = ((server.engine.kind, settings.clone()), vec![listener.into()]);

@@ -2,7 +2,7 @@
 
 use super::cause::DropCause;
 use super::model::{Answers, Model};
-use crate::shared::summed;
+use crate::shared::{share, summed};
 use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_rss::Steering;
@@ -167,8 +167,4 @@ impl UdpServed {
     fn sum(&self, count: impl Fn(&BucketServed) -> u64) -> u64 {
         self.buckets.iter().map(count).sum()
     }
-}
-
-fn share(hits: u64, samples: u64) -> Share {
-    Share { hits, samples }
 }
