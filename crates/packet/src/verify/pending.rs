@@ -14,23 +14,12 @@ pub(super) trait Take: FnMut(&[u32], &[(u32, Step)]) {}
 impl<F: FnMut(&[u32], &[(u32, Step)])> Take for F {}
 
 /// Queued inputs, by length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
     v4: Batch<8>,
     v4_ports: Batch<12>,
     v6: Batch<32>,
     v6_ports: Batch<36>,
-}
-
-impl Default for Pending {
-    fn default() -> Pending {
-        Pending {
-            v4: Batch::new(),
-            v4_ports: Batch::new(),
-            v6: Batch::new(),
-            v6_ports: Batch::new(),
-        }
-    }
 }
 
 impl Pending {
@@ -75,8 +64,8 @@ struct Batch<const N: usize> {
     followed: usize,
 }
 
-impl<const N: usize> Batch<N> {
-    fn new() -> Batch<N> {
+impl<const N: usize> Default for Batch<N> {
+    fn default() -> Batch<N> {
         Batch {
             inputs: [[0; N]; BATCH],
             count: 0,
@@ -84,7 +73,9 @@ impl<const N: usize> Batch<N> {
             followed: 0,
         }
     }
+}
 
+impl<const N: usize> Batch<N> {
     #[inline(always)]
     fn push(&mut self, input: &[u8; N], step: Step, toeplitz: &Toeplitz, take: impl Take) {
         if !step.is_none() {

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 const MOST_FLOWS: usize = 65_536;
 
 /// Frequencies of a few values (workers, CPUs).
-struct Tally<K>(Vec<(K, u64)>);
+type Tally<K> = Vec<(K, u64)>;
 
 /// Tallies by flow.
 type ByFlow<K> = HashMap<Tuple, Tally<K>>;
@@ -24,7 +24,7 @@ fn note<K: PartialEq>(flows: &mut ByFlow<K>, flow: Tuple, value: K) {
     if flows.len() >= MOST_FLOWS && !flows.contains_key(&flow) {
         return;
     }
-    let Tally(counts) = flows.entry(flow).or_insert(Tally(Vec::new()));
+    let counts = flows.entry(flow).or_default();
     match counts.iter_mut().find(|(known, _)| *known == value) {
         Some((_, count)) => *count += 1,
         None => counts.push((value, 1)),
@@ -45,6 +45,7 @@ pub(super) type Departed = [u64; 4];
 pub(super) type Taps = Option<GroupObserver>;
 
 /// The samples.
+#[derive(Default)]
 pub(super) struct Flows {
     received: Taps,
     sent: Taps,
@@ -60,10 +61,7 @@ impl Flows {
         Self {
             received,
             sent,
-            seen_by_workers: Vec::new(),
-            workers: HashMap::new(),
-            receiving_cpus: HashMap::new(),
-            departures: HashMap::new(),
+            ..Self::default()
         }
     }
 
@@ -113,8 +111,8 @@ impl Flows {
         tests: impl Fn(usize, &K) -> [bool; TESTS],
     ) -> Vec<[u64; TESTS]> {
         let mut sums = vec![[0.0; TESTS]; workers];
-        for (flow, Tally(tapped)) in tapped {
-            let Some(Tally(seen)) = self.workers.get(flow) else {
+        for (flow, tapped) in tapped {
+            let Some(seen) = self.workers.get(flow) else {
                 continue;
             };
             let all: u64 = seen.iter().map(|(_, count)| count).sum();
