@@ -2,7 +2,7 @@
 //! sent, all before one deadline.
 
 use corelane_proto::http::answer;
-use corelane_proto::http::request::{self, Limits, RequestError, Version};
+use corelane_proto::http::request::{self, Limits, Version};
 use corelane_report::exposition::{Exposed, Exposition, Format};
 use nix::poll::PollFlags;
 use socket2::Socket;
@@ -131,17 +131,12 @@ impl Client {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             request.extend_from_slice(&part[..bytes]);
-            match ParsedRequest::of(request) {
-                None => {}
-                Some(ParsedRequest::Metrics { format, with_body }) => {
-                    self.state = State::Waiting { format, with_body };
-                    return Ok(());
-                }
-                Some(ParsedRequest::Refused(status, why)) => {
-                    self.refuse(status, &why);
-                    return Ok(());
-                }
+            match asked(request) {
+                Ok(None) => continue,
+                Ok(Some(waiting)) => self.state = waiting,
+                Err((status, why)) => self.refuse(status, &why),
             }
+            return Ok(());
         }
     }
 
@@ -201,34 +196,24 @@ impl Client {
     }
 }
 
-/// What a request asks for.
-enum ParsedRequest {
-    Metrics { format: Format, with_body: bool },
-    Refused(u16, String),
-}
-
-impl ParsedRequest {
-    /// `None` if the request is incomplete.
-    fn of(request: &[u8]) -> Option<Self> {
-        let refused = |error: RequestError| Self::Refused(error.status(), error.to_string());
-        let head = match request::read(request, &LIMITS) {
-            Ok(head) => head?,
-            Err(error) => return Some(refused(error)),
-        };
-        let path = head.path_and_query().split(|byte| *byte == b'?').next();
-        if path != Some(PATH.as_bytes()) {
-            return Some(Self::Refused(404, format!("the metrics are at {PATH}")));
-        }
-        if head.method != b"GET" && head.method != b"HEAD" {
-            let why = "metrics are only read: use GET or HEAD".to_owned();
-            return Some(Self::Refused(405, why));
-        }
-        let accept = head
-            .field("accept")
-            .and_then(|accept| std::str::from_utf8(accept).ok());
-        Some(Self::Metrics {
-            format: Format::preferred(accept),
-            with_body: head.method == b"GET",
-        })
+/// What a request waits for, or the status and the reason of its refusal; `None` if it is incomplete.
+fn asked(request: &[u8]) -> Result<Option<State>, (u16, String)> {
+    let read = request::read(request, &LIMITS);
+    let Some(head) = read.map_err(|error| (error.status(), error.to_string()))? else {
+        return Ok(None);
+    };
+    let path = head.path_and_query().split(|byte| *byte == b'?').next();
+    if path != Some(PATH.as_bytes()) {
+        return Err((404, format!("the metrics are at {PATH}")));
     }
+    if head.method != b"GET" && head.method != b"HEAD" {
+        return Err((405, "metrics are only read: use GET or HEAD".to_owned()));
+    }
+    let accept = head
+        .field("accept")
+        .and_then(|accept| std::str::from_utf8(accept).ok());
+    Ok(Some(State::Waiting {
+        format: Format::preferred(accept),
+        with_body: head.method == b"GET",
+    }))
 }
