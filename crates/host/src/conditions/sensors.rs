@@ -103,15 +103,11 @@ pub(super) fn conditions(tree: &Tree) -> Vec<Condition> {
     ]
 }
 
-fn fine_if_unknown(condition: Condition) -> Condition {
-    let severity = match condition.value {
-        None => Severity::Fine,
-        Some(_) => condition.severity,
-    };
-    Condition {
-        severity,
-        ..condition
+fn fine_if_unknown(mut condition: Condition) -> Condition {
+    if condition.value.is_none() {
+        condition.severity = Severity::Fine;
     }
+    condition
 }
 
 fn about_throttling(name: &str) -> About<'_> {

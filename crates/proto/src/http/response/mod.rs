@@ -134,10 +134,7 @@ impl Parser {
         match &mut self.state {
             State::Head(_) => self.feed_head(input, None),
             State::Ended => {
-                self.state = State::Head(Draft::default());
-                self.tail = Vec::new();
-                self.informational = 0;
-                self.to_head = false;
+                *self = Self::new(self.limits);
                 Ok((0, Some(Item::End)))
             }
             State::Failed(error) => Err(*error),
