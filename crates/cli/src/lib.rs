@@ -41,7 +41,7 @@ mod version;
 
 pub use help::split_examples;
 
-use arguments::{Command, Corelane};
+use arguments::Corelane;
 use clap::{ColorChoice, CommandFactory, FromArgMatches};
 use std::io;
 use std::process::ExitCode;
@@ -66,21 +66,5 @@ pub fn run() -> ExitCode {
         .get_matches();
     let corelane = Corelane::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     documents::limit_input(corelane.max_input);
-    let outcome = match corelane.command {
-        Command::Hash(arguments) => hash::run(&arguments),
-        Command::Plan(arguments) => plan::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
-        Command::Host(arguments) => host::run(&arguments),
-        Command::Infer(arguments) => infer::run(&arguments),
-        Command::Key { what } => what.run(),
-        Command::Steer(arguments) => steer::run(&arguments),
-        Command::Serve { what } => what.run(),
-        Command::Load { what } => what.run(),
-        Command::Bridge(arguments) => bridge::run(&arguments),
-        Command::Lab { what } => what.run(),
-        Command::Report { what } => report::run(&what),
-        Command::Table { what } => what.run(),
-    };
-    outcome::exit(outcome, corelane.color)
+    outcome::exit(arguments::run(&corelane.command), corelane.color)
 }

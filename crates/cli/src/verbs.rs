@@ -1,19 +1,18 @@
-//! The verbs of a group: a line each.
+//! Verbs: a line each, and a list per group.
 
-/// A verb per module, with the arguments and `run` of the module; its help is with the arguments.
+/// A verb per module, with the arguments and `run` of the module; its help is with the arguments, or before it. A group is
+/// a verb whose arguments are verbs (`#[command(subcommand)]`).
 macro_rules! verbs {
-    ($verbs:ident: $($verb:ident($module:ident::$arguments:ident),)+) => {
+    ($verbs:ident: $($(#[$help:meta])* $verb:ident($module:ident::$arguments:ident),)+) => {
         #[derive(Debug, clap::Subcommand)]
         pub enum $verbs {
-            $($verb(Box<$module::$arguments>),)+
+            $($(#[$help])* $verb(Box<$module::$arguments>),)+
         }
 
-        impl $verbs {
-            /// Runs the selected verb.
-            pub fn run(&self) -> $crate::outcome::Outcome {
-                match self {
-                    $(Self::$verb(arguments) => $module::run(arguments),)+
-                }
+        /// Runs the selected verb.
+        pub fn run(verb: &$verbs) -> $crate::outcome::Outcome {
+            match verb {
+                $($verbs::$verb(arguments) => $module::run(arguments),)+
             }
         }
     };

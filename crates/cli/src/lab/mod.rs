@@ -21,7 +21,9 @@ use crate::verbs::verbs;
 
 verbs! {
     LabWhat:
-    Scale(scaling::ScalingArguments),
+    /// Measure how throughput scales with CPUs, and what limits it
+    #[command(subcommand)]
+    Scale(scaling::ScaleWhat),
     Simulate(simulate::SimulateArguments),
     Rebalance(rebalance::RebalanceArguments),
     Engines(engines::EnginesArguments),
