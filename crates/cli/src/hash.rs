@@ -26,8 +26,8 @@ pub struct HashArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/hash/1")]
 struct HashDocument<'a> {
-    schema: &'static str,
     source: String,
     destination: String,
     key: String,
@@ -59,7 +59,6 @@ pub fn run(arguments: &HashArguments) -> Outcome {
     let four = has_ports.then(|| hashed(HashFields::FourTuple));
     let four_of = four.as_ref();
     let document = HashDocument {
-        schema: "corelane/hash/1",
         source: show(source.socket_address(), source.port),
         destination: show(destination.socket_address(), destination.port),
         key: rule.key.to_string(),

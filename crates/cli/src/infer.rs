@@ -49,8 +49,8 @@ pub struct InferArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/infer/1")]
 struct InferDocument<'a> {
-    schema: &'static str,
     #[serde(flatten)]
     inference: &'a Inference,
 }
@@ -64,7 +64,6 @@ pub fn run(arguments: &InferArguments) -> Outcome {
     };
     let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.set_aside);
     let document = InferDocument {
-        schema: "corelane/infer/1",
         inference: &inference,
     };
     print(arguments.json, &document, |_| {

@@ -27,8 +27,8 @@ pub struct HostArguments {
 
 /// What `--check --json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/check/1")]
 struct CheckDocument {
-    schema: &'static str,
     /// Number of conditions that spoil a result.
     spoils: usize,
     /// Number of conditions that explain a result.
@@ -49,7 +49,6 @@ pub fn run(arguments: &HostArguments) -> Outcome {
     let conditions = inventory::check(&inventory);
     let count = |severity| conditions.iter().filter(|one| one.severity == severity).count();
     let document = CheckDocument {
-        schema: "corelane/check/1",
         spoils: count(Severity::Spoils),
         explains: count(Severity::Explains),
         conditions,

@@ -44,8 +44,8 @@ pub struct AuditArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/key-audit/1")]
 struct AuditDocument {
-    schema: &'static str,
     hash_fields: HashFields,
     table_size: usize,
     #[serde(flatten)]
@@ -61,7 +61,6 @@ pub fn run(arguments: &AuditArguments) -> Outcome {
     let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
     let (traffic, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
     let document = AuditDocument {
-        schema: "corelane/key-audit/1",
         hash_fields: rule.hash_fields,
         table_size: rule.table.size(),
         passes: audit.passes() && imbalance.worst_deviations <= Imbalance::SUSPICIOUS,

@@ -46,8 +46,8 @@ const FAMILIES: &Choices<&[Family]> = &[
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/key-generate/1")]
 struct GenerateDocument {
-    schema: &'static str,
     keys: Vec<Key>,
     hash_fields: HashFields,
     table_size: usize,
@@ -67,7 +67,6 @@ pub fn run(arguments: &GenerateArguments) -> Outcome {
     let mut random = File::open("/dev/urandom")?;
     let families = arguments.symmetric.unwrap_or_default();
     let mut document = GenerateDocument {
-        schema: "corelane/key-generate/1",
         keys: Vec::new(),
         hash_fields: arguments.hash,
         table_size: arguments.table_size,

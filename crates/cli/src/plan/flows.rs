@@ -26,8 +26,8 @@ pub const MOST_FLOWS: u64 = 100_000_000;
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/flow-plan/1")]
 struct FlowPlanDocument<'a> {
-    schema: &'static str,
     shape: String,
     servers: Vec<String>,
     hash_fields: HashFields,
@@ -138,7 +138,6 @@ fn document<'a>(
         }
     });
     FlowPlanDocument {
-        schema: "corelane/flow-plan/1",
         shape: arguments.shape.to_string(),
         servers: ends.servers.iter().map(ToString::to_string).collect(),
         hash_fields: rule.hash_fields,

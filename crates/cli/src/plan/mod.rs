@@ -79,8 +79,8 @@ const BETWEEN_SHOWN: u64 = 1 << 16;
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/plan/1")]
 struct PlanDocument {
-    schema: &'static str,
     server: String,
     hash_fields: HashFields,
     key: String,
@@ -122,7 +122,6 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         (None, None) => return Err(usage("--clients", "give a pool, or one address with --client")),
     };
     let document = PlanDocument {
-        schema: "corelane/plan/1",
         server: server.socket_address().to_string(),
         hash_fields: rule.hash_fields,
         key: rule.key.to_string(),

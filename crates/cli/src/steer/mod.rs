@@ -94,8 +94,8 @@ pub struct SteerArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/steer/1")]
 struct SteerDocument {
-    schema: &'static str,
     transport: String,
     address: SocketAddr,
     members: Vec<MemberRow>,
@@ -206,7 +206,6 @@ const UNCERTAIN: &str =
 
 fn document(group: &Adopted, steered: Option<(Steering, &[u16])>, action: &'static str) -> SteerDocument {
     SteerDocument {
-        schema: "corelane/steer/1",
         transport: group.transport.to_string(),
         address: group.address,
         members: rows(group, steered.as_ref()),

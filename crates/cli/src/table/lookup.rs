@@ -30,8 +30,8 @@ pub struct LookupArguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/table-lookup/1")]
 struct LookupDocument<'a> {
-    schema: &'static str,
     matched: u64,
     answers: Vec<Answer>,
     /// The lines of standard input that are no addresses.
@@ -81,7 +81,6 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
             .collect();
         let matched = answers.iter().filter(|answer| answer.value.is_some()).count() as u64;
         let document = LookupDocument {
-            schema: "corelane/table-lookup/1",
             matched,
             answers,
             refused: &refused,

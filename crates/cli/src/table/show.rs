@@ -28,8 +28,8 @@ pub struct ShowArguments {
 
 /// Statistics of a table.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/table/1")]
 pub struct TableFacts {
-    schema: &'static str,
     source: SourceDocument,
     entries: u64,
     ipv4_addresses: u64,
@@ -72,7 +72,6 @@ impl TableFacts {
         let counts = source.map.count();
         let (entries, memory_bytes) = (source.map.len() as u64, source.map.memory_bytes() as u64);
         TableFacts {
-            schema: "corelane/table/1",
             source: source.document.clone(),
             entries,
             ipv4_addresses: counts.ipv4_addresses,

@@ -85,8 +85,8 @@ struct NamingArguments {
 
 /// What `--json` prints: the rule, and the report.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "corelane/verify/1")]
 struct VerifyDocument<'a> {
-    schema: &'static str,
     key: String,
     hash_types: String,
     table_size: usize,
@@ -124,7 +124,6 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     let mut report = verifier.report();
     name_flows(&mut report, &arguments.naming, &rule)?;
     let document = VerifyDocument {
-        schema: "corelane/verify/1",
         key: rule.key.to_string(),
         hash_types: rule.hash_types.to_string(),
         table_size: rule.table.size(),
