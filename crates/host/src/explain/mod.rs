@@ -35,16 +35,10 @@ pub struct Ends {
 
 /// Both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "schema", rename = "corelane/explain/1")]
 pub struct Explanation {
-    /// Name and version of the document.
-    pub schema: String,
     /// From source to destination, and back.
     pub directions: Vec<PredictedPath>,
-}
-
-impl Explanation {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/explain/1";
 }
 
 /// Why a flow cannot be explained.
@@ -97,10 +91,7 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
             ends,
         )?,
     ];
-    Ok(Explanation {
-        schema: Explanation::SCHEMA.to_owned(),
-        directions,
-    })
+    Ok(Explanation { directions })
 }
 
 fn path(

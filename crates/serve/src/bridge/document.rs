@@ -15,9 +15,8 @@ use std::sync::{Arc, Mutex};
 
 /// The counters of a bridge. Every received frame either passed or was dropped for a named reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "schema", rename = "corelane/bridge/1")]
 pub struct Bridged {
-    /// `corelane/bridge/1`.
-    pub schema: String,
     /// Seconds since the start.
     pub duration_s: f64,
     /// Number of workers.
@@ -36,11 +35,6 @@ pub struct Bridged {
     pub links: Vec<LinkBridged>,
     /// Tables, in order.
     pub tables: Vec<TableBridged>,
-}
-
-impl Bridged {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/bridge/1";
 }
 
 /// The counters of one link.
@@ -121,7 +115,6 @@ impl Bridged {
             ..TableBridged::default()
         };
         Bridged {
-            schema: Bridged::SCHEMA.to_owned(),
             links: plan.links.iter().map(link).collect(),
             tables: plan.tables.iter().map(table).collect(),
             ..Bridged::default()

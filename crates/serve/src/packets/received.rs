@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 /// The counters of a receiver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "schema", rename = "corelane/received-packets/1")]
 pub struct Received {
-    /// `corelane/received-packets/1`.
-    pub schema: String,
     /// The link's specification.
     pub link: String,
     /// Seconds from the first marked frame to the last; 0 with fewer than two.
@@ -47,11 +46,6 @@ pub struct Received {
     /// The error that ended it early: loss of its link.
     #[serde(default)]
     pub ended_because: Option<String>,
-}
-
-impl Received {
-    /// Name and version of the document format.
-    pub const SCHEMA: &'static str = "corelane/received-packets/1";
 }
 
 /// Frames of one queue of the link.

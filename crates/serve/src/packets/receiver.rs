@@ -241,7 +241,6 @@ fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>)
     };
     let known = latency_unknown.is_none();
     Received {
-        schema: Received::SCHEMA.to_owned(),
         link: plan.link.clone(),
         receiving_s,
         received: sum(|account| account.received),
