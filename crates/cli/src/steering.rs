@@ -1,6 +1,6 @@
 //! Converts flags to the rule that server and clients share: key, table, buckets and CPUs, or a steering document.
 
-use crate::documents::{parse, read_text};
+use crate::documents::{parse, read_text, wrong_file};
 use crate::outcome::{cannot_run, usage};
 use crate::ready;
 use crate::shared::RuleArguments;
@@ -8,7 +8,6 @@ use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use serde_json::Value;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A steering with one bucket per CPU, mapped round robin. The default key is the verification suite's.
@@ -64,12 +63,12 @@ pub fn given(file: Option<&PathBuf>) -> anyhow::Result<Option<Steering>> {
 /// ready.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
-    let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
+    let wrong = |error: String| wrong_file("--steering", path, error);
     if let Some(steering) = ready::steering(&text) {
-        return steering.map_err(|error| wrong(&error));
+        return steering.map_err(wrong);
     }
     let expected = "a steering document, as in `serve --write-steering` and `steer --json`";
-    let document: Value = parse(&text, expected).map_err(|error| wrong(&error))?;
+    let document: Value = parse(&text, expected).map_err(wrong)?;
     let mut embedded = Vec::new();
     find(&document, &mut embedded);
     // A part is parsed from its own text.
@@ -78,14 +77,12 @@ pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
         [steering] => steering.to_string(),
         several => {
             let several = several.len();
-            return Err(wrong(&format!(
+            return Err(wrong(format!(
                 "it has {several} different steering documents: give one of them"
             )));
         }
     };
-    let steering: Steering = parse(&text, expected).map_err(|error| wrong(&error))?;
-    steering.validate().map_err(|error| wrong(&error))?;
-    Ok(steering)
+    parse(&text, expected).map_err(wrong)
 }
 
 /// The steering documents in a value that differ, of any version.
