@@ -1,25 +1,19 @@
 //! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
-use crate::document::{Document, Head, as_json};
+use crate::document::Document;
 use crate::experiment::{Experiment, RunningTrial};
 use crate::observed::Observed;
-use crate::scale::steps::{Kind, Planned, Report, Shape};
+use crate::scale::steps::{Kind, Report, Shape};
 use crate::trial::{RawTrials, Trial as _};
-use serde::Serialize;
 use serde_json::Value;
 
 /// A scaling experiment.
 pub trait ScalingExperiment {
     /// The kind of experiment.
     type Kind: Kind;
-    /// Its plan.
-    type Plan: Serialize;
 
-    /// The plan.
-    fn planned(&self) -> Planned<'_, Self::Plan, <Self::Kind as Kind>::Shape>;
-
-    /// What the document begins with, and its fields that no other has.
-    fn described(&self) -> (Head, Self::Kind);
+    /// The document before the first trial.
+    fn planned(&self) -> Report<Self::Kind>;
 
     /// Checks whether a step's clients can be planned.
     ///
@@ -47,18 +41,17 @@ where
     type Document = Report<T::Kind>;
 
     fn plan(&self) -> anyhow::Result<Value> {
-        Ok(as_json(self.planned().plan))
+        Ok(self.planned().plan)
     }
 
     fn is_quick(&self) -> bool {
-        self.planned().is_quick
+        self.planned().is_quick()
     }
 
     fn begin(&mut self) -> anyhow::Result<Self::Document> {
-        let planned = self.planned();
-        planned.steps.iter().try_for_each(|shape| self.check(shape))?;
-        let (head, kind) = self.described();
-        Ok(Report::planned(head, kind, &planned))
+        let report = self.planned();
+        report.steps.iter().try_for_each(|step| self.check(&step.shape))?;
+        Ok(report)
     }
 
     fn steps(&self) -> usize {

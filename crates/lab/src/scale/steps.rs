@@ -81,19 +81,6 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
     fn weight(&self, first: &Self) -> u64;
 }
 
-/// The plan of a scaling experiment, and what of it every such experiment has.
-#[derive(Debug)]
-pub struct Planned<'a, P, S> {
-    /// The plan.
-    pub plan: &'a P,
-    /// Every step.
-    pub steps: &'a [S],
-    /// The steering document that both ends share.
-    pub steering: &'a Steering,
-    /// Whether it is a quick run, whose report says that it is indicative.
-    pub is_quick: bool,
-}
-
 /// The specifics of one scaling experiment; a value holds the fields of its document that no other has.
 pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 'static {
     /// The part of a plan that selects steps.
@@ -251,23 +238,32 @@ impl<'a, K: Kind> Series<'a, K> {
 }
 
 impl<K: Kind> Report<K> {
-    /// The document before the first trial.
-    pub(crate) fn planned(head: Head, kind: K, planned: &Planned<'_, impl Serialize, K::Shape>) -> Self {
-        let steering = planned.steering;
+    /// The document before the first trial of these steps, whose ends share the steering.
+    pub(crate) fn planned(
+        (head, kind): (Head, K),
+        plan: &impl Serialize,
+        steps: &[K::Shape],
+        steering: &Steering,
+    ) -> Self {
         let step = |shape: &K::Shape| {
             let cpus = steering.cpus[..shape.active()].to_vec();
             Step::new(shape.clone(), steering.cpus.len(), cpus)
         };
         Self {
             head,
-            plan: as_json(planned.plan),
+            plan: as_json(plan),
             steering: as_json(steering),
             kind,
-            steps: planned.steps.iter().map(step).collect(),
+            steps: steps.iter().map(step).collect(),
             trials: Vec::new(),
             scaling: Scaling::default(),
             limit: Limit::unknown(),
         }
+    }
+
+    /// Whether it is a quick run, which is indicative.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.plan["quick"] == true
     }
 
     /// The metric that steps are judged by.

@@ -13,7 +13,7 @@ use crate::experiment::RunningTrial;
 use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
-use crate::scale::steps::Planned;
+use crate::scale::steps::Report;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_load::sources::SourceError;
@@ -51,21 +51,11 @@ pub struct Scale {
 
 impl ScalingExperiment for Scale {
     type Kind = Datagrams;
-    type Plan = ScalePlan;
 
-    fn planned(&self) -> Planned<'_, ScalePlan, Shape> {
-        let (plan, request) = (&self.plan, &self.plan.request);
-        Planned {
-            plan,
-            steps: &plan.steps,
-            steering: &request.settings.steering,
-            is_quick: request.selection.common.quick,
-        }
-    }
-
-    fn described(&self) -> (Head, Datagrams) {
-        let head = Head::new(SCHEMA, &self.facts, Some(&self.bed));
-        (head, Datagrams::default())
+    fn planned(&self) -> ScaleReport {
+        let (plan, head) = (&self.plan, Head::new(SCHEMA, &self.facts, Some(&self.bed)));
+        let begun = (head, Datagrams::default());
+        Report::planned(begun, plan, &plan.steps, &plan.request.settings.steering)
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {
@@ -78,67 +68,62 @@ impl ScalingExperiment for Scale {
     }
 
     fn measure(&mut self, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
-        run(self, running)
+        let (plan, bed) = (&self.plan, &self.bed);
+        let (turn, watch) = (running.turn, running.watch());
+        let step = &plan.steps[turn.step];
+        let load = plan.load(step, self.descriptor_limit)?;
+        let program = &self.program;
+        plan.prepare(step, bed)?;
+        let delivered_before = delivered(bed)?;
+        let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
+        LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
+            &plan.warm_up(&load),
+            watch.interrupt,
+            |_| (),
+        )?;
+        let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);
+        let served_before = settle(&mut server)?;
+        let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
+        let (serving, generating) = (server.pid(), generator.pid());
+        let processes = Processes {
+            server: vec![serving],
+            generator: generating,
+        };
+        let observation = Observation::start(plan.request.settings.observe, plan.cpus(step), &processes);
+        let sides_before = Sides::take(bed)?;
+        let spent_before = Spent::take(serving, generating)?;
+        let mut spent = Err(HostError::Missing {
+            place: "the generator",
+            what: "last datagram".to_owned(),
+        });
+        let loaded = generator.run(&load, watch, |_| {
+            spent = Spent::take(serving, generating);
+        })?;
+        // CPU time spent on lost answers and on settling is excluded from the trial.
+        let spent = spent?;
+        let clock = account::clock(plan.request.settings.steering.cpus[0]);
+        let seen = observation.finish(turn.round);
+        let served = settle(&mut server)?;
+        let evidence = Evidence {
+            sides: Sides::take(bed)?,
+            sides_before,
+            spent: &spent,
+            spent_before: &spent_before,
+            clock: &clock,
+            served_before: &served_before,
+            served: &served,
+            loaded: &loaded,
+            apart: bed.kind() != BedKind::Loopback,
+        };
+        running.clocked(&spent_before.cpus, &spent.cpus);
+        let mut trial = account::trial(plan, turn, &evidence);
+        places::count(&mut trial, plan, &evidence);
+        Ok((trial, seen))
     }
 
     fn judge(&self, report: &mut ScaleReport) {
         report.limit = verdict::limit(report, &self.plan);
     }
-}
-
-/// Runs one trial.
-fn run(experiment: &Scale, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
-    let (plan, bed) = (&experiment.plan, &experiment.bed);
-    let (turn, watch) = (running.turn, running.watch());
-    let step = &plan.steps[turn.step];
-    let load = plan.load(step, experiment.descriptor_limit)?;
-    let program = &experiment.program;
-    plan.prepare(step, bed)?;
-    let delivered_before = delivered(bed)?;
-    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
-    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
-        &plan.warm_up(&load),
-        watch.interrupt,
-        |_| (),
-    )?;
-    let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);
-    let served_before = settle(&mut server)?;
-    let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
-    let (serving, generating) = (server.pid(), generator.pid());
-    let processes = Processes {
-        server: vec![serving],
-        generator: generating,
-    };
-    let observation = Observation::start(plan.request.settings.observe, plan.cpus(step), &processes);
-    let sides_before = Sides::take(bed)?;
-    let spent_before = Spent::take(serving, generating)?;
-    let mut spent = Err(HostError::Missing {
-        place: "the generator",
-        what: "last datagram".to_owned(),
-    });
-    let loaded = generator.run(&load, watch, |_| {
-        spent = Spent::take(serving, generating);
-    })?;
-    // CPU time spent on lost answers and on settling is excluded from the trial.
-    let spent = spent?;
-    let clock = account::clock(plan.request.settings.steering.cpus[0]);
-    let seen = observation.finish(turn.round);
-    let served = settle(&mut server)?;
-    let evidence = Evidence {
-        sides: Sides::take(bed)?,
-        sides_before,
-        spent: &spent,
-        spent_before: &spent_before,
-        clock: &clock,
-        served_before: &served_before,
-        served: &served,
-        loaded: &loaded,
-        apart: bed.kind() != BedKind::Loopback,
-    };
-    running.clocked(&spent_before.cpus, &spent.cpus);
-    let mut trial = account::trial(plan, turn, &evidence);
-    places::count(&mut trial, plan, &evidence);
-    Ok((trial, seen))
 }
 
 /// Datagrams that the server's host has delivered to applications or dropped.

@@ -153,11 +153,6 @@ const INDICATIVE: &str = "one short trial per step, so the numbers are indicativ
                           a spread";
 
 impl<K: Kind> Report<K> {
-    /// Whether this was a quick run.
-    fn is_quick(&self) -> bool {
-        self.plan["quick"] == true
-    }
-
     /// A sentence about the result; that of a quick run says that it is indicative.
     fn qualified(&self, sentence: String) -> String {
         match self.is_quick() {

@@ -14,7 +14,7 @@ use crate::experiment::RunningTrial;
 use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
-use crate::scale::steps::Planned;
+use crate::scale::steps::Report;
 use anyhow::bail;
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
@@ -52,19 +52,8 @@ pub struct Streams {
 
 impl ScalingExperiment for Streams {
     type Kind = ByteStreams;
-    type Plan = StreamsPlan;
 
-    fn planned(&self) -> Planned<'_, StreamsPlan, Shape> {
-        let (plan, request) = (&self.plan, &self.plan.request);
-        Planned {
-            plan,
-            steps: &plan.steps,
-            steering: &request.settings.steering,
-            is_quick: request.selection.common.quick,
-        }
-    }
-
-    fn described(&self) -> (Head, ByteStreams) {
+    fn planned(&self) -> StreamsReport {
         let (plan, request) = (&self.plan, &self.plan.request);
         let head = Head {
             bed: Some(self.bed.clone()),
@@ -75,7 +64,7 @@ impl ScalingExperiment for Streams {
             subject: request.subject.as_ref().map(|subject| subject.command.clone()),
             left_out: plan.left_out.clone(),
         };
-        (head, kind)
+        Report::planned((head, kind), plan, &plan.steps, &request.settings.steering)
     }
 
     fn check(&self, shape: &Shape) -> anyhow::Result<()> {
@@ -87,7 +76,32 @@ impl ScalingExperiment for Streams {
     }
 
     fn measure(&mut self, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
-        run(self, running)
+        let plan = &self.plan;
+        let shape = &plan.steps[running.turn.step];
+        let subject = plan
+            .subject(shape)
+            .map(|subject| (subject, served_by_subject as fn(&_) -> _));
+        let Some((direction, mode)) = shape.traffic.of_bytes() else {
+            let clients = (plan.http_load(shape)?, of_http);
+            return match subject {
+                Some(subject) => measure::<Subject, HttpLoad>(self, running, subject, clients),
+                None => {
+                    let server = (plan.http_server(shape), served_http as fn(&_) -> _);
+                    measure::<HttpServer, HttpLoad>(self, running, server, clients)
+                }
+            };
+        };
+        let steering = (shape.server == ServerKind::Exact).then_some(&plan.request.settings.steering);
+        let clients = (plan.tcp_load(shape, direction)?, |loaded: &_| {
+            of_tcp(loaded, steering)
+        });
+        match subject {
+            Some(subject) => measure::<Subject, TcpLoad>(self, running, subject, clients),
+            None => {
+                let server = (plan.tcp_server(shape, mode), served_tcp as fn(&_) -> _);
+                measure::<TcpServer, TcpLoad>(self, running, server, clients)
+            }
+        }
     }
 
     fn judge(&self, report: &mut StreamsReport) {
@@ -95,36 +109,6 @@ impl ScalingExperiment for Streams {
             report.steps[index].found.limit = verdict::of_step(report, index, &self.plan);
         }
         report.limit = verdict::of_report(report);
-    }
-}
-
-/// Runs one trial with the server and the clients of its step.
-fn run(experiment: &Streams, running: &mut RunningTrial<'_>) -> anyhow::Result<(Trial, Option<Observed>)> {
-    let plan = &experiment.plan;
-    let shape = &plan.steps[running.turn.step];
-    let subject = plan
-        .subject(shape)
-        .map(|subject| (subject, served_by_subject as fn(&_) -> _));
-    let Some((direction, mode)) = shape.traffic.of_bytes() else {
-        let clients = (plan.http_load(shape)?, of_http);
-        return match subject {
-            Some(subject) => measure::<Subject, HttpLoad>(experiment, running, subject, clients),
-            None => {
-                let server = (plan.http_server(shape), served_http as fn(&_) -> _);
-                measure::<HttpServer, HttpLoad>(experiment, running, server, clients)
-            }
-        };
-    };
-    let steering = (shape.server == ServerKind::Exact).then_some(&plan.request.settings.steering);
-    let clients = (plan.tcp_load(shape, direction)?, |loaded: &_| {
-        of_tcp(loaded, steering)
-    });
-    match subject {
-        Some(subject) => measure::<Subject, TcpLoad>(experiment, running, subject, clients),
-        None => {
-            let server = (plan.tcp_server(shape, mode), served_tcp as fn(&_) -> _);
-            measure::<TcpServer, TcpLoad>(experiment, running, server, clients)
-        }
     }
 }
 
