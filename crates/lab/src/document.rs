@@ -354,9 +354,7 @@ impl Head {
             ("  explains  ", explaining.join("; ")),
             ("  fine      ", fine.clone()),
         ] {
-            if !line.is_empty() {
-                section = section.text_note(label, line);
-            }
+            section = section.text_note(label, line);
         }
         let fine_rows = self.conditions_table(&STANDINGS[3..]);
         section

@@ -2,8 +2,8 @@
 //! nothing.
 
 use super::document::{
-    ClassifyReport, FRAMES, HeaderTrial, LimitTrial, LockKind, Plan, PrefetchKind, Published, SCHEMA,
-    Setting, Step, Stride, TableKind, Trial, Unknowns,
+    ClassifyReport, FRAMES, HeaderTrial, LimitTrial, LockKind, Plan, PrefetchKind, SCHEMA, Setting, Step,
+    Stride, TableKind, Trial, Unknowns,
 };
 use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, as_json};
@@ -100,7 +100,6 @@ impl Classification {
             caches: self.caches.clone(),
             strides: strides.iter().map(predicted).collect(),
             steps,
-            published: Published::of_the_post(),
             unknowns: Unknowns {
                 memory_traffic: MemoryTraffic::start().err().map(|error| error.to_string()),
                 cache_misses: CacheMisses::of_this_thread().err().map(|error| error.to_string()),

@@ -154,13 +154,6 @@ document!(NicReport, [SCHEMA]);
 
 trial!(ModelReport, named: model);
 
-impl NicReport {
-    /// Computes the totals.
-    pub(super) fn judged(&self) -> Verdict {
-        Verdict::of(&self.models)
-    }
-}
-
 impl Verdict {
     /// The totals of some models.
     pub(super) fn of(models: &[ModelReport]) -> Self {
@@ -293,12 +286,7 @@ mod tests {
     }
 
     fn judged(models: Vec<ModelReport>) -> Verdict {
-        let report = NicReport {
-            head: Head::default(),
-            models,
-            verdict: Verdict::default(),
-        };
-        report.judged()
+        Verdict::of(&models)
     }
 
     fn passes(models: Vec<ModelReport>) -> bool {

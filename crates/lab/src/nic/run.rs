@@ -93,7 +93,7 @@ impl Experiment for NicProof {
     fn conclude(&self, report: &mut NicReport) {
         let place = |of: &ModelReport| MODELS.iter().position(|model| model.name == of.model);
         report.models.sort_by_key(place);
-        report.verdict = report.judged();
+        report.verdict = Verdict::of(&report.models);
     }
 }
 

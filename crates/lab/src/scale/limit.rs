@@ -152,9 +152,7 @@ impl Limit {
             ..Self::default()
         }
     }
-}
 
-impl Limit {
     /// The limit of numbers that are doubtful for these reasons, if any.
     pub(crate) fn doubted(mut self, doubts: Vec<String>) -> Self {
         if !doubts.is_empty() {

@@ -2,6 +2,7 @@
 //!
 //! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
+use crate::columns::count;
 use crate::document::{Head, as_json};
 use crate::observed::Observed;
 use crate::placing::distinct;
@@ -12,7 +13,6 @@ use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
-use corelane_report::table::{Cell, Column};
 use corelane_rss::Steering;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -486,7 +486,5 @@ pub(crate) fn mean_share<'a>(
 
 /// The column of the number of active buckets.
 pub(crate) fn active<K: Kind>() -> Reading<'static, Step<K>> {
-    Reading::new(Column::right("N").key("buckets_active"), |step: &Step<K>| {
-        Cell::count(step.shape.active() as u64)
-    })
+    count("N", "buckets_active", |step: &Step<K>| step.shape.active() as u64)
 }

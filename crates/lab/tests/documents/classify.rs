@@ -109,7 +109,7 @@ fn report() -> ClassifyReport {
             .into_iter()
             .map(|(setting, _)| Step::planned(setting))
             .collect(),
-        published: Published::of_the_post(),
+        published: Published::default(),
         choices: Vec::new(),
         unknowns: Unknowns {
             memory_traffic: None,

@@ -14,7 +14,7 @@ mod step;
 mod strides;
 
 pub use choices::Choice;
-pub use published::PublishedRow;
+pub use published::{Published, PublishedRow};
 pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use step::{
     CPU, FRAMES, LOOKUPS, Limit, LimitTrial, MATCHED, MEMORY_READ, MEMORY_WRITTEN, METRICS, MISSES,
@@ -88,29 +88,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// The post's rows. They come from other hardware: context, not a comparison.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// The post's title.
-    pub title: String,
-    /// The post's machine.
-    pub other_hardware: String,
-    /// Its rows.
-    pub rows: Vec<PublishedRow>,
-}
-
-impl Published {
-    /// The rows, not yet beside any step.
-    #[must_use]
-    pub fn of_the_post() -> Self {
-        Self {
-            title: published::TITLE.to_owned(),
-            other_hardware: published::MACHINE.to_owned(),
-            rows: published::rows(),
-        }
-    }
-}
-
 impl ClassifyReport {
     /// Concludes from the trials so far.
     pub fn conclude(&mut self) {
@@ -125,7 +102,7 @@ impl ClassifyReport {
             step.conclude(&own, &self.limit, &self.unknowns);
         }
         strides::measure(&mut self.strides, &self.steps, &self.header_trials);
-        self.published.rows = published::beside(&self.steps, self.plan.cpus.len());
+        self.published = published::beside(&self.steps, self.plan.cpus.len());
         self.choices = self.compared().choices();
         self.conclusions = conclusions(self);
     }

@@ -15,6 +15,17 @@ pub const TITLE: &str = "Intel DDIO, LLC cache, buffer alignment, prefetching, s
 pub const MACHINE: &str =
     "Sandy Bridge, 8 cores, 20 MB last-level cache, two 10 Gb/s ports, netmap on FreeBSD";
 
+/// The post's rows. They come from other hardware: context, not a comparison.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The post's title.
+    pub title: String,
+    /// The post's machine.
+    pub other_hardware: String,
+    /// Its rows.
+    pub rows: Vec<PublishedRow>,
+}
+
 /// A row that the post printed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedRow {
@@ -47,7 +58,7 @@ pub fn rows() -> Vec<PublishedRow> {
 
 /// The post's rows, each with the step that repeats it: the same setting, but for the number of entries when another
 /// was asked for, and the number of threads when there are fewer CPUs.
-pub(super) fn beside(steps: &[Step], most_threads: usize) -> Vec<PublishedRow> {
+pub(super) fn beside(steps: &[Step], most_threads: usize) -> Published {
     let mut rows = rows();
     for row in &mut rows {
         let threads = row.setting.threads.min(most_threads);
@@ -67,7 +78,11 @@ pub(super) fn beside(steps: &[Step], most_threads: usize) -> Vec<PublishedRow> {
         let notes: Vec<String> = fewer_threads.into_iter().chain(other_entries).collect();
         row.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
-    rows
+    Published {
+        title: TITLE.to_owned(),
+        other_hardware: MACHINE.to_owned(),
+        rows,
+    }
 }
 
 #[cfg(test)]
@@ -97,12 +112,12 @@ mod tests {
             setting.entries = setting.entries.min(1000);
         }
         let steps: Vec<Step> = settings.into_iter().map(Step::planned).collect();
-        let beside = beside(&steps, 2);
+        let beside = beside(&steps, 2).rows;
         assert!(beside.iter().all(|row| row.step.is_some()), "{beside:?}");
         let note = beside.last().unwrap().note.clone().unwrap();
         assert_eq!(note, "2 threads here; 1 k entries");
         assert_eq!(
-            super::beside(&[], 2)[0].note.as_deref(),
+            super::beside(&[], 2).rows[0].note.as_deref(),
             Some("left out of this run")
         );
     }

@@ -128,17 +128,14 @@ impl ClassifyReport {
             metric(&MISSES).wide(),
         ];
         let measured = self.steps.iter().filter(|step| FRAMES.of(*step).is_some());
-        let steps = table(readings, measured);
-        if steps.is_empty() {
-            return Section::default();
-        }
         let title = format!(
             "steps, medians of {} rounds of {}; \u{b1} is half the range; prefetched ahead in lookups;\n\
              \u{201c}array too\u{201d} is bucket-and-array, \u{201c}a batch\u{201d} is read-per-batch",
             self.plan.rounds,
             quantity::duration(self.plan.duration_s * 1e9),
         );
-        Section::new(title).folded(format!("All {} steps", self.steps.len()), steps)
+        let summary = format!("All {} steps", self.steps.len());
+        Section::new(title).folded(summary, table(readings, measured))
     }
 
     fn strides_section(&self) -> Section {

@@ -4,7 +4,7 @@ mod figures;
 
 pub(crate) use figures::Growth;
 
-use crate::columns;
+use crate::columns::{self, count, number};
 use crate::document::{reasons, set_aside};
 use crate::scale::limit::BUSY_IDLE_SHARE;
 use crate::scale::plan;
@@ -174,19 +174,13 @@ impl<K: Kind> Report<K> {
     /// The trials' status and what was skipped; in text at this place, on a page before the figures.
     fn trials_section(&self, page: &mut Page) -> Section {
         let mut section = set_aside(&self.head, self.trials.iter().map(Trial::head), page);
-        if self.is_quick() {
-            section = section.text_note("quick    ", INDICATIVE);
-            let about = "quick".to_owned();
+        let quick = self.is_quick().then_some(("quick", INDICATIVE));
+        let left_out = self.kind.left_out().iter();
+        let left_out = left_out.map(|reason| ("left out", reason.as_str()));
+        for (about, reason) in quick.into_iter().chain(left_out) {
+            section = section.text_note(format!("{about:<9}"), reason);
             page.caveats.push(Caveat {
-                about,
-                sentence: format!("{INDICATIVE}."),
-            });
-        }
-        for reason in self.kind.left_out() {
-            section = section.text_note("left out ", reason);
-            let about = "left out".to_owned();
-            page.caveats.push(Caveat {
-                about,
+                about: about.to_owned(),
                 sentence: format!("{reason}."),
             });
         }
@@ -214,9 +208,7 @@ impl<K: Kind> Report<K> {
             |step: &Step<K>| statistics::ratio(self.rate().of(step)?, self.rate().of(self.reference(step)?)?);
         let mut readings: Vec<Reading<'a, Step<K>>> = K::columns();
         readings.push(rate);
-        readings.push(Reading::new(Column::right("of exact"), move |step: &Step<K>| {
-            Cell::number(of_exact(step), Show::Ratio)
-        }));
+        readings.push(number(Column::right("of exact"), Show::Ratio, of_exact));
         readings.extend(more);
         let series = self.series();
         table(
@@ -354,16 +346,12 @@ pub(crate) fn observed_sections<K: Kind>(
 
 /// The column of the number of valid trials.
 pub(crate) fn trials<K: Kind>() -> Reading<'static, Step<K>> {
-    Reading::new(Column::right("trials"), |step: &Step<K>| {
-        Cell::count(step.summed.trials as u64)
-    })
+    count("trials", "trials", |step: &Step<K>| step.summed.trials as u64)
 }
 
 /// A column of a share of CPU time, in whole percent.
 pub(crate) fn share<K: Kind>(header: &str, of: fn(&Step<K>) -> Option<f64>) -> Reading<'static, Step<K>> {
-    Reading::new(Column::right(header).unit("%"), move |step: &Step<K>| {
-        Cell::number(of(step), Show::WholeShare)
-    })
+    number(Column::right(header).unit("%"), Show::WholeShare, of)
 }
 
 /// A metric's value of a step in words.

@@ -1,6 +1,6 @@
 //! What server and clients of a trial counted, in a common form.
 
-use super::document::{Connections, CpuUse, Segments, Trial};
+use super::document::{Connections, Segments, Trial};
 use crate::child::SubjectReady;
 use crate::document::as_json;
 use crate::trial::{Trial as _, TrialHead};
@@ -81,7 +81,6 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             failed: named(connections.failed.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
-        cpu: spent(loaded.client.cpu_s),
         limited_by: loaded.outcome.obstacle(),
         raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
         ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
@@ -91,15 +90,6 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
         requests_sent: Some(requests.sent),
         behind_schedule: loaded.behind_schedule.clone(),
         per_bucket: BTreeMap::new(),
-    }
-}
-
-/// The CPU time of the client while it was measured.
-fn spent(cpu_s: f64) -> CpuUse {
-    CpuUse {
-        server_ns: None,
-        client_ns: Some((cpu_s * 1e9) as u64),
-        ..CpuUse::default()
     }
 }
 
@@ -123,7 +113,6 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
             failed: named(total.not_opened.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
-        cpu: spent(loaded.cpu_s),
         limited_by: loaded.outcome.obstacle(),
         segments: Some(Segments {
             sent_again: total.retransmitted,

@@ -230,12 +230,8 @@ fn variations_section(report: &ScaleReport) -> Section {
     ];
     readings.extend(metrics.map(metric));
     readings.push(share("idle", Step::idle_share));
-    let varied = table(readings, report.varied_steps());
-    if varied.is_empty() {
-        return Section::default();
-    }
     Section::new("otherwise than above, at the same number of buckets")
-        .table(varied.without_silent_columns())
+        .table(table(readings, report.varied_steps()).without_silent_columns())
         .notes(report.variation_sentences())
 }
 
