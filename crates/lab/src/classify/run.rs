@@ -7,7 +7,7 @@ use super::document::{
 };
 use super::plan::{Request, settings};
 use crate::document::{Head, RunFacts, as_json};
-use crate::experiment::{Experiment, RunningTrial};
+use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::trial::{RawTrials, Trial as _, TrialHead};
 use corelane_host::cpus::CacheInfo;
 use corelane_host::pages::HugeBytes;
@@ -160,7 +160,7 @@ impl Classification {
     ) -> Result<f64, HostError> {
         let cpu = self.request.plan.cpus[0];
         let pinned = move || pin::current_thread(cpu).and_then(|()| measure());
-        thread::scope(|scope| joined(scope.spawn(pinned)))
+        thread::scope(|scope| joined(scope.spawn(pinned).join()))
     }
 
     /// One trial of a step: its threads start together, each on its CPU.
@@ -189,7 +189,7 @@ impl Classification {
             let work = &work;
             let start = |thread| scope.spawn(move || work(thread));
             let threads: Vec<_> = (0..setting.threads).map(start).collect();
-            threads.into_iter().map(joined).collect()
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
         let moved = traffic_counters.as_mut().and_then(MemoryTraffic::read);
         let elapsed_ns = begun.elapsed().as_nanos() as u64;
@@ -349,12 +349,6 @@ fn describe_memory(report: &mut ClassifyReport, tables: &Tables) {
         };
         (step.table_bytes, step.page_size) = (Some(bytes), page_size);
     }
-}
-
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Everything that threads read.

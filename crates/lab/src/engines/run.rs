@@ -5,7 +5,7 @@ use super::hashes;
 use super::ways::{LeftOut, Plan, UdpWay};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, as_json};
-use crate::experiment::{Experiment, RunningTrial};
+use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::placing::lasting;
 use crate::trial::{RawTrials, Trial as _, TrialStatus, Turn};
 use corelane_host::bed::Bed;
@@ -50,9 +50,7 @@ impl Comparison {
         let settings = WorkerSettings::new("toeplitz", self.plan.server_cpu);
         let (ways, seed) = (self.plan.toeplitz.clone(), self.plan.seed);
         let worker = spawn(settings, move || hashes::round(&ways, turn, seed))?;
-        Ok(worker
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        Ok(joined(worker.join()))
     }
 }
 

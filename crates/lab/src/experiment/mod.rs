@@ -12,7 +12,9 @@ use corelane_load::timeline::TimelineFile;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use serde_json::Value;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Largest number of repeats of a trial that another machine spoilt.
 const MOST_REPEATS: usize = 3;
@@ -128,6 +130,11 @@ fn spoilt(most: f64, earlier: &CpuTimes, later: &CpuTimes) -> Option<String> {
         let (share, most) = (quantity::percent(share), quantity::percent(most));
         format!("{share} of CPU time was stolen, and --max-steal is {most}")
     })
+}
+
+/// The result of a thread; a panic of it goes on in this one.
+pub(crate) fn joined<T>(ended: thread::Result<T>) -> T {
+    ended.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// The progress of a run.

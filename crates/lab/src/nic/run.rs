@@ -6,13 +6,12 @@ use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, as_json};
-use crate::experiment::{Experiment, RunningTrial};
+use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::trial::{RawTrials, Trial as _};
 use anyhow::anyhow;
 use corelane_guest::{GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
 use serde_json::Value;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::slice;
@@ -126,9 +125,8 @@ fn probe_model(
         bed.server
             .run(move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire)))
     };
-    let booted = booting.join().unwrap_or_else(|panic| resume_unwind(panic));
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
-    let booted = booted?;
+    let booted = joined(booting.join())?;
     let failed = |reason: String| anyhow!("the guest's probe failed: {reason}\n{}", booted.output.trim());
     let report = child::last_report(&booted.output).map_err(failed)?;
     let probed = serde_json::from_value(report).map_err(|error| failed(error.to_string()));

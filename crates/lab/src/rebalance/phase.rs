@@ -4,7 +4,7 @@ use super::document::{Phase, PhaseName};
 use super::plan::Request;
 use crate::child::{LoadProcess, ServerProcess, Watch};
 use crate::error::Refusal;
-use crate::experiment::RunningTrial;
+use crate::experiment::{RunningTrial, joined};
 use crate::placing::lasting;
 use crate::trial::TrialHead;
 use corelane_host::bed::Bed;
@@ -16,7 +16,6 @@ use corelane_rss::plan::{self, Landing};
 use corelane_rss::{IndirectionTable, Steering};
 use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -82,7 +81,7 @@ impl<'a> Bench<'a> {
                 loaded
             });
             let moved = self.attend(&sent, changes);
-            let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
+            let loaded = joined(loading.join());
             anyhow::Ok((loaded?, moved?))
         })?;
         let seconds = started.elapsed().as_secs_f64();

@@ -216,14 +216,6 @@ pub(crate) fn asked_for(idle: Option<f64>, cause: LimitCause, what: &str) -> Fou
     }
 }
 
-/// How far a rate grew, in words.
-pub(crate) fn growth(did: &str, linearity: Option<f64>, active: usize, one: &str) -> String {
-    match linearity {
-        Some(linearity) if active > 1 => format!("{did}, {:.2} times {one}", linearity * active as f64),
-        _ => did.to_owned(),
-    }
-}
-
 /// `bucket` or `buckets`.
 pub(crate) const fn buckets(count: usize) -> &'static str {
     if count == 1 { "bucket" } else { "buckets" }

@@ -51,16 +51,15 @@ const RESOLVED: [&str; 4] = ["bed.connections", "left_out", "steering.generation
 
 /// The fields of a plan that all steps have in common: all but those of its selection.
 pub(crate) fn of_plan<K: Kind>(plan: &Value) -> Fields {
-    let (mut fields, selection) = (Fields::new(), as_json(&K::Selection::default()));
-    flatten("", plan, &mut fields);
+    let (mut fields, selection) = (of_json(plan), as_json(&K::Selection::default()));
     fields.retain(|name, _| selection.get(name).is_none() && !RESOLVED.contains(&name.as_str()));
     fields
 }
 
-/// The fields of a step's shape.
-pub(crate) fn of_shape(shape: &impl Serialize) -> Fields {
+/// The fields of a JSON object.
+pub(crate) fn of_json(object: &Value) -> Fields {
     let mut fields = Fields::new();
-    flatten("", &as_json(shape), &mut fields);
+    flatten("", object, &mut fields);
     fields
 }
 

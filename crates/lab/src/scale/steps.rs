@@ -6,7 +6,7 @@ use crate::columns::count;
 use crate::document::{Head, as_json};
 use crate::observed::Observed;
 use crate::placing::distinct;
-use crate::scale::limit::{Limit, Scaling};
+use crate::scale::limit::{self, Limit, Scaling};
 use crate::trial::{CpuShare, SPOILT, Trial, TrialStatus};
 use corelane_host::counters::CpuTimes;
 use corelane_measure::counters::Counters;
@@ -215,6 +215,23 @@ impl<K: Kind> Step<K> {
     /// Their mean softirq share.
     pub(crate) fn softirq_share(&self) -> Option<f64> {
         mean_share(self.own_shares(), |share| share.softirq_share)
+    }
+
+    /// Its limit: it `did` so much, so many times what `one` bucket did, and what was found kept it from more.
+    pub(crate) fn limit(&self, did: &str, one: &str, (cause, because): limit::Found) -> Limit {
+        let (linearity, active) = (linearity_metric::<K::Trial>().of(self), self.shape.active());
+        let times = linearity.filter(|_| active > 1);
+        let times = times.map(|linearity| format!(", {:.2} times {one}", linearity * active as f64));
+        let limit = Limit {
+            cause,
+            sentence: format!("{did}{}; the limit was {because}.", times.unwrap_or_default()),
+            ..Limit::default()
+        };
+        limit.doubted(limit::doubts(
+            linearity,
+            active,
+            others_metric::<K::Trial>().of(self),
+        ))
     }
 
     fn own_shares(&self) -> impl Iterator<Item = &CpuShare> {

@@ -3,6 +3,7 @@
 
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
+use crate::experiment::joined;
 use crate::scale::steps::cpu_shares;
 use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn};
 use corelane_host::HostError;
@@ -223,8 +224,7 @@ pub(super) fn clock(cpu: u32) -> ClockRate {
         let _ = corelane_host::pin::current_thread(cpu);
         ClockRate::measure(CLOCK_MEASUREMENT)
     };
-    thread::scope(|scope| scope.spawn(measure).join())
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    joined(thread::scope(|scope| scope.spawn(measure).join()))
 }
 
 impl SideReading {

@@ -3,7 +3,7 @@
 use super::document::{ScaleReport, Shape, Step};
 use super::gap::{label, of_key};
 use super::metrics::{
-    COST_OF_PLAIN, IMBALANCE, LINEARITY, OTHERS_SHARE, RATE, RATE_OF_PLAIN, REORDERED, STEERING, TX_LOCALITY,
+    COST_OF_PLAIN, IMBALANCE, LINEARITY, RATE, RATE_OF_PLAIN, REORDERED, STEERING, TX_LOCALITY,
 };
 use super::plan::ScalePlan;
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, buckets, percent};
@@ -22,18 +22,13 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     let Some(last) = report.last_step() else {
         return Limit::unknown();
     };
-    let (cause, because) = cause(last);
     let active = last.shape.buckets_active;
     let (verb, rate) = (verb(last.shape.mode), or_missing(RATE.of(last), quantity::rate));
     let did = format!("{active} {} {verb} {rate}", buckets(active));
-    let growth = limit::growth(&did, LINEARITY.of(last), active, "one bucket's");
-    let limit = Limit {
-        cause,
-        sentence: format!("{growth}; the limit was {because}.{}", skewed(report, last)),
-        evidence: evidence(last, plan),
-        ..Limit::default()
-    };
-    limit.doubted(limit::doubts(LINEARITY.of(last), active, OTHERS_SHARE.of(last)))
+    let mut limit = last.limit(&did, "one bucket's", cause(last));
+    limit.sentence += &skewed(report, last);
+    limit.evidence.extend(evidence(last, plan));
+    limit
 }
 
 /// How much of the rate is left under skew, where that was measured.

@@ -3,9 +3,10 @@
 use crate::plots::{MOST_X_LABELS, Y_STEPS, line};
 use crate::scale::steps::{Kind, Report, Series, Shape, Step};
 use corelane_measure::metric::Metric;
-use corelane_measure::quantity::or_missing;
+use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::time_series::TimeSeries;
 use corelane_report::html::axis::{Linear, whole_ticks};
+use corelane_report::html::bars::Bar;
 use corelane_report::html::curves::{self, Curve, Points};
 use corelane_report::html::figure::{figure, legend, linear_ticks};
 use corelane_report::html::markup::Markup;
@@ -66,6 +67,31 @@ fn by_active<D>(measured: Vec<(usize, D)>) -> Vec<Curve<D>> {
         data,
     };
     curves::distinct(measured).into_iter().map(curve).collect()
+}
+
+/// A bar of how CPU time was used: shares in words as its value, and shares with their classes as its parts.
+pub(crate) fn cpu_bar(label: String, shown: &[(&str, f64)], parts: &[(&str, &str, f64)]) -> Bar {
+    let words = |what: &str, share: f64| format!("{what} {}", quantity::percent(share));
+    let value: Vec<String> = shown.iter().map(|(what, share)| words(what, *share)).collect();
+    let part = |(class, what, share): &(&str, &str, f64)| (fill(class), *share, words(what, *share));
+    Bar {
+        label,
+        value: value.join(" \u{b7} "),
+        parts: parts.iter().map(part).collect(),
+    }
+}
+
+/// The legend of filled areas: class and words.
+pub(crate) fn areas(kinds: &[(&str, &str)]) -> Markup {
+    legend(
+        kinds
+            .iter()
+            .map(|(class, words)| (fill(class), (*words).to_owned())),
+    )
+}
+
+fn fill(class: &str) -> String {
+    format!("fill {class}")
 }
 
 /// A plot of a metric against active buckets, one line per series.

@@ -2,10 +2,10 @@
 
 mod figures;
 
-pub(crate) use figures::Growth;
+pub(crate) use figures::{Growth, areas, cpu_bar};
 
 use crate::columns::{self, count, number};
-use crate::document::{reasons, set_aside};
+use crate::document::{as_json, reasons, set_aside};
 use crate::scale::limit::BUSY_IDLE_SHARE;
 use crate::scale::plan;
 use crate::scale::steps::{Kind, Report, Shape, Step};
@@ -86,7 +86,7 @@ impl<K: Shown> Rendered for Report<K> {
         };
         let shape = K::columns();
         let step = |(index, step): (usize, &Step<K>)| diff::Step {
-            key: plan::of_shape(&step.shape),
+            key: plan::of_json(&as_json(&step.shape)),
             shape: shape.iter().map(|reading| reading.cell(step)).collect(),
             numbers: numbers(index),
         };

@@ -12,12 +12,14 @@ use super::metrics::{
 use super::peers::drain_s as drain_s_of;
 use crate::columns::{number, words as column};
 use crate::scale::limit::{self, Suspect};
-use crate::scale::page::{self, Growth, MEDIANS, Shown, linearity_tile, median_words, share, trials};
+use crate::scale::page::{
+    self, Growth, MEDIANS, Shown, areas, cpu_bar, linearity_tile, median_words, share, trials,
+};
 use crate::scale::steps::{Shape as _, active};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::bars::{self, Bar};
-use corelane_report::html::figure::{figure, legend};
+use corelane_report::html::figure::figure;
 use corelane_report::html::markup::Markup;
 use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Page, Section};
@@ -91,17 +93,17 @@ impl Shown for ByteStreams {
         let [judged, controls] = report.parted_series();
         let growth = Section::new("growth with buckets").figures(figures(report));
         page.section(growth.page_note(ABOUT_GROWTH));
-        for series in &judged {
-            page.section(growth_section(report, series, true));
-            page.section(latency_section(report, series, true));
-        }
+        let grown = |page: &mut Page, all: &[Series<'_>], in_text| {
+            for series in all {
+                page.section(growth_section(report, series, in_text));
+                page.section(latency_section(report, series, in_text));
+            }
+        };
+        grown(page, &judged, true);
         page.section(connections_section(report, &judged, &controls));
         page.section(memory_section(report).notes(workers_memory(report)));
         page.section(controls_section(report));
-        for series in &controls {
-            page.section(growth_section(report, series, false));
-            page.section(latency_section(report, series, false));
-        }
+        grown(page, &controls, false);
         page.section(errors_section(report));
         page::observed_sections(report, [], page);
     }
@@ -113,13 +115,8 @@ impl Shown for ByteStreams {
             let label = format!("{mark} {:<17}", suspect.name.words());
             section = section.text_note(label, &suspect.evidence);
         }
-        let several = report
-            .limit
-            .suspects
-            .iter()
-            .filter(|suspect| suspect.is_limit)
-            .count()
-            > 1;
+        let limits = report.limit.suspects.iter().filter(|suspect| suspect.is_limit);
+        let several = limits.count() > 1;
         let readings = [
             column("who", |suspect: &Suspect| suspect.name.words()),
             column("the limit", move |suspect: &Suspect| match suspect.is_limit {
@@ -167,22 +164,15 @@ fn cpu_figure(series: &Series<'_>) -> Markup {
             step.idle_share()?,
         );
         let rest = (1.0 - server - client - idle).max(0.0);
-        let words = |what: &str, share| format!("{what} {}", quantity::percent(share));
         let active = step.shape.buckets_active;
-        Some(Bar {
-            label: format!("{active} {}", limit::buckets(active)),
-            value: [
-                words("server", server),
-                words("client", client),
-                words("idle", idle),
-            ]
-            .join(" \u{b7} "),
-            parts: vec![
-                ("fill server".to_owned(), server, words("server", server)),
-                ("fill client".to_owned(), client, words("client", client)),
-                ("fill rest".to_owned(), rest, words("everything else", rest)),
-            ],
-        })
+        let label = format!("{active} {}", limit::buckets(active));
+        let parts = [
+            ("server", "server", server),
+            ("client", "client", client),
+            ("rest", "everything else", rest),
+        ];
+        let shown = [("server", server), ("client", client), ("idle", idle)];
+        Some(cpu_bar(label, &shown, &parts))
     };
     let bars: Vec<Bar> = series.0.iter().filter_map(bar).collect();
     if bars.is_empty() {
@@ -194,11 +184,10 @@ fn cpu_figure(series: &Series<'_>) -> Markup {
         ("rest", "everything else"),
         ("track", "idle"),
     ];
-    let entries = kinds.map(|(class, words)| (format!("fill {class}"), words.to_owned()));
     figure(
         "CPU time by side",
         "Processes of each side, with the receive path that the kernel ran in their name.",
-        bars::draw(&bars).with(legend(entries.into_iter())),
+        bars::draw(&bars).with(areas(&kinds)),
     )
 }
 
@@ -230,8 +219,12 @@ fn shown(section: Section, in_text: bool, table: Table) -> Section {
 }
 
 fn rate_words(report: &StreamsReport, step: &Step) -> String {
-    let (rate, unit) = (report.rate(), report.kind.protocol.facts().unit[0]);
-    or_missing(rate.of(step), |value| format!("{} {unit}", rate.show.cell(value)))
+    or_missing(report.rate().of(step), |rate| rate_of(report, rate))
+}
+
+fn rate_of(report: &StreamsReport, rate: f64) -> String {
+    let unit = report.kind.protocol.facts().unit[0];
+    format!("{} {unit}", report.rate().show.cell(rate))
 }
 
 /// What grew with the active buckets.
@@ -401,11 +394,10 @@ fn controls_section(report: &StreamsReport) -> Section {
     ];
     let rate = named(report.rate(), "rate", report.kind.protocol.facts().unit[0]);
     let table = report.controls_table(rate, more).without_silent_columns();
-    let (show, unit) = (report.rate().show, report.kind.protocol.facts().unit[0]);
-    let rate = move |value| format!("{} {unit}", show.cell(value));
+    let costs = &report.kind.protocol.facts().costs;
     Section::new("controls beside exact steering")
         .table(table)
-        .notes(report.faster_controls(&report.kind.protocol.facts().costs, rate))
+        .notes(report.faster_controls(costs, |rate| rate_of(report, rate)))
 }
 
 /// Errors, and the counters of the kernel that point to a limit.

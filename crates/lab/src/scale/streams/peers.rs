@@ -1,7 +1,7 @@
 //! Derives the server (ours or a subject) and the clients of a step.
 
 use super::document::{Server, Shape, Traffic};
-use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
+use super::plan::{StreamsPlan, room};
 use crate::child::SubjectPlan;
 use crate::placing::sorted;
 use corelane_load::StreamLoadError;
@@ -67,16 +67,6 @@ impl StreamsPlan {
         })
     }
 
-    /// Whether the connections of a step are more than one descriptor table holds.
-    fn needs_tables(&self, shape: &Shape) -> bool {
-        shape.connections
-            > self
-                .request
-                .selection
-                .descriptor_limit
-                .saturating_sub(OTHER_DESCRIPTORS) as u64
-    }
-
     /// Our server of requests in a step.
     pub(crate) fn http_server(&self, shape: &Shape) -> HttpServePlan {
         let request = &self.request;
@@ -111,7 +101,7 @@ impl StreamsPlan {
             engine: self.request.settings.engine,
             backlog: LONGEST_BACKLOG,
             kernel_hash: shape.server == Server::Reuseport,
-            own_descriptors: self.needs_tables(shape),
+            own_descriptors: shape.connections > room(self.request.selection.descriptor_limit),
             memory: self.request.settings.memory,
             buffer_memory: self.request.settings.buffer_memory,
             ..Listening::new(self.server, self.request.settings.steering.clone())

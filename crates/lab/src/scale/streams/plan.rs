@@ -13,7 +13,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// Descriptors of a worker's table that are not connections: engine, waker, listener, standard streams, and a margin.
-pub(super) const OTHER_DESCRIPTORS: usize = 64;
+const OTHER_DESCRIPTORS: usize = 64;
+
+/// Connections that one descriptor table holds.
+pub(super) const fn room(descriptor_limit: usize) -> u64 {
+    descriptor_limit.saturating_sub(OTHER_DESCRIPTORS) as u64
+}
 
 /// Margin over the even share of connections per listener: if the kernel selects source ports, connections spread
 /// evenly only on average. Planned ports need no margin.
@@ -90,18 +95,15 @@ impl StreamsRequest {
         };
         let mut series = Vec::new();
         for &server in servers {
-            for &placement in Placement::chosen(
-                self.selection.common.placements.as_deref(),
-                server == Server::Exact,
-            ) {
-                series.push((server, placement));
-            }
+            let requested = self.selection.common.placements.as_deref();
+            let placements = Placement::chosen(requested, server == Server::Exact);
+            series.extend(placements.iter().map(|placement| (server, *placement)));
         }
         series
     }
 
-    /// The traffic modes with object and write sizes; a subject may ignore them.
-    fn loads(&self) -> Vec<(Traffic, Option<u64>, Option<u64>)> {
+    /// The traffic modes with sizes of objects or writes; a subject may ignore them.
+    fn loads(&self) -> Vec<(Traffic, Option<u64>)> {
         let mut loads = Vec::new();
         for &traffic in &self.selection.traffics {
             let is_subjects = self.subject.as_ref().is_some_and(|subject| match traffic {
@@ -109,22 +111,13 @@ impl StreamsRequest {
                 Traffic::Source => true,
                 Traffic::Sink | Traffic::Echo => false,
             });
-            if is_subjects {
-                loads.push((traffic, None, None));
-            } else if traffic == Traffic::Requests {
-                loads.extend(
-                    self.selection
-                        .object_bytes
-                        .iter()
-                        .map(|bytes| (traffic, Some(*bytes), None)),
-                );
-            } else {
-                loads.extend(
-                    self.selection
-                        .write_bytes
-                        .iter()
-                        .map(|bytes| (traffic, None, Some(*bytes))),
-                );
+            let sizes = match traffic {
+                Traffic::Requests => &self.selection.object_bytes,
+                Traffic::Sink | Traffic::Source | Traffic::Echo => &self.selection.write_bytes,
+            };
+            match is_subjects {
+                true => loads.push((traffic, None)),
+                false => loads.extend(sizes.iter().map(|bytes| (traffic, Some(*bytes)))),
             }
         }
         loads
@@ -156,14 +149,14 @@ impl StreamsPlan {
                 self.leave_out(ONE_CPU.to_owned());
                 continue;
             }
-            for (traffic, object_bytes, write_bytes) in self.request.loads() {
+            for (traffic, size) in self.request.loads() {
                 for connections in self.request.selection.connections.clone() {
                     let shape = |buckets_active: usize| Shape {
                         server,
                         placement,
                         traffic,
-                        object_bytes,
-                        write_bytes,
+                        object_bytes: size.filter(|_| traffic == Traffic::Requests),
+                        write_bytes: size.filter(|_| traffic != Traffic::Requests),
                         connections,
                         buckets_active,
                     };
@@ -207,15 +200,11 @@ impl StreamsPlan {
             Server::Reuseport => (connections as f64 * UNEVEN_SHARE / self.buckets() as f64).ceil() as u64,
             Server::Subject => return None,
         };
-        let room = self
-            .request
-            .selection
-            .descriptor_limit
-            .saturating_sub(OTHER_DESCRIPTORS) as u64;
-        (held > room).then(|| {
+        let descriptors = self.request.selection.descriptor_limit;
+        (held > room(descriptors)).then(|| {
             format!(
                 "a descriptor table holds {}, too few for {} connections (give more --buckets with --share-cpus)",
-                quantity::count(self.request.selection.descriptor_limit as u64),
+                quantity::count(descriptors as u64),
                 quantity::count(connections)
             )
         })
@@ -225,7 +214,7 @@ impl StreamsPlan {
     /// or a multiple.
     #[must_use]
     pub fn buckets_for(connections: u64, cpus: usize, descriptor_limit: usize) -> usize {
-        let room = descriptor_limit.saturating_sub(OTHER_DESCRIPTORS).max(1) as f64;
+        let room = room(descriptor_limit).max(1) as f64;
         let tables = (connections as f64 * UNEVEN_SHARE / room).ceil() as usize;
         let cpus = cpus.max(1);
         tables.max(cpus).next_multiple_of(cpus)

@@ -10,7 +10,7 @@ use super::plan::StreamsPlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess, Subject};
 use crate::document::{self, Head, RunFacts};
-use crate::experiment::RunningTrial;
+use crate::experiment::{RunningTrial, joined};
 use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
@@ -157,7 +157,11 @@ fn measure<S: Server, G: Generator>(
         });
         let ended_at = Instant::now();
         drop(ended);
-        (report, reading.and_then(joined), ended_at)
+        (
+            report,
+            reading.and_then(|reading| joined(reading.join())),
+            ended_at,
+        )
     });
     let last = settled(&mut server, served)?;
     let (served, loaded) = (served(&last), loaded(&report?));
@@ -181,11 +185,6 @@ fn measure<S: Server, G: Generator>(
 fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, middle: Duration, take: impl FnOnce() -> T) -> Option<T> {
     let over = has_ended.recv_timeout(middle);
     (over == Err(mpsc::RecvTimeoutError::Timeout)).then(take)
-}
-
-/// The result of a thread.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    (thread.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl ServerProcesses {

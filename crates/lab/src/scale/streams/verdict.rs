@@ -2,7 +2,7 @@
 
 use super::document::{Protocol, Server, Step, StreamsReport};
 use super::ends::NOT_OPENED;
-use super::metrics::{CLIENT_SHARE, LINEARITY, OTHERS_SHARE, REQUESTS, SERVER_SHARE, STEERING};
+use super::metrics::{CLIENT_SHARE, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, buckets, percent};
 use crate::trial::TrialStatus;
@@ -14,16 +14,10 @@ const MATERIAL_ERRORS: f64 = 0.001;
 
 /// The limit of the main series; of another series while the main series has no valid trial.
 pub(super) fn of_report(report: &StreamsReport) -> Limit {
-    let main = report.main_series();
-    let limit = main.and_then(|series| series.0.iter().rev().find_map(|step| step.found.limit.clone()));
-    let other = || {
-        report
-            .steps
-            .iter()
-            .rev()
-            .find_map(|step| step.found.limit.clone())
-    };
-    limit.or_else(other).unwrap_or_else(Limit::unknown)
+    let main = report.main_series().map_or_else(Vec::new, |series| series.0);
+    let mut steps = main.into_iter().rev().chain(report.steps.iter().rev());
+    let limit = steps.find_map(|step| step.found.limit.clone());
+    limit.unwrap_or_else(Limit::unknown)
 }
 
 /// Inputs of a step's verdict besides its numbers.
@@ -47,21 +41,14 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
         scheduled: plan.request.rate.is_some(),
         apart: plan.sides_apart(&step.shape),
     };
-    let (cause, because) = cause(step, &setting);
     let did = (setting.protocol.facts().did)(report.rate().of(step));
     let did = format!("{} {did}", who(step));
-    let growth = limit::growth(&did, LINEARITY.of(step), step.shape.buckets_active, "one's");
+    let mut limit = step.limit(&did, "one's", cause(step, &setting));
     // Why the generator of the last valid trial missed its schedule.
     let valid = report.valid_trials(index);
     let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
-    let limit = Limit {
-        cause,
-        sentence: format!("{growth}; the limit was {because}."),
-        suspects: suspects(step, cause, lags),
-        ..Limit::default()
-    };
-    let active = step.shape.buckets_active;
-    Some(limit.doubted(limit::doubts(LINEARITY.of(step), active, OTHERS_SHARE.of(step))))
+    limit.suspects = suspects(step, limit.cause, lags);
+    Some(limit)
 }
 
 /// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` if that is not so.

@@ -4,13 +4,13 @@ use crate::plots::{MOST_X_LABELS, Y_STEPS};
 use crate::scale::datagrams::Placement;
 use crate::scale::datagrams::document::{PerBucket, ScaleReport, Series, Step};
 use crate::scale::datagrams::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
-use crate::scale::page::{Growth, MEDIANS};
+use crate::scale::page::{Growth, MEDIANS, areas, cpu_bar};
 use crate::scale::steps::Shape as _;
 use crate::trial::CpuShare;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};
-use corelane_report::html::figure::{figure, legend, linear_ticks};
+use corelane_report::html::figure::{figure, linear_ticks};
 use corelane_report::html::markup::Markup;
 use corelane_report::html::plot::{Column, Plot, Tick};
 use corelane_serve::udp::{Mode, Model};
@@ -152,7 +152,14 @@ pub(super) fn cpus(step: &Step) -> Markup {
         .cpu_shares
         .iter()
         .filter(|share| step.cpus.contains(&share.cpu));
-    let bars: Vec<Bar> = active.filter_map(cpu_bar).collect();
+    let bar = |share: &CpuShare| {
+        let (idle, softirq) = (share.idle_share?, share.softirq_share?);
+        let rest = (1.0 - idle - softirq).max(0.0);
+        let parts = [("softirq", "softirq", softirq), ("exact", "all else", rest)];
+        let shown = [("softirq", softirq), ("idle", idle)];
+        Some(cpu_bar(format!("CPU {}", share.cpu), &shown, &parts))
+    };
+    let bars: Vec<Bar> = active.filter_map(bar).collect();
     if bars.is_empty() || bars.len() > MOST_CPUS {
         return Markup::default();
     }
@@ -166,11 +173,10 @@ pub(super) fn cpus(step: &Step) -> Markup {
 
 /// A figure of the largest step of the main series, with a legend of filled areas: class and words.
 fn of_step(step: &Step, title: &str, drawn: Markup, kinds: &[(&str, &str)]) -> Markup {
-    let entry = |(class, words): &(&str, &str)| (format!("fill {class}"), (*words).to_owned());
     figure(
         &format!("{title}, {}", step.shape.mode),
         &format!("Exact steering, aligned, {} active.", step.shape.buckets_active),
-        drawn.with(legend(kinds.iter().map(entry))),
+        drawn.with(areas(kinds)),
     )
 }
 
@@ -192,22 +198,4 @@ fn seen_and_dropped(bucket: &PerBucket) -> [f64; 2] {
     let seen = bucket.seen_pps.unwrap_or(0.0);
     let times = bucket.dropped as f64 / bucket.seen as f64;
     [seen, if times.is_finite() { seen * times } else { 0.0 }]
-}
-
-fn cpu_bar(share: &CpuShare) -> Option<Bar> {
-    let (idle, softirq) = (share.idle_share?, share.softirq_share?);
-    let rest = (1.0 - idle - softirq).max(0.0);
-    let [idle, softirq_words, rest_words] = [idle, softirq, rest].map(quantity::percent);
-    Some(Bar {
-        label: format!("CPU {}", share.cpu),
-        value: format!("softirq {softirq_words} \u{b7} idle {idle}"),
-        parts: vec![
-            (
-                "fill softirq".to_owned(),
-                softirq,
-                format!("softirq {softirq_words}"),
-            ),
-            ("fill exact".to_owned(), rest, format!("all else {rest_words}")),
-        ],
-    })
 }

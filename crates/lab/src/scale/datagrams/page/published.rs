@@ -43,12 +43,9 @@ pub(super) fn section(report: &ScaleReport, mode: Mode) -> Section {
             |count| LINEARITY.of(step(count)?),
         ),
     ];
-    let mut section = Section::new(format!(
-        "beside what was published, {mode}: frames {rate} per second"
-    ));
     let context = "Published figures come from other hardware and another system: context, not a comparison. What can be \
                    read across is linearity.";
-    let mut sources = vec![context.to_owned()];
+    let mut sources = Vec::new();
     for (index, post) in posts().enumerate() {
         let name = format!("post {}", index + 1);
         sources.push(format!(
@@ -61,9 +58,10 @@ pub(super) fn section(report: &ScaleReport, mode: Mode) -> Section {
             post.linearity(*count)
         }));
     }
-    let mut sources = sources.into_iter();
-    section = sources.next().into_iter().fold(section, Section::page_note);
-    sources.fold(section.page_table(table(readings, &counts)), Section::page_note)
+    let title = format!("beside what was published, {mode}: frames {rate} per second");
+    let section = Section::new(title).page_note(context);
+    let section = section.page_table(table(readings, &counts));
+    sources.into_iter().fold(section, Section::page_note)
 }
 
 /// One published experiment.
