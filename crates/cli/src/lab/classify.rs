@@ -78,13 +78,10 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let first = *cpus
         .first()
         .ok_or_else(|| cannot_run("there is no CPU to run on"))?;
-    let snapshot = conditions::snapshot(&[]);
-    let facts = shell::facts(&snapshot);
+    let facts = shell::facts(conditions::snapshot(&[]));
     let mut experiment = Classification::new(request(arguments, cpus), data_caches(first)?, facts);
     let trial_seconds = arguments.duration.as_secs_f64();
-    arguments
-        .shell
-        .run(&mut experiment, (&snapshot, trial_seconds), None)
+    arguments.shell.run(&mut experiment, trial_seconds, None)
 }
 
 fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {

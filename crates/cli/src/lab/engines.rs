@@ -52,7 +52,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         bed.enter();
     }
     let bed = bed.build(1, PAYLOAD_BYTES as u32, None)?;
-    let snapshot = snapshot(&bed);
+    let facts = shell::facts(snapshot(&bed));
     let duration_s = arguments.duration.as_secs_f64();
     let mut plan = Plan {
         toeplitz,
@@ -71,14 +71,11 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         bed,
         port: PORT,
         program: shell::program()?,
-        facts: shell::facts(&snapshot),
+        facts,
         descriptor_limit: limits::open_descriptors()?,
     };
-    arguments.shell.run(
-        &mut comparison,
-        (&snapshot, duration_s + 0.5),
-        Some(&arguments.timeline),
-    )
+    let timeline = Some(&arguments.timeline);
+    arguments.shell.run(&mut comparison, duration_s + 0.5, timeline)
 }
 
 /// The CPUs of the server and of the client.

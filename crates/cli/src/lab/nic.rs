@@ -43,7 +43,7 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         Schedule::untimed(1, arguments.seed),
         &arguments.run,
         &mut proof,
-        (None, GUEST_SECONDS),
+        GUEST_SECONDS,
         None,
     )
     .map_err(|error| match (error.downcast_ref(), error.downcast_ref()) {

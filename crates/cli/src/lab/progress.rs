@@ -2,26 +2,24 @@
 
 use crate::progress::Steps;
 use crate::terminal::error_columns;
-use corelane_host::conditions::{Severity, Snapshot};
+use corelane_host::conditions::Severity;
+use corelane_lab::document::Head;
 use corelane_lab::experiment::Progress;
 use corelane_report::text::wrapped;
 use std::io::{self, IsTerminal};
 
 /// Prints the test bed, the conditions that spoil a result, and the estimated duration, if standard error is a terminal;
 /// returns the progress of so many trials.
-pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, seconds: f64) -> Steps {
+pub fn announce(head: &Head, trials: usize, seconds: f64) -> Steps {
     if !io::stderr().is_terminal() {
         return Steps::begin(trials as u64);
     }
     let mut text = String::new();
     let columns = error_columns();
     let mut line = |words: &str| wrapped(&mut text, "", words, columns);
-    line(bed.unwrap_or_default());
-    for condition in snapshot
-        .iter()
-        .flat_map(|snapshot| &snapshot.conditions)
-        .filter(|condition| condition.severity == Severity::Spoils)
-    {
+    line(head.bed.as_ref().map_or("", |bed| &bed.describe));
+    let conditions = head.conditions.iter().flat_map(|snapshot| &snapshot.conditions);
+    for condition in conditions.filter(|condition| condition.severity == Severity::Spoils) {
         let value = condition.value.as_deref().unwrap_or("unknown");
         line(&format!(
             "spoils the result: {} is {value}: {}",

@@ -55,20 +55,17 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
     arguments.bed.enter();
     let (bed, request) = request(arguments)?;
     corelane_host::limits::open_descriptors()?;
-    let snapshot = snapshot(&bed);
+    let facts = shell::facts(snapshot(&bed));
     // The two trials of a round have four phases.
     let trial_seconds = 2.0 * request.duration_s + 0.5;
     let mut experiment = Rebalance {
         request,
         bed,
         program: shell::program()?,
-        facts: shell::facts(&snapshot),
+        facts,
     };
-    arguments.shell.run(
-        &mut experiment,
-        (&snapshot, trial_seconds),
-        Some(&arguments.timeline),
-    )
+    let timeline = Some(&arguments.timeline);
+    arguments.shell.run(&mut experiment, trial_seconds, timeline)
 }
 
 fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {

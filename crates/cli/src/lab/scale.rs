@@ -7,7 +7,6 @@ use crate::shared::{MemoryArguments, check_memory};
 use crate::steering;
 use crate::timeline::TimelineArgument;
 use clap::Args;
-use corelane_host::conditions::Snapshot;
 use corelane_lab::experiment::Experiment;
 use corelane_lab::observe::Observe;
 use corelane_lab::scale::datagrams::Placement;
@@ -102,9 +101,8 @@ impl<Clients: Args, Engine: Args> ScaleArguments<Clients, Engine> {
     }
 
     /// Runs the experiment, whose trials have this duration.
-    pub fn run(&self, experiment: &mut impl Experiment, snapshot: &Snapshot, duration: Duration) -> Outcome {
+    pub fn run(&self, experiment: &mut impl Experiment, duration: Duration) -> Outcome {
         let trial_seconds = duration.as_secs_f64() + 0.5;
-        self.shell
-            .run(experiment, (snapshot, trial_seconds), Some(&self.timeline))
+        self.shell.run(experiment, trial_seconds, Some(&self.timeline))
     }
 }

@@ -67,7 +67,7 @@ pub fn run(
     scale.bed.enter();
     let most = arguments.connections.iter().copied().max().unwrap_or(1);
     let (bed_plan, bed) = scale.bed.build_for_connections(most)?;
-    let snapshot = snapshot(&bed);
+    let facts = shell::facts(snapshot(&bed));
     let plan = StreamsPlan::new(request, bed_plan, &bed, PORT);
     if plan.steps.is_empty() && !scale.shell.run.dry_run {
         return Err(usage("--connections", plan.left_out.join("; ")));
@@ -76,11 +76,11 @@ pub fn run(
         plan,
         bed: (&bed).into(),
         program: shell::program()?,
-        facts: shell::facts(&snapshot),
+        facts,
     };
     // Each trial builds its own bed.
     drop(bed);
-    scale.run(&mut experiment, &snapshot, duration)
+    scale.run(&mut experiment, duration)
 }
 
 fn request(

@@ -100,15 +100,15 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     // default.
     let queues = (!request.selection.answers.is_empty()).then_some(buckets as u32);
     let bed = scale.bed.build(buckets, arguments.size as u32, queues)?;
-    let snapshot = snapshot(&bed);
+    let facts = shell::facts(snapshot(&bed));
     let mut experiment = Scale {
         plan: ScalePlan::new(request, &bed, PORT),
         bed,
         program: shell::program()?,
-        facts: shell::facts(&snapshot),
+        facts,
         descriptor_limit: limits::open_descriptors()?,
     };
-    scale.run(&mut experiment, &snapshot, arguments.duration)
+    scale.run(&mut experiment, arguments.duration)
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {

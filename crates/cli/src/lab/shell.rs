@@ -56,12 +56,12 @@ pub struct RunArguments {
     pub outputs: OutputArguments,
 }
 
-/// The facts of a run for its document. The snapshot is omitted if the machine does not affect the result.
-pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
+/// The facts of a run for its document; without conditions if the machine does not affect the result.
+pub fn facts(conditions: impl Into<Option<Snapshot>>) -> RunFacts {
     RunFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: command_line(),
-        conditions: snapshot.into().cloned(),
+        conditions: conditions.into(),
     }
 }
 
@@ -75,7 +75,7 @@ impl ShellArguments {
     pub fn run<E: Experiment>(
         &self,
         experiment: &mut E,
-        (snapshot, trial_seconds): (&Snapshot, f64),
+        trial_seconds: f64,
         timeline: Option<&TimelineArgument>,
     ) -> Outcome {
         let schedule = Schedule {
@@ -83,18 +83,16 @@ impl ShellArguments {
             seed: self.turns.seed,
             max_steal: self.max_steal,
         };
-        let timed = (Some(snapshot), trial_seconds);
-        run(schedule, &self.run, experiment, timed, timeline)
+        run(schedule, &self.run, experiment, trial_seconds, timeline)
     }
 }
 
-/// Runs an experiment. `trial_seconds` is the approximate duration of a trial, `snapshot` the conditions of the machine
-/// if they matter.
+/// Runs an experiment. `trial_seconds` is the approximate duration of a trial.
 pub fn run<E: Experiment>(
     schedule: Schedule,
     arguments: &RunArguments,
     experiment: &mut E,
-    (snapshot, trial_seconds): (Option<&Snapshot>, f64),
+    trial_seconds: f64,
     timeline: Option<&TimelineArgument>,
 ) -> Outcome {
     if arguments.dry_run {
@@ -110,8 +108,7 @@ pub fn run<E: Experiment>(
         None => None,
     };
     let trials = experiment.steps() * schedule.rounds;
-    let bed = document.head().bed.as_ref().map(|bed| bed.describe.clone());
-    let mut steps = progress::announce(bed.as_deref(), snapshot, trials, trials as f64 * trial_seconds);
+    let mut steps = progress::announce(document.head(), trials, trials as f64 * trial_seconds);
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
     let outcome = experiment::run(
         experiment,

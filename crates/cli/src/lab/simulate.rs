@@ -86,7 +86,7 @@ pub fn run(arguments: &SimulateArguments) -> Outcome {
         Schedule::untimed(arguments.turns.rounds, arguments.turns.seed),
         &arguments.run,
         &mut simulation,
-        (None, trial_seconds),
+        trial_seconds,
         None,
     )
 }

@@ -33,7 +33,6 @@ pub struct Verdict {
     pub right_queue: u64,
     /// Frames whose bucket by the kernel's classic BPF is the computed queue; `None` in documents of versions that did not
     /// run it.
-    #[serde(default)]
     pub right_program: Option<u64>,
     /// Frames processed on the CPU that `explain` reports.
     pub right_cpu: u64,
@@ -121,7 +120,6 @@ pub struct TypeReport {
     /// Frames on the computed queue.
     pub right_queue: u64,
     /// Frames for which the program that steers sockets by the type's fields returns the computed queue.
-    #[serde(default)]
     pub right_program: Option<u64>,
 }
 

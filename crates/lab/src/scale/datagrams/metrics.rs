@@ -181,7 +181,6 @@ pub struct Trial {
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
     /// Estimated share of the CPUs' time that other programs used.
-    #[serde(default)]
     pub others_share: Option<f64>,
     /// Context switches of the server.
     pub context_switches: Option<u64>,

@@ -186,7 +186,6 @@ pub struct Trial {
     #[serde(default)]
     pub requests_late: u64,
     /// Seconds after the measured time in which pending answers were awaited.
-    #[serde(default)]
     pub drain_s: Option<f64>,
     /// Requests that the server answered, by its own count; `None` if it does not report them.
     pub served_requests: Option<u64>,
@@ -291,10 +290,8 @@ pub struct CpuUse {
     /// Of the client's process.
     pub client_ns: Option<u64>,
     /// Seconds between the two readings; `None` in documents of earlier versions.
-    #[serde(default)]
     pub clocked_s: Option<f64>,
     /// Estimated share of the CPUs' time that other programs used.
-    #[serde(default)]
     pub others_share: Option<f64>,
 }
 
