@@ -125,7 +125,18 @@ impl Section {
     /// Adds one paragraph per sentence.
     #[must_use]
     pub fn notes<Words: Into<String>>(self, all: impl IntoIterator<Item = Words>) -> Self {
-        all.into_iter().fold(self, Self::note)
+        self.labelled_notes("", all)
+    }
+
+    /// Adds one paragraph per sentence, each with this hanging label.
+    #[must_use]
+    pub fn labelled_notes<Words: Into<String>>(
+        self,
+        label: &str,
+        all: impl IntoIterator<Item = Words>,
+    ) -> Self {
+        all.into_iter()
+            .fold(self, |section, words| section.labelled(label, words))
     }
 
     /// Adds a paragraph with a hanging label.

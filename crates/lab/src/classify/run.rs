@@ -23,7 +23,7 @@ use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactMap, MemoryError, Placement, Prefetch};
 use fastrand::Rng;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Barrier, RwLock};
 use std::thread;
@@ -85,9 +85,7 @@ impl Classification {
     fn planned(&self) -> anyhow::Result<ClassifyReport> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
-        let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
-        strides.sort_unstable();
-        strides.dedup();
+        let strides: BTreeSet<usize> = steps.iter().map(|step| step.setting.stride).collect();
         let predicted = |stride: &usize| Stride::predicted(*stride, request.plan.burst, &self.caches);
         let mut report = ClassifyReport {
             head: Head::new(SCHEMA, &self.facts, None),

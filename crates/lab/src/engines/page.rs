@@ -126,17 +126,13 @@ impl EnginesReport {
 
     /// What was left out and why, and the best ways, which a page has as its headline.
     fn remarks(&self) -> Section {
-        let mut section = Section::new("");
-        for left_out in &self.left_out {
-            let line = format!("{}: {}", left_out.name, left_out.because);
-            section = section.labelled("left out ", line);
-        }
-        for way in &self.udp {
-            if let Some(because) = &way.unknown_because {
-                section = section.labelled("unknown  ", format!("{}: {because}", way.name));
-            }
-        }
-        section.text_note("", self.conclusion())
+        let left_out = self.left_out.iter();
+        let left_out = left_out.map(|way| format!("{}: {}", way.name, way.because));
+        let unknown = |way: &UdpWay| Some(format!("{}: {}", way.name, way.unknown_because.as_ref()?));
+        Section::new("")
+            .labelled_notes("left out ", left_out)
+            .labelled_notes("unknown  ", self.udp.iter().filter_map(unknown))
+            .text_note("", self.conclusion())
     }
 }
 

@@ -85,17 +85,15 @@ impl Rendered for NicReport {
 }
 
 fn model_section(model: &ModelReport) -> Section {
-    let mut section = Section::new("");
-    if let Some(reason) = &model.skipped {
-        section = section.note(format!("{}: skipped: {reason}", model.model));
-    }
-    if let Some(probed) = &model.probed {
-        section = section.note(format!(
-            "{}: driver {}, Linux {}, {} queues",
-            model.model, probed.driver, probed.kernel, probed.queues
-        ));
-    }
-    section
+    let name = &model.model;
+    let skipped = model.skipped.as_ref();
+    let probed = model.probed.as_ref().map(|probed| {
+        let (driver, kernel, queues) = (&probed.driver, &probed.kernel, probed.queues);
+        format!("{name}: driver {driver}, Linux {kernel}, {queues} queues")
+    });
+    Section::new("")
+        .notes(skipped.map(|reason| format!("{name}: skipped: {reason}")))
+        .notes(probed)
 }
 
 fn round_section(number: usize, round: &RoundReport) -> Section {

@@ -2,7 +2,7 @@
 
 use corelane_lab::document::Document;
 use corelane_lab::observed::Observed;
-use corelane_lab::scale::datagrams::locks::LockComparison;
+use corelane_lab::scale::datagrams::document::LockComparison;
 use corelane_lab::scale::datagrams::{Placement, ScaleReport};
 use corelane_observe::locks::{LockReport, LockSite};
 use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile, SampledEvent};

@@ -7,7 +7,7 @@ use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::share::Share;
 use corelane_measure::statistics::{Spread, ratio};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The limit that lookups are compared with: random reads of single cache lines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -56,9 +56,7 @@ impl Limit {
 
     /// Chooses the faster way.
     pub(super) fn conclude(&mut self) {
-        let mut ways: Vec<&str> = self.results().map(|trial| trial.way.as_str()).collect();
-        ways.sort_unstable();
-        ways.dedup();
+        let ways: BTreeSet<&str> = self.results().map(|trial| trial.way.as_str()).collect();
         let spread = |way: &str| {
             let own = self.results().filter(|trial| trial.way == way);
             Spread::of(&own.map(|trial| trial.lines_per_s).collect::<Vec<_>>())
@@ -116,34 +114,13 @@ impl Trial {
         (self.head.is_result() && sum > 0.0).then_some(sum)
     }
 
-    /// CPU time over time: below 1, the threads waited for a lock or for their CPU.
-    pub(crate) fn cpu_share(&self) -> Option<f64> {
-        let (cpu_ns, wall_ns) = (
-            self.sum(|thread| thread.cpu_ns),
-            self.sum(|thread| thread.wall_ns),
-        );
-        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.head.is_result())
-    }
-
     /// Millions of bytes per second of the whole trial.
     pub(crate) fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
         ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
     }
 
-    pub(crate) fn misses_per_lookup(&self) -> Option<f64> {
-        ratio(
-            self.cache_misses? as f64,
-            self.sum(|thread| thread.lookups) as f64,
-        )
-    }
-
-    /// How many of the addresses were found; `None` if nothing was looked up.
-    pub(crate) fn matched(&self) -> Option<Share> {
-        let (hits, samples) = (
-            self.sum(|thread| thread.matched),
-            self.sum(|thread| thread.lookups),
-        );
-        (samples > 0).then_some(Share { hits, samples })
+    fn lookups(&self) -> u64 {
+        self.sum(|thread| thread.lookups)
     }
 }
 
@@ -260,7 +237,14 @@ pub static SHARE_OF_LIMIT: M = M::more("share_of_limit", "limit", Show::Share)
 
 pub static CPU: M = M::explaining("cpu_share", "CPU", Show::Share)
     .about("CPU time over time, of all threads.")
-    .read(|trial| number(trial.cpu_share()));
+    // Below 1, the threads waited for a lock or for their CPU.
+    .read(|trial| {
+        let [cpu_ns, wall_ns] = [
+            trial.sum(|thread| thread.cpu_ns),
+            trial.sum(|thread| thread.wall_ns),
+        ];
+        number(ratio(cpu_ns as f64, wall_ns as f64).filter(|_| trial.head.is_result()))
+    });
 
 pub static MEMORY_READ: M = M::less("mem_read_mb_s", "read", Show::Fixed(0))
     .about("Memory read, in millions of bytes per second.")
@@ -274,9 +258,12 @@ pub static MEMORY_WRITTEN: M = M::less("mem_write_mb_s", "written", Show::Fixed(
 
 pub static MISSES: M = M::less("cache_misses_per_lookup", "misses", Show::Fixed(2))
     .about("Misses of the last-level cache for each lookup.")
-    .read(|trial| number(trial.misses_per_lookup()))
+    .read(|trial| number(ratio(trial.cache_misses? as f64, trial.lookups() as f64)))
     .unit("/lookup");
 
 pub static MATCHED: M = M::explaining("matched_share", "matched", Show::Share)
     .about("Share of the addresses that were found.")
-    .read(|trial| share(trial.matched()));
+    .read(|trial| {
+        let (hits, samples) = (trial.sum(|thread| thread.matched), trial.lookups());
+        share(Some(Share { hits, samples }))
+    });

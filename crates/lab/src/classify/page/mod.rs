@@ -216,16 +216,13 @@ impl ClassifyReport {
     }
 
     fn unknown_section(&self) -> Section {
-        let mut section = Section::new("");
-        for (what, why) in [
+        let unknowns = [
             ("memory traffic", &self.unknowns.memory_traffic),
             ("cache misses", &self.unknowns.cache_misses),
-        ] {
-            if let Some(why) = why {
-                section = section.labelled("unknown  ", format!("{what}: {why}"));
-            }
-        }
-        section
+        ];
+        let unknowns = unknowns.into_iter();
+        let lines = unknowns.filter_map(|(what, why)| Some(format!("{what}: {}", why.as_ref()?)));
+        Section::new("").labelled_notes("unknown  ", lines)
     }
 
     fn choices_section(&self) -> Section {

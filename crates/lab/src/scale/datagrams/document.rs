@@ -11,11 +11,11 @@ pub use super::metrics::{Trial, TrialBucket, Unexplained, unexplained};
 
 use super::Placement;
 use super::gap::Gap;
-use super::locks::LockComparison;
 use super::metrics::{COST_OF_PLAIN, CPU, METRICS, RATE, RATE_OF_PLAIN};
-use super::selection::Selection;
 use crate::columns::words;
 use crate::document::document;
+use crate::scale::limit::buckets;
+use crate::scale::plan;
 use crate::scale::steps::{self, Kind, Report, Shape as _, active};
 use corelane_load::udp::Skew;
 use corelane_measure::counters::Counters;
@@ -49,6 +49,25 @@ pub struct Datagrams {
     /// Echo beside sink where kernel locks were watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lock_comparisons: Vec<LockComparison>,
+}
+
+/// Echo beside sink: which waits more for kernel locks, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockComparison {
+    /// The placement of both steps, as documents write it: `aligned` or `crossed`.
+    pub placement: Placement,
+    /// Active buckets of both.
+    pub buckets_active: usize,
+    /// The comparison.
+    pub sentence: String,
+}
+
+impl LockComparison {
+    /// `aligned, 2 buckets: …`.
+    pub(crate) fn words(&self) -> String {
+        let (active, buckets) = (self.buckets_active, buckets(self.buckets_active));
+        format!("{}, {active} {buckets}: {}", self.placement, self.sentence)
+    }
 }
 
 /// What only answers have.
@@ -138,6 +157,24 @@ impl Kind for Datagrams {
     fn law_rate(&self, step: &Step) -> Option<f64> {
         RATE.of(step).filter(|_| step.shape.is_exact())
     }
+}
+
+/// What selects steps: as [`plan::Selection`], and what only datagrams have.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Selection {
+    /// The models, in order.
+    pub models: Vec<Model>,
+    /// Server modes. `None`: echo with every model, and sink with exact steering and aligned clients.
+    pub modes: Option<Vec<Mode>>,
+    /// A skew to measure besides even traffic.
+    pub skew: Skew,
+    /// Transmit modes to measure besides the kernel's default. If any, the CPU and queue of answers are traced.
+    pub answers: Vec<Answers>,
+    /// Also measure the cost of per-datagram flow metadata for the application.
+    pub metadata: bool,
+    /// The common part.
+    #[serde(flatten)]
+    pub common: plan::Selection,
 }
 
 /// What one step tries.

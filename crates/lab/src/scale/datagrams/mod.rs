@@ -7,18 +7,15 @@
 mod account;
 pub mod document;
 pub mod gap;
-pub mod locks;
 pub mod metrics;
 mod page;
 mod places;
 mod plan;
-mod selection;
 mod trial;
 mod verdict;
 
 pub use crate::placing::Placement;
-pub use document::{ScaleReport, Step};
+pub use document::{ScaleReport, Selection, Step};
 pub use metrics::METRICS;
 pub use plan::{ScalePlan, ScaleRequest};
-pub use selection::Selection;
 pub use trial::Scale;

@@ -1,7 +1,6 @@
 //! The plan of the scaling experiment: its steps as data.
 
-use super::document::Shape;
-use super::selection::Selection;
+use super::document::{Selection, Shape};
 use crate::placing::{ONE_CPU, Placement, active_counts, lasting, sorted};
 use crate::scale::plan::Settings;
 use crate::scale::steps::Shape as _;

@@ -325,22 +325,16 @@ pub(crate) fn observed_sections<K: Kind>(
         observed.sections(&title, page);
         notes.extend(observed.notes());
     }
-    let mut words = Section::new("");
-    for sentence in sentences {
-        words = words.labelled("locks    ", sentence);
-    }
-    for line in notes {
-        words = words.labelled("observed ", line);
-    }
     // What was requested and could not be observed, each reason once: `profile: not permitted …`.
     let all = report.steps.iter().filter_map(|step| step.observed.as_ref());
     let unknown = all.flat_map(|observed| &observed.unknown);
     let lines: BTreeSet<String> = unknown
         .map(|(part, reason)| format!("{part}: {reason}"))
         .collect();
-    for line in lines {
-        words = words.labelled("not observed  ", line);
-    }
+    let words = Section::new("")
+        .labelled_notes("locks    ", sentences)
+        .labelled_notes("observed ", notes)
+        .labelled_notes("not observed  ", lines);
     page.section(words);
 }
 

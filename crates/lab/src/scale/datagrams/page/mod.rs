@@ -3,9 +3,8 @@
 mod figures;
 mod published;
 
-use super::document::{Datagrams, PerBucket, ScaleReport, Series, Step};
+use super::document::{Datagrams, LockComparison, PerBucket, ScaleReport, Series, Step};
 use super::gap;
-use super::locks::LockComparison;
 use super::metrics::{
     ANSWERED, CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, CPU, GENERATED, IMBALANCE, LINEARITY, LOCALITY,
     PAYLOAD, RATE, RATE_OF_PLAIN, RECEIVED, REORDERED, RETURNED, ROUND_TRIP, SEEN, STEERING, TX_LOCALITY,

@@ -6,15 +6,13 @@
 //! or bytes per second. All documents follow the same rules: changes only add fields, field names contain units, raw
 //! trials are kept, and an unknown value is `null` with its reason beside it.
 
-mod selection;
 mod shape;
 
 pub(crate) use super::memory::FEWEST_TO_SHARE;
 pub use super::memory::{CacheGrowth, Memory, MemoryPerConnection};
 pub use super::metrics::{BucketBytes, Connections, CpuUse, Segments, Trial};
 pub use super::protocol::Protocol;
-pub use selection::Selection;
-pub use shape::{Server, Shape, Traffic};
+pub use shape::{Selection, Server, Shape, Traffic};
 
 use super::metrics::{
     CLIENT_PER_REQUEST, LATENCY, LINEARITY, OF_REQUESTS, PAYLOAD, REQUESTS, SERVER_PER_REQUEST, STEERING,

@@ -1,7 +1,7 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
 use crate::placing::Placement;
-use crate::scale::steps;
+use crate::scale::{plan, steps};
 use corelane_measure::quantity;
 use corelane_measure::words::write_word;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,28 @@ impl Display for Traffic {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         write_word(self, formatter)
     }
+}
+
+/// What selects steps: as [`plan::Selection`], and what only streams have.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Selection {
+    /// Models of our server; empty with a subject.
+    pub servers: Vec<Server>,
+    /// Traffic modes, measured one after the other; only requests for HTTP.
+    pub traffics: Vec<Traffic>,
+    /// Sizes of requested objects, in bytes.
+    pub object_bytes: Vec<u64>,
+    /// Bytes per write, for byte streams.
+    pub write_bytes: Vec<u64>,
+    /// Total connections.
+    pub connections: Vec<u64>,
+    /// Numbers of active buckets; `None` for 1 to all.
+    pub active: Option<Vec<usize>>,
+    /// Descriptors that one table may hold.
+    pub descriptor_limit: usize,
+    /// The common part.
+    #[serde(flatten)]
+    pub common: plan::Selection,
 }
 
 /// What one step tries.
