@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use corelane_measure::counters::Counters;
-
 use super::load::{END_OTHERS, about_load, about_steal, stolen};
 use super::{Condition, Severity};
 use crate::counters::CpuTimes;
 
-/// Evaluates the time between two readings of the CPUs. `own` is the CPU time that the measured processes used in
+/// Evaluates what the CPUs `spent` between two readings. `own` is the CPU time that the measured processes used in
 /// between ([`ProcessCpu`](crate::counters::ProcessCpu) of each, summed).
 ///
 /// See [`CpuTimes::others_share`] for what counts. Readings less than a second apart are coarse, because the kernel counts
 /// ticks of 10 ms.
-pub fn during(earlier: &CpuTimes, later: &CpuTimes, own: Duration) -> Vec<Condition> {
+pub fn during(spent: &CpuTimes, own: Duration) -> Vec<Condition> {
     const SOURCE: &str = "/proc/stat, before and after";
-    let spent = later.since(earlier);
-    let share = spent.others_share(later.cpus.keys(), own);
-    let others = share.unwrap_or_default() * later.cpus.len() as f64;
+    let share = spent.others_share(spent.cpus.keys(), own);
+    let others = share.unwrap_or_default() * spent.cpus.len() as f64;
     // The daemons of an idle machine together use less than a tenth of a CPU; a fiftieth is worth reporting.
     let crowded = Severity::from_bounds(others, 0.1, 0.02);
     let steal_share = (spent.total().steal_share()).ok_or("no CPU time passed between the two readings");
@@ -38,8 +35,8 @@ mod tests {
         CpuTimes::parse(&text, 100).unwrap()
     }
 
-    fn severities(later: &CpuTimes, own: Duration) -> Vec<Severity> {
-        during(&reading(0, 0, 0, 0), later, own)
+    fn severities(spent: &CpuTimes, own: Duration) -> Vec<Severity> {
+        during(spent, own)
             .iter()
             .map(|condition| condition.severity)
             .collect()
@@ -47,17 +44,17 @@ mod tests {
 
     #[test]
     fn ones_own_time_and_interrupts_are_not_held_against_others() {
-        let later = reading(500, 1000, 500, 0);
+        let spent = reading(500, 1000, 500, 0);
         assert_eq!(
-            severities(&later, Duration::from_secs(5)),
+            severities(&spent, Duration::from_secs(5)),
             [Severity::Fine, Severity::Fine]
         );
     }
 
     #[test]
     fn time_of_others_and_stolen_time_spoil() {
-        let later = reading(500, 1000, 0, 100);
-        let conditions = during(&reading(0, 0, 0, 0), &later, Duration::from_secs(1));
+        let spent = reading(500, 1000, 0, 100);
+        let conditions = during(&spent, Duration::from_secs(1));
         let values: Vec<_> = conditions
             .iter()
             .map(|condition| (condition.value.as_deref().unwrap(), condition.severity))
@@ -73,8 +70,7 @@ mod tests {
 
     #[test]
     fn no_time_is_unknown() {
-        let reading = reading(1, 1, 1, 1);
-        for condition in during(&reading, &reading, Duration::ZERO) {
+        for condition in during(&reading(0, 0, 0, 0), Duration::ZERO) {
             assert_eq!(condition.value, None);
             assert!(condition.unknown_because.is_some());
         }

@@ -72,7 +72,7 @@ pub struct RunningTrial<'a> {
     pub turn: Turn,
     watch: Watch<'a>,
     stops_early: bool,
-    clocked: Option<(CpuTimes, CpuTimes)>,
+    clocked: Option<CpuTimes>,
 }
 
 impl<'a> RunningTrial<'a> {
@@ -92,9 +92,9 @@ impl<'a> RunningTrial<'a> {
         TrialHead::new(self.turn.step, self.turn.round, duration_s)
     }
 
-    /// The CPU readings before and after the measurement; the steal time between them is limited.
-    pub fn clocked(&mut self, begun: &CpuTimes, ended: &CpuTimes) {
-        self.clocked = Some((begun.clone(), ended.clone()));
+    /// What the CPUs spent during the measurement; the steal time in it is limited.
+    pub fn clocked(&mut self, spent: CpuTimes) {
+        self.clocked = Some(spent);
     }
 
     /// Measures, and reads the CPU times before and after. If they cannot be read, steal time is unknown.
@@ -102,7 +102,7 @@ impl<'a> RunningTrial<'a> {
         let begun = CpuTimes::read();
         let measured = measure();
         if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
-            self.clocked(&begun, &ended);
+            self.clocked(ended.since(&begun));
         }
         measured
     }
@@ -117,15 +117,15 @@ impl<'a> RunningTrial<'a> {
         if self.is_cut() {
             return Some((TrialStatus::Interrupted, "ended early".to_owned()));
         }
-        let (begun, ended) = self.clocked.as_ref()?;
-        Some((TrialStatus::Spoilt, spoilt(schedule.max_steal, begun, ended)?))
+        let spent = self.clocked.as_ref()?;
+        Some((TrialStatus::Spoilt, spoilt(schedule.max_steal, spent)?))
     }
 }
 
-/// Returns the reason if a trial between `earlier` and `later` is spoilt: another machine on the same hardware used
-/// more than the share `most` of its CPUs.
-fn spoilt(most: f64, earlier: &CpuTimes, later: &CpuTimes) -> Option<String> {
-    let share = later.since(earlier).total().steal_share()?;
+/// Returns the reason if a trial is spoilt: of what its CPUs spent, another machine on the same hardware used more than
+/// the share `most`.
+fn spoilt(most: f64, spent: &CpuTimes) -> Option<String> {
+    let share = spent.total().steal_share()?;
     (share > most).then(|| {
         let (share, most) = (quantity::percent(share), quantity::percent(most));
         format!("{share} of CPU time was stolen, and --max-steal is {most}")

@@ -71,8 +71,7 @@ fn what_was_spoilt_in_a_quick_run_is_not_repeated() {
 
 #[test]
 fn more_time_stolen_than_may_be_spoils_a_trial() {
-    let spoilt =
-        |idle_ns: u64, steal_ns: u64| spoilt(0.1, &times(100, 50), &times(100 + idle_ns, 50 + steal_ns));
+    let spoilt = |idle_ns: u64, steal_ns: u64| spoilt(0.1, &times(idle_ns, steal_ns));
     let why = "11.0 % of CPU time was stolen, and --max-steal is 10.0 %";
     assert_eq!(spoilt(89, 11).as_deref(), Some(why));
     assert_eq!(spoilt(90, 10), None);
@@ -114,7 +113,7 @@ impl Experiment for Fake {
         if self.tries == 5 {
             running.interrupt().store(true, Ordering::Relaxed);
         }
-        running.clocked(&times(0, 0), &times(50, steal_ns));
+        running.clocked(times(50, steal_ns));
         report.udp_trials.push(UdpTrial {
             head: running.head(1.0),
             ..UdpTrial::default()

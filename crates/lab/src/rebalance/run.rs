@@ -9,6 +9,7 @@ use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::RawTrials;
 use corelane_host::bed::Bed;
 use corelane_host::counters::CpuTimes;
+use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_rss::balance::{self, Options};
 use serde_json::Value;
@@ -120,7 +121,7 @@ impl Experiment for Rebalance {
             rebalancing.decisions.push(decision);
         }
         if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
-            running.clocked(&begun, &ended);
+            running.clocked(ended.since(&begun));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::scalability::{self, Law};
+use corelane_report::text::sentence_case;
 use serde::{Deserialize, Serialize};
 
 /// Below this idle share a CPU counts as busy: the kernel accounts in ticks, and the clock and the experiment itself
@@ -250,7 +251,7 @@ impl Scaling {
     pub(crate) fn sentence(&self) -> Option<String> {
         match (&self.law, &self.not_fitted_because) {
             (Some(law), _) => Some(law_sentence(law)),
-            (None, Some(reason)) => Some(sentence_case(reason)),
+            (None, Some(reason)) => Some(format!("{}.", sentence_case(reason.trim_end_matches('.')))),
             (None, None) => None,
         }
     }
@@ -269,18 +270,6 @@ fn law_sentence(law: &Law) -> String {
         quantity::percent(law.kappa),
         quantity::percent(law.worst_residual),
     )
-}
-
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!(
-            "{}{}.",
-            first.to_uppercase(),
-            letters.as_str().trim_end_matches('.')
-        ),
-        None => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::placing::distinct;
 use crate::scale::limit::{self, Limit, Scaling};
 use crate::trial::{CpuShare, SPOILT, Trial, TrialStatus};
 use corelane_host::counters::CpuTimes;
-use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
@@ -481,9 +480,8 @@ fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
     by_cpu.into_iter().map(share).collect()
 }
 
-/// Time shares of some CPUs between two readings.
-pub(crate) fn cpu_shares(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes) -> Vec<CpuShare> {
-    let spent = later.since(earlier);
+/// Time shares of some CPUs in what all spent.
+pub(crate) fn cpu_shares(cpus: &[u32], spent: &CpuTimes) -> Vec<CpuShare> {
     let share = |cpu: &u32| CpuShare {
         cpu: *cpu,
         idle_share: spent.cpus.get(cpu).and_then(|time| time.idle_share()),

@@ -8,11 +8,10 @@ use crate::scale::steps::cpu_shares;
 use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
-use corelane_host::conditions::{self, Condition};
+use corelane_host::conditions;
 use corelane_host::counters::{CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics};
 use corelane_load::udp::{UdpLoadReport, WorkerCounts};
 use corelane_loops::clock::ClockRate;
-use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_serve::udp::{BucketServed, Mode, UdpServed};
 use serde_json::json;
@@ -22,9 +21,8 @@ use std::time::Duration;
 
 /// Everything that was read around one trial.
 pub(super) struct Evidence<'a> {
-    pub(super) sides_before: Sides,
+    /// What both sides counted in it.
     pub(super) sides: Sides,
-    pub(super) spent_before: &'a Spent,
     pub(super) spent: &'a Spent,
     pub(super) clock: &'a ClockRate,
     pub(super) served_before: &'a UdpServed,
@@ -41,8 +39,8 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     let (before, after) = (evidence.served_before, evidence.served);
     let per_bucket = buckets(step.mode, before, after);
     let answers = step.mode == Mode::Echo;
-    let (spent, earlier) = (evidence.spent, evidence.spent_before);
-    let switches = spent.server_switches.since(&earlier.server_switches);
+    let (spent, switches) = (evidence.spent, &evidence.spent.server_switches);
+    let cpus = plan.cpus(step);
     let pooled = |of: fn(&TrialBucket) -> Option<Share>| {
         let shares = per_bucket.iter().filter_map(of);
         shares.reduce(|sum, share| sum.plus(&share))
@@ -53,7 +51,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         answered: answers.then(|| per_bucket.iter().filter_map(|bucket| bucket.answered).sum()),
         returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
         seen_bytes: Some(grown(before, after, |bucket| bucket.seen_bytes)),
-        server_cpu_us: Some(spent.server_process.since(&earlier.server_process).total_ns as f64 / 1e3),
+        server_cpu_us: Some(spent.server_process.total_ns as f64 / 1e3),
         locality: pooled(|bucket| bucket.locality),
         steering: pooled(|bucket| bucket.steering),
         tx_locality: departed(before, after, |bucket| bucket.tx_right),
@@ -61,8 +59,8 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         tx_on_queue: departed(before, after, |bucket| bucket.tx_on_queue),
         imbalance: imbalance(&loaded.workers),
         reordered: answers.then_some(loaded.total.reordered),
-        cpu_shares: cpu_shares(&plan.cpus(step), &earlier.cpus, &spent.cpus),
-        others_share: (spent.cpus.since(&earlier.cpus)).others_share(&plan.cpus(step), spent.own(earlier)),
+        cpu_shares: cpu_shares(&cpus, &spent.cpus),
+        others_share: spent.cpus.others_share(&cpus, spent.own()),
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
@@ -74,7 +72,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         ..Trial::new(TrialHead::new(turn.step, turn.round, loaded.sending_s))
     };
     give_reasons(&mut trial, evidence);
-    trial.raw["by_others"] = json!(spent.by_others(earlier));
+    trial.raw["by_others"] = json!(conditions::during(&spent.cpus, spent.own()));
     if let Some(limit) = &loaded.outcome.limited_by {
         trial.head.end(TrialStatus::GeneratorLimited, limit);
     }
@@ -157,29 +155,35 @@ fn imbalance(workers: &[WorkerCounts]) -> Option<f64> {
 /// trial.
 const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
 
-/// What both sides counted up to one moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sides {
-    pub(super) server: SideReading,
-    pub(super) client: SideReading,
-    /// Frames that the CPUs' backlogs refused, of both sides and of all other devices of the machine.
-    pub(super) backlog_dropped: u64,
+corelane_measure::counters! {
+    /// What both sides counted up to one moment, or between two.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Sides {
+        pub(super) server: SideReading,
+        pub(super) client: SideReading,
+        /// Frames that the CPUs' backlogs refused, of both sides and of all other devices of the machine.
+        pub(super) backlog_dropped: u64,
+    }
 }
 
-/// What the CPUs and the two processes did up to one moment.
-#[derive(Debug, Clone)]
-pub(super) struct Spent {
-    pub(super) cpus: CpuTimes,
-    pub(super) server_process: ProcessCpu,
-    pub(super) generator_process: ProcessCpu,
-    pub(super) server_switches: Switches,
+corelane_measure::counters! {
+    /// What the CPUs and the two processes did up to one moment, or between two.
+    #[derive(Debug, Clone)]
+    pub(super) struct Spent {
+        pub(super) cpus: CpuTimes,
+        server_process: ProcessCpu,
+        generator_process: ProcessCpu,
+        server_switches: Switches,
+    }
 }
 
-/// The counters of one side's namespace.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SideReading {
-    pub(super) udp: UdpStatistics,
-    pub(super) device: DeviceStatistics,
+corelane_measure::counters! {
+    /// The counters of one side's namespace.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct SideReading {
+        pub(super) udp: UdpStatistics,
+        pub(super) device: DeviceStatistics,
+    }
 }
 
 impl Sides {
@@ -195,15 +199,9 @@ impl Sides {
 }
 
 impl Spent {
-    /// What others did to the CPUs since `earlier`: the time that other programs took, and the time that was stolen.
-    pub(super) fn by_others(&self, earlier: &Self) -> Vec<Condition> {
-        conditions::during(&earlier.cpus, &self.cpus, self.own(earlier))
-    }
-
-    /// CPU time of both processes since `earlier`.
-    fn own(&self, earlier: &Self) -> Duration {
-        let server = self.server_process.since(&earlier.server_process).total_ns;
-        Duration::from_nanos(server + self.generator_process.since(&earlier.generator_process).total_ns)
+    /// CPU time of both processes.
+    fn own(&self) -> Duration {
+        Duration::from_nanos(self.server_process.total_ns + self.generator_process.total_ns)
     }
 
     /// Reads the CPUs and both processes.
@@ -242,14 +240,6 @@ impl SideReading {
     /// Frames that the device received, less ICMP's own messages: those are the kernel's, not the experiment's.
     pub(super) fn received(&self) -> u64 {
         self.device.rx_packets.saturating_sub(self.udp.icmp_received)
-    }
-
-    /// What was counted since `earlier`.
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        Self {
-            udp: self.udp.since(&earlier.udp),
-            device: self.device.since(&earlier.device),
-        }
     }
 
     /// Of `received`, those that neither UDP nor IP has counted: they are in socket buffers, and Linux counts them only

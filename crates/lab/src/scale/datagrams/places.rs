@@ -60,23 +60,19 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
     };
     let mut dropped = server_drops(evidence, &framing);
     if evidence.apart {
-        let server = evidence.sides.server.since(&evidence.sides_before.server);
-        let client = evidence.sides.client.since(&evidence.sides_before.client);
-        match framing.received(&server) {
+        let (server, client) = (&evidence.sides.server, &evidence.sides.client);
+        match framing.received(server) {
             Ok(received) => trial.received = Some(received),
             Err(reason) => {
                 trial.head.explain("received_pps", reason);
             }
         }
-        let refused = evidence
-            .sides
-            .backlog_dropped
-            .saturating_sub(evidence.sides_before.backlog_dropped);
+        let refused = evidence.sides.backlog_dropped;
         let at_server = refused.min(server.device.rx_dropped);
         let at_client = (refused - at_server).min(client.device.rx_dropped);
-        dropped.extend(way_drops(Side::Server, &client, &server, at_server, &framing));
+        dropped.extend(way_drops(Side::Server, client, server, at_server, &framing));
         if trial.answered.is_some() {
-            dropped.extend(way_drops(Side::Client, &server, &client, at_client, &framing));
+            dropped.extend(way_drops(Side::Client, server, client, at_client, &framing));
             dropped.extend(client_drops(evidence));
         }
     } else {

@@ -18,6 +18,7 @@ use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_load::sources::SourceError;
 use corelane_load::udp::{UdpLoad, UdpLoadError};
+use corelane_measure::counters::Counters;
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{Mode, UdpServed, UdpServer};
 use std::path::PathBuf;
@@ -100,22 +101,20 @@ impl ScalingExperiment for Scale {
             spent = Spent::take(serving, generating);
         })?;
         // CPU time spent on lost answers and on settling is excluded from the trial.
-        let spent = spent?;
+        let spent = spent?.since(&spent_before);
         let clock = account::clock(plan.request.settings.steering.cpus[0]);
         let seen = observation.finish(turn.round);
         let served = settle(&mut server)?;
         let evidence = Evidence {
-            sides: Sides::take(bed)?,
-            sides_before,
+            sides: Sides::take(bed)?.since(&sides_before),
             spent: &spent,
-            spent_before: &spent_before,
             clock: &clock,
             served_before: &served_before,
             served: &served,
             loaded: &loaded,
             apart: bed.kind() != BedKind::Loopback,
         };
-        running.clocked(&spent_before.cpus, &spent.cpus);
+        running.clocked(spent.cpus.clone());
         let mut trial = account::trial(plan, turn, &evidence);
         places::count(&mut trial, plan, &evidence);
         Ok((trial, seen))

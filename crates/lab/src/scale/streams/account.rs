@@ -116,13 +116,14 @@ fn cpu_use(cpus: &[u32], opened: &Readings, sent: &Readings) -> (CpuUse, Vec<Cpu
     let client_ns = sent.client_cpu_ns.zip(opened.client_cpu_ns);
     let client_ns = client_ns.map(|(later, earlier)| later.saturating_sub(earlier));
     let own_ns = server_ns + client_ns.unwrap_or_default();
+    let spent = sent.cpus.since(&opened.cpus);
     let time = CpuUse {
         server_ns: Some(server_ns),
         client_ns,
         clocked_s: Some((sent.at - opened.at).as_secs_f64()),
-        others_share: (sent.cpus.since(&opened.cpus)).others_share(cpus, Duration::from_nanos(own_ns)),
+        others_share: spent.others_share(cpus, Duration::from_nanos(own_ns)),
     };
-    (time, cpu_shares(cpus, &opened.cpus, &sent.cpus))
+    (time, cpu_shares(cpus, &spent))
 }
 
 /// Why the generator had no connections to measure.

@@ -20,6 +20,7 @@ use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
 use corelane_load::{Generator, Moment};
+use corelane_measure::counters::Counters;
 use corelane_observe::profile::Processes;
 use corelane_serve::Server;
 use corelane_serve::http::HttpServer;
@@ -177,7 +178,7 @@ fn measure<S: Server, G: Generator>(
         memory,
         ended,
     };
-    running.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
+    running.clocked(evidence.sent.cpus.since(&evidence.opened.cpus));
     Ok((account::trial(plan, running.turn, evidence), seen))
 }
 
