@@ -131,6 +131,13 @@ impl Default for Tool {
     }
 }
 
+impl Tool {
+    /// Its name and version.
+    pub(crate) fn words(&self) -> String {
+        format!("{} {}", self.name, self.version).trim().to_owned()
+    }
+}
+
 /// The test bed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bed {
@@ -252,7 +259,7 @@ impl Head {
     pub fn page(&self, subject: &str) -> Page {
         let mut page = Page {
             subject: subject.to_owned(),
-            written_by: (self.tool(), self.started_unix_s),
+            written_by: (self.tool.words(), self.started_unix_s),
             command: self.command(),
             caveats: self.caveats(),
             ..Page::default()
@@ -263,7 +270,7 @@ impl Head {
             format!("{} ({}){}", bed.describe, bed.kind, reason.unwrap_or_default())
         });
         let origin = [
-            ("tool", self.tool()),
+            ("tool", self.tool.words()),
             ("machine", self.machine()),
             ("bed", bed.unwrap_or_default()),
             ("command", self.command()),
@@ -288,11 +295,6 @@ impl Head {
         let plan = serde_json::to_string_pretty(plan).unwrap_or_default();
         page.documents = vec![("Plan", plan)];
         page
-    }
-
-    fn tool(&self) -> String {
-        let tool = format!("{} {}", self.tool.name, self.tool.version);
-        tool.trim().to_owned()
     }
 
     /// The machine in one line: CPU model, CPUs, kernel, virtualisation; unknown parts are omitted.
@@ -392,7 +394,7 @@ impl Head {
         facts.extend(self.bed.as_ref().map(|bed| ("bed".to_owned(), bed.kind.clone())));
         let origin = [
             self.started_unix_s.map(date::utc).unwrap_or_default(),
-            self.tool(),
+            self.tool.words(),
             self.machine(),
             self.command(),
         ];

@@ -31,7 +31,7 @@ static ENTRIES: &[Entry] = &[
     generator::<corelane_load::http::HttpLoad>(),
     generator::<corelane_load::tcp::TcpLoad>(),
     generator::<corelane_load::packets::PacketsLoad>(),
-    child(PROBE, probe),
+    child(|kind| kind == PROBE, probe),
 ];
 
 /// What is known of one experiment, server or generator.
@@ -41,10 +41,8 @@ struct Entry {
     read: fn(&str) -> Read,
     /// How several of them are merged, if they can be.
     merge: Option<Merge>,
-    /// The kind of its child process, and what that does; an empty name if there is none.
-    kind: &'static str,
-    /// What follows the name in the kind of the child.
-    ending: &'static str,
+    /// Whether its child process is of this kind, and what that does.
+    is_kind: fn(&str) -> bool,
     run: ChildSide,
 }
 
@@ -57,15 +55,15 @@ const fn experiment<D: Document + 'static>() -> Entry {
     Entry {
         schemas: D::SCHEMAS,
         read: |text| Ok(Box::new(D::from_json(text)?)),
-        ..child("", |_, _, _| Ok(()))
+        ..child(|_| false, |_, _, _| Ok(()))
     }
 }
 
 const fn server<S: Server>() -> Entry {
-    Entry {
-        ending: child::SERVER,
-        ..child(S::NAME, child::serve::<S>)
-    }
+    child(
+        |kind| kind.strip_suffix(child::SERVER) == Some(S::NAME),
+        child::serve::<S>,
+    )
 }
 
 const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
@@ -73,7 +71,7 @@ const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
         schemas: const { &[<G::Report as LoadReport>::SCHEMA] },
         read: |text| Ok(Box::new(Recorded::<G::Report>::read(text)?)),
         merge: Some(merge_reports::<G::Report>),
-        ..child(G::KIND, child::generate::<G>)
+        ..child(|kind| kind == G::KIND, child::generate::<G>)
     }
 }
 
@@ -84,13 +82,12 @@ fn merge_reports<R: LoadReport>(texts: &[String]) -> Result<String, (usize, serd
     serde_json::to_string_pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error))
 }
 
-const fn child(kind: &'static str, run: ChildSide) -> Entry {
+const fn child(is_kind: fn(&str) -> bool, run: ChildSide) -> Entry {
     Entry {
         schemas: &[],
         read: |_| Err(DocumentError::Schema(String::new())),
         merge: None,
-        kind,
-        ending: "",
+        is_kind,
         run,
     }
 }
@@ -133,9 +130,7 @@ fn of_schema(schema: &str) -> Option<&'static Entry> {
 /// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
 pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
     child::run(input, &mut output, |kind| {
-        let known = ENTRIES
-            .iter()
-            .find(|entry| !kind.is_empty() && kind.strip_suffix(entry.ending) == Some(entry.kind));
+        let known = ENTRIES.iter().find(|entry| (entry.is_kind)(kind));
         known.map(|entry| entry.run)
     })
 }

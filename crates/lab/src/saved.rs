@@ -53,12 +53,8 @@ impl<M: DeserializeOwned> Recorded<M> {
 
 impl<M: Measurement> Rendered for Recorded<M> {
     fn page(&self) -> Page {
-        let Tool { name, version } = &self.origin.tool;
         Page {
-            written_by: (
-                format!("{name} {version}").trim().to_owned(),
-                self.origin.started_unix_s,
-            ),
+            written_by: (self.origin.tool.words(), self.origin.started_unix_s),
             command: text::command(&self.origin.command_line),
             ..self.report.page()
         }

@@ -169,14 +169,12 @@ impl Subject {
     }
 
     fn how(&self) -> String {
-        let ended = self.ended.as_ref();
-        let code = ended
-            .and_then(|ended| ended.exit_code)
-            .map(|code| format!("exit code {code}"));
-        let signal = ended
-            .and_then(|ended| ended.signal)
-            .map(|signal| format!("signal {signal}"));
-        code.or(signal).unwrap_or_else(|| "all its processes".to_owned())
+        let ended = self.ended.as_ref().map(|ended| (ended.exit_code, ended.signal));
+        match ended {
+            Some((Some(code), _)) => format!("exit code {code}"),
+            Some((None, Some(signal))) => format!("signal {signal}"),
+            _ => "all its processes".to_owned(),
+        }
     }
 }
 

@@ -177,14 +177,9 @@ impl Verdict {
             frames < LEAST_FRAMES && none_failed,
             format!("{frames} frames prove too little: send {LEAST_FRAMES} or more with a higher --flows"),
         );
-        fault(
-            frames < sent,
-            format!("{} frames were not received", sent.saturating_sub(frames)),
-        );
-        fault(
-            frames > sent,
-            format!("{} frames came that were not sent", frames.saturating_sub(sent)),
-        );
+        let (missing, more) = (sent.saturating_sub(frames), frames.saturating_sub(sent));
+        fault(missing > 0, format!("{missing} frames were not received"));
+        fault(more > 0, format!("{more} frames came that were not sent"));
         for (right, what) in [
             (right_hash, "hash"),
             (right_queue, "queue"),

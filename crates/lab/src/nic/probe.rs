@@ -134,12 +134,7 @@ fn listen(
             signals.send([&frame[..]].into_iter())?;
             signalled = Some((seen, now));
         }
-        let asked = signals.receive(1024)?;
-        if asked
-            .iter()
-            .filter_map(Signal::read)
-            .any(|signal| signal.round > number)
-        {
+        if traffic::hears(signals, |signal| signal.round > number)? {
             return Ok(());
         }
         if now > deadline {

@@ -80,12 +80,7 @@ fn await_signal(
     let started = Instant::now();
     let mut asked = None;
     loop {
-        let burst = link.receive(1024)?;
-        let heard = burst
-            .iter()
-            .filter_map(Signal::read)
-            .any(|signal| wanted(&signal));
-        if heard || limit.is_some_and(|limit| started.elapsed() > limit) {
+        if hears(link, wanted)? || limit.is_some_and(|limit| started.elapsed() > limit) {
             return Ok(());
         }
         if over() {
@@ -98,6 +93,15 @@ fn await_signal(
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Whether such a signal is among the frames that came.
+pub(super) fn hears(link: &mut PacketLink, wanted: impl Fn(&Signal) -> bool) -> Result<bool, LinkError> {
+    let burst = link.receive(1024)?;
+    Ok(burst
+        .iter()
+        .filter_map(Signal::read)
+        .any(|signal| wanted(&signal)))
 }
 
 fn send_signal(link: &mut PacketLink, round: u32) -> anyhow::Result<()> {

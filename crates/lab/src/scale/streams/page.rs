@@ -10,7 +10,7 @@ use super::metrics::{
     PAYLOAD, REQUESTS, SCHEDULE_LAG, SERVER_BYTES, SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
 };
 use super::peers::drain_s as drain_s_of;
-use crate::columns::{number, words as column};
+use crate::columns::{count, number, words as column};
 use crate::scale::limit::{self, Suspect};
 use crate::scale::page::{
     self, Growth, MEDIANS, Shown, areas, cpu_bar, linearity_tile, median_words, share, trials,
@@ -326,9 +326,7 @@ fn connections_section(report: &StreamsReport, judged: &[Series<'_>], controls: 
     let of = |series: &[Series<'_>]| {
         let readings = [
             column("step", |step: &Step| step.shape.title()).wide(),
-            Reading::new(Column::right("connections"), |step: &Step| {
-                Cell::count(step.shape.connections)
-            }),
+            count("connections", "connections", |step: &Step| step.shape.connections),
             number(Column::right(facts.sized), Show::Bytes, |step: &Step| {
                 step.shape.size().map(|bytes| bytes as f64)
             }),

@@ -128,7 +128,10 @@ fn measure<S: Server, G: Generator>(
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
-    let processes = ServerProcesses::of(&server);
+    let processes = ServerProcesses {
+        first: server.pid(),
+        keeps: S::STARTS_PROCESSES,
+    };
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes, None)?;
     let generator = LoadProcess::<G>::start(program, &bed.client)?;
@@ -189,13 +192,6 @@ fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, middle: Duration, take: impl
 }
 
 impl ServerProcesses {
-    fn of<S: Server>(server: &ServerProcess<S>) -> Self {
-        Self {
-            first: server.pid(),
-            keeps: S::STARTS_PROCESSES,
-        }
-    }
-
     /// Starts to observe these processes and the generator; `None` if they cannot be read, because they have ended. Call
     /// it after a reading of the CPUs: it looks up symbols, while the server already serves.
     fn observe(self, plan: &StreamsPlan, shape: &Shape, generator: u32) -> Option<Observation> {

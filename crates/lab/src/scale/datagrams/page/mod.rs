@@ -9,7 +9,7 @@ use super::metrics::{
     ANSWERED, CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, CPU, GENERATED, IMBALANCE, LINEARITY, LOCALITY,
     PAYLOAD, RATE, RATE_OF_PLAIN, RECEIVED, REORDERED, RETURNED, ROUND_TRIP, SEEN, STEERING, TX_LOCALITY,
 };
-use crate::columns::{number, words};
+use crate::columns::{count, number, words};
 use crate::scale::limit;
 use crate::scale::page::{self, Shown, linearity_tile, median_words, share, trials};
 use crate::scale::steps::{Shape as _, active};
@@ -150,9 +150,6 @@ fn buckets_section(report: &ScaleReport) -> Section {
     };
     type Bucket = PerBucket;
     let right = |header, unit| Column::right(header).unit(unit);
-    let plain = |header, read: fn(&Bucket) -> u64| {
-        Reading::new(Column::right(header), move |of| Cell::count(read(of)))
-    };
     let frames = |header, read: fn(&Bucket) -> Option<u64>| {
         number(right(header, "frames"), Show::Count, move |of| {
             read(of).map(|frames| frames as f64)
@@ -162,8 +159,8 @@ fn buckets_section(report: &ScaleReport) -> Section {
         words(header, move |of: &Bucket| or_missing(of.memory.as_ref(), read)).wide()
     };
     let readings = [
-        plain("bucket", |of| of.bucket.into()),
-        plain("cpu", |of| of.cpu.into()),
+        count("bucket", "bucket", |of: &Bucket| of.bucket.into()),
+        count("cpu", "cpu", |of: &Bucket| of.cpu.into()),
         number(right("seen", "/s"), Show::PerSecond, |of: &Bucket| of.seen_pps),
         frames("seen", |of| Some(of.seen)),
         frames("answered", |of| of.answered),
