@@ -4,7 +4,7 @@ use crate::documents::wrong_file;
 use crate::outcome::Outcome;
 use anyhow::anyhow;
 use clap::Args;
-use corelane_lab::document::RunFacts;
+use corelane_lab::document::Head;
 use corelane_load::timeline::TimelineFile;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ impl TimelineArgument {
     /// Creates the file, if it is wanted, for a run of this plan.
     pub fn create(
         &self,
-        facts: &RunFacts,
+        facts: &Head,
         plan: &impl Serialize,
         in_this_namespace: bool,
     ) -> anyhow::Result<Option<TimelineFile>> {
         let create = |path| {
             TimelineFile::create(
                 path,
-                (&facts.version, &facts.command_line),
+                (&facts.tool.version, &facts.command_line),
                 plan,
                 in_this_namespace,
             )

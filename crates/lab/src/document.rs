@@ -229,22 +229,15 @@ pub(crate) fn reasons<'a>(unknown: impl IntoIterator<Item = (&'a String, &'a Str
 const MOST_EXPLAINING: usize = 8;
 
 impl Head {
-    /// Creates the head of a run that starts now.
+    /// The head of a run that starts now; this one has what was known of it before: tool, command line and conditions.
     #[must_use]
-    pub fn new(schema: &str, run: &RunFacts, bed: Option<&TestBed>) -> Self {
+    pub fn begun(&self, schema: &str, bed: Option<Bed>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             schema: schema.to_owned(),
-            tool: Tool {
-                version: run.version.clone(),
-                ..Tool::default()
-            },
             started_unix_s: Some(since.map_or(0, |since| since.as_secs())),
-            command_line: run.command_line.clone(),
-            bed: bed.map(Bed::from),
-            conditions: run.conditions.clone(),
-            interrupted: false,
-            failed_trials: 0,
+            bed,
+            ..self.clone()
         }
     }
 
@@ -434,17 +427,6 @@ fn reason(condition: &Condition) -> String {
         .filter(|why| !why.is_empty())
         .map(|why| format!("{why}."));
     why.into_iter().chain(fix).collect::<Vec<_>>().join(" ")
-}
-
-/// Facts about a run that are known before it starts.
-#[derive(Debug, Clone, Default)]
-pub struct RunFacts {
-    /// This program's version.
-    pub version: String,
-    /// The command line that repeats the run.
-    pub command_line: Vec<String>,
-    /// What may spoil or explain the result.
-    pub conditions: Option<Snapshot>,
 }
 
 /// A plan or a report of a child as part of a document.

@@ -3,7 +3,7 @@
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_lab::classify::document::{self, HeaderTrial, LimitTrial, Trial, published};
 use corelane_lab::classify::{Classification, Lists};
-use corelane_lab::document::RunFacts;
+use corelane_lab::document::Head;
 use corelane_lab::engines::{Comparison, EnginesReport, Plan, ToeplitzTrial, UdpTrial, UdpWay};
 use corelane_lab::experiment::Experiment;
 use corelane_lab::nic::{ModelReport, NicPlan, NicProbed, NicProof, RoundReport, TypeReport};
@@ -24,7 +24,7 @@ fn engines_report_the_rate_of_a_way_and_the_fastest_hash() {
         bed: Bed::loopback(&plan, "a test".to_owned()).unwrap(),
         port: 1,
         program: "corelane".into(),
-        facts: RunFacts::default(),
+        facts: Head::default(),
         descriptor_limit: 16,
     };
     let hashed = |name: &str, ns_per_hash| ToeplitzTrial {
@@ -66,7 +66,7 @@ fn classify_reports_the_rate_of_every_trial() {
             ..document::Plan::default()
         },
     };
-    let mut experiment = Classification::new(request, Vec::new(), RunFacts::default());
+    let mut experiment = Classification::new(request, Vec::new(), Head::default());
     let mut report = experiment.begin().unwrap();
     report.trials.push(Trial {
         threads: vec![ThreadTrial {
@@ -118,7 +118,7 @@ fn nic_reports_the_frames_of_the_model_or_why_it_was_skipped() {
             seed: 1,
         },
         program: "corelane".into(),
-        facts: RunFacts::default(),
+        facts: Head::default(),
     };
     let counts = TypeReport {
         frames: 20,
@@ -143,7 +143,7 @@ fn nic_reports_the_frames_of_the_model_or_why_it_was_skipped() {
     models[1].head.step = 1;
     models[1].skipped = Some("this QEMU has no device igb".to_owned());
     let report = corelane_lab::nic::NicReport {
-        head: corelane_lab::document::Head::default(),
+        head: Head::default(),
         models: models.into(),
         verdict: corelane_lab::nic::Verdict::default(),
     };

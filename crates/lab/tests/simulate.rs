@@ -1,6 +1,6 @@
 //! The simulation: compared with the kernel if both can run, otherwise with known properties of RSS.
 
-use corelane_lab::document::{Document, RunFacts};
+use corelane_lab::document::{Document, Head};
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_lab::simulate::document::{
     IMBALANCE, LARGEST_FLOW, MOVES, RANDOM_IMBALANCE, REBALANCED_IMBALANCE,
@@ -36,7 +36,7 @@ fn request() -> Request {
 
 /// Simulates, and interrupts the simulation after that many trials.
 fn run(request: &Request, trials: usize) -> anyhow::Result<SimulateReport> {
-    let mut simulation = Simulation::new(request.clone(), RunFacts::default());
+    let mut simulation = Simulation::new(request.clone(), Head::default());
     let document = simulation.begin()?;
     let schedule = Schedule::untimed(request.rounds, request.seed);
     let interrupt = AtomicBool::new(false);

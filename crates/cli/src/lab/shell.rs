@@ -11,7 +11,7 @@ use crate::values::share;
 use anyhow::{Context, bail};
 use clap::Args;
 use corelane_host::conditions::Snapshot;
-use corelane_lab::document::{Document, RunFacts};
+use corelane_lab::document::{Document, Head, Tool};
 use corelane_lab::error::Refusal;
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_report::page::Rendered;
@@ -57,11 +57,16 @@ pub struct RunArguments {
 }
 
 /// The facts of a run for its document; without conditions if the machine does not affect the result.
-pub fn facts(conditions: impl Into<Option<Snapshot>>) -> RunFacts {
-    RunFacts {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+pub fn facts(conditions: impl Into<Option<Snapshot>>) -> Head {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Head {
+        tool: Tool {
+            version,
+            ..Tool::default()
+        },
         command_line: command_line(),
         conditions: conditions.into(),
+        ..Head::default()
     }
 }
 

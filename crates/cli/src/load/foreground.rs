@@ -14,7 +14,6 @@ use corelane_host::bed::OwnNamespace;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
 use corelane_host::limits;
-use corelane_lab::document::Head;
 use corelane_lab::saved::Recorded;
 use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_load::timeline::TimelineFile;
@@ -54,7 +53,7 @@ impl ResultArguments {
         let interrupt = Interrupt::catch()?;
         let metrics = self.metrics.listen()?;
         let (notes, held) = prepare(&plan)?;
-        let head = Head::new("", &facts, None);
+        let head = facts.begun("", None);
         // Replaces a file of an earlier run, so only when nothing but the start can still fail.
         let timeline = self.timeline.create(&facts, &plan, true)?;
         let mut generator = G::start(plan).map_err(G::refused)?;

@@ -6,7 +6,7 @@ use super::document::{
     Stride, TableKind, Trial, Unknowns,
 };
 use super::plan::{Request, settings};
-use crate::document::{Head, RunFacts, as_json};
+use crate::document::{Head, as_json};
 use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::trial::{RawTrials, Trial as _, TrialHead};
 use corelane_host::cpus::CacheInfo;
@@ -36,7 +36,7 @@ pub struct Classification {
     /// The data caches of the first CPU.
     pub caches: Vec<CacheInfo>,
     /// Facts about the run for its document.
-    pub facts: RunFacts,
+    pub facts: Head,
     /// The data of all trials, once started.
     pub(super) bench: Option<Bench>,
 }
@@ -72,7 +72,7 @@ const PAIRS: usize = 1 << 21;
 impl Classification {
     /// An experiment that has not begun.
     #[must_use]
-    pub fn new(request: Request, caches: Vec<CacheInfo>, facts: RunFacts) -> Self {
+    pub fn new(request: Request, caches: Vec<CacheInfo>, facts: Head) -> Self {
         Self {
             request,
             caches,
@@ -88,7 +88,7 @@ impl Classification {
         let strides: BTreeSet<usize> = steps.iter().map(|step| step.setting.stride).collect();
         let predicted = |stride: &usize| Stride::predicted(*stride, request.plan.burst, &self.caches);
         let mut report = ClassifyReport {
-            head: Head::new(SCHEMA, &self.facts, None),
+            head: self.facts.begun(SCHEMA, None),
             plan: Plan {
                 ring: self.ring(),
                 frame_bytes: FRAME_BYTES,

@@ -4,7 +4,7 @@ use super::document::{EnginesReport, NS_PER_HASH, PER_CPU_SECOND, SCHEMA, Toepli
 use super::hashes;
 use super::ways::{LeftOut, Plan, UdpWay};
 use crate::child::{LoadProcess, ServerProcess};
-use crate::document::{Head, RunFacts, as_json};
+use crate::document::{Head, as_json};
 use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::placing::lasting;
 use crate::trial::{RawTrials, Trial as _, TrialStatus, Turn};
@@ -34,7 +34,7 @@ pub struct Comparison {
     /// The program that servers and clients run as: this one.
     pub program: PathBuf,
     /// What its document says of the run.
-    pub facts: RunFacts,
+    pub facts: Head,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
 }
@@ -62,9 +62,9 @@ impl Experiment for Comparison {
     }
 
     fn begin(&mut self) -> anyhow::Result<EnginesReport> {
-        let bed = (!self.plan.udp.is_empty()).then_some(&self.bed);
+        let bed = (!self.plan.udp.is_empty()).then(|| (&self.bed).into());
         Ok(EnginesReport {
-            head: Head::new(SCHEMA, &self.facts, bed),
+            head: self.facts.begun(SCHEMA, bed),
             plan: self.plan.clone(),
             left_out: self.left_out.clone(),
             ..EnginesReport::default()

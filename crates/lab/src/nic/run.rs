@@ -5,7 +5,7 @@ use super::frames::GUEST;
 use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
-use crate::document::{Head, RunFacts, as_json};
+use crate::document::{Head, as_json};
 use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::trial::{RawTrials, Trial as _};
 use anyhow::anyhow;
@@ -26,7 +26,7 @@ pub struct NicProof {
     /// This program, which is its own probe in the guest.
     pub program: PathBuf,
     /// What its document says of the run.
-    pub facts: RunFacts,
+    pub facts: Head,
 }
 
 impl Experiment for NicProof {
@@ -39,7 +39,7 @@ impl Experiment for NicProof {
     fn begin(&mut self) -> anyhow::Result<NicReport> {
         GuestParts::find()?;
         Ok(NicReport {
-            head: Head::new(SCHEMA, &self.facts, None),
+            head: self.facts.begun(SCHEMA, None),
             models: Vec::new(),
             verdict: Verdict::default(),
         })

@@ -3,7 +3,7 @@
 use super::document::{CONTROL_TITLE, Decision, Phase, PhaseName, Rebalancing, SCHEMA, entry_loads, verdict};
 use super::phase::Bench;
 use super::plan::Request;
-use crate::document::{Head, RunFacts, as_json};
+use crate::document::{Head, as_json};
 use crate::error::Refusal;
 use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::RawTrials;
@@ -25,7 +25,7 @@ pub struct Rebalance {
     /// The executable of servers and generators: this program.
     pub program: PathBuf,
     /// Facts about the run for its document.
-    pub facts: RunFacts,
+    pub facts: Head,
 }
 
 impl Rebalance {
@@ -84,7 +84,7 @@ impl Experiment for Rebalance {
     fn begin(&mut self) -> anyhow::Result<Rebalancing> {
         self.plan()?;
         Ok(Rebalancing {
-            head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
+            head: self.facts.begun(SCHEMA, Some((&self.bed).into())),
             request: self.request.clone(),
             decisions: Vec::new(),
             phases: Vec::new(),

@@ -3,7 +3,7 @@
 use super::document::{LeftOut, METRICS, PerBucket, Plan, SCHEMA, SimulateReport, Step, Trial};
 use super::round::Round;
 use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
-use crate::document::{Head, RunFacts, as_json};
+use crate::document::{Head, as_json};
 use crate::error::{Refusal, within};
 use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::RawTrials;
@@ -16,7 +16,7 @@ const MOST_DATAGRAMS: u64 = 1_000_000_000_000_000;
 /// A simulation, ready to run.
 pub struct Simulation {
     request: Request,
-    facts: RunFacts,
+    facts: Head,
     state: State,
 }
 
@@ -38,7 +38,7 @@ struct State {
 impl Simulation {
     /// A simulation that has not begun.
     #[must_use]
-    pub fn new(request: Request, facts: RunFacts) -> Self {
+    pub fn new(request: Request, facts: Head) -> Self {
         Self {
             request,
             facts,
@@ -62,7 +62,7 @@ impl Experiment for Simulation {
             // The same request gives the same document, whenever it is simulated.
             head: Head {
                 started_unix_s: None,
-                ..Head::new(SCHEMA, &self.facts, None)
+                ..self.facts.begun(SCHEMA, None)
             },
             plan,
             steps: Vec::new(),

@@ -7,7 +7,7 @@ use super::places;
 use super::plan::ScalePlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
-use crate::document::{Head, RunFacts};
+use crate::document::Head;
 use crate::error::Refusal;
 use crate::experiment::RunningTrial;
 use crate::observe::Observation;
@@ -45,7 +45,7 @@ pub struct Scale {
     /// The executable of servers and generators: this program.
     pub program: PathBuf,
     /// Facts about the run for its document.
-    pub facts: RunFacts,
+    pub facts: Head,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
 }
@@ -54,7 +54,7 @@ impl ScalingExperiment for Scale {
     type Kind = Datagrams;
 
     fn planned(&self) -> ScaleReport {
-        let (plan, head) = (&self.plan, Head::new(SCHEMA, &self.facts, Some(&self.bed)));
+        let (plan, head) = (&self.plan, self.facts.begun(SCHEMA, Some((&self.bed).into())));
         let begun = (head, Datagrams::default());
         Report::planned(begun, plan, &plan.steps, &plan.request.settings.steering)
     }

@@ -9,7 +9,7 @@ use super::memory::{self, KernelMemory, ServerProcesses};
 use super::plan::StreamsPlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess, Subject};
-use crate::document::{self, Head, RunFacts};
+use crate::document::{self, Head};
 use crate::experiment::{RunningTrial, joined};
 use crate::observe::Observation;
 use crate::observed::Observed;
@@ -48,7 +48,7 @@ pub struct Streams {
     /// The executable of servers and generators: this program.
     pub program: PathBuf,
     /// Facts about the run for its document.
-    pub facts: RunFacts,
+    pub facts: Head,
 }
 
 impl ScalingExperiment for Streams {
@@ -56,10 +56,8 @@ impl ScalingExperiment for Streams {
 
     fn planned(&self) -> StreamsReport {
         let (plan, request) = (&self.plan, &self.plan.request);
-        let head = Head {
-            bed: Some(self.bed.clone()),
-            ..Head::new(request.protocol.facts().schema, &self.facts, None)
-        };
+        let schema = request.protocol.facts().schema;
+        let head = self.facts.begun(schema, Some(self.bed.clone()));
         let kind = ByteStreams {
             protocol: request.protocol,
             subject: request.subject.as_ref().map(|subject| subject.command.clone()),
