@@ -5,7 +5,7 @@
 //! unknown is `null` with its reason beside it.
 
 use crate::trial::{SPOILT, TrialHead, TrialStatus};
-use corelane_host::bed::{Bed as TestBed, BedKind};
+use corelane_host::bed::Bed as TestBed;
 use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
@@ -151,13 +151,8 @@ pub struct Bed {
 
 impl From<&TestBed> for Bed {
     fn from(bed: &TestBed) -> Self {
-        let kind = match bed.kind() {
-            BedKind::Namespaces => "namespaces",
-            BedKind::UserNamespace => "user_namespace",
-            BedKind::Loopback => "loopback",
-        };
         Self {
-            kind: kind.to_owned(),
+            kind: bed.kind().to_string(),
             describe: bed.describe(),
             reason: bed.reason().map(str::to_owned),
         }

@@ -47,6 +47,8 @@ pub fn transmit_queues(device: &str) -> Result<u32, HostError> {
     Ok(link.transmit_queues.unwrap_or(0))
 }
 
+corelane_measure::words!(BedKind);
+
 /// The kind of a bed, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -179,13 +179,12 @@ impl<G: Generator> LoadProcess<G> {
     ///
     /// # Errors
     /// If it is gone, or its own error.
-    pub fn run<'a>(
+    pub fn run(
         mut self,
         plan: &G::Plan,
-        watch: impl Into<Watch<'a>>,
+        Watch { interrupt, lines }: Watch<'_>,
         mut reached: impl FnMut(Moment),
     ) -> anyhow::Result<G::Report> {
-        let Watch { interrupt, lines } = watch.into();
         self.child.run(G::KIND, plan, lines.is_some())?;
         loop {
             match self.child.answer(interrupt)? {

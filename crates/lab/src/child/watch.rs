@@ -11,15 +11,6 @@ pub struct Watch<'a> {
     pub(crate) lines: Option<(&'a TimelineFile, &'a TrialLabel)>,
 }
 
-impl<'a> From<&'a AtomicBool> for Watch<'a> {
-    fn from(interrupt: &'a AtomicBool) -> Self {
-        Self {
-            interrupt,
-            lines: None,
-        }
-    }
-}
-
 impl<'a> Watch<'a> {
     /// The name of a part of the trial; `None` if nothing is recorded.
     pub(crate) fn part(&self, part: impl ToString) -> Option<TrialLabel> {
@@ -30,7 +21,7 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// The lines belong to this trial.
+    /// The lines belong to this trial; they are not recorded without one.
     pub(crate) fn naming(self, trial: Option<&'a TrialLabel>) -> Self {
         let lines = self.lines.zip(trial);
         Self {

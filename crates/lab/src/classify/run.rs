@@ -265,15 +265,15 @@ impl Experiment for Classification {
         match bench.units[running.turn.step] {
             Unit::Step(step) => {
                 let setting = report.steps[step].setting;
-                let trial = running.clock(|| self.classify(&setting, head, bench, first))?;
+                let trial = running.clock(|_| self.classify(&setting, head, bench, first))?;
                 report.trials.push(trial);
             }
             Unit::Limit(way) => {
-                let trial = running.clock(|| self.read_lines(way, head, bench))?;
+                let trial = running.clock(|_| self.read_lines(way, head, bench))?;
                 report.limit.trials.push(trial);
             }
             Unit::Headers(stride) => {
-                let trial = running.clock(|| self.fetch_headers(stride, head, bench))?;
+                let trial = running.clock(|_| self.fetch_headers(stride, head, bench))?;
                 report.header_trials.push(trial);
             }
         }

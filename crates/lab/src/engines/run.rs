@@ -98,7 +98,7 @@ impl Experiment for Comparison {
         let turn = running.turn;
         match self.way(turn.step) {
             Some(way) => report.udp_trials.push(trial(self, way, running)?),
-            None => report.toeplitz_trials.extend(running.clock(|| self.hash(turn))?),
+            None => report.toeplitz_trials.extend(running.clock(|_| self.hash(turn))?),
         }
         Ok(())
     }
@@ -139,10 +139,10 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
         until: lasting(WARM_UP_S),
         ..load.clone()
     };
-    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.interrupt, |_| ())?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.naming(None), |_| ())?;
     let (answered_before, cpu_before) = reading(&mut server)?;
     let client = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
-    let loaded = running.clock(|| client.run(&load, watch, |_| ()))?;
+    let loaded = running.clock(|_| client.run(&load, watch, |_| ()))?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);

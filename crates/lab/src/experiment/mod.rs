@@ -76,12 +76,8 @@ pub struct RunningTrial<'a> {
 }
 
 impl<'a> RunningTrial<'a> {
-    /// The interrupt flag, for a measurement that stops early once it is set. Such a trial is then no result.
-    pub fn interrupt(&mut self) -> &'a AtomicBool {
-        self.watch().interrupt
-    }
-
-    /// The interrupt flag as for [`Self::interrupt`], and where the lines of the measured generator go.
+    /// The interrupt flag, for a measurement that stops early once it is set, and where the lines of the measured
+    /// generator go. A trial that was stopped is no result.
     pub fn watch(&mut self) -> Watch<'a> {
         self.stops_early = true;
         self.watch
@@ -98,9 +94,9 @@ impl<'a> RunningTrial<'a> {
     }
 
     /// Measures, and reads the CPU times before and after. If they cannot be read, steal time is unknown.
-    pub fn clock<T>(&mut self, measure: impl FnOnce() -> T) -> T {
+    pub fn clock<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
         let begun = CpuTimes::read();
-        let measured = measure();
+        let measured = measure(self);
         if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
             self.clocked(ended.since(&begun));
         }

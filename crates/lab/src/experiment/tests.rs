@@ -111,7 +111,7 @@ impl Experiment for Fake {
             _ => 0,
         };
         if self.tries == 5 {
-            running.interrupt().store(true, Ordering::Relaxed);
+            running.watch().interrupt.store(true, Ordering::Relaxed);
         }
         running.clocked(times(50, steal_ns));
         report.udp_trials.push(UdpTrial {
@@ -179,12 +179,15 @@ fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
     let turn = Turn { step: 0, round: 0 };
     let mut running = RunningTrial {
         turn,
-        watch: (&interrupt).into(),
+        watch: Watch {
+            interrupt: &interrupt,
+            lines: None,
+        },
         stops_early: false,
         clocked: None,
     };
     assert_eq!(running.set_aside(&SCHEDULE), None);
-    running.interrupt();
+    running.watch();
     assert_eq!(
         running.set_aside(&SCHEDULE).map(|(status, _)| status),
         Some(TrialStatus::Interrupted)

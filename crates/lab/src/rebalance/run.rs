@@ -8,8 +8,6 @@ use crate::error::Refusal;
 use crate::experiment::{Experiment, RunningTrial};
 use crate::trial::RawTrials;
 use corelane_host::bed::Bed;
-use corelane_host::counters::CpuTimes;
-use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_rss::balance::{self, Options};
 use serde_json::Value;
@@ -107,21 +105,17 @@ impl Experiment for Rebalance {
     }
 
     fn trial(&mut self, running: &mut RunningTrial<'_>, rebalancing: &mut Rebalancing) -> anyhow::Result<()> {
-        let begun = CpuTimes::read();
         if running.turn.step == CONTROL {
-            let control = self.start(running)?.phase(PhaseName::Static, None)?;
-            rebalancing.phases.push(control);
+            let measure = |running: &mut _| self.start(running)?.phase(PhaseName::Static, None);
+            rebalancing.phases.push(running.clock(measure)?);
         } else {
-            let (phases, decision) = self.rebalanced(running)?;
+            let (phases, decision) = running.clock(|running| self.rebalanced(running))?;
             rebalancing.phases.extend(phases);
             // A repeat decides anew.
             rebalancing
                 .decisions
                 .retain(|other| other.round != decision.round);
             rebalancing.decisions.push(decision);
-        }
-        if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
-            running.clocked(ended.since(&begun));
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ impl ScalingExperiment for Scale {
         let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
         LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
             &plan.warm_up(&load),
-            watch.interrupt,
+            watch.naming(None),
             |_| (),
         )?;
         let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);

@@ -151,24 +151,21 @@ impl StreamsPlan {
             }
             for (traffic, size) in self.request.loads() {
                 for connections in self.request.selection.connections.clone() {
-                    let shape = |buckets_active: usize| Shape {
-                        server,
-                        placement,
-                        traffic,
-                        object_bytes: size.filter(|_| traffic == Traffic::Requests),
-                        write_bytes: size.filter(|_| traffic != Traffic::Requests),
-                        connections,
-                        buckets_active,
-                    };
                     // Impossible steps are reported together: they differ only in buckets.
                     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
-                    for shape in active.iter().map(|active| shape(*active)) {
+                    for &buckets_active in &active {
+                        let shape = Shape {
+                            server,
+                            placement,
+                            traffic,
+                            object_bytes: size.filter(|_| traffic == Traffic::Requests),
+                            write_bytes: size.filter(|_| traffic != Traffic::Requests),
+                            connections,
+                            buckets_active,
+                        };
                         match self.why_not(&shape) {
                             None => self.steps.push(shape),
-                            Some(why) => refused
-                                .entry(why)
-                                .or_default()
-                                .push(shape.buckets_active.to_string()),
+                            Some(why) => refused.entry(why).or_default().push(buckets_active.to_string()),
                         }
                     }
                     for (reason, buckets) in refused {

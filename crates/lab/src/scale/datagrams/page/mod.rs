@@ -13,6 +13,7 @@ use crate::columns::{count, number, words};
 use crate::scale::limit;
 use crate::scale::page::{self, Shown, linearity_tile, median_words, share, trials};
 use crate::scale::steps::{Shape as _, active};
+use corelane_host::bed::BedKind;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::tiles::Tile;
@@ -276,16 +277,10 @@ fn drops_section(report: &ScaleReport) -> Section {
 
 /// What locality can mean in this bed; `None` if a device chose the CPU.
 fn locality_note(report: &ScaleReport) -> Option<String> {
-    let simple = ["namespaces", "user_namespace", "loopback"];
-    let by_device = report
-        .head
-        .bed
-        .as_ref()
-        .is_some_and(|bed| !simple.contains(&bed.kind.as_str()));
-    let by_cpu = report
-        .steps
-        .iter()
-        .any(|step| step.shape.model == Model::IncomingCpu);
+    let bed = report.head.bed.as_ref();
+    let by_device = bed.is_some_and(|bed| bed.kind.parse::<BedKind>().is_err());
+    let mut models = report.steps.iter().map(|step| step.shape.model);
+    let by_cpu = models.any(|model| model == Model::IncomingCpu);
     let exception = if by_cpu { EXCEPT_BY_CPU } else { "" };
     (!by_device).then(|| format!("{LOCALITY_BY_PLACEMENT}{exception}."))
 }
