@@ -1,5 +1,6 @@
 //! The fields that every raw trial has: step, round, status, reasons; and the lists of trials in documents.
 
+use corelane_host::counters::CpuTimes;
 use corelane_load::timeline::TrialLabel;
 use corelane_measure::metric::Sample;
 use corelane_measure::share::Share;
@@ -59,6 +60,16 @@ pub struct CpuShare {
     pub idle_share: Option<f64>,
     /// In the kernel's receive and transmit path.
     pub softirq_share: Option<f64>,
+}
+
+/// Time shares of some CPUs in what all spent.
+pub(crate) fn cpu_shares(cpus: &[u32], spent: &CpuTimes) -> Vec<CpuShare> {
+    let share = |cpu: &u32| CpuShare {
+        cpu: *cpu,
+        idle_share: spent.cpus.get(cpu).and_then(|time| time.idle_share()),
+        softirq_share: spent.cpus.get(cpu).and_then(|time| time.softirq_share()),
+    };
+    cpus.iter().map(share).collect()
 }
 
 /// A raw trial of a document; implemented by `trial!`.

@@ -8,7 +8,6 @@ use crate::observed::Observed;
 use crate::placing::distinct;
 use crate::scale::limit::{self, Limit, Scaling};
 use crate::trial::{CpuShare, SPOILT, Trial, TrialStatus};
-use corelane_host::counters::CpuTimes;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
@@ -478,16 +477,6 @@ fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
         softirq_share: statistics::median(&softirq),
     };
     by_cpu.into_iter().map(share).collect()
-}
-
-/// Time shares of some CPUs in what all spent.
-pub(crate) fn cpu_shares(cpus: &[u32], spent: &CpuTimes) -> Vec<CpuShare> {
-    let share = |cpu: &u32| CpuShare {
-        cpu: *cpu,
-        idle_share: spent.cpus.get(cpu).and_then(|time| time.idle_share()),
-        softirq_share: spent.cpus.get(cpu).and_then(|time| time.softirq_share()),
-    };
-    cpus.iter().map(share).collect()
 }
 
 /// The mean of a share over some CPUs.

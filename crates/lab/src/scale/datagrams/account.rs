@@ -4,8 +4,7 @@
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
 use crate::experiment::joined;
-use crate::scale::steps::cpu_shares;
-use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn};
+use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions;

@@ -126,10 +126,7 @@ fn measure<S: Server, G: Generator>(
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
-    let processes = ServerProcesses {
-        first: server.pid(),
-        keeps: S::STARTS_PROCESSES,
-    };
+    let processes = ServerProcesses::of(&server);
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes, None)?;
     let generator = LoadProcess::<G>::start(program, &bed.client)?;
@@ -152,18 +149,14 @@ fn measure<S: Server, G: Generator>(
             }
             Moment::Sent => {
                 sent = Some(Readings::take(&bed, processes, Some(pid)));
-                seen = observation
-                    .take()
-                    .and_then(|begun| Observation::finish(begun, round));
+                let begun: Option<Observation> = observation.take();
+                seen = begun.and_then(|begun| begun.finish(round));
             }
         });
         let ended_at = Instant::now();
         drop(ended);
-        (
-            report,
-            reading.and_then(|reading| joined(reading.join())),
-            ended_at,
-        )
+        let memory = reading.and_then(|reading| joined(reading.join()));
+        (report, memory, ended_at)
     });
     let last = settled(&mut server, served)?;
     let (served, loaded) = (served(&last), loaded(&report?));
@@ -190,6 +183,13 @@ fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, middle: Duration, take: impl
 }
 
 impl ServerProcesses {
+    fn of<S: Server>(server: &ServerProcess<S>) -> Self {
+        Self {
+            first: server.pid(),
+            keeps: S::STARTS_PROCESSES,
+        }
+    }
+
     /// Starts to observe these processes and the generator; `None` if they cannot be read, because they have ended. Call
     /// it after a reading of the CPUs: it looks up symbols, while the server already serves.
     fn observe(self, plan: &StreamsPlan, shape: &Shape, generator: u32) -> Option<Observation> {
