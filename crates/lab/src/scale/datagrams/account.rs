@@ -11,6 +11,7 @@ use corelane_host::conditions;
 use corelane_host::counters::{CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics};
 use corelane_load::udp::{UdpLoadReport, WorkerCounts};
 use corelane_loops::clock::ClockRate;
+use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_serve::udp::{BucketServed, Mode, UdpServed};
 use serde_json::json;
