@@ -46,7 +46,7 @@ resident() {
 }
 
 # Datagrams sent so far.
-sent() { jq --slurp 'map(.sent // 0) | add // 0' "$scratch/timeline"; }
+sent() { jq --slurp 'map(.counts.sent // 0) | add // 0' "$scratch/timeline"; }
 
 most=$(ulimit -Hn)
 [[ $most == unlimited ]] && most=1048576
