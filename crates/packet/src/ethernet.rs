@@ -50,7 +50,7 @@ pub(crate) fn untagged(frame: &[u8]) -> Option<(EtherType, usize)> {
 }
 
 /// Type and offset of the payload, with all tags skipped. The frame starts at `start`.
-#[inline]
+#[inline(always)]
 pub(crate) fn payload(frame: &[u8], start: usize) -> Result<(EtherType, usize), Refusal> {
     let mut at = start + HEADER;
     loop {
