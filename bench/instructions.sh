@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions that this checkout's program executes per request, per datagram and per write of 16 KiB that is echoed, over those
+# Instructions that this checkout's program executes per request, per datagram and per write of 64 bytes that is echoed, over those
 # of another program, such as one of an earlier commit. Target: 1.01 for each.
 #
 # usage: REFERENCE=PROGRAM bench/instructions.sh [ROUNDS]      default: 3 rounds
@@ -45,17 +45,20 @@ serve() {
   until_done test -s "$folder/ready"
 }
 
-# Arguments of a client that sends `$2` requests, datagrams or writes to the server `$1`, one at a time. Writes have no count:
-# one is sent every millisecond.
+# Arguments of a client that sends `$2` requests or datagrams to the server `$1`, one at a time. Writes have no count: a client
+# that keeps a rate looks every 20 ms whether a write is due, and one of 64 bytes then is.
 client() {
   case $1 in
     http) echo load http http://127.0.0.1:18480/size/1024 --connections 1 --gather 0s --count "$2" ;;
     udp) echo load udp 127.0.0.1:18480 --flows 1 --window 1 --count "$2" ;;
-    tcp) echo load tcp 127.0.0.1:18480 --connections 1 --direction both --size 16KiB \
-      --rate-per-connection 16384kB/s --duration "$2ms" ;;
+    tcp) echo load tcp 127.0.0.1:18480 --connections 1 --direction both --size 64 \
+      --rate-per-connection 3200B/s --duration "$2ms" ;;
   esac
   echo --workers 1 --engine epoll
 }
+
+# Requests, datagrams or writes by which a long run to the server `$1` exceeds a short one.
+more() { [[ $1 == tcp ]] && echo $(((long - short) / 20)) || echo $((long - short)); }
 
 # Instructions of the client of the server `$1` per request, datagram or write; the program is `$2`.
 of_client() {
@@ -67,7 +70,7 @@ of_client() {
   done
   end "$server"
   server=
-  awk "BEGIN { print (${counts[1]} - ${counts[0]}) / ($long - $short) }"
+  awk "BEGIN { print (${counts[1]} - ${counts[0]}) / $(more "$1") }"
 }
 
 # Instructions of the server `$1` per request, datagram or write; the program is `$2`.
@@ -83,7 +86,7 @@ of_server() {
     server=
     counts+=("$(collected)")
   done
-  awk "BEGIN { print (${counts[1]} - ${counts[0]}) / ($long - $short) }"
+  awk "BEGIN { print (${counts[1]} - ${counts[0]}) / $(more "$1") }"
 }
 
 for ((round = 0; round < rounds; round++)); do

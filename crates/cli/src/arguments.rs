@@ -1,4 +1,4 @@
-//! The command line: verbs and their help. Contains no logic.
+//! The command line: verbs, their help, and the module that runs each.
 
 use crate::values::size;
 use crate::verbs::verbs;

@@ -41,8 +41,9 @@ struct Entry {
     read: fn(&str) -> Read,
     /// How several of them are merged, if they can be.
     merge: Option<Merge>,
-    /// Whether its child process is of this kind, and what that does.
+    /// Whether its child process is of this kind.
     is_kind: fn(&str) -> bool,
+    /// What its child process does.
     run: ChildSide,
 }
 

@@ -188,6 +188,7 @@ impl Counters for Histogram {
         self.beyond_range = self.beyond_range.saturating_add(other.beyond_range);
     }
 
+    /// All of it if `earlier` is no former state of this histogram.
     fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         if since.values.subtract(&earlier.values).is_err() {

@@ -3,10 +3,11 @@
 use crate::common::{engines, steering};
 use corelane_serve::Server;
 use corelane_serve::udp::{DropCause, Model, UdpPlan, UdpServed, UdpServer};
+use corelane_tests::undisturbed;
 use corelane_worker::engine::EngineKind;
 use corelane_worker::group::{self, GroupSettings};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn plan(address: SocketAddr, engine: EngineKind) -> UdpPlan {
     UdpPlan {
@@ -22,47 +23,51 @@ fn client(address: SocketAddr) -> UdpSocket {
     client
 }
 
-/// Waits until a server has counted what is expected; returns the counts.
+/// Waits, for up to 20 s, until a server has counted what is expected; returns the counts.
 fn served_when(server: &mut UdpServer, expected: impl Fn(&UdpServed) -> bool) -> UdpServed {
+    let end = Instant::now() + Duration::from_secs(20);
     loop {
         server.poll().unwrap();
         let served = server.served();
         if expected(&served) {
             return served;
         }
+        assert!(Instant::now() < end, "not counted: {served:?}");
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn a_datagram_to_a_broadcast_or_multicast_address_is_counted_and_not_answered() {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    for engine in engines() {
-        for model in [Model::Exact, Model::Farm, Model::Single] {
-            for gro in [false, true] {
-                let mut plan = plan(any, engine);
-                (plan.model, plan.settings.gro) = (model, gro);
-                let mut server = UdpServer::start(plan).unwrap();
-                let port = server.address().port();
-                let client = client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-                client.set_broadcast(true).unwrap();
-                client
-                    .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
-                    .unwrap();
-                // Sent later, so that an answer to the first one would arrive before its own.
-                let refused =
-                    |served: &UdpServed| served.dropped().get(&DropCause::RefusedBroadcast).copied();
-                let copies = if model == Model::Exact { 2 } else { 1 };
-                served_when(&mut server, |served| refused(served) == Some(copies));
-                client.send_to(b"to one", (Ipv4Addr::LOCALHOST, port)).unwrap();
-                let mut answer = [0; 16];
-                let (length, _) = client.recv_from(&mut answer).unwrap();
-                assert_eq!(&answer[..length], b"to one", "{engine:?} {model:?} gro {gro}");
-                let served = server.stop().unwrap();
-                assert_eq!(refused(&served), Some(copies));
+    undisturbed(|| {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        for engine in engines() {
+            for model in [Model::Exact, Model::Farm, Model::Single] {
+                for gro in [false, true] {
+                    let mut plan = plan(any, engine);
+                    (plan.model, plan.settings.gro) = (model, gro);
+                    let mut server = UdpServer::start(plan).unwrap();
+                    let port = server.address().port();
+                    let client = client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+                    client.set_broadcast(true).unwrap();
+                    client
+                        .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
+                        .unwrap();
+                    // Sent later, so that an answer to the first one would arrive before its own.
+                    let refused =
+                        |served: &UdpServed| served.dropped().get(&DropCause::RefusedBroadcast).copied();
+                    let copies = if model == Model::Exact { 2 } else { 1 };
+                    served_when(&mut server, |served| refused(served) == Some(copies));
+                    client.send_to(b"to one", (Ipv4Addr::LOCALHOST, port)).unwrap();
+                    let mut answer = [0; 16];
+                    let (length, _) = client.recv_from(&mut answer).unwrap();
+                    assert_eq!(&answer[..length], b"to one", "{engine:?} {model:?} gro {gro}");
+                    let served = server.stop().unwrap();
+                    assert_eq!(refused(&served), Some(copies));
+                }
             }
         }
-    }
+    });
 }
 
 /// All nodes of this machine: no device sends it (RFC 4291 2.7.1).
@@ -84,22 +89,24 @@ fn a_datagram_to_an_ipv6_multicast_address_is_counted_and_not_answered() {
     if !has_multicast() {
         return eprintln!("skipped: no device with IPv6 and multicast");
     }
-    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-    for engine in engines() {
-        let mut server = UdpServer::start(plan(any, engine)).unwrap();
-        let client = client(any);
-        client
-            .send_to(b"to all", (ALL_NODES, server.address().port()))
-            .unwrap();
-        let refused = |served: &UdpServed| served.dropped().get(&DropCause::RefusedBroadcast) == Some(&2);
-        served_when(&mut server, refused);
-        client
-            .send_to(b"to one", (Ipv6Addr::LOCALHOST, server.address().port()))
-            .unwrap();
-        let mut answer = [0; 16];
-        let (length, _) = client.recv_from(&mut answer).unwrap();
-        assert_eq!(&answer[..length], b"to one", "{engine:?}");
-    }
+    undisturbed(|| {
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        for engine in engines() {
+            let mut server = UdpServer::start(plan(any, engine)).unwrap();
+            let client = client(any);
+            client
+                .send_to(b"to all", (ALL_NODES, server.address().port()))
+                .unwrap();
+            let refused = |served: &UdpServed| served.dropped().get(&DropCause::RefusedBroadcast) == Some(&2);
+            served_when(&mut server, refused);
+            client
+                .send_to(b"to one", (Ipv6Addr::LOCALHOST, server.address().port()))
+                .unwrap();
+            let mut answer = [0; 16];
+            let (length, _) = client.recv_from(&mut answer).unwrap();
+            assert_eq!(&answer[..length], b"to one", "{engine:?}");
+        }
+    });
 }
 
 /// Sends one datagram to `to` as if it came from the server: as one more member of its group, which no bucket names.
@@ -110,15 +117,17 @@ fn forge(from: &UdpServer, to: &UdpServer) {
 
 #[test]
 fn two_echoes_do_not_answer_each_other() {
-    for engine in engines() {
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut first = UdpServer::start(plan(any_port, engine)).unwrap();
-        let mut second = UdpServer::start(plan(any_port, engine)).unwrap();
-        forge(&first, &second);
-        let refused = |served: &UdpServed| served.dropped().get(&DropCause::RefusedEcho) == Some(&1);
-        assert_eq!(served_when(&mut second, refused).answered(), 0);
-        assert_eq!(first.served().seen(), 0, "{engine:?}");
-    }
+    undisturbed(|| {
+        for engine in engines() {
+            let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let mut first = UdpServer::start(plan(any_port, engine)).unwrap();
+            let mut second = UdpServer::start(plan(any_port, engine)).unwrap();
+            forge(&first, &second);
+            let refused = |served: &UdpServed| served.dropped().get(&DropCause::RefusedEcho) == Some(&1);
+            assert_eq!(served_when(&mut second, refused).answered(), 0);
+            assert_eq!(first.served().seen(), 0, "{engine:?}");
+        }
+    });
 }
 
 #[test]

@@ -130,58 +130,64 @@ fn every_way_to_answer_leaves_from_the_address_that_was_asked() {
 
 #[test]
 fn the_mapped_wildcard_address_is_that_of_ipv4() {
-    for answers in [Answers::PerSend, Answers::Connected] {
-        let mut plan = plan(EngineKind::Epoll);
-        (plan.answers, plan.flows) = (answers, true);
-        plan.socket.address = "[::ffff:0.0.0.0]:0".parse().unwrap();
-        let server = UdpServer::start(plan).unwrap();
-        let address = server.address();
-        assert_eq!(address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED));
-        let ipv4 = addresses().into_iter().filter(IpAddr::is_ipv4);
-        ipv4.for_each(|ip| ask((ip, address.port()).into()));
-        check(&server.stop().unwrap(), 63, &format!("{answers:?}"));
-    }
+    undisturbed(|| {
+        for answers in [Answers::PerSend, Answers::Connected] {
+            let mut plan = plan(EngineKind::Epoll);
+            (plan.answers, plan.flows) = (answers, true);
+            plan.socket.address = "[::ffff:0.0.0.0]:0".parse().unwrap();
+            let server = UdpServer::start(plan).unwrap();
+            let address = server.address();
+            assert_eq!(address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED));
+            let ipv4 = addresses().into_iter().filter(IpAddr::is_ipv4);
+            ipv4.for_each(|ip| ask((ip, address.port()).into()));
+            check(&server.stop().unwrap(), 63, &format!("{answers:?}"));
+        }
+    });
 }
 
 #[test]
 fn one_socket_that_asks_many_addresses_has_a_flow_to_each() {
-    for answers in [Answers::PerSend, Answers::Connected] {
-        let mut plan = plan(EngineKind::Epoll);
-        (plan.answers, plan.flows) = (answers, true);
-        let server = UdpServer::start(plan).unwrap();
-        let port = server.address().port();
-        let client = UdpSocket::bind((Ipv4Addr::new(127, 9, 1, 1), 0)).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        for ip in addresses().into_iter().filter(IpAddr::is_ipv4) {
-            client.send_to(b"asked", (ip, port)).unwrap();
-            let mut answer = [0; 8];
-            assert_eq!(client.recv_from(&mut answer).unwrap(), (5, (ip, port).into()));
+    undisturbed(|| {
+        for answers in [Answers::PerSend, Answers::Connected] {
+            let mut plan = plan(EngineKind::Epoll);
+            (plan.answers, plan.flows) = (answers, true);
+            let server = UdpServer::start(plan).unwrap();
+            let port = server.address().port();
+            let client = UdpSocket::bind((Ipv4Addr::new(127, 9, 1, 1), 0)).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            for ip in addresses().into_iter().filter(IpAddr::is_ipv4) {
+                client.send_to(b"asked", (ip, port)).unwrap();
+                let mut answer = [0; 8];
+                assert_eq!(client.recv_from(&mut answer).unwrap(), (5, (ip, port).into()));
+            }
+            let flows = server.stop().unwrap().flows.unwrap();
+            assert_eq!(flows.len(), 63);
+            assert!(
+                flows
+                    .iter()
+                    .all(|flow| flow.hash_type == "UDP_IPV4" && flow.bucket == flow.worker)
+            );
         }
-        let flows = server.stop().unwrap().flows.unwrap();
-        assert_eq!(flows.len(), 63);
-        assert!(
-            flows
-                .iter()
-                .all(|flow| flow.hash_type == "UDP_IPV4" && flow.bucket == flow.worker)
-        );
-    }
+    });
 }
 
 #[test]
 fn a_changed_table_steers_both_families() {
-    for engine in engines() {
-        let mut server = UdpServer::start(plan(engine)).unwrap();
-        let port = server.address().port();
-        let all_to_one = IndirectionTable::from_entries(vec![Bucket::new(1); 128]).unwrap();
-        assert_eq!(server.change_table(all_to_one).unwrap(), 64);
-        for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
-            (0..5).for_each(|_| ask(SocketAddr::new(ip, port)));
+    undisturbed(|| {
+        for engine in engines() {
+            let mut server = UdpServer::start(plan(engine)).unwrap();
+            let port = server.address().port();
+            let all_to_one = IndirectionTable::from_entries(vec![Bucket::new(1); 128]).unwrap();
+            assert_eq!(server.change_table(all_to_one).unwrap(), 64);
+            for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
+                (0..5).for_each(|_| ask(SocketAddr::new(ip, port)));
+            }
+            let served = server.stop().unwrap();
+            assert_eq!(served.buckets[0].seen, 0);
+            let steered = served.share(BucketServed::steering);
+            assert_eq!((steered.hits, steered.samples), (40, 40));
         }
-        let served = server.stop().unwrap();
-        assert_eq!(served.buckets[0].seen, 0);
-        let steered = served.share(BucketServed::steering);
-        assert_eq!((steered.hits, steered.samples), (40, 40));
-    }
+    });
 }
 
 #[test]
@@ -294,40 +300,50 @@ fn connections_of_both_families_reach_the_bucket_of_their_hash() {
 
 #[test]
 fn a_server_of_ipv6_only_leaves_ipv4_to_another_server() {
-    let mut ipv6_only = plan(EngineKind::Epoll);
-    ipv6_only.socket.ipv6_only = true;
-    let ipv6 = UdpServer::start(ipv6_only).unwrap();
-    let port = ipv6.address().port();
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let ipv4 = UdpServer::start(UdpPlan::new(address, steering(2))).unwrap();
-    ask((Ipv4Addr::LOCALHOST, port).into());
-    ask((Ipv6Addr::LOCALHOST, port).into());
-    for server in [ipv4, ipv6] {
-        let served = server.stop().unwrap();
-        assert_eq!((served.seen(), served.answered()), (EACH as u64, EACH as u64));
-    }
+    undisturbed(|| {
+        let mut ipv6_only = plan(EngineKind::Epoll);
+        ipv6_only.socket.ipv6_only = true;
+        let ipv6 = UdpServer::start(ipv6_only).unwrap();
+        let port = ipv6.address().port();
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let ipv4 = UdpServer::start(UdpPlan::new(address, steering(2))).unwrap();
+        ask((Ipv4Addr::LOCALHOST, port).into());
+        ask((Ipv6Addr::LOCALHOST, port).into());
+        for server in [ipv4, ipv6] {
+            let served = server.stop().unwrap();
+            assert_eq!((served.seen(), served.answered()), (EACH as u64, EACH as u64));
+        }
+    });
 }
 
 #[test]
 fn a_broadcast_to_a_server_of_both_families_is_not_answered() {
-    for engine in engines() {
-        let mut server = UdpServer::start(plan(engine)).unwrap();
-        let port = server.address().port();
-        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        client.set_broadcast(true).unwrap();
-        client
-            .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
-            .unwrap();
-        while server.served().dropped().get(&DropCause::RefusedBroadcast) != Some(&2) {
-            std::thread::yield_now();
+    undisturbed(|| {
+        for engine in engines() {
+            let mut server = UdpServer::start(plan(engine)).unwrap();
+            let port = server.address().port();
+            let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            client.set_broadcast(true).unwrap();
+            client
+                .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
+                .unwrap();
+            let end = Instant::now() + Duration::from_secs(20);
+            while server.served().dropped().get(&DropCause::RefusedBroadcast) != Some(&2) {
+                assert!(
+                    Instant::now() < end,
+                    "{engine:?}: {:?}",
+                    server.served().dropped()
+                );
+                std::thread::yield_now();
+            }
+            ask((Ipv4Addr::LOCALHOST, port).into());
+            let served = server.stop().unwrap();
+            assert_eq!(served.answered(), EACH as u64);
+            // Every bucket received a copy, so copies are not samples of steering.
+            let steered = served.share(BucketServed::steering);
+            assert_eq!((steered.hits, steered.samples), (EACH as u64, EACH as u64));
         }
-        ask((Ipv4Addr::LOCALHOST, port).into());
-        let served = server.stop().unwrap();
-        assert_eq!(served.answered(), EACH as u64);
-        // Every bucket received a copy, so copies are not samples of steering.
-        let steered = served.share(BucketServed::steering);
-        assert_eq!((steered.hits, steered.samples), (EACH as u64, EACH as u64));
-    }
+    });
 }
 
 /// A link-local address of a namespace's loopback device, where no other machine has to answer for it.
@@ -349,30 +365,33 @@ fn a_link_local_address_answers_on_its_own_link() {
         Ok(status) => assert!(status.success()),
         Err(error) => return eprintln!("skipped: ip: {error}"),
     }
-    for engine in engines() {
-        for answers in [Answers::PerSend, Answers::Connected] {
-            bed.server.run(move || {
-                let mut plan = plan(engine);
-                plan.answers = answers;
-                let server = UdpServer::start(plan).unwrap();
-                // The loopback device is the first of every namespace.
-                let address = SocketAddrV6::new(LINK_LOCAL.parse().unwrap(), server.address().port(), 0, 1);
-                ask(address.into());
-                // A peer whose own address has no scope.
-                let client = UdpSocket::bind("[fd11::1]:0").unwrap();
-                client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-                client.send_to(b"asked", address).unwrap();
-                // Its scope is then that of the peer's own address.
-                let (length, from) = client.recv_from(&mut [0; 8]).unwrap();
-                assert_eq!(
-                    (length, from.ip(), from.port()),
-                    (5, (*address.ip()).into(), address.port())
-                );
-                let served = server.stop().unwrap();
-                assert_eq!(served.answered(), 1 + EACH as u64);
-                let steered = served.share(BucketServed::steering);
-                assert_eq!(steered.hits, steered.samples);
-            });
+    undisturbed(|| {
+        for engine in engines() {
+            for answers in [Answers::PerSend, Answers::Connected] {
+                bed.server.run(move || {
+                    let mut plan = plan(engine);
+                    plan.answers = answers;
+                    let server = UdpServer::start(plan).unwrap();
+                    // The loopback device is the first of every namespace.
+                    let address =
+                        SocketAddrV6::new(LINK_LOCAL.parse().unwrap(), server.address().port(), 0, 1);
+                    ask(address.into());
+                    // A peer whose own address has no scope.
+                    let client = UdpSocket::bind("[fd11::1]:0").unwrap();
+                    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    client.send_to(b"asked", address).unwrap();
+                    // Its scope is then that of the peer's own address.
+                    let (length, from) = client.recv_from(&mut [0; 8]).unwrap();
+                    assert_eq!(
+                        (length, from.ip(), from.port()),
+                        (5, (*address.ip()).into(), address.port())
+                    );
+                    let served = server.stop().unwrap();
+                    assert_eq!(served.answered(), 1 + EACH as u64);
+                    let steered = served.share(BucketServed::steering);
+                    assert_eq!(steered.hits, steered.samples);
+                });
+            }
         }
-    }
+    });
 }

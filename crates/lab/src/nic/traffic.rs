@@ -95,7 +95,7 @@ fn await_signal(
     }
 }
 
-/// Whether such a signal is among the frames that came.
+/// Receives a burst: whether such a signal is in it.
 pub(super) fn hears(link: &mut PacketLink, wanted: impl Fn(&Signal) -> bool) -> Result<bool, LinkError> {
     let burst = link.receive(1024)?;
     Ok(burst

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 impl Scenario {
     /// Resolves the scenario into a plan for these workers, with these timeouts where the scenario sets none; engine, memory
-    /// and batching are those of [`StreamPlan::new`].
+    /// and batching are those of [`StreamPlan::new`], which batches nothing: see [`StreamPlan::gathering`].
     ///
     /// # Errors
     /// If pools are inconsistent, a request is invalid, a server pool has no address, or the sources do not suffice; see

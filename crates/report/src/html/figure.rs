@@ -4,7 +4,7 @@ use super::axis::Linear;
 use super::markup::{Markup, classed, element, plain};
 use super::plot::Tick;
 
-/// The ticks of a vertical axis.
+/// The ticks of a linear axis.
 #[must_use]
 pub fn linear_ticks(scale: &Linear, show: impl Fn(f64) -> String) -> Vec<Tick> {
     scale

@@ -75,7 +75,8 @@ impl Poll {
         }
     }
 
-    /// Registers a socket for `events` (`EPOLLIN` and `EPOLLOUT`, which equal `POLLIN` and `POLLOUT`).
+    /// Registers a socket for `events` (`EPOLLIN` and `EPOLLOUT`, which equal `POLLIN` and `POLLOUT`). The caller
+    /// [removes](Self::remove) it before it is closed.
     pub(crate) fn add(&mut self, socket: BorrowedFd<'_>, token: u64, events: EpollFlags) -> io::Result<()> {
         if let Watched::Few { sockets, tokens } = &mut self.watched
             && sockets.len() < FEW

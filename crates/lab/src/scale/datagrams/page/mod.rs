@@ -278,6 +278,7 @@ fn drops_section(report: &ScaleReport) -> Section {
 /// What locality can mean in this bed; `None` if a device chose the CPU.
 fn locality_note(report: &ScaleReport) -> Option<String> {
     let bed = report.head.bed.as_ref();
+    // No kind of bed that this program makes has a device that chooses.
     let by_device = bed.is_some_and(|bed| bed.kind.parse::<BedKind>().is_err());
     let mut models = report.steps.iter().map(|step| step.shape.model);
     let by_cpu = models.any(|model| model == Model::IncomingCpu);
