@@ -73,7 +73,7 @@ impl Diff {
             .table()
     }
 
-    /// These rows, with the columns that tell steps apart.
+    /// A table of these rows that begins with the columns by which steps differ.
     fn of_steps<'r>(&self, rows: impl IntoIterator<Item = &'r Row>) -> Rows<'r, Row> {
         let cell = |row: &Row, place: usize| row.cells.get(place).cloned().unwrap_or_default();
         let columns = self.columns.iter().enumerate();
