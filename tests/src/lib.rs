@@ -1,10 +1,12 @@
-//! Helpers of tests: the repository's folder, its source files, and the shipped part of them; tests on a disturbed machine.
+//! Helpers of tests: the repository's folder, its source files, and the shipped part of them; tests beside other work.
 
 #![forbid(unsafe_code)]
 
-use corelane_host::counters::Softnet;
+mod busy;
+
+pub use busy::{PATIENCE, measured, undisturbed, until};
+
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.
@@ -124,22 +126,4 @@ fn shipped_lines(text: &str) -> Vec<String> {
         }
     }
     shipped
-}
-
-/// Repeats `attempt` if it fails while the kernel drops frames because a CPU's queue of received frames is full: floods
-/// of other tests fill it, whoever's frame is next.
-///
-/// # Panics
-/// When `attempt` panics for another reason, or six times.
-pub fn undisturbed(attempt: impl Fn()) {
-    let dropped = || Softnet::read().map_or(0, |softnet| softnet.total().dropped);
-    for _ in 0..5 {
-        let before = dropped();
-        match catch_unwind(AssertUnwindSafe(&attempt)) {
-            Err(_) if dropped() != before => {}
-            Err(panic) => resume_unwind(panic),
-            Ok(()) => return,
-        }
-    }
-    attempt();
 }

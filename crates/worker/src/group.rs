@@ -15,6 +15,7 @@ use socket2::{Domain, SockFilter, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 /// How the sockets of a group are made.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -209,10 +210,10 @@ pub fn tcp(
 /// Creates one more socket on the address of a group, connected to `peer`. From then on it receives that peer's
 /// datagrams instead of the group, and the kernel caches route and hash of its transmissions.
 ///
-/// While it is open it is the last member of a group on the same address, which no steering program names. Until it is
-/// connected, a moment later, other peers' datagrams to `address` may reach it: of a group without a program some, of a
-/// group on the wildcard address all, because the kernel prefers the socket with the more specific address. They stay
-/// in its queue, so compare the peer of each datagram before you answer. `settings` are the group's.
+/// Until it is connected, a moment later, it is the last member of a group on the same address, which no steering
+/// program names. Other peers' datagrams may reach it then: of a group without a program some, of a group on the
+/// wildcard address all, because the kernel prefers the socket with the more specific address. They stay in its queue,
+/// so compare the peer of each datagram before you answer. `settings` are the group's.
 ///
 /// # Errors
 /// See [`GroupError`].
@@ -221,11 +222,19 @@ pub fn connected(
     peer: SocketAddr,
     settings: &GroupSettings,
 ) -> Result<UdpSocket, GroupError> {
+    // Since Linux 6.13 a socket leaves its group when it is connected. A later one that the kernel adds to it, as it is
+    // on the same address, is in a group without a program, and receives everything until it is connected. So a connected
+    // socket shares no longer; what permits the next bind is that both reuse the address. One at a time: between the two
+    // calls below another one would still be added to this one.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let making = Making::new(Transport::Udp, address, 1, settings)?;
     let socket = making.socket(0)?;
-    making.share(&socket)?;
+    making.share(&socket, true)?;
+    making.check("reuse the address", socket.set_reuse_address(true))?;
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     making.bind(&socket, making.address)?;
     making.check("connect a socket", socket.connect(&peer.into()))?;
+    making.share(&socket, false)?;
     Ok(socket.into())
 }
 
@@ -293,12 +302,12 @@ impl<'a> Making<'a> {
         let bound = self.check("read the port", first.local_addr())?;
         shared.set_port(bound.as_socket().map_or(0, |bound| bound.port()));
         if self.buckets > 1 {
-            self.share(&first)?;
+            self.share(&first, true)?;
         }
         let mut group = vec![first];
         for made in 1..self.buckets {
             let socket = make(made)?;
-            self.share(&socket)?;
+            self.share(&socket, true)?;
             self.bind(&socket, shared)?;
             group.push(socket);
         }
@@ -378,8 +387,8 @@ impl<'a> Making<'a> {
         })
     }
 
-    fn share(&self, socket: &impl AsFd) -> Result<(), GroupError> {
-        let shared = setsockopt(socket, ReusePort, &true);
+    fn share(&self, socket: &impl AsFd, shared: bool) -> Result<(), GroupError> {
+        let shared = setsockopt(socket, ReusePort, &shared);
         self.check("share the port", shared.map_err(io::Error::from))
     }
 

@@ -3,8 +3,9 @@
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_rss::steer::{self, Families, Program};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_tests::undisturbed;
 use corelane_worker::group::{self, GroupError, GroupSettings};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -156,6 +157,36 @@ fn a_group_opened_under_traffic_receives_nothing_before_it_is_steered() {
         let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
         assert_eq!(bucket.index(), index, "from {source}");
     }
+}
+
+#[test]
+fn a_socket_that_is_about_to_be_connected_takes_nothing_from_a_steered_group() {
+    undisturbed(|| {
+        for host in ["127.0.0.1", "::1"] {
+            let ip: IpAddr = host.parse().unwrap();
+            let group = group_on(&SocketAddr::new(ip, 0).to_string()).unwrap();
+            let server = group[0].local_addr().unwrap();
+            let connected = UdpSocket::bind((ip, 0)).unwrap();
+            let peer = connected.local_addr().unwrap();
+            let _first = group::connected(server, peer, &GroupSettings::default()).unwrap();
+            // Another one, between bind and connect.
+            let second = Socket::new(Domain::for_address(server), Type::DGRAM, None).unwrap();
+            second.set_reuse_address(true).unwrap();
+            second.set_reuse_port(true).unwrap();
+            second.bind(&server.into()).unwrap();
+            let steerer = steering().steerer();
+            for _ in 0..16 {
+                let client = UdpSocket::bind((ip, 0)).unwrap();
+                let source = client.local_addr().unwrap();
+                client.send_to(b"who?", server).unwrap();
+                let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
+                let socket = &group[bucket.index()];
+                socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                let (_, peer) = socket.recv_from(&mut [0; 8]).expect("on the bucket's socket");
+                assert_eq!(peer, source);
+            }
+        }
+    });
 }
 
 #[test]

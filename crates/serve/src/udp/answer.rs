@@ -52,8 +52,8 @@ impl Answering {
             Answers::PerSend | Answers::Received => (socket, peer),
             Answers::Caller => (self.of_bucket(datagram).unwrap_or(socket), peer),
             // Not simply on the socket that received it: before that was connected, it may have received another
-            // peer's datagrams.
-            Answers::Connected => match self.of_flow(ops, datagram) {
+            // peer's datagrams, of flows of other workers.
+            Answers::Connected => match self.of_flow(ops, socket, datagram) {
                 Some(connected) => (connected, None),
                 None => {
                     self.counters.answered_unconnected.add(1);
@@ -77,15 +77,15 @@ impl Answering {
         }
     }
 
-    /// The flow's own socket, opened if it has none yet.
-    fn of_flow(&mut self, ops: &mut Ops, datagram: &Datagram<'_>) -> Option<Id> {
+    /// The flow's own socket, opened if it has none yet and the datagram arrived where new flows do.
+    fn of_flow(&mut self, ops: &mut Ops, socket: Id, datagram: &Datagram<'_>) -> Option<Id> {
         // The worker's own socket reports IPv4 peers with mapped addresses if it serves both families; theirs does not.
         let peer = group::canonical(datagram.peer);
         let flow = (peer, self.common.destination(datagram)?);
         if let Some(id) = self.by_flow.get(&flow) {
             return Some(*id);
         }
-        if self.by_flow.len() >= MOST_CONNECTED {
+        if self.by_flow.len() >= MOST_CONNECTED || self.own != Some(socket) {
             return None;
         }
         let id = self.open(ops, flow).ok()?;
