@@ -6,6 +6,7 @@ use corelane_rss::{Bucket, IndirectionTable, Tuple};
 use corelane_serve::Server;
 use corelane_serve::http::HttpServer;
 use corelane_serve::udp::{UdpPlan, UdpServer};
+use corelane_tests::undisturbed;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,37 +60,39 @@ fn http_requests_are_all_answered_while_the_table_changes() {
 
 #[test]
 fn datagrams_are_all_answered_by_the_worker_of_the_table_in_force() {
-    for engine in engines() {
-        let mut server = UdpServer::start(UdpPlan {
-            engine: Some(engine),
-            ..UdpPlan::new(anywhere(), steering(2))
-        })
-        .unwrap();
-        let client = UdpSocket::bind(anywhere()).unwrap();
-        client.connect(server.address()).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let tuple = Tuple::new(client.local_addr().unwrap(), server.address()).unwrap();
-        let mut expected = [0_u64; 2];
-        for change in 1..=CHANGES {
-            server.change_table(turned(change)).unwrap();
-            expected[server.steering().steerer().bucket_of(&tuple).index()] += 1;
-            client.send(&change.to_be_bytes()).unwrap();
-            let mut answer = [0; 4];
-            client.recv(&mut answer).expect("an answer to every datagram");
-            assert_eq!(answer, change.to_be_bytes());
+    undisturbed(|| {
+        for engine in engines() {
+            let mut server = UdpServer::start(UdpPlan {
+                engine: Some(engine),
+                ..UdpPlan::new(anywhere(), steering(2))
+            })
+            .unwrap();
+            let client = UdpSocket::bind(anywhere()).unwrap();
+            client.connect(server.address()).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let tuple = Tuple::new(client.local_addr().unwrap(), server.address()).unwrap();
+            let mut expected = [0_u64; 2];
+            for change in 1..=CHANGES {
+                server.change_table(turned(change)).unwrap();
+                expected[server.steering().steerer().bucket_of(&tuple).index()] += 1;
+                client.send(&change.to_be_bytes()).unwrap();
+                let mut answer = [0; 4];
+                client.recv(&mut answer).expect("an answer to every datagram");
+                assert_eq!(answer, change.to_be_bytes());
+            }
+            let served = server.stop().unwrap();
+            let seen: Vec<u64> = served.buckets.iter().map(|bucket| bucket.seen).collect();
+            assert_eq!(seen, expected, "{engine:?}");
+            let right = served
+                .buckets
+                .iter()
+                .map(|bucket| (bucket.steering_samples, bucket.steering_right));
+            assert!(
+                right.clone().all(|(samples, right)| samples == right),
+                "{:?}",
+                right.collect::<Vec<_>>()
+            );
+            assert_eq!(served.steering.generation, u64::from(CHANGES));
         }
-        let served = server.stop().unwrap();
-        let seen: Vec<u64> = served.buckets.iter().map(|bucket| bucket.seen).collect();
-        assert_eq!(seen, expected, "{engine:?}");
-        let right = served
-            .buckets
-            .iter()
-            .map(|bucket| (bucket.steering_samples, bucket.steering_right));
-        assert!(
-            right.clone().all(|(samples, right)| samples == right),
-            "{:?}",
-            right.collect::<Vec<_>>()
-        );
-        assert_eq!(served.steering.generation, u64::from(CHANGES));
-    }
+    });
 }

@@ -3,6 +3,7 @@
 use crate::common::{Answer, connect, engines, exchange, http_plan};
 use corelane_serve::Server;
 use corelane_serve::http::HttpServer;
+use corelane_tests::until;
 use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -54,14 +55,12 @@ fn a_client_that_resets_during_a_delay_is_noticed_before_its_end() {
     on_each_engine(|server| {
         let mut stream = connect(server.address());
         write!(stream, "GET /delay/1h HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        while server.served().buckets[0].requests == 0 {
-            std::thread::yield_now();
-        }
+        until("the request arrives", || server.served().buckets[0].requests > 0);
         SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
         drop(stream);
-        while server.served().buckets[0].connections.open > 0 {
-            std::thread::yield_now();
-        }
+        until("the connection is closed", || {
+            server.served().buckets[0].connections.open == 0
+        });
     });
 }
 

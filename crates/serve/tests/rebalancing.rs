@@ -1,5 +1,5 @@
-//! Servers that rebalance their table under a skewed load: the table is near the best one within ten seconds, nothing is
-//! lost and no connection ends.
+//! Servers that rebalance their table under a skewed load: the table is near the best one after so many datagrams or
+//! connections, nothing is lost and no connection ends. How long that takes, the tests of the policy show.
 
 use crate::common::{Answer, anywhere, engines, http_plan, steering};
 use corelane_rss::balance::{Options, Policy, bucket_loads, rebalance};
@@ -8,11 +8,12 @@ use corelane_serve::http::HttpServer;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServer};
 use corelane_serve::udp::{Model, UdpError, UdpPlan, UdpServer};
 use corelane_serve::{ConnectionCounts, ServeError, Server};
+use corelane_tests::{PATIENCE, undisturbed};
 use corelane_worker::engine::EngineKind;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BUCKETS: usize = 4;
 const ENTRIES: usize = 128;
@@ -20,8 +21,21 @@ const ENTRIES: usize = 128;
 /// Datagrams in flight, so few that no buffer overflows.
 const WINDOW: usize = 64;
 
-/// The limit for rebalancing to be done.
-const LIMIT: Duration = Duration::from_secs(10);
+/// Datagrams, or connections, after which the table is level.
+const MOST_DATAGRAMS: u64 = 1_000_000;
+const MOST_CONNECTIONS: u64 = 30_000;
+
+/// A policy that moves as soon as there are samples enough, and forgets none: the load does not change. What it leaves
+/// is, with the error of sampling, less than the 5 % that the tests permit.
+fn policy() -> Policy {
+    Policy {
+        start: 0.01,
+        tolerance: 0.005,
+        memory_s: 3_600.0,
+        interval_s: 0.05,
+        ..Policy::new(100.0)
+    }
+}
 
 /// Weights of the entries by Zipf's law: those of bucket 0 come first, so it starts with most of the load.
 fn zipf() -> Vec<u64> {
@@ -86,55 +100,55 @@ fn over_best(table: &IndirectionTable, weights: &[u64]) -> f64 {
 }
 
 #[test]
-fn a_udp_server_is_level_within_ten_seconds_and_loses_no_datagram() {
-    for engine in engines() {
-        let weights = zipf();
-        let mut plan = UdpPlan {
-            engine: Some(engine),
-            ..UdpPlan::new(anywhere(), steering(BUCKETS))
-        };
-        plan.steered.rebalance = Some(Policy::default());
-        let mut server = UdpServer::start(plan).unwrap();
-        let mut clients = Clients::new(server.steering(), server.address());
-        let sockets: Vec<UdpSocket> = (0..ENTRIES)
-            .map(|entry| {
-                let socket = UdpSocket::bind(clients.of(entry)).unwrap();
-                socket.connect(server.address()).unwrap();
-                socket.set_read_timeout(Some(LIMIT)).unwrap();
-                socket
-            })
-            .collect();
-        assert!(
-            over_best(&server.steering().table, &weights) > 1.5,
-            "the load is skewed"
-        );
-        let (mut draw, started, mut number) = (Draw::new(&weights), Instant::now(), 0_u64);
-        while started.elapsed() < LIMIT {
-            let window = [(); WINDOW].map(|()| draw.entry());
-            for entry in window {
-                number += 1;
-                sockets[entry].send(&number.to_be_bytes()).unwrap();
+fn a_udp_server_becomes_level_and_loses_no_datagram() {
+    undisturbed(|| {
+        for engine in engines() {
+            let weights = zipf();
+            let mut plan = UdpPlan {
+                engine: Some(engine),
+                ..UdpPlan::new(anywhere(), steering(BUCKETS))
+            };
+            plan.steered.rebalance = Some(policy());
+            let mut server = UdpServer::start(plan).unwrap();
+            let mut clients = Clients::new(server.steering(), server.address());
+            let sockets: Vec<UdpSocket> = (0..ENTRIES)
+                .map(|entry| {
+                    let socket = UdpSocket::bind(clients.of(entry)).unwrap();
+                    socket.connect(server.address()).unwrap();
+                    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    socket
+                })
+                .collect();
+            let mut over = over_best(&server.steering().table, &weights);
+            assert!(over > 1.5, "the load is skewed");
+            let (mut draw, mut number) = (Draw::new(&weights), 0_u64);
+            while over > 1.05 && number < MOST_DATAGRAMS {
+                let window = [(); WINDOW].map(|()| draw.entry());
+                for entry in window {
+                    number += 1;
+                    sockets[entry].send(&number.to_be_bytes()).unwrap();
+                }
+                for entry in window {
+                    sockets[entry]
+                        .recv(&mut [0; 8])
+                        .expect("an answer to every datagram");
+                }
+                server.poll().unwrap();
+                over = over_best(&server.steering().table, &weights);
             }
-            for entry in window {
-                sockets[entry]
-                    .recv(&mut [0; 8])
-                    .expect("an answer to every datagram");
-            }
-            server.poll().unwrap();
+            let served = server.stop().unwrap();
+            assert_eq!(served.seen(), number);
+            assert!(served.dropped().is_empty(), "{:?}", served.dropped());
+            let done = served.rebalanced.unwrap();
+            assert!(
+                over <= 1.05,
+                "{engine:?}: {over} of the best assignment: {done:?}"
+            );
+            assert!(done.moved <= 100 && done.decisions > 0, "{done:?}");
+            assert_eq!(done.changes, served.steering.generation);
+            assert!(done.moves.iter().all(|moved| moved.from_load >= moved.entry.load));
         }
-        let over = over_best(&server.steering().table, &weights);
-        let served = server.stop().unwrap();
-        assert_eq!(served.seen(), number);
-        assert!(served.dropped().is_empty(), "{:?}", served.dropped());
-        let done = served.rebalanced.unwrap();
-        assert!(
-            over <= 1.05,
-            "{engine:?}: {over} of the best assignment: {done:?}"
-        );
-        assert!(done.moved <= 100 && done.decisions >= 19, "{done:?}");
-        assert_eq!(done.changes, served.steering.generation);
-        assert!(done.moves.iter().all(|moved| moved.from_load >= moved.entry.load));
-    }
+    });
 }
 
 /// A request and its answer on a connection.
@@ -158,7 +172,7 @@ fn open(client: SocketAddr, server: SocketAddr) -> TcpStream {
     socket.bind(&client.into()).unwrap();
     socket.connect(&server.into()).unwrap();
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
@@ -177,10 +191,11 @@ fn rebalances<S: Server>(
         .collect();
     let mut present = table(&mut server);
     let mut expected = bucket_loads(&present, &[1; ENTRIES], BUCKETS);
-    let (started, mut over) = (Instant::now(), over_best(&present, &weights));
+    let (mut number, mut over) = (0, over_best(&present, &weights));
     assert!(over > 1.5, "the load is skewed");
     while over > 1.05 {
-        assert!(started.elapsed() < LIMIT, "{over} of the best assignment");
+        assert!(number < MOST_CONNECTIONS, "{over} of the best assignment");
+        number += 1;
         let entry = draw.entry();
         exchange(&mut open(clients.of(entry), address));
         expected[present.entries()[entry].index()] += 1;
@@ -206,11 +221,11 @@ fn rebalances<S: Server>(
 }
 
 #[test]
-fn a_tcp_server_is_level_within_ten_seconds_and_its_open_connections_stay() {
+fn a_tcp_server_becomes_level_and_its_open_connections_stay() {
     for engine in engines() {
         let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(BUCKETS));
         plan.listening.engine = Some(engine);
-        plan.listening.steered.rebalance = Some(Policy::default());
+        plan.listening.steered.rebalance = Some(policy());
         let server = TcpServer::start(plan).unwrap();
         let address = server.address();
         rebalances(server, address, echo, |served| {
@@ -221,10 +236,10 @@ fn a_tcp_server_is_level_within_ten_seconds_and_its_open_connections_stay() {
 }
 
 #[test]
-fn an_http_server_on_a_wildcard_address_is_level_within_ten_seconds_and_its_open_connections_stay() {
+fn an_http_server_on_a_wildcard_address_becomes_level_and_its_open_connections_stay() {
     let mut plan = http_plan(EngineKind::Epoll, BUCKETS);
     plan.listening.socket.address = "0.0.0.0:0".parse().unwrap();
-    plan.listening.steered.rebalance = Some(Policy::default());
+    plan.listening.steered.rebalance = Some(policy());
     let server = HttpServer::start(plan).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], server.address().port()));
     rebalances(server, address, request, |served| {

@@ -8,7 +8,6 @@ use corelane_serve::Server;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::time::{Duration, Instant};
 
 fn start(mode: TcpMode) -> Vec<TcpServer> {
     let start = |engine| {
@@ -20,15 +19,7 @@ fn start(mode: TcpMode) -> Vec<TcpServer> {
 }
 
 fn until(server: &mut TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !so(&server.served()) {
-        assert!(
-            Instant::now() < deadline,
-            "timed out waiting until {what}: {:?}",
-            server.served()
-        );
-        std::thread::yield_now();
-    }
+    corelane_tests::until(what, || so(&server.served()));
 }
 
 #[test]

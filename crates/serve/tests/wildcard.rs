@@ -9,11 +9,11 @@ use corelane_serve::http::{HttpServed, HttpServer};
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use corelane_serve::udp::{Answers, BucketServed, DropCause, Model, UdpError, UdpPlan, UdpServed, UdpServer};
 use corelane_serve::{ConnectionCounts, Listening, Server};
-use corelane_tests::undisturbed;
+use corelane_tests::{undisturbed, until};
 use corelane_worker::engine::EngineKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Datagrams sent to each address, from as many sockets.
 const EACH: usize = 4;
@@ -210,11 +210,10 @@ fn the_cpu_that_receives_and_the_queue_that_answers_are_observed_for_both_famili
             of.map(|of| served.share(of).samples)
         };
         // One datagram in 64 is observed, at random, and of a flow only if a worker sampled it, too.
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while observed(&mut server).contains(&0) {
-            assert!(Instant::now() < deadline, "{ip}: {:?}", observed(&mut server));
+        until("both are observed", || {
             ask_often((ip, port).into());
-        }
+            !observed(&mut server).contains(&0)
+        });
     }
 }
 
@@ -234,13 +233,12 @@ fn connect_to_both(steering: &Steering, port: u16) -> [u64; 2] {
 
 /// Waits until a server has accepted all connections; returns the number of each bucket.
 fn accepted<S: Server>(server: &mut S, count: impl Fn(&S::Served) -> [u64; 2]) -> [u64; 2] {
-    loop {
-        let counted = count(&server.served());
-        if counted.iter().sum::<u64>() == 80 {
-            return counted;
-        }
-        std::thread::yield_now();
-    }
+    let mut counted = [0; 2];
+    until("all connections are accepted", || {
+        counted = count(&server.served());
+        counted.iter().sum::<u64>() == 80
+    });
+    counted
 }
 
 /// Checks that every connection was found in the bucket of its hash.
@@ -327,15 +325,9 @@ fn a_broadcast_to_a_server_of_both_families_is_not_answered() {
             client
                 .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
                 .unwrap();
-            let end = Instant::now() + Duration::from_secs(20);
-            while server.served().dropped().get(&DropCause::RefusedBroadcast) != Some(&2) {
-                assert!(
-                    Instant::now() < end,
-                    "{engine:?}: {:?}",
-                    server.served().dropped()
-                );
-                std::thread::yield_now();
-            }
+            until("both copies of the broadcast are counted", || {
+                server.served().dropped().get(&DropCause::RefusedBroadcast) == Some(&2)
+            });
             ask((Ipv4Addr::LOCALHOST, port).into());
             let served = server.stop().unwrap();
             assert_eq!(served.answered(), EACH as u64);

@@ -6,6 +6,7 @@ use super::namespaces::{
 };
 use corelane_serve::Server as _;
 use corelane_serve::bridge::{BridgePlan, OnMatch, Sides, TablePlan};
+use corelane_tests::undisturbed;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -85,57 +86,59 @@ fn passed_by_kernel(rules: &str, frames: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     let mut inside = open_in_server(&bed, "packet:out1");
     let mut outside = open_in_client(&bed, "packet:client0");
     // The last frame always passes and marks the end.
-    Some(through_until(&mut outside, &mut inside, frames, |received| {
+    Some(through_until(&mut outside, &mut inside, frames, 0, |received| {
         received.last() == frames.last()
     }))
 }
 
 #[test]
 fn the_bridge_passes_what_a_kernel_bridge_with_the_same_list_passes() {
-    let (list4, list6, mut frames) = listed();
-    frames.push(arp(u32::MAX));
-    let folder = tempfile::tempdir().unwrap();
-    let rules = folder.path().join("rules");
-    fs::write(&rules, rule_set(&list4, &list6)).unwrap();
-    let Some(kernel) = passed_by_kernel(rules.to_str().unwrap(), &frames) else {
-        return;
-    };
+    undisturbed(|| {
+        let (list4, list6, mut frames) = listed();
+        frames.push(arp(u32::MAX));
+        let folder = tempfile::tempdir().unwrap();
+        let rules = folder.path().join("rules");
+        fs::write(&rules, rule_set(&list4, &list6)).unwrap();
+        let Some(kernel) = passed_by_kernel(rules.to_str().unwrap(), &frames) else {
+            return;
+        };
 
-    let Some(bed_of_ours) = bed(1) else { return };
-    let list = folder.path().join("list");
-    fs::write(&list, format!("{}\n{}\n", list4.join("\n"), list6.join("\n"))).unwrap();
-    let plan = BridgePlan {
-        tables: vec![TablePlan {
-            file: list,
-            sides: Sides::Both,
-            on_match: OnMatch::Drop,
-        }],
-        ..BridgePlan::new(
-            vec!["xdp:server0".to_owned(), "tap:bridged0".to_owned()],
-            vec![first_cpu()],
-        )
-    };
-    let Some(bridge) = start(&bed_of_ours, plan) else {
-        return;
-    };
-    let mut inside = open_in_server(&bed_of_ours, "packet:bridged0");
-    let mut outside = open_in_client(&bed_of_ours, "packet:client0");
-    let ours = through(&mut outside, &mut inside, &frames, kernel.len());
+        let Some(bed_of_ours) = bed(1) else { return };
+        let list = folder.path().join("list");
+        fs::write(&list, format!("{}\n{}\n", list4.join("\n"), list6.join("\n"))).unwrap();
+        let plan = BridgePlan {
+            tables: vec![TablePlan {
+                file: list,
+                sides: Sides::Both,
+                on_match: OnMatch::Drop,
+            }],
+            ..BridgePlan::new(
+                vec!["xdp:server0".to_owned(), "tap:bridged0".to_owned()],
+                vec![first_cpu()],
+            )
+        };
+        let Some(bridge) = start(&bed_of_ours, plan) else {
+            return;
+        };
+        let mut inside = open_in_server(&bed_of_ours, "packet:bridged0");
+        let mut outside = open_in_client(&bed_of_ours, "packet:client0");
+        let ours = through(&mut outside, &mut inside, &frames, kernel.len());
 
-    assert!(
-        kernel.len() > 200 && kernel.len() < frames.len() - 200,
-        "{} pass",
-        kernel.len()
-    );
-    let numbers = |frames: &[Vec<u8>]| -> Vec<u32> {
-        frames[..frames.len() - 1]
-            .iter()
-            .map(|frame| number_of(frame))
-            .collect()
-    };
-    assert_eq!(numbers(&ours), numbers(&kernel));
-    assert_eq!(ours, kernel);
-    assert_eq!(bridge.stop().unwrap().passed, kernel.len() as u64);
+        assert!(
+            kernel.len() > 200 && kernel.len() < frames.len() - 200,
+            "{} pass",
+            kernel.len()
+        );
+        let numbers = |frames: &[Vec<u8>]| -> Vec<u32> {
+            frames[..frames.len() - 1]
+                .iter()
+                .map(|frame| number_of(frame))
+                .collect()
+        };
+        assert_eq!(numbers(&ours), numbers(&kernel));
+        assert_eq!(ours, kernel);
+        assert_eq!(bridge.stop().unwrap().passed, kernel.len() as u64);
+    });
 }
 
 fn first_cpu() -> u32 {

@@ -6,10 +6,11 @@ use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener};
 use corelane_report::exposition::{Exposition, Format};
 use corelane_serve::Server;
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan};
+use corelane_tests::{undisturbed, until};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub fn bed(queues: u32) -> Option<Bed> {
     let plan = BedPlan {
@@ -88,45 +89,49 @@ pub fn open_in_client(bed: &Bed, spec: &str) -> AnyLink {
 /// Waits until the kernel sends on a device: it learns asynchronously that the other end of a pair is up, and drops
 /// earlier frames.
 pub fn wait_until_up(side: &Side, device: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
+    until("the device is up", || {
         let name = device.to_owned();
         let shown = side.run(move || Command::new("ip").args(["-o", "link", "show", &name]).output());
-        let Ok(shown) = shown else { return };
-        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-        if shown.contains("state UP") {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{device} does not come up: {shown}");
-        std::thread::yield_now();
-    }
+        shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).contains("state UP"))
+    });
 }
 
-/// Sends all frames, a few at a time, and receives until `expected` frames have arrived.
+/// Sends all frames, a few at a time, and receives until `expected` frames have arrived: as many of each one, unless
+/// fewer are expected than sent.
 pub fn through(from: &mut AnyLink, to: &mut AnyLink, frames: &[Vec<u8>], expected: usize) -> Vec<Vec<u8>> {
-    through_until(from, to, frames, |received| received.len() >= expected)
+    let each = expected / frames.len();
+    through_until(from, to, frames, each, |received| received.len() >= expected)
 }
 
-/// Sends all frames, a few at a time, and receives until `enough` holds or no more frames are expected.
+/// Frames sent at a time.
+const PART: usize = 64;
+
+/// Sends all frames, a few at a time, and receives until `enough` holds. If `each` arrives so many times, not zero, then no
+/// more than two parts are on their way, so that no queue overflows while a program waits for its CPU.
 pub fn through_until(
     from: &mut AnyLink,
     to: &mut AnyLink,
     frames: &[Vec<u8>],
+    each: usize,
     enough: impl Fn(&[Vec<u8>]) -> bool,
 ) -> Vec<Vec<u8>> {
     let mut received = Vec::new();
-    for part in frames.chunks(64) {
+    let mut receive_until = |what: &str, enough: &dyn Fn(&[Vec<u8>]) -> bool| {
+        until(what, || {
+            received.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
+            enough(&received)
+        });
+    };
+    for (sent_before, part) in frames.chunks(PART).enumerate() {
         assert_eq!(
             from.send(part.iter().map(Vec::as_slice)).unwrap().taken,
             part.len()
         );
-        received.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
+        receive_until("the frames before arrive", &|received| {
+            received.len() >= sent_before * PART * each
+        });
     }
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !enough(&received) && Instant::now() < deadline {
-        received.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
-        std::thread::yield_now();
-    }
+    receive_until("enough frames arrive", &enough);
     received
 }
 
@@ -150,50 +155,54 @@ fn plan(links: &[&str], workers: usize) -> BridgePlan {
 
 #[test]
 fn every_kind_of_link_is_bridged_with_every_other() {
-    for links in [
-        ["xdp:server0", "tap:bridged0"],
-        ["packet:server0", "tap:bridged0"],
-        ["xdp:server0,stride=2048,mode=copy", "tap:bridged0,queues=2"],
-    ] {
-        let Some(bed) = bed(1) else { return };
-        let Some(bridge) = start(&bed, plan(&links, 1)) else {
+    undisturbed(|| {
+        for links in [
+            ["xdp:server0", "tap:bridged0"],
+            ["packet:server0", "tap:bridged0"],
+            ["xdp:server0,stride=2048,mode=copy", "tap:bridged0,queues=2"],
+        ] {
+            let Some(bed) = bed(1) else { return };
+            let Some(bridge) = start(&bed, plan(&links, 1)) else {
+                return;
+            };
+            let mut inside = open_in_server(&bed, "packet:bridged0");
+            let mut outside = open_in_client(&bed, "packet:client0");
+            let frames = flows(500);
+            assert_eq!(
+                through(&mut outside, &mut inside, &frames, 500),
+                frames,
+                "{links:?} inwards"
+            );
+            assert_eq!(
+                through(&mut inside, &mut outside, &frames, 500),
+                frames,
+                "{links:?} outwards"
+            );
+            let bridged = bridge.stop().unwrap();
+            assert_eq!((bridged.received, bridged.passed), (1000, 1000), "{links:?}");
+        }
+    });
+}
+
+#[test]
+fn every_queue_has_its_worker() {
+    undisturbed(|| {
+        let Some(bed) = bed(2) else { return };
+        let Some(bridge) = start(&bed, plan(&["xdp:server0", "tap:bridged0,queues=2"], 2)) else {
             return;
         };
         let mut inside = open_in_server(&bed, "packet:bridged0");
         let mut outside = open_in_client(&bed, "packet:client0");
         let frames = flows(500);
-        assert_eq!(
-            through(&mut outside, &mut inside, &frames, 500),
-            frames,
-            "{links:?} inwards"
-        );
-        assert_eq!(
-            through(&mut inside, &mut outside, &frames, 500),
-            frames,
-            "{links:?} outwards"
-        );
+        let mut received = through(&mut outside, &mut inside, &frames, 500);
+        received.sort_by_key(|frame| number_of(frame));
+        assert_eq!(received, frames);
         let bridged = bridge.stop().unwrap();
-        assert_eq!((bridged.received, bridged.passed), (1000, 1000), "{links:?}");
-    }
-}
-
-#[test]
-fn every_queue_has_its_worker() {
-    let Some(bed) = bed(2) else { return };
-    let Some(bridge) = start(&bed, plan(&["xdp:server0", "tap:bridged0,queues=2"], 2)) else {
-        return;
-    };
-    let mut inside = open_in_server(&bed, "packet:bridged0");
-    let mut outside = open_in_client(&bed, "packet:client0");
-    let frames = flows(500);
-    let mut received = through(&mut outside, &mut inside, &frames, 500);
-    received.sort_by_key(|frame| number_of(frame));
-    assert_eq!(received, frames);
-    let bridged = bridge.stop().unwrap();
-    assert_eq!(
-        (bridged.workers, bridged.links[0].queues, bridged.received),
-        (2, 2, 500)
-    );
+        assert_eq!(
+            (bridged.workers, bridged.links[0].queues, bridged.received),
+            (2, 2, 500)
+        );
+    });
 }
 
 #[test]
@@ -214,150 +223,142 @@ fn more_workers_than_queues_are_refused() {
 
 #[test]
 fn a_table_replaced_under_traffic_loses_no_frame_of_a_device() {
-    let Some(bed) = bed(1) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let list = folder.path().join("list");
-    let text = |skip: u32| -> String {
-        (0..50_000u32)
-            .map(|number| format!("{}\n", Ipv4Addr::from(0x0b00_0000 + number * 3 + skip)))
-            .collect()
-    };
-    fs::write(&list, text(0)).unwrap();
-    let plan = BridgePlan {
-        tables: vec![TablePlan {
-            file: list.clone(),
-            sides: Sides::Both,
-            on_match: OnMatch::Drop,
-        }],
-        reload_every: Some(Duration::from_millis(1)),
-        ..plan(&["xdp:server0", "tap:bridged0"], 1)
-    };
-    let Some(bridge) = start(&bed, plan) else { return };
-    let mut inside = open_in_server(&bed, "packet:bridged0");
-    let mut outside = open_in_client(&bed, "packet:client0");
-    let frames = flows(640);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let (mut sent, mut written) = (0, 1);
-    while bridge.bridged().tables[0].loads < 5 {
-        assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
-        // A file that is replaced again before two polls found the same version is not read.
-        if bridge.bridged().tables[0].loads == written {
-            let next = folder.path().join("next");
-            fs::write(&next, text(sent % 3)).unwrap();
-            fs::rename(&next, &list).unwrap();
-            written += 1;
-        }
-        assert_eq!(
-            through(&mut outside, &mut inside, &frames, 640).len(),
-            640,
-            "{:?}",
-            bridge.bridged()
-        );
-        sent += 640;
-    }
-    let bridged = bridge.stop().unwrap();
-    assert_eq!(bridged.passed, u64::from(sent));
-    assert_eq!(bridged.links[0].tally.receive_dropped, 0);
+    undisturbed(|| {
+        let Some(bed) = bed(1) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("list");
+        let text = |skip: u32| -> String {
+            (0..50_000u32)
+                .map(|number| format!("{}\n", Ipv4Addr::from(0x0b00_0000 + number * 3 + skip)))
+                .collect()
+        };
+        fs::write(&list, text(0)).unwrap();
+        let plan = BridgePlan {
+            tables: vec![TablePlan {
+                file: list.clone(),
+                sides: Sides::Both,
+                on_match: OnMatch::Drop,
+            }],
+            reload_every: Some(Duration::from_millis(1)),
+            ..plan(&["xdp:server0", "tap:bridged0"], 1)
+        };
+        let Some(bridge) = start(&bed, plan) else { return };
+        let mut inside = open_in_server(&bed, "packet:bridged0");
+        let mut outside = open_in_client(&bed, "packet:client0");
+        let frames = flows(640);
+        let (mut sent, mut written) = (0, 1);
+        until("the table is replaced four times", || {
+            // A file that is replaced again before two polls found the same version is not read.
+            if bridge.bridged().tables[0].loads == written {
+                let next = folder.path().join("next");
+                fs::write(&next, text(sent % 3)).unwrap();
+                fs::rename(&next, &list).unwrap();
+                written += 1;
+            }
+            assert_eq!(
+                through(&mut outside, &mut inside, &frames, 640).len(),
+                640,
+                "{:?}",
+                bridge.bridged()
+            );
+            sent += 640;
+            bridge.bridged().tables[0].loads >= 5
+        });
+        let bridged = bridge.stop().unwrap();
+        assert_eq!(bridged.passed, u64::from(sent));
+        assert_eq!(bridged.links[0].tally.receive_dropped, 0);
+    });
 }
 
 #[test]
 fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
-    for links in [
-        ["xdp:server0", "tap:bridged0"],
-        ["packet:server0", "tap:bridged0"],
-    ] {
-        let Some(bed) = bed(1) else { return };
-        let Some(bridge) = start(&bed, plan(&links, 1)) else {
-            return;
-        };
-        let mut inside = open_in_server(&bed, "packet:bridged0");
-        let mut outside = open_in_client(&bed, "packet:client0");
-        assert_eq!(through(&mut outside, &mut inside, &flows(100), 100).len(), 100);
-        if !run(&bed, "ip", &["link", "set", "server0", "down"]) {
-            return;
+    undisturbed(|| {
+        for links in [
+            ["xdp:server0", "tap:bridged0"],
+            ["packet:server0", "tap:bridged0"],
+        ] {
+            let Some(bed) = bed(1) else { return };
+            let Some(bridge) = start(&bed, plan(&links, 1)) else {
+                return;
+            };
+            let mut inside = open_in_server(&bed, "packet:bridged0");
+            let mut outside = open_in_client(&bed, "packet:client0");
+            assert_eq!(through(&mut outside, &mut inside, &flows(100), 100).len(), 100);
+            if !run(&bed, "ip", &["link", "set", "server0", "down"]) {
+                return;
+            }
+            until("the link is lost", || !bridge.bridged().links[0].up);
+            // Frames from the other side have no destination meanwhile, and are counted.
+            inside.send(flows(10).iter().map(Vec::as_slice)).unwrap();
+            until("the frames are counted", || {
+                bridge.bridged().links[0].not_sent["link_lost"] >= 10
+            });
+            assert!(run(&bed, "ip", &["link", "set", "server0", "up"]));
+            until("the link returns", || bridge.bridged().links[0].up);
+            // The peer lost its carrier, too: its socket reports the error once.
+            drop(outside);
+            let mut outside = open_in_client(&bed, "packet:client0");
+            let received = through(&mut outside, &mut inside, &flows(100), 100);
+            assert_eq!(received.len(), 100, "{:?}", bridge.bridged());
+            let bridged = bridge.stop().unwrap();
+            assert_eq!(
+                (bridged.links[0].lost, bridged.links[0].returned),
+                (1, 1),
+                "{links:?}"
+            );
+            assert!(bridged.links[0].last_loss.is_some());
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while bridge.bridged().links[0].up {
-            assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
-            std::thread::yield_now();
-        }
-        // Frames from the other side have no destination meanwhile, and are counted.
-        inside.send(flows(10).iter().map(Vec::as_slice)).unwrap();
-        while bridge.bridged().links[0].not_sent["link_lost"] < 10 {
-            assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
-            std::thread::yield_now();
-        }
-        assert!(run(&bed, "ip", &["link", "set", "server0", "up"]));
-        while !bridge.bridged().links[0].up {
-            assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
-            std::thread::yield_now();
-        }
-        // The peer lost its carrier, too: its socket reports the error once.
-        drop(outside);
-        let mut outside = open_in_client(&bed, "packet:client0");
-        let received = through(&mut outside, &mut inside, &flows(100), 100);
-        assert_eq!(received.len(), 100, "{:?}", bridge.bridged());
-        let bridged = bridge.stop().unwrap();
-        assert_eq!(
-            (bridged.links[0].lost, bridged.links[0].returned),
-            (1, 1),
-            "{links:?}"
-        );
-        assert!(bridged.links[0].last_loss.is_some());
-    }
+    });
 }
 
 #[test]
 fn faults_and_capture_of_a_link_go_on_when_it_returns() {
-    let Some(bed) = bed(1) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let seen = folder.path().join("seen.pcapng");
-    let link = format!("packet:server0,capture={},duplicate=100%", seen.display());
-    let Some(bridge) = start(&bed, plan(&[&link, "tap:bridged0"], 1)) else {
-        return;
-    };
-    let mut inside = open_in_server(&bed, "packet:bridged0");
-    let wait = |what: &str, until: &dyn Fn() -> bool| {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !until() {
-            assert!(Instant::now() < deadline, "{what}: {:?}", bridge.bridged());
-            std::thread::yield_now();
-        }
-    };
-    for returned in [0, 1] {
-        wait("returns", &|| bridge.bridged().links[0].returned == returned);
-        let mut outside = open_in_client(&bed, "packet:client0");
-        assert_eq!(through(&mut outside, &mut inside, &flows(100), 200).len(), 200);
-        if returned == 0 {
-            if !run(&bed, "ip", &["link", "set", "server0", "down"]) {
-                return;
+    undisturbed(|| {
+        let Some(bed) = bed(1) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let seen = folder.path().join("seen.pcapng");
+        let link = format!("packet:server0,capture={},duplicate=100%", seen.display());
+        let Some(bridge) = start(&bed, plan(&[&link, "tap:bridged0"], 1)) else {
+            return;
+        };
+        let mut inside = open_in_server(&bed, "packet:bridged0");
+        for returned in [0, 1] {
+            until("the link has returned", || {
+                bridge.bridged().links[0].returned == returned
+            });
+            let mut outside = open_in_client(&bed, "packet:client0");
+            assert_eq!(through(&mut outside, &mut inside, &flows(100), 200).len(), 200);
+            if returned == 0 {
+                if !run(&bed, "ip", &["link", "set", "server0", "down"]) {
+                    return;
+                }
+                until("the link is lost", || !bridge.bridged().links[0].up);
+                assert!(run(&bed, "ip", &["link", "set", "server0", "up"]));
             }
-            wait("is lost", &|| !bridge.bridged().links[0].up);
-            assert!(run(&bed, "ip", &["link", "set", "server0", "up"]));
         }
-    }
-    let bridged = bridge.stop().unwrap();
-    assert_eq!(
-        bridged.links[0].faults.as_ref().unwrap()["duplicated"],
-        200,
-        "{bridged:?}"
-    );
-    assert_eq!(bridged.links[0].tally.received, 400, "{bridged:?}");
-    let metrics = Exposition::of(&bridged, Format::Text);
-    let sample =
-        format!("corelane_bridge_frames_faulted_total{{link=\"{link}\",fault=\"duplicated\"}} 200\n");
-    assert!(
-        metrics.contains(&sample) && !metrics.contains("held"),
-        "{metrics}"
-    );
-    assert_eq!(bridged.links[1].faults, None);
-    let mut captured = open_in_server(&bed, &format!("pcap:{}", seen.display()));
-    let twice = [flows(100), flows(100)].concat();
-    let captured: Vec<Vec<u8>> = captured
-        .receive(1024)
-        .unwrap()
-        .iter()
-        .map(<[u8]>::to_vec)
-        .collect();
-    assert!(captured == twice, "{} frames", captured.len());
+        let bridged = bridge.stop().unwrap();
+        assert_eq!(
+            bridged.links[0].faults.as_ref().unwrap()["duplicated"],
+            200,
+            "{bridged:?}"
+        );
+        assert_eq!(bridged.links[0].tally.received, 400, "{bridged:?}");
+        let metrics = Exposition::of(&bridged, Format::Text);
+        let sample =
+            format!("corelane_bridge_frames_faulted_total{{link=\"{link}\",fault=\"duplicated\"}} 200\n");
+        assert!(
+            metrics.contains(&sample) && !metrics.contains("held"),
+            "{metrics}"
+        );
+        assert_eq!(bridged.links[1].faults, None);
+        let mut captured = open_in_server(&bed, &format!("pcap:{}", seen.display()));
+        let twice = [flows(100), flows(100)].concat();
+        let captured: Vec<Vec<u8>> = captured
+            .receive(1024)
+            .unwrap()
+            .iter()
+            .map(<[u8]>::to_vec)
+            .collect();
+        assert!(captured == twice, "{} frames", captured.len());
+    });
 }

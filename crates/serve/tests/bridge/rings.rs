@@ -5,12 +5,13 @@ use corelane_link::memory::{MemoryLink, shared};
 use corelane_link::{FrameLayout, Link};
 use corelane_serve::Server;
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, Bridged, OnMatch, Sides, TablePlan, Verdict};
+use corelane_tests::until;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A bridge between rings, and the other ends of the rings.
 struct Rings {
@@ -52,13 +53,16 @@ impl Rings {
         self.sent += frames.len() as u64;
     }
 
-    /// Waits until the bridge has received everything that was sent, then receives from one end.
+    /// Waits until the bridge has received everything that was sent.
+    fn wait(&self) {
+        until("the bridge has received all frames", || {
+            self.bridge.bridged().received >= self.sent
+        });
+    }
+
+    /// Waits likewise, then receives from one end.
     fn receive(&mut self, end: usize) -> Vec<Vec<u8>> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while self.bridge.bridged().received < self.sent {
-            assert!(Instant::now() < deadline, "{:?}", self.bridge.bridged());
-            std::thread::yield_now();
-        }
+        self.wait();
         self.ends[end]
             .receive(2048)
             .unwrap()
@@ -256,10 +260,8 @@ fn replacing_a_table_while_bridging_loses_no_frame_and_gives_no_answer_of_neithe
         plan.tables = vec![table(&list, Sides::Both, OnMatch::Drop)];
         plan.reload_every = Some(Duration::from_millis(1));
     });
-    let deadline = Instant::now() + Duration::from_secs(60);
     let (mut round, mut taken) = (0u32, 0);
-    while taken < 10 {
-        assert!(Instant::now() < deadline, "{:?}", rings.bridge.bridged());
+    until("the table is replaced ten times", || {
         let loads = rings.bridge.bridged().tables[0].loads;
         // A file that is replaced again before two polls found the same version is not read.
         if loads > taken {
@@ -283,7 +285,8 @@ fn replacing_a_table_while_bridging_loses_no_frame_and_gives_no_answer_of_neithe
             "round {round}"
         );
         round += 1;
-    }
+        taken >= 10
+    });
     balances(&rings.bridge.stop().unwrap());
 }
 
@@ -297,11 +300,9 @@ fn a_wrong_list_is_refused_with_its_line_and_the_table_in_use_stays() {
     });
     fs::write(&list, "10.0.0.2\nnonsense\n").unwrap();
     rings.bridge.reload();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while rings.bridge.bridged().tables[0].refused == 0 {
-        assert!(Instant::now() < deadline);
-        std::thread::yield_now();
-    }
+    until("the list is refused", || {
+        rings.bridge.bridged().tables[0].refused > 0
+    });
     let frames = [
         datagram(0, ip("10.0.0.1"), ip("10.0.0.9")),
         datagram(1, ip("10.0.0.2"), ip("10.0.0.9")),
@@ -345,11 +346,7 @@ fn a_ring_that_is_full_is_a_counted_drop() {
     for _ in 0..3 {
         rings.send(0, &frames);
         // The test does not read the other end, which has room for 2,048 frames.
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while rings.bridge.bridged().received < rings.sent {
-            assert!(Instant::now() < deadline);
-            std::thread::yield_now();
-        }
+        rings.wait();
     }
     let bridged = rings.bridge.stop().unwrap();
     let numbers: BTreeSet<u32> = rings.ends[1]

@@ -2,13 +2,10 @@
 
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::http::HttpPlan;
+use corelane_tests::PATIENCE;
 use corelane_worker::engine::{EngineKind, choose};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A steering document for this number of buckets, all on the first CPU that may be used.
 pub fn steering(buckets: usize) -> Steering {
