@@ -3,8 +3,8 @@
 
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, Opener, memory};
+use corelane_tests::until;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 fn bed(queues: u32) -> Option<Bed> {
     let plan = BedPlan {
@@ -45,11 +45,11 @@ fn ip(bed: &Bed, arguments: &'static [&'static str]) -> bool {
         })
 }
 
-/// Whether a link reports that it is lost, checked in its own namespace as its worker does.
-fn is_lost(bed: &Bed, mut link: AnyLink) -> bool {
+/// Waits until a link reports that it is lost, checked in its own namespace as its worker does.
+fn wait_for_loss(bed: &Bed, mut link: AnyLink, what: &str) {
+    let what = what.to_owned();
     bed.server.run(move || {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline {
+        until(&what, || {
             let lost = |result: Result<(), LinkError>| match result {
                 Err(error) => {
                     assert!(error.is_lost(), "{error}");
@@ -57,13 +57,9 @@ fn is_lost(bed: &Bed, mut link: AnyLink) -> bool {
                 }
                 Ok(()) => false,
             };
-            if lost(link.check()) || lost(link.receive(1).map(drop)) {
-                return true;
-            }
-            std::thread::yield_now();
-        }
-        false
-    })
+            lost(link.check()) || lost(link.receive(1).map(drop))
+        });
+    });
 }
 
 #[test]
@@ -78,13 +74,13 @@ fn a_device_that_goes_away_or_down_is_a_lost_link() {
             if !ip(&bed, change) {
                 return;
             }
-            assert!(is_lost(&bed, link), "{spec} after {change:?}");
+            wait_for_loss(&bed, link, &format!("{spec} is lost after {change:?}"));
         }
     }
     let Some(bed) = bed(1) else { return };
     let link = open_in(&bed, "tap:loss0").unwrap().remove(0);
     if ip(&bed, &["link", "del", "loss0"]) {
-        assert!(is_lost(&bed, link), "tap");
+        wait_for_loss(&bed, link, "tap is lost");
     }
 }
 
@@ -158,20 +154,18 @@ fn a_ring_whose_other_process_ends_is_lost() {
         let name = name.clone();
         move || memory::shared(&name, FrameLayout::default())
     });
-    while !joining.is_finished() {
+    until("the other end has joined", || {
         first.check().unwrap();
-        std::thread::yield_now();
-    }
+        joining.is_finished()
+    });
     drop(joining.join().unwrap().unwrap());
     // A child that another test forks meanwhile has the connection, too, until it executes its program.
-    let end = Instant::now() + Duration::from_secs(20);
-    let lost = loop {
-        match first.check() {
-            Err(lost) => break lost,
-            Ok(()) => assert!(Instant::now() < end, "the loss was not seen"),
-        }
-        std::thread::yield_now();
-    };
+    let mut found = Ok(());
+    until("the loss is seen", || {
+        found = first.check();
+        found.is_err()
+    });
+    let lost = found.unwrap_err();
     assert!(lost.is_lost(), "{lost}");
     assert!(first.is_ended());
 }

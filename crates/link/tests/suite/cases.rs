@@ -2,7 +2,7 @@
 
 use super::worlds::World;
 use corelane_link::{AnyLink, Link, Sent};
-use std::time::{Duration, Instant};
+use corelane_tests::until;
 
 pub type Case = fn(&mut World);
 
@@ -41,22 +41,13 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
 
 /// Receives from all queues until there are `wanted` frames.
 fn collect(links: &mut [AnyLink], wanted: usize) -> Vec<Vec<u8>> {
-    let deadline = Instant::now() + Duration::from_secs(10);
     let mut frames = Vec::new();
-    while frames.len() < wanted {
-        let before = frames.len();
+    until("all frames arrive", || {
         for link in &mut *links {
             frames.extend(link.receive(64).unwrap().iter().map(<[u8]>::to_vec));
         }
-        if frames.len() == before {
-            assert!(
-                Instant::now() < deadline,
-                "{} of {wanted} frames came",
-                frames.len()
-            );
-            std::thread::yield_now();
-        }
-    }
+        frames.len() >= wanted
+    });
     frames
 }
 
@@ -78,44 +69,38 @@ fn frames_arrive_whole_and_in_order_both_ways(world: &mut World) {
 fn a_burst_has_no_more_frames_than_asked_for(world: &mut World) {
     let frames: Vec<Vec<u8>> = (0..10).map(|number| frame(number, 100)).collect();
     send(&mut world.left[0], &frames);
-    let deadline = Instant::now() + Duration::from_secs(10);
     let mut came = Vec::new();
-    while came.len() < 10 && Instant::now() < deadline {
+    until("all frames arrive", || {
         for link in &mut world.right {
             let burst = link.receive(3).unwrap();
             assert!(burst.len() <= 3);
             came.extend(burst.iter().map(<[u8]>::to_vec));
         }
-    }
+        came.len() >= 10
+    });
     assert_eq!(came, frames);
 }
 
 fn more_frames_than_buffers_arrive(world: &mut World) {
     for round in 0..100 {
         let frames: Vec<Vec<u8>> = (0..100).map(|number| frame(round * 100 + number, 64)).collect();
-        let deadline = Instant::now() + Duration::from_secs(10);
         let mut left = &frames[..];
         let mut came = Vec::new();
-        while came.len() < 100 {
+        until("the frames of a round arrive", || {
             left = &left[send(&mut world.left[0], left).taken..];
             for link in &mut world.right {
                 came.extend(link.receive(64).unwrap().iter().map(<[u8]>::to_vec));
             }
-            assert!(
-                Instant::now() < deadline,
-                "round {round}: {} frames came",
-                came.len()
-            );
-        }
+            came.len() >= 100
+        });
         assert_eq!(came, frames, "round {round}");
     }
 }
 
 fn a_received_frame_can_be_edited(world: &mut World) {
     send(&mut world.left[0], &[frame(7, 60), frame(8, 60)]);
-    let deadline = Instant::now() + Duration::from_secs(10);
     let mut edited = 0;
-    while edited < 2 {
+    until("both frames arrive", || {
         for link in &mut world.right {
             let mut burst = link.receive(8).unwrap();
             for number in 0..burst.len() {
@@ -127,8 +112,8 @@ fn a_received_frame_can_be_edited(world: &mut World) {
                 edited += 1;
             }
         }
-        assert!(Instant::now() < deadline, "{edited} of 2 frames came");
-    }
+        edited >= 2
+    });
 }
 
 fn a_frame_that_is_too_long_is_refused(world: &mut World) {

@@ -4,60 +4,59 @@ mod cases;
 mod worlds;
 
 use corelane_link::Link as _;
+use corelane_tests::{undisturbed, until};
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
 use worlds::World;
 
 /// A virtual device receives what the other stack sends with unfinished checksums.
 #[test]
 fn datagrams_of_another_stack_have_whole_checksums() {
-    for spec in ["packet:server0", "xdp:server0", "xdp:server0,hook=generic"] {
-        let mut world = match worlds::veth(spec, "packet:client0", None) {
-            Ok(world) => world,
-            Err(reason) => return eprintln!("skipped: {reason}"),
-        };
-        let bed = world.bed.as_ref().expect("a bed");
-        bed.client.run(|| {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            for length in 1..=20 {
-                let sent = socket.send_to(&vec![length; usize::from(length)], "10.11.2.1:8080");
-                sent.unwrap();
-            }
-        });
-        let (deadline, mut came) = (Instant::now() + Duration::from_secs(10), 0);
-        while came < 20 {
-            let burst = world.left[0].receive(64).unwrap();
-            for frame in burst
-                .iter()
-                .filter(|frame| frame[12..14] == [8, 0] && frame[23] == 17)
-            {
-                // The pseudo-header is both addresses, the protocol and the length.
-                let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
-                let words = frame[26..end]
-                    .chunks(2)
-                    .map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
-                let sum = words.sum::<u64>() + 17 + (end - 34) as u64;
-                assert_eq!(sum % 0xffff, 0, "{spec}: {frame:02x?}");
-                came += 1;
-            }
-            assert!(Instant::now() < deadline, "{spec}: {came} of 20 came");
+    undisturbed(|| {
+        for spec in ["packet:server0", "xdp:server0", "xdp:server0,hook=generic"] {
+            let mut world = match worlds::veth(spec, "packet:client0", None) {
+                Ok(world) => world,
+                Err(reason) => return eprintln!("skipped: {reason}"),
+            };
+            let bed = world.bed.as_ref().expect("a bed");
+            bed.client.run(|| {
+                let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+                for length in 1..=20 {
+                    let sent = socket.send_to(&vec![length; usize::from(length)], "10.11.2.1:8080");
+                    sent.unwrap();
+                }
+            });
+            let mut came = 0;
+            until("all datagrams arrive", || {
+                let burst = world.left[0].receive(64).unwrap();
+                for frame in burst
+                    .iter()
+                    .filter(|frame| frame[12..14] == [8, 0] && frame[23] == 17)
+                {
+                    // The pseudo-header is both addresses, the protocol and the length.
+                    let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+                    let words = frame[26..end]
+                        .chunks(2)
+                        .map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
+                    let sum = words.sum::<u64>() + 17 + (end - 34) as u64;
+                    assert_eq!(sum % 0xffff, 0, "{spec}: {frame:02x?}");
+                    came += 1;
+                }
+                came >= 20
+            });
         }
-    }
+    });
 }
 
 /// Runs every case in a new world of this kind, or prints why this machine cannot build one.
 fn every_case(build: impl Fn() -> Result<World, String>) {
     for (name, case) in cases::ALL {
-        match build() {
-            Err(reason) => {
-                eprintln!("skipped: {reason}");
-                return;
-            }
+        undisturbed(|| match build() {
+            Err(why) => eprintln!("skipped: {why}"),
             Ok(mut world) => {
                 eprintln!("{}: {name}", world.name);
                 case(&mut world);
             }
-        }
+        });
     }
 }
 

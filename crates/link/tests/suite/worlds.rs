@@ -2,6 +2,7 @@
 
 use corelane_host::bed::{Bed, BedPlan, Side};
 use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, Opener, Wrapped, memory};
+use corelane_tests::until;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two ends, and the objects that must exist as long as they do.
@@ -37,10 +38,10 @@ pub fn shared() -> Result<World, String> {
         let name = name.clone();
         move || memory::shared(&name, FrameLayout::default())
     });
-    while !joining.is_finished() {
+    until("the other end has joined", || {
         left.check().unwrap();
-        std::thread::yield_now();
-    }
+        joining.is_finished()
+    });
     let right = joining.join().unwrap().unwrap();
     assert_eq!(
         right.layout(),
