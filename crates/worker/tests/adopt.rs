@@ -3,6 +3,7 @@
 
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_tests::{PATIENCE, undisturbed, until};
 use corelane_worker::adopt::{AdoptError, Adopted, Sought};
 use corelane_worker::group::{self, GroupSettings, Transport};
 use corelane_worker::program::ProgramError;
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn sought(port: u16) -> Sought {
     Sought {
@@ -24,7 +25,7 @@ fn sought(port: u16) -> Sought {
 /// Replies with its index in the group; an empty datagram ends it.
 fn reply(socket: &UdpSocket, place: u8) {
     // So that a test that fails ends as well.
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut payload = [0; 4];
     loop {
         let (length, from) = socket.recv_from(&mut payload).unwrap();
@@ -37,58 +38,59 @@ fn reply(socket: &UdpSocket, place: u8) {
 
 #[test]
 fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
-    let loopback = "127.0.0.1:0".parse().unwrap();
-    let sockets = group::udp(loopback, 2, None, &GroupSettings::default()).unwrap();
-    let server = sockets[0].local_addr().unwrap();
-    thread::scope(|scope| {
-        for (place, socket) in sockets.iter().enumerate() {
-            scope.spawn(move || reply(socket, place as u8));
-        }
-        let start = Instant::now();
-        let group = loop {
-            let group = match Adopted::find(sought(server.port())) {
-                Ok(group) => group,
-                Err(error @ AdoptError::NotPermitted { .. }) => {
-                    eprintln!("skipped: {error}");
-                    break None;
-                }
-                Err(error) => panic!("{error}"),
-            };
-            if group.members.iter().all(|member| member.owners.len() == 1) {
-                break Some(group);
+    undisturbed(|| {
+        let loopback = "127.0.0.1:0".parse().unwrap();
+        let sockets = group::udp(loopback, 2, None, &GroupSettings::default()).unwrap();
+        let server = sockets[0].local_addr().unwrap();
+        thread::scope(|scope| {
+            for (place, socket) in sockets.iter().enumerate() {
+                scope.spawn(move || reply(socket, place as u8));
             }
-            assert!(start.elapsed() < Duration::from_secs(30), "{group:?}");
-            thread::yield_now();
-        };
-        if let Some(group) = group {
-            assert_eq!(
-                (group.transport, group.address, group.order_is_certain),
-                (Transport::Udp, server, true)
-            );
-            let threads: Vec<_> = group
-                .members
-                .iter()
-                .map(|member| member.owners[0].thread)
-                .collect();
-            assert!(threads[0].is_some() && threads[0] != threads[1], "{threads:?}");
-            steered(&group, server);
-            group.detach().unwrap();
-            assert!(matches!(group.detach(), Err(ProgramError::None)));
-        }
-        // Steering everything to one bucket ends one thread, then the other.
-        for place in 0..2 {
-            let entries = vec![corelane_rss::Bucket::new(place); 128];
-            let steering = Steering {
-                table: IndirectionTable::from_entries(entries).unwrap(),
-                ..steering()
-            };
-            let program = steer::program(&steering, Families::V4).unwrap();
-            corelane_worker::program::attach(&sockets[0], &program).unwrap();
-            UdpSocket::bind("127.0.0.1:0")
-                .unwrap()
-                .send_to(&[], server)
-                .unwrap();
-        }
+            let mut group = None;
+            until("a thread waits on each socket", || {
+                match Adopted::find(sought(server.port())) {
+                    Ok(found) => {
+                        let waited_for = found.members.iter().all(|member| member.owners.len() == 1);
+                        group = Some(found);
+                        waited_for
+                    }
+                    Err(error @ AdoptError::NotPermitted { .. }) => {
+                        eprintln!("skipped: {error}");
+                        true
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            });
+            if let Some(group) = group {
+                assert_eq!(
+                    (group.transport, group.address, group.order_is_certain),
+                    (Transport::Udp, server, true)
+                );
+                let threads: Vec<_> = group
+                    .members
+                    .iter()
+                    .map(|member| member.owners[0].thread)
+                    .collect();
+                assert!(threads[0].is_some() && threads[0] != threads[1], "{threads:?}");
+                steered(&group, server);
+                group.detach().unwrap();
+                assert!(matches!(group.detach(), Err(ProgramError::None)));
+            }
+            // Steering everything to one bucket ends one thread, then the other.
+            for place in 0..2 {
+                let entries = vec![corelane_rss::Bucket::new(place); 128];
+                let steering = Steering {
+                    table: IndirectionTable::from_entries(entries).unwrap(),
+                    ..steering()
+                };
+                let program = steer::program(&steering, Families::V4).unwrap();
+                corelane_worker::program::attach(&sockets[0], &program).unwrap();
+                UdpSocket::bind("127.0.0.1:0")
+                    .unwrap()
+                    .send_to(&[], server)
+                    .unwrap();
+            }
+        });
     });
 }
 
@@ -138,7 +140,7 @@ fn steered(group: &Adopted, server: std::net::SocketAddr) {
         .unwrap();
     for _ in 0..50 {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         client.send_to(&[1], server).unwrap();
         let mut answer = [0];
         client.recv(&mut answer).unwrap();

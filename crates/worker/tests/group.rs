@@ -97,27 +97,29 @@ fn a_group_of_one_family_leaves_the_other_to_another_group() {
 
 #[test]
 fn every_datagram_reaches_the_bucket_that_the_oracle_names() {
-    for (listen, ip) in LISTEN_AND_ASK {
-        let [listen, ip]: [IpAddr; 2] = [listen, ip].map(|ip| ip.parse().unwrap());
-        let settings = GroupSettings::default();
-        let group = group::udp((listen, 0).into(), BUCKETS, Some(&program()), &settings).unwrap();
-        let server = SocketAddr::new(ip, group[0].local_addr().unwrap().port());
-        let steerer = steering().steerer();
-        let mut hit = [0; BUCKETS];
-        for _ in 0..200 {
-            let client = UdpSocket::bind((ip, 0)).unwrap();
-            let source = client.local_addr().unwrap();
-            let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
-            client.send_to(b"to my bucket", server).unwrap();
-            let socket = &group[bucket.index()];
-            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            let mut buffer = [0; 20];
-            let (length, peer) = socket.recv_from(&mut buffer).unwrap();
-            assert_eq!((length, unmapped(peer)), (12, source));
-            hit[bucket.index()] += 1;
+    undisturbed(|| {
+        for (listen, ip) in LISTEN_AND_ASK {
+            let [listen, ip]: [IpAddr; 2] = [listen, ip].map(|ip| ip.parse().unwrap());
+            let settings = GroupSettings::default();
+            let group = group::udp((listen, 0).into(), BUCKETS, Some(&program()), &settings).unwrap();
+            let server = SocketAddr::new(ip, group[0].local_addr().unwrap().port());
+            let steerer = steering().steerer();
+            let mut hit = [0; BUCKETS];
+            for _ in 0..200 {
+                let client = UdpSocket::bind((ip, 0)).unwrap();
+                let source = client.local_addr().unwrap();
+                let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
+                client.send_to(b"to my bucket", server).unwrap();
+                let socket = &group[bucket.index()];
+                socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                let mut buffer = [0; 20];
+                let (length, peer) = socket.recv_from(&mut buffer).unwrap();
+                assert_eq!((length, unmapped(peer)), (12, source));
+                hit[bucket.index()] += 1;
+            }
+            assert!(hit.iter().all(|count| *count > 0), "{hit:?}");
         }
-        assert!(hit.iter().all(|count| *count > 0), "{hit:?}");
-    }
+    });
 }
 
 /// The index of a group's member and the source of a datagram that it received, for 8 datagrams of each member.

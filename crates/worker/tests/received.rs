@@ -3,11 +3,11 @@
 
 use corelane_host::bed::switch_on;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_tests::{undisturbed, until};
 use corelane_worker::WatchError;
 use corelane_worker::received::{ReceivedFrame, Receiver};
 use nix::sched::{CloneFlags, unshare};
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
 
 /// The number of frames to wait for.
 const FRAMES: u8 = 50;
@@ -17,7 +17,7 @@ fn every_frame_is_reported_once_and_whole_with_one_hash_per_flow() {
     let in_namespace = || match unshare(CloneFlags::CLONE_NEWNET) {
         Ok(()) => {
             switch_on("lo").unwrap();
-            check_frames();
+            undisturbed(check_frames);
         }
         Err(error) => eprintln!("skipped: a network namespace: {error}"),
     };
@@ -38,14 +38,8 @@ fn check_frames() {
     from.connect(to.local_addr().unwrap()).unwrap();
     let port = to.local_addr().unwrap().port().to_be_bytes();
     let (mut found, mut number) = (Vec::<ReceivedFrame>::new(), 0_u8);
-    let start = Instant::now();
     // The kernel starts to timestamp frames shortly after the request: earlier frames stay incomplete.
-    while found.len() < usize::from(FRAMES) {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{} frames",
-            found.len()
-        );
+    until("the frames are seen", || {
         from.send(&[number; 4]).unwrap();
         number = number.wrapping_add(1);
         let mut take = |frame: ReceivedFrame| {
@@ -54,8 +48,8 @@ fn check_frames() {
             }
         };
         receiver.drain(&mut take).unwrap();
-        std::thread::yield_now();
-    }
+        found.len() >= usize::from(FRAMES)
+    });
     for frame in &found {
         assert_eq!(frame.bytes[12..14], [0x08, 0x00]);
         assert_eq!(frame.hash, found[0].hash, "one flow, one hash");

@@ -3,6 +3,7 @@
 
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_tests::undisturbed;
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::steered::{ChangeError, SteeredGroup};
 use std::io::{Read, Write};
@@ -39,32 +40,34 @@ fn loopback() -> SocketAddr {
 
 #[test]
 fn every_datagram_goes_where_the_table_in_force_says_through_a_thousand_changes() {
-    let program = steer::program(&steering(), Families::V4).unwrap();
-    let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
-    let server = sockets[0].local_addr().unwrap();
-    let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();
-    let clients: Vec<UdpSocket> = (0..16).map(|_| UdpSocket::bind(loopback()).unwrap()).collect();
-    for socket in &sockets {
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    }
-    for change in 1..=CHANGES {
-        assert_eq!(group.change(turned(change)).unwrap(), 128);
-        let steerer = group.steering().steerer();
-        for client in &clients {
-            client.send_to(&change.to_be_bytes(), server).unwrap();
-            let tuple = Tuple::new(client.local_addr().unwrap(), server).unwrap();
-            let bucket = steerer.bucket_of(&tuple).index();
-            let mut payload = [0; 4];
-            let (_, from) = sockets[bucket]
-                .recv_from(&mut payload)
-                .expect("a datagram arrived");
-            assert_eq!(
-                (payload, from),
-                (change.to_be_bytes(), client.local_addr().unwrap())
-            );
+    undisturbed(|| {
+        let program = steer::program(&steering(), Families::V4).unwrap();
+        let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
+        let server = sockets[0].local_addr().unwrap();
+        let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();
+        let clients: Vec<UdpSocket> = (0..16).map(|_| UdpSocket::bind(loopback()).unwrap()).collect();
+        for socket in &sockets {
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         }
-    }
-    assert_eq!(group.steering().generation, u64::from(CHANGES));
+        for change in 1..=CHANGES {
+            assert_eq!(group.change(turned(change)).unwrap(), 128);
+            let steerer = group.steering().steerer();
+            for client in &clients {
+                client.send_to(&change.to_be_bytes(), server).unwrap();
+                let tuple = Tuple::new(client.local_addr().unwrap(), server).unwrap();
+                let bucket = steerer.bucket_of(&tuple).index();
+                let mut payload = [0; 4];
+                let (_, from) = sockets[bucket]
+                    .recv_from(&mut payload)
+                    .expect("a datagram arrived");
+                assert_eq!(
+                    (payload, from),
+                    (change.to_be_bytes(), client.local_addr().unwrap())
+                );
+            }
+        }
+        assert_eq!(group.steering().generation, u64::from(CHANGES));
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The test cases. Each gets an engine and matching sockets, and is the only user of its network.
 
 use crate::suite::world::{Notes, World, anywhere, send, settle, until};
+use corelane_tests::PATIENCE;
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, Engine, Event, Full, Id, Ops};
 use std::collections::HashMap;
@@ -243,7 +244,7 @@ pub fn past_deadline(mut engine: impl Engine, world: &dyn World) {
         engine.turn(Time::default(), &mut notes).unwrap();
     }
     send(engine.ops(), client, None, b"still served");
-    let deadline = engine.now() + Duration::from_secs(20);
+    let deadline = engine.now() + PATIENCE;
     while notes.of(client).is_empty() && engine.now() < deadline {
         // The virtual clock stands still unless an engine waits.
         let now = engine.now();

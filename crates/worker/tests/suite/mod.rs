@@ -94,7 +94,7 @@ macro_rules! suite {
                             $case(engine, world);
                         }
                     }
-                    $start(&$settings, ThisCase);
+                    corelane_tests::undisturbed(|| $start(&$settings, ThisCase));
                 }
             )*
         }

@@ -2,6 +2,7 @@
 
 use crate::suite::world::{Notes, send, settle, until};
 use corelane_host::bed::{Bed, BedKind, BedPlan};
+use corelane_tests::undisturbed;
 use corelane_worker::engine::{
     Cause, Engine, EngineBody, EngineCounters, EngineKind, EngineSettings, choose, run_engine,
 };
@@ -63,43 +64,49 @@ impl EngineBody<EngineCounters> for Stream {
 
 #[test]
 fn batches_take_fewer_calls_than_datagrams() {
-    let one_at_a_time = EngineSettings {
-        datagram_batch: 1,
-        ..settings(false, false)
-    };
-    let single = run_engine(EngineKind::Epoll, &one_at_a_time, IPV4).unwrap().calls;
-    assert_eq!(single.send, 640);
-    assert!(single.receive >= 640);
-    let batched = run_engine(EngineKind::Epoll, &settings(false, false), IPV4).unwrap();
-    assert_eq!(batched.calls.send, 10);
-    assert!((10..=20).contains(&batched.calls.receive), "{:?}", batched.calls);
-    for kind in engines() {
-        let calls = run_engine(kind, &settings(false, false), IPV4).unwrap().calls;
-        let all = calls.wait + calls.receive + calls.send;
-        assert!(all < 100, "{kind}: {calls:?}");
-    }
+    undisturbed(|| {
+        let one_at_a_time = EngineSettings {
+            datagram_batch: 1,
+            ..settings(false, false)
+        };
+        let single = run_engine(EngineKind::Epoll, &one_at_a_time, IPV4).unwrap().calls;
+        assert_eq!(single.send, 640);
+        assert!(single.receive >= 640);
+        let batched = run_engine(EngineKind::Epoll, &settings(false, false), IPV4).unwrap();
+        assert_eq!(batched.calls.send, 10);
+        assert!((10..=20).contains(&batched.calls.receive), "{:?}", batched.calls);
+        for kind in engines() {
+            let calls = run_engine(kind, &settings(false, false), IPV4).unwrap().calls;
+            let all = calls.wait + calls.receive + calls.send;
+            assert!(all < 100, "{kind}: {calls:?}");
+        }
+    });
 }
 
 #[test]
 fn coalesced_and_merged_datagrams_are_counted_one_by_one() {
-    for kind in engines() {
-        for (gro, stream) in [(false, IPV4), (true, IPV4), (false, IPV6), (true, IPV6)] {
-            let address = stream.0;
-            let counters = run_engine(kind, &settings(true, gro), stream).unwrap();
-            let counted = (counters.sent, counters.received);
-            assert_eq!(counted, (640, 640), "{kind} on {address}, gro {gro}");
-            // The 64 datagrams of a round are sent as one message.
-            assert_eq!(counters.calls.send, 10, "{kind} on {address}, gro {gro}");
+    undisturbed(|| {
+        for kind in engines() {
+            for (gro, stream) in [(false, IPV4), (true, IPV4), (false, IPV6), (true, IPV6)] {
+                let address = stream.0;
+                let counters = run_engine(kind, &settings(true, gro), stream).unwrap();
+                let counted = (counters.sent, counters.received);
+                assert_eq!(counted, (640, 640), "{kind} on {address}, gro {gro}");
+                // The 64 datagrams of a round are sent as one message.
+                assert_eq!(counters.calls.send, 10, "{kind} on {address}, gro {gro}");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn datagrams_over_ipv6_arrive_from_their_sender() {
-    for kind in engines() {
-        let counters = run_engine(kind, &settings(false, false), IPV6).unwrap();
-        assert_eq!((counters.sent, counters.received), (640, 640), "{kind}");
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            let counters = run_engine(kind, &settings(false, false), IPV6).unwrap();
+            assert_eq!((counters.sent, counters.received), (640, 640), "{kind}");
+        }
+    });
 }
 
 /// Sends coalesced segments larger than the path's MTU to one of its own sockets on another address.
@@ -140,22 +147,24 @@ fn bed() -> Option<Bed> {
 
 #[test]
 fn runs_that_the_path_cannot_cut_are_sent_one_by_one_in_order() {
-    for kind in engines() {
-        let Some(bed) = bed() else { return };
-        let server: SocketAddr = (bed.server.address(), 7_001).into();
-        let receiver = bed.server.run(move || UdpSocket::bind(server)).unwrap();
-        receiver
-            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
-            .unwrap();
-        let failed = bed
-            .client
-            .run(move || run_engine(kind, &settings(true, false), OverMtu { server }).unwrap());
-        assert_eq!(failed, 0, "{kind}");
-        let mut buffer = [0; 4_000];
-        let received: Vec<usize> = (0..8).map(|_| receiver.recv(&mut buffer).unwrap()).collect();
-        let expected = [2_000, 2_000, 2_000, 700, 1_000, 1_000, 2_000, 2_000];
-        assert_eq!(received, expected, "{kind}");
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            let Some(bed) = bed() else { return };
+            let server: SocketAddr = (bed.server.address(), 7_001).into();
+            let receiver = bed.server.run(move || UdpSocket::bind(server)).unwrap();
+            receiver
+                .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+                .unwrap();
+            let failed = bed
+                .client
+                .run(move || run_engine(kind, &settings(true, false), OverMtu { server }).unwrap());
+            assert_eq!(failed, 0, "{kind}");
+            let mut buffer = [0; 4_000];
+            let received: Vec<usize> = (0..8).map(|_| receiver.recv(&mut buffer).unwrap()).collect();
+            let expected = [2_000, 2_000, 2_000, 700, 1_000, 1_000, 2_000, 2_000];
+            assert_eq!(received, expected, "{kind}");
+        }
+    });
 }
 
 /// Sends to a socket of this process that accepts no more until it is read. A pair of UNIX sockets represents a device
@@ -207,16 +216,20 @@ impl EngineBody<()> for Blocked {
 
 #[test]
 fn a_socket_that_takes_no_more_gets_the_rest_in_order_later() {
-    for kind in engines() {
-        run_engine(kind, &settings(false, false), Blocked { close_early: false }).unwrap();
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            run_engine(kind, &settings(false, false), Blocked { close_early: false }).unwrap();
+        }
+    });
 }
 
 #[test]
 fn a_closed_socket_that_takes_no_more_still_gets_the_rest() {
-    for kind in engines() {
-        run_engine(kind, &settings(false, false), Blocked { close_early: true }).unwrap();
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            run_engine(kind, &settings(false, false), Blocked { close_early: true }).unwrap();
+        }
+    });
 }
 
 /// One socket is blocked; another one continues.
@@ -246,9 +259,11 @@ impl EngineBody<()> for OneBlocked {
 
 #[test]
 fn a_blocked_socket_does_not_hold_up_others() {
-    for kind in engines() {
-        run_engine(kind, &settings(false, false), OneBlocked).unwrap();
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            run_engine(kind, &settings(false, false), OneBlocked).unwrap();
+        }
+    });
 }
 
 /// Sends to an address without a route, and without a peer.
@@ -278,11 +293,13 @@ impl EngineBody<()> for NoRoute {
 
 #[test]
 fn failures_are_reported_by_cause() {
-    for kind in engines() {
-        let Some(bed) = bed() else { return };
-        bed.client
-            .run(move || run_engine(kind, &settings(false, false), NoRoute).unwrap());
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            let Some(bed) = bed() else { return };
+            bed.client
+                .run(move || run_engine(kind, &settings(false, false), NoRoute).unwrap());
+        }
+    });
 }
 
 /// Passes descriptors to the engine that are not sockets.
@@ -310,9 +327,11 @@ impl EngineBody<()> for Unservable {
 
 #[test]
 fn descriptors_that_cannot_be_served_are_reported_and_closed() {
-    for kind in engines() {
-        run_engine(kind, &settings(false, false), Unservable).unwrap();
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            run_engine(kind, &settings(false, false), Unservable).unwrap();
+        }
+    });
 }
 
 /// Far more datagrams at once than there are receive buffers.
@@ -357,7 +376,9 @@ impl EngineBody<()> for Flooded {
 
 #[test]
 fn a_flood_beyond_all_buffers_arrives_whole_and_in_order() {
-    for kind in engines() {
-        run_engine(kind, &settings(false, false), Flooded).unwrap();
-    }
+    undisturbed(|| {
+        for kind in engines() {
+            run_engine(kind, &settings(false, false), Flooded).unwrap();
+        }
+    });
 }

@@ -20,8 +20,8 @@ macro_rules! on_real_engines {
                 $case(engine, world);
             }
         }
-        on_epoll(&$settings, ThisCase);
-        on_io_uring(&$settings, ThisCase);
+        corelane_tests::undisturbed(|| on_epoll(&$settings, ThisCase));
+        corelane_tests::undisturbed(|| on_io_uring(&$settings, ThisCase));
     }};
 }
 

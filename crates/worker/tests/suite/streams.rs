@@ -2,6 +2,7 @@
 //! belong to one engine.
 
 use crate::suite::world::{World, until};
+use corelane_tests::PATIENCE;
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, Event, Full, Handler, Id, Ops};
 use std::collections::{HashMap, HashSet};
@@ -514,7 +515,7 @@ pub fn thousand_connections(mut engine: impl Engine, world: &dyn World) {
     // No more at once than fit any backlog.
     for _ in 0..ALL / 100 {
         let mut options = ConnectOptions::default();
-        options.timeout = Some(Duration::from_secs(10));
+        options.timeout = Some(PATIENCE);
         clients.extend((0..100).map(|_| engine.ops().connect(address, options)));
         until(&mut engine, &mut log, "all are open", |_, log| {
             log.opened.len() == 2 * clients.len()
@@ -553,7 +554,7 @@ pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {
     }
     // Some connections are closed and some aborted when they open, the others when they are written to.
     let mut number = 0;
-    let end = engine.now() + Duration::from_secs(20);
+    let end = engine.now() + PATIENCE;
     while log.ended.len() + log.closed.len() < 2 * clients.len() && engine.now() < end {
         let mut handler = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
             let (opens, speaks) = match event {

@@ -1,5 +1,6 @@
 //! The environment of the test cases: an engine with matching sockets, and a handler that records all events.
 
+use corelane_tests::PATIENCE;
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::{Network, NetworkSettings};
 use corelane_worker::engine::{
@@ -9,9 +10,6 @@ use corelane_worker::engine::{
 use corelane_worker::group::{self, GroupSettings};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
-
-/// Longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sockets for one engine.
 pub trait World {
