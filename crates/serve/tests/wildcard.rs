@@ -11,8 +11,10 @@ use corelane_serve::udp::{Answers, BucketServed, DropCause, Model, UdpError, Udp
 use corelane_serve::{ConnectionCounts, Listening, Server};
 use corelane_tests::{undisturbed, until};
 use corelane_worker::engine::EngineKind;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 /// Datagrams sent to each address, from as many sockets.
@@ -35,6 +37,22 @@ fn addresses() -> Vec<IpAddr> {
     ipv4.chain([Ipv6Addr::LOCALHOST.into()]).collect()
 }
 
+/// A socket on a port that no server of another test had: those are of the kernel's own range, and an echo answers no
+/// port at which it knows another echo, for some time after that one ended.
+fn client(ip: IpAddr) -> UdpSocket {
+    static NUMBER: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        match UdpSocket::bind((ip, 30_000 + number % 2_700)) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::AddrInUse),
+            Ok(client) => {
+                client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                return client;
+            }
+        }
+    }
+}
+
 /// Sends datagrams to an address, and checks that each comes back from there: a connected socket receives nothing else.
 fn ask(address: SocketAddr) {
     for number in 0..EACH {
@@ -42,9 +60,8 @@ fn ask(address: SocketAddr) {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let client = UdpSocket::bind((own, 0)).unwrap();
+        let client = client(own);
         client.connect(address).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let payload = [number as u8; 40];
         client.send(&payload).unwrap();
         let mut answer = [0; 64];
@@ -56,8 +73,7 @@ fn ask(address: SocketAddr) {
 
 /// Sends datagrams of one flow, each when the one before was answered.
 fn ask_often(address: SocketAddr) {
-    let client = UdpSocket::bind((address.ip(), 0)).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let client = client(address.ip());
     for number in 0..300_u16 {
         client.send_to(&number.to_be_bytes(), address).unwrap();
         client.recv_from(&mut [0; 8]).unwrap();
@@ -320,7 +336,7 @@ fn a_broadcast_to_a_server_of_both_families_is_not_answered() {
         for engine in engines() {
             let mut server = UdpServer::start(plan(engine)).unwrap();
             let port = server.address().port();
-            let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let client = client(Ipv4Addr::LOCALHOST.into());
             client.set_broadcast(true).unwrap();
             client
                 .send_to(b"to all", (Ipv4Addr::new(127, 255, 255, 255), port))
@@ -349,14 +365,19 @@ fn a_link_local_address_answers_on_its_own_link() {
         Ok(bed) => bed,
         Err(error) => return eprintln!("skipped: {error}"),
     };
-    let add = format!("-6 addr add {LINK_LOCAL}/64 dev lo nodad");
-    let added = bed
-        .server
-        .run(move || Command::new("ip").args(add.split(' ')).status());
-    match added {
-        Ok(status) => assert!(status.success()),
+    let ip = |words: String| {
+        bed.server
+            .run(move || Command::new("ip").args(words.split(' ')).output())
+    };
+    match ip(format!("-6 addr add {LINK_LOCAL}/64 dev lo nodad")) {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
         Err(error) => return eprintln!("skipped: ip: {error}"),
     }
+    // A kernel thread adds its route, and waits for what other tests change before.
+    until("the address has a route", || {
+        let route = ip(format!("-6 route show table local {LINK_LOCAL}")).unwrap();
+        route.status.success() && !route.stdout.is_empty()
+    });
     undisturbed(|| {
         for engine in engines() {
             for answers in [Answers::PerSend, Answers::Connected] {
@@ -369,8 +390,7 @@ fn a_link_local_address_answers_on_its_own_link() {
                         SocketAddrV6::new(LINK_LOCAL.parse().unwrap(), server.address().port(), 0, 1);
                     ask(address.into());
                     // A peer whose own address has no scope.
-                    let client = UdpSocket::bind("[fd11::1]:0").unwrap();
-                    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    let client = client("fd11::1".parse().unwrap());
                     client.send_to(b"asked", address).unwrap();
                     // Its scope is then that of the peer's own address.
                     let (length, from) = client.recv_from(&mut [0; 8]).unwrap();
