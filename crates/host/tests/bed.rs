@@ -5,11 +5,11 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, Side};
 use corelane_host::conditions::{self, Severity};
 use corelane_host::counters::{DeviceStatistics, UdpStatistics};
+use corelane_tests::{PATIENCE, until};
 use ipnet::IpNet;
 
 const PORT: u16 = 5000;
@@ -35,7 +35,7 @@ fn namespaces(plan: &BedPlan) -> Option<Bed> {
 
 fn bind(address: IpAddr, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind(SocketAddr::new(address, port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
@@ -248,23 +248,12 @@ fn a_dropped_bed_leaves_no_thread_no_namespace_and_no_device() {
     assert!(!made.contains(&namespace()));
     assert!(made.is_subset(&namespaces_in_use()));
     drop(bed);
-    eventually("the namespaces are gone", || {
+    // A joined thread leaves its namespaces shortly after the join returns.
+    until("the namespaces are gone", || {
         made.is_disjoint(&namespaces_in_use())
     });
     for device in ["server0", "client0"] {
         assert!(!fs::exists(format!("/sys/class/net/{device}")).unwrap());
-    }
-}
-
-/// Waits until a condition holds: a joined thread leaves its namespaces shortly after the join returns.
-fn eventually(claim: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "timed out after a minute: {claim}"
-        );
-        std::thread::yield_now();
     }
 }
 

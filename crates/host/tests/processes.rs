@@ -11,9 +11,9 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
 
 use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, enter_user_namespace};
+use corelane_tests::{PATIENCE, until};
 
 /// The user and group `nobody`.
 const NOBODY: u32 = 65534;
@@ -132,11 +132,9 @@ fn a_killed_process_leaves_no_namespace_and_no_device() -> Result<(), String> {
     assert!(made.is_subset(&namespaces_in_use()));
     child.kill().unwrap();
     child.wait().unwrap();
-    let start = Instant::now();
-    while !made.is_disjoint(&namespaces_in_use()) {
-        assert!(start.elapsed() < Duration::from_secs(60), "still held: {made:?}");
-        std::thread::yield_now();
-    }
+    until("the namespaces are gone", || {
+        made.is_disjoint(&namespaces_in_use())
+    });
     for device in ["server0", "client0"] {
         assert!(!fs::exists(format!("/sys/class/net/{device}")).unwrap());
     }
@@ -227,7 +225,7 @@ fn plan(server: &str, pool: &str, loopback_ok: bool) -> BedPlan {
 fn seen_by_the_server(bed: &Bed, source: IpAddr) -> IpAddr {
     let server = SocketAddr::new(bed.server.address(), 5000);
     let listening = bed.server.run(move || UdpSocket::bind(server).unwrap());
-    listening.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    listening.set_read_timeout(Some(PATIENCE)).unwrap();
     bed.client.run(move || {
         let socket = UdpSocket::bind((source, 0)).unwrap();
         socket.send_to(b"x", server).unwrap();
