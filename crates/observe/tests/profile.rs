@@ -77,7 +77,8 @@ fn a_flood_of_datagrams_shows_udp_in_softirq_and_sending_in_the_process() {
         return;
     }
     // A function is sampled where the CPU was, so that a short one may have no sample of its own.
-    let sends = ["udp_sendmsg", "udp_send_skb", "ip_make_skb", "ip_append_data"];
+    let of_udp = ["udp_sendmsg", "udp_send_skb"];
+    let sends = [&of_udp[..], &["ip_make_skb", "ip_append_data"]].concat();
     let receives = [
         "udp_queue_rcv",
         "udp4_lib_lookup",
@@ -90,7 +91,8 @@ fn a_flood_of_datagrams_shows_udp_in_softirq_and_sending_in_the_process() {
     };
     assert!(any(&of_process, &sends), "{of_process:?}");
     assert!(any(&in_softirq, &receives), "{in_softirq:?}");
-    assert!(!any(&in_softirq, &sends), "{in_softirq:?}");
+    // TCP's resets, of other programs, are made in softirq by what the process sends with, too.
+    assert!(!any(&in_softirq, &of_udp), "{in_softirq:?}");
 }
 
 #[test]
