@@ -71,11 +71,15 @@ fn current_cpu() -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_tests::until;
 
     #[test]
     fn a_measured_rate_is_that_of_a_machine_of_this_century() {
-        let rate = ClockRate::measure(Duration::from_millis(5));
-        let hertz = rate.hertz.unwrap();
-        assert!((2e8..1e10).contains(&hertz), "{hertz}");
+        // Each run may be interrupted on a busy machine.
+        until("a rate of 200 MHz", || {
+            let hertz = ClockRate::measure(Duration::from_millis(5)).hertz.unwrap();
+            assert!(hertz < 1e10, "{hertz}");
+            hertz >= 2e8
+        });
     }
 }
