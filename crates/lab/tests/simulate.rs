@@ -9,12 +9,12 @@ use corelane_lab::simulate::{Flow, Request, SimulateReport, Simulation, Step, fl
 use corelane_load::udp::Skew;
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_tests::{PATIENCE, undisturbed};
 use corelane_worker::group::{self, GroupSettings};
 use std::collections::HashSet;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 fn request() -> Request {
     Request {
@@ -61,9 +61,6 @@ fn step(request: &Request) -> Step {
     };
     step.clone()
 }
-
-/// Longer than any datagram takes on loopback, yet short enough to wait for a failing test.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends every datagram of the flows to a group of sockets steered by the kernel, and asserts that each bucket receives
 /// exactly the datagrams and flows of the simulation.
@@ -157,18 +154,22 @@ fn send_and_receive(source: &UdpSocket, bucket: &UdpSocket, flow: &Flow) {
 
 #[test]
 fn steered_ipv4_sockets_see_exactly_the_simulated_datagrams() {
-    for fields in [HashFields::TwoTuple, HashFields::FourTuple] {
-        the_kernel_agrees(fields, "127.1.0.0/16", "127.0.0.1:0", Families::V4);
-    }
+    undisturbed(|| {
+        for fields in [HashFields::TwoTuple, HashFields::FourTuple] {
+            the_kernel_agrees(fields, "127.1.0.0/16", "127.0.0.1:0", Families::V4);
+        }
+    });
 }
 
 #[test]
 fn steered_ipv6_sockets_see_exactly_the_simulated_datagrams() {
-    if UdpSocket::bind("[::1]:0").is_err() {
-        eprintln!("skipped: this machine has no IPv6 loopback address");
-        return;
-    }
-    the_kernel_agrees(HashFields::FourTuple, "::1", "[::1]:0", Families::V6);
+    undisturbed(|| {
+        if UdpSocket::bind("[::1]:0").is_err() {
+            eprintln!("skipped: this machine has no IPv6 loopback address");
+            return;
+        }
+        the_kernel_agrees(HashFields::FourTuple, "::1", "[::1]:0", Families::V6);
+    });
 }
 
 #[test]

@@ -12,10 +12,9 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
-use std::time::Duration;
 
-/// Longer than any packet takes on loopback, yet short enough to wait for a failing test.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a packet is awaited.
+pub use corelane_tests::PATIENCE;
 
 /// Loopback, with a port chosen by the kernel.
 pub const LOOPBACK_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
