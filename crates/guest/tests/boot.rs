@@ -1,6 +1,7 @@
 //! Boots real guests, and checks their output and that they terminate.
 
 use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot};
+use corelane_tests::PATIENCE;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ fn output_files_and_status_come_out_as_they_went_in() {
             source: own.clone(),
             target: "/etc/own/text".to_owned(),
         }],
+        // It boots in some seconds, without hardware support and beside other programs in many.
+        limit: 3 * PATIENCE,
         ..GuestPlan::new("cat /etc/own/text; cat /sys/devices/system/node/node*/cpulist >&2; exit 7")
     };
     let guest = boot(&plan, &parts).unwrap_or_else(|error| panic!("{error}"));
