@@ -1,8 +1,7 @@
 //! The TCP test cases. Each gets an engine and is the only user of its network: listeners and the connections to them
 //! belong to one engine.
 
-use crate::suite::world::{World, until};
-use corelane_tests::PATIENCE;
+use crate::suite::world::{PATIENCE, World, until};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, Event, Full, Handler, Id, Ops};
 use std::collections::{HashMap, HashSet};

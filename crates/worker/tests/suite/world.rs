@@ -1,6 +1,6 @@
 //! The environment of the test cases: an engine with matching sockets, and a handler that records all events.
 
-use corelane_tests::PATIENCE;
+pub use corelane_tests::PATIENCE;
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::{Network, NetworkSettings};
 use corelane_worker::engine::{
