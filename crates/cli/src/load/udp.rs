@@ -65,6 +65,9 @@ pub struct DatagramArguments {
     /// Stop after this many datagrams
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
+    /// Time without any answer to a flow after which its unanswered datagrams count as lost
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    pub loss_timeout: Duration,
     /// Do not wait for answers; for a server that sends none
     #[arg(long, conflicts_with = "window")]
     pub no_answers: bool,
@@ -131,6 +134,7 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
             datagrams: arguments.count,
         },
         answers: !arguments.no_answers,
+        loss_timeout_s: arguments.loss_timeout.as_secs_f64(),
         engine: arguments.io.engine.engine,
         settings: arguments.io.settings(&arguments.foreground.placing),
         memory: arguments.foreground.placing.memory,
