@@ -2,9 +2,10 @@
 //! commands in network namespaces.
 
 use crate::common;
-use crate::common::{Server, corelane};
+use crate::common::{Server, corelane, until};
 use corelane_host::bed::{self, Bed, BedPlan, Side};
 use corelane_serve::udp::{BucketServed, UdpServed};
+use corelane_tests::{PATIENCE, undisturbed};
 use nix::unistd::geteuid;
 use serde_json::Value;
 use std::fs;
@@ -12,10 +13,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use std::process::{Child, Command, Stdio};
 
 /// One address family: the server, the clients, and a prefix routed to the server, with two of its addresses and the
 /// wildcard.
@@ -111,23 +109,25 @@ fn ask(bed: &Bed, address: &str, request: &'static [u8]) -> (IpAddr, String) {
 
 #[test]
 fn one_server_answers_from_each_address_of_a_prefix_that_is_asked() {
-    for family in &FAMILIES {
-        let Some(bed) = bed(family) else { return };
-        let _http = serve(&bed, "http", &with_port(family.all, 8080), &[]);
-        let _tcp = serve(&bed, "tcp", &with_port(family.all, 8081), &["--mode", "echo"]);
-        let _udp = serve(&bed, "udp", &with_port(family.all, 8082), &[]);
-        for address in family.addresses {
-            let (peer, answer) = ask(&bed, &with_port(address, 8080), b"GET /size/3 HTTP/1.0\r\n\r\n");
-            assert_eq!(peer, address.parse::<IpAddr>().unwrap());
-            assert!(
-                answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("012"),
-                "{answer}"
-            );
-            let (peer, answer) = ask(&bed, &with_port(address, 8081), b"hello");
-            assert_eq!((peer, answer.as_str()), (address.parse().unwrap(), "hello"));
-            assert!(ask_datagram(&bed.client, &with_port(address, 8082)), "{address}");
+    undisturbed(|| {
+        for family in &FAMILIES {
+            let Some(bed) = bed(family) else { return };
+            let _http = serve(&bed, "http", &with_port(family.all, 8080), &[]);
+            let _tcp = serve(&bed, "tcp", &with_port(family.all, 8081), &["--mode", "echo"]);
+            let _udp = serve(&bed, "udp", &with_port(family.all, 8082), &[]);
+            for address in family.addresses {
+                let (peer, answer) = ask(&bed, &with_port(address, 8080), b"GET /size/3 HTTP/1.0\r\n\r\n");
+                assert_eq!(peer, address.parse::<IpAddr>().unwrap());
+                assert!(
+                    answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("012"),
+                    "{answer}"
+                );
+                let (peer, answer) = ask(&bed, &with_port(address, 8081), b"hello");
+                assert_eq!((peer, answer.as_str()), (address.parse().unwrap(), "hello"));
+                assert!(ask_datagram(&bed.client, &with_port(address, 8082)), "{address}");
+            }
         }
-    }
+    });
 }
 
 /// The user `nobody`, which has this number in every distribution.
@@ -135,53 +135,50 @@ const NOBODY: u32 = 65534;
 
 #[test]
 fn without_privilege_64_addresses_of_both_families_answer_themselves_all_steered_right() {
-    let Some(bed) = bed(&FAMILIES[1]) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let document = folder.path().join("served.json");
-    let json = format!("--json={}", document.display());
-    let words = [
-        "serve",
-        "udp",
-        "[::]:8082",
-        "--buckets",
-        "2",
-        "--share-cpus",
-        &json,
-    ];
-    let mut command = corelane(&words);
-    command.stdout(Stdio::piped());
-    if geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    let mut server = Server::of(
-        bed.server
-            .run(move || command.spawn().expect("the server starts")),
-    );
-    for last in 1..=32 {
-        for _ in 0..4 {
-            assert!(
-                ask_datagram(&bed.client, &format!("[fd20::{last:x}]:8082")),
-                "fd20::{last:x}"
-            );
-            assert!(
-                ask_datagram(&bed.server, &format!("127.9.0.{last}:8082")),
-                "127.9.0.{last}"
-            );
+    undisturbed(|| {
+        let Some(bed) = bed(&FAMILIES[1]) else { return };
+        let (folder, program) = common::program_for_anyone();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let document = folder.path().join("served.json");
+        let mut command = Command::new(program);
+        command
+            .args(["serve", "udp", "[::]:8082", "--buckets", "2", "--share-cpus"])
+            .arg(format!("--json={}", document.display()))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        if geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
         }
-    }
-    server.signal("INT");
-    assert!(server.wait().success());
-    let served: UdpServed = serde_json::from_str(&fs::read_to_string(document).unwrap()).unwrap();
-    assert_eq!(
-        (served.seen(), served.answered()),
-        (256, 256),
-        "{:?}",
-        served.dropped()
-    );
-    let steered = served.share(BucketServed::steering);
-    assert_eq!(steered.hits, steered.samples);
-    assert!(steered.samples >= 100, "{}", steered.samples);
+        let mut server = Server::of(
+            bed.server
+                .run(move || command.spawn().expect("the server starts")),
+        );
+        for last in 1..=32 {
+            for _ in 0..4 {
+                assert!(
+                    ask_datagram(&bed.client, &format!("[fd20::{last:x}]:8082")),
+                    "fd20::{last:x}"
+                );
+                assert!(
+                    ask_datagram(&bed.server, &format!("127.9.0.{last}:8082")),
+                    "127.9.0.{last}"
+                );
+            }
+        }
+        server.signal("INT");
+        assert!(server.wait().success());
+        let served: UdpServed = serde_json::from_str(&fs::read_to_string(document).unwrap()).unwrap();
+        assert_eq!(
+            (served.seen(), served.answered()),
+            (256, 256),
+            "{:?}",
+            served.dropped()
+        );
+        let steered = served.share(BucketServed::steering);
+        assert_eq!(steered.hits, steered.samples);
+        assert!(steered.samples >= 100, "{}", steered.samples);
+    });
 }
 
 #[test]
@@ -208,25 +205,27 @@ fn one_server_of_each_family_shares_a_port_and_ipv6_only_takes_an_ipv6_address()
 
 #[test]
 fn a_server_takes_an_address_that_no_device_has_when_told_so() {
-    for family in &FAMILIES {
-        let Some(bed) = bed(family) else { return };
-        let [address, other] = family.addresses;
-        let _http = serve(&bed, "http", &with_port(address, 8080), &["--free-bind"]);
-        let _tcp = serve(
-            &bed,
-            "tcp",
-            &with_port(address, 8081),
-            &["--free-bind", "--mode", "echo"],
-        );
-        let (_, answer) = ask(&bed, &with_port(address, 8080), b"GET / HTTP/1.0\r\n\r\n");
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        assert_eq!(ask(&bed, &with_port(address, 8081), b"hello").1, "hello");
-        let servers =
-            [address, other].map(|address| serve(&bed, "udp", &with_port(address, 8082), &["--free-bind"]));
-        for server in &servers {
-            assert!(ask_datagram(&bed.client, &server.address), "{}", server.address);
+    undisturbed(|| {
+        for family in &FAMILIES {
+            let Some(bed) = bed(family) else { return };
+            let [address, other] = family.addresses;
+            let _http = serve(&bed, "http", &with_port(address, 8080), &["--free-bind"]);
+            let _tcp = serve(
+                &bed,
+                "tcp",
+                &with_port(address, 8081),
+                &["--free-bind", "--mode", "echo"],
+            );
+            let (_, answer) = ask(&bed, &with_port(address, 8080), b"GET / HTTP/1.0\r\n\r\n");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert_eq!(ask(&bed, &with_port(address, 8081), b"hello").1, "hello");
+            let servers = [address, other]
+                .map(|address| serve(&bed, "udp", &with_port(address, 8082), &["--free-bind"]));
+            for server in &servers {
+                assert!(ask_datagram(&bed.client, &server.address), "{}", server.address);
+            }
         }
-    }
+    });
 }
 
 /// Whether the address is local to the server's namespace, and the port range there.
@@ -286,10 +285,7 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
     assert_eq!(state(&bed, SOURCE), before);
 
     let endless = start(&["--duration", "1h"]);
-    let deadline = Instant::now() + PATIENCE;
-    while state(&bed, SOURCE) == before {
-        assert!(Instant::now() < deadline, "the addresses were not set up");
-    }
+    until("the addresses are set up", || state(&bed, SOURCE) != before);
     // The set-up precedes the first connection, so an interrupted run may report that it got no response.
     common::signal(endless.id(), "INT");
     endless.wait_with_output().unwrap();
@@ -298,49 +294,53 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
 
 #[test]
 fn datagrams_and_streams_leave_from_addresses_set_up_for_the_run() {
-    const SOURCE: &str = "10.40.0.1";
-    let Some(bed) = bed(&FAMILIES[0]) else { return };
-    let _udp = serve(&bed, "udp", "10.11.2.1:8082", &[]);
-    let _tcp = serve(&bed, "tcp", "10.11.2.1:8081", &[]);
-    let udp = [
-        "udp",
-        "10.11.2.1:8082",
-        "--count",
-        "40",
-        "--window",
-        "1",
-        "--sockets",
-        "4",
-    ];
-    let tcp = [
-        "tcp",
-        "10.11.2.1:8081",
-        "--connections",
-        "4",
-        "--duration",
-        "50ms",
-    ];
-    for (what, done) in [(&udp[..], "/total/returned"), (&tcp, "/total/opened")] {
-        let sources = [
-            "--sources",
-            "10.40.0.0/29",
-            "--workers",
+    undisturbed(|| {
+        const SOURCE: &str = "10.40.0.1";
+        let Some(bed) = bed(&FAMILIES[0]) else { return };
+        let _udp = serve(&bed, "udp", "10.11.2.1:8082", &[]);
+        let _tcp = serve(&bed, "tcp", "10.11.2.1:8081", &[]);
+        let udp = [
+            "udp",
+            "10.11.2.1:8082",
+            "--count",
+            "40",
+            "--window",
             "1",
-            "--json",
-            "--own-namespace",
+            "--sockets",
+            "4",
+            "--loss-timeout",
+            "10s",
         ];
-        let mut command = corelane(&[&["load"], what, &sources].concat());
-        let output = bed.server.run(move || command.output().unwrap());
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            error.contains("for this run: ip route add local 10.40.0."),
-            "{error}"
-        );
-        let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let expected = if what == udp { 40 } else { 4 };
-        assert_eq!(loaded.pointer(done), Some(&expected.into()), "{loaded}");
-        assert!(!state(&bed, SOURCE).0, "put back");
-    }
+        let tcp = [
+            "tcp",
+            "10.11.2.1:8081",
+            "--connections",
+            "4",
+            "--duration",
+            "50ms",
+        ];
+        for (what, done) in [(&udp[..], "/total/returned"), (&tcp, "/total/opened")] {
+            let sources = [
+                "--sources",
+                "10.40.0.0/29",
+                "--workers",
+                "1",
+                "--json",
+                "--own-namespace",
+            ];
+            let mut command = corelane(&[&["load"], what, &sources].concat());
+            let output = bed.server.run(move || command.output().unwrap());
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                error.contains("for this run: ip route add local 10.40.0."),
+                "{error}"
+            );
+            let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let expected = if what == udp { 40 } else { 4 };
+            assert_eq!(loaded.pointer(done), Some(&expected.into()), "{loaded}");
+            assert!(!state(&bed, SOURCE).0, "put back");
+        }
+    });
 }
 
 #[test]

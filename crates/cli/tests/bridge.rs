@@ -13,7 +13,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A UDP datagram from `source`, as a frame.
 fn frame(source: Ipv4Addr) -> Vec<u8> {
@@ -171,7 +170,9 @@ fn without_permission_a_device_is_refused_by_what_it_needs() {
         ("tap:denied0", "CAP_NET_ADMIN"),
     ] {
         let mut bridge = Command::new(&program);
-        bridge.args(["bridge", "--link", link, "--link", "ring:denied"]);
+        bridge
+            .args(["bridge", "--link", link, "--link", "ring:denied"])
+            .current_dir("/");
         // Only root can change its user; any other user already lacks the permission.
         if is_root {
             bridge.uid(NOBODY).gid(NOBODY);
@@ -196,10 +197,9 @@ fn a_hangup_reads_tables_again_and_prometheus_is_told() {
     assert!(running.scrape().contains(&entries(1)));
     fs::write(&list, "10.0.0.1\n10.0.0.2\n").unwrap();
     common::signal(running.process.id(), "HUP");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !running.scrape().contains(&entries(2)) {
-        assert!(Instant::now() < deadline, "{}", running.scrape());
-    }
+    common::until("the table is read again", || {
+        running.scrape().contains(&entries(2))
+    });
     assert!(running.scrape().contains("outcome=\"taken\"} 2\n"));
 }
 
@@ -257,8 +257,5 @@ fn killed_it_leaves_nothing_on_the_device() {
     running.kill().unwrap();
     running.wait().unwrap();
     // The kernel removes the resources of an ended process asynchronously.
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while facts(&bed) != before {
-        assert!(Instant::now() < deadline, "{:?}", facts(&bed));
-    }
+    common::until("the devices are as before", || facts(&bed) == before);
 }

@@ -5,6 +5,7 @@ mod completion;
 #[path = "../examples/manual/page.rs"]
 mod page;
 
+use crate::common;
 use crate::common::run;
 use corelane_rss::Way;
 use std::collections::BTreeSet;
@@ -101,7 +102,8 @@ const CONFIGURED: [&str; 4] = ["bridge", "serve-http", "serve-tcp", "serve-udp"]
 fn fill_target(folder: &Path) {
     let (built, made) = (folder.join("release"), folder.join("made"));
     fs::create_dir_all(built.join("examples")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_corelane"), built.join("corelane")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_corelane"));
+    common::copy(program, &built.join("corelane"));
     for (path, text) in generated() {
         let path = made.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -112,7 +114,8 @@ fn fill_target(folder: &Path) {
         "#!/bin/sh\nmkdir -p \"$1\" && cp -R '{}/.' \"$1\"\n",
         made.display()
     );
-    fs::write(&manual, copy).unwrap();
+    fs::write(made.with_extension("sh"), copy).unwrap();
+    common::copy(&made.with_extension("sh"), &manual);
     fs::set_permissions(&manual, fs::Permissions::from_mode(0o755)).unwrap();
 }
 

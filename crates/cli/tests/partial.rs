@@ -1,7 +1,7 @@
 //! Hosts with little information: no NIC, no privilege, a device that disappears, an unknown driver. Every command
 //! reports what is known and what is missing, and none crashes or waits for ever.
 
-use crate::common::{refused, run, run_json, unshared};
+use crate::common::{program_for_anyone, refused, run, run_json, unshared};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
@@ -77,7 +77,9 @@ fn without_any_privilege_what_can_be_told_is_told() {
             "exec setpriv --bounding-set -all --inh-caps -all {line}"
         ))
     };
-    let program = env!("CARGO_BIN_EXE_corelane");
+    // Without privilege root may not reach a checkout of another user.
+    let (_folder, program) = program_for_anyone();
+    let program = program.display();
     let Some(host) = bare(&format!("{program} host --json")) else {
         return;
     };

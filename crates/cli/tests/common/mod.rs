@@ -4,14 +4,17 @@ use corelane_guest::{GuestError, GuestParts};
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
+pub use corelane_tests::until;
+use nix::unistd::Uid;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Arguments of `corelane`: one line of words without spaces, or a list.
 pub trait Arguments {
@@ -92,19 +95,26 @@ pub fn mounting(script: &str) -> Option<Output> {
 /// Runs a shell script as root in a namespace of its own, of the kind that `flag` of unshare(1) names; `None`, with a
 /// note, if `tried`, a script that runs in another one before, fails.
 pub fn unshared(flag: &str, tried: &str, script: &str) -> Option<Output> {
-    let run = |script: &str| {
+    let run = |users: &[&str], script: &str| {
         let mut unshare = Command::new("unshare");
         unshare
-            .args(["-r", flag, "sh", "-c", script])
+            .args(users)
+            .args([flag, "sh", "-c", script])
             .output()
             .expect("unshare starts")
     };
-    let tried = run(tried);
-    if !tried.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&tried.stderr));
-        return None;
+    // In a user namespace root has no rights on the files of other users, such as a checkout that is not its own.
+    let ways: [&[&str]; 2] = [&[], &["-r"]];
+    let mut failed = Vec::new();
+    for users in &ways[usize::from(!Uid::effective().is_root())..] {
+        let tried = run(users, tried);
+        if tried.status.success() {
+            return Some(run(users, script));
+        }
+        failed = tried.stderr;
     }
-    Some(run(script))
+    eprintln!("skipped: {}", String::from_utf8_lossy(&failed));
+    None
 }
 
 /// Runs the command, checks the exit code, and returns its standard error.
@@ -144,36 +154,62 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
     document
 }
 
+/// A folder that every user may reach, also if the one for temporary files, or the checkout, is below a folder of its
+/// owner alone.
+pub fn folder_for_anyone() -> tempfile::TempDir {
+    let open = |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o1 != 0);
+    let places = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let reached = places.iter().filter(|place| place.ancestors().all(open));
+    let folder = reached
+        .filter_map(|place| tempfile::tempdir_in(place).ok())
+        .next()
+        .expect("every user may reach /tmp or /var/tmp");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
 /// A folder with a copy of the program that every user may execute.
 pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_for_anyone();
     let program = folder.path().join("corelane");
-    // Another process writes the copy: a child of another test may briefly inherit a descriptor of this process, and a
-    // file that is open for writing cannot be executed.
-    let copied = Command::new("cp")
-        .arg(env!("CARGO_BIN_EXE_corelane"))
-        .arg(&program)
-        .status();
-    assert!(copied.unwrap().success());
-    for path in [folder.path(), &program] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    copy(Path::new(env!("CARGO_BIN_EXE_corelane")), &program);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     (folder, program)
+}
+
+/// Copies a file that is executed afterwards. Another process writes the copy: a child of another test may briefly
+/// inherit a descriptor of this process, and a file that is open for writing cannot be executed.
+pub fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(
+        copied.expect("cp starts").success(),
+        "{} is copied",
+        from.display()
+    );
+}
+
+/// An address at which no process receives datagrams: the kernel refuses what is sent there. The socket, which keeps the
+/// port from others as long as it is held, is connected to somewhere else.
+pub fn closed_udp_port() -> (SocketAddr, UdpSocket) {
+    let keeper = UdpSocket::bind("127.77.0.1:0").unwrap();
+    keeper.connect("127.77.0.2:9").unwrap();
+    (keeper.local_addr().unwrap(), keeper)
+}
+
+/// An address at which no process takes connections: the kernel refuses them. The socket, which keeps the port from
+/// others as long as it is held, is bound and does not listen.
+pub fn closed_tcp_port() -> (SocketAddr, Socket) {
+    let keeper = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    keeper
+        .bind(&SocketAddr::from(([127, 77, 0, 1], 0)).into())
+        .unwrap();
+    (keeper.local_addr().unwrap().as_socket().unwrap(), keeper)
 }
 
 /// Held by a test while it runs a UDP lab on loopback: all of these labs have the same address and port.
 pub fn alone_on_loopback() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until something holds, a minute at most.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Sends a signal to a process; `name` is without `SIG`.
@@ -238,6 +274,21 @@ pub fn frames(capture: &str) -> Vec<Vec<u8>> {
     }
     frames
 }
+
+/// A function for bash that runs an experiment which a page or a help text shows, once more if trials failed: beside
+/// other work a server may answer nothing within the tenth of a second that a trial lasts.
+pub const LAB: &str = r#"
+lab() {
+  local more="" turn
+  case "$2" in rebalance|scale) more="--max-steal 100%";; esac
+  for turn in 1 2 3 4 5; do
+    command corelane "$@" $more 2> lab.errors && return || local code=$?
+    cat lab.errors >&2
+    grep -q 'trials failed; --tolerate' lab.errors || return $code
+  done
+  return $code
+}
+"#;
 
 /// Whether `lab scale` of this protocol can create namespaces here; prints the reason if it cannot.
 pub fn namespaces_for(protocol: &str) -> bool {
