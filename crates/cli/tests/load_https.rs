@@ -3,13 +3,12 @@
 
 use crate::stream_server;
 
-use crate::common::{refused, run, run_json};
+use crate::common::{refused, run, run_json, until};
 use serde_json::Value;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use stream_server::{Server, sum};
 
 /// Runs `load http URL …` with `--json`; returns the document and the exit code, whatever it is.
@@ -317,6 +316,13 @@ impl Nginx {
             eprintln!("skipped: nginx is not installed (tests/prepare.sh)");
             return None;
         }
+        // It cannot choose ports itself, and another test may take one before it does.
+        let mut tries = std::iter::repeat_with(Self::with_free_ports).take(20);
+        Some(tries.find_map(|started| started).expect("nginx listens"))
+    }
+
+    /// Starts nginx on two ports that are free; `None` if they no longer are when it binds them.
+    fn with_free_ports() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["nginx.example".to_owned()]).unwrap();
         fs::write(folder.path().join("certificate.pem"), made.cert.pem()).unwrap();
@@ -355,18 +361,24 @@ impl Nginx {
             .stderr(Stdio::null())
             .spawn()
             .expect("nginx starts");
-        let nginx = Self {
+        let mut nginx = Self {
             process,
             plain,
             encrypted,
             folder,
         };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(("127.0.0.1", encrypted)).is_err() {
-            assert!(Instant::now() < deadline, "nginx does not listen");
-            std::thread::yield_now();
+        // It writes the file when it listens, and ends if it cannot.
+        let (written, mut ended) = (nginx.folder.path().join("pid"), false);
+        until("nginx listens or ends", || {
+            ended = nginx.process.try_wait().unwrap().is_some();
+            ended || written.exists()
+        });
+        if !ended {
+            return Some(nginx);
         }
-        Some(nginx)
+        let errors = fs::read_to_string(nginx.folder.path().join("errors")).unwrap_or_default();
+        assert!(errors.contains("Address already in use"), "{errors}");
+        None
     }
 
     /// Stops nginx and returns the number of requests in its log.

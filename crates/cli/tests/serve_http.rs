@@ -2,7 +2,7 @@
 
 use crate::stream_server;
 
-use crate::common::{self, refused, run, run_json};
+use crate::common::{self, refused, run, run_json, until};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -198,15 +198,12 @@ fn a_sink_counts_every_byte_by_either_engine() {
 
 /// The lines of a log, once it has at least `count`.
 fn lines(path: &std::path::Path, count: usize) -> Vec<String> {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        if text.lines().count() >= count {
-            return text.lines().map(str::to_owned).collect();
-        }
-        assert!(Instant::now() < deadline, "{count} lines are not in {text:?}");
-        std::thread::yield_now();
-    }
+    let mut text = String::new();
+    until("the lines are written", || {
+        text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().count() >= count
+    });
+    text.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -243,12 +240,7 @@ fn each_answer_has_its_line_in_the_access_log_which_may_be_rotated() {
     );
     fs::rename(&log, &old).unwrap();
     server.signal("USR1");
-    lines(&log, 0);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !log.exists() {
-        assert!(Instant::now() < deadline, "the log was not opened again");
-        std::thread::yield_now();
-    }
+    until("the log is opened again", || log.exists());
     drop(TcpStream::connect(("127.0.0.1", server.port)).map(|mut stream| {
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
         stream.read(&mut answer).unwrap()

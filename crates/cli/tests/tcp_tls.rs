@@ -18,7 +18,11 @@ fn load(server: &Server, arguments: &[&str]) -> (Value, Option<i32>) {
         "--workers",
         "1",
         "--duration",
-        "300ms",
+        "1s",
+        "--stall",
+        "60s",
+        "--connect-timeout",
+        "60s",
     ];
     let output = run(&[&common[..], arguments].concat());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -44,7 +48,7 @@ fn bytes_go_every_way_and_arrive_whole() {
             let (server, _folder, certificate) =
                 Server::start_tls("tcp", &[&["--mode", mode], &engine[..]].concat());
             let tls = ["--tls", "--ca", &certificate, "--direction", direction];
-            let flags = ["--connections", "4", "--drain", "30s"];
+            let flags = ["--connections", "4", "--drain", "120s"];
             let (loaded, code) = load(&server, &[&tls[..], &flags, &engine].concat());
             assert_eq!(code, Some(0), "{mode}: {loaded}");
             let total = &loaded["total"];
@@ -73,10 +77,10 @@ fn bytes_go_every_way_and_arrive_whole() {
             assert_eq!(loaded["handshake"]["count"], 4);
             assert!(handshakes("bytes_sent") > sent && handshakes("bytes_received") > received);
             let served = server.stop();
-            // The server counts bytes of records, and one connection of the test that waited until it listened.
+            // The server counts bytes of records.
             assert_eq!(sum(&served, "bytes_received"), handshakes("bytes_sent"), "{mode}");
             assert_eq!(sum(&served, "bytes_sent"), handshakes("bytes_received"), "{mode}");
-            assert_eq!(sum(&served, "accepted"), 5);
+            assert_eq!(sum(&served, "accepted"), 4);
             assert_eq!((errors(&served, "tls"), sum(&served, "open")), (0, 0), "{served}");
         }
     }
@@ -165,7 +169,7 @@ fn a_source_that_is_no_longer_read_ends_a_record_before_it_closes() {
         "--direction",
         "read",
         "--drain",
-        "30s",
+        "120s",
     ];
     let (loaded, code) = load(&server, &[&flags[..], &["--connections", "16"]].concat());
     assert_eq!(
@@ -201,7 +205,7 @@ fn flags_of_tls_need_tls() {
 
 #[test]
 fn many_connections_share_a_rate_over_tls() {
-    let (server, _folder, certificate) = Server::start_tls("tcp", &["--mode", "echo"]);
+    let (server, _folder, certificate) = Server::start_tls("tcp", &["--mode", "echo", "--stall", "60s"]);
     let flags = [
         "--tls",
         "--ca",
@@ -209,7 +213,7 @@ fn many_connections_share_a_rate_over_tls() {
         "--direction",
         "both",
         "--drain",
-        "30s",
+        "120s",
     ];
     let rate = ["--connections", "64", "--rate", "100kB/s", "--size", "1000"];
     let loaded = thread::scope(|scope| {

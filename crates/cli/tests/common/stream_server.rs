@@ -1,17 +1,19 @@
 //! `serve http` and `serve tcp` as processes on loopback that end with a JSON document.
 
-use super::common::{Arguments, corelane, signal};
+use super::common::{self, Arguments, corelane, until};
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 use tempfile::TempDir;
 
-/// A server that prints a JSON document when it ends.
+/// The name of the document's file.
+const DOCUMENT: &str = "served.json";
+
+/// A server that writes a JSON document when it ends.
 pub struct Server {
-    process: Option<Child>,
+    process: common::Server,
+    /// With the document.
+    folder: TempDir,
     /// Its port on 127.0.0.1.
     pub port: u16,
 }
@@ -19,26 +21,20 @@ pub struct Server {
 impl Server {
     /// Starts `corelane serve WHAT` with two buckets on a free port and waits until it listens.
     pub fn start<A: Arguments + ?Sized>(what: &str, arguments: &A) -> Self {
-        // Another process is unlikely to bind a port that was just released; if one does, the server reports the error.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let address = format!("127.0.0.1:{port}");
-        let common = format!("serve {what} {address} --buckets 2 --share-cpus --json");
+        let folder = tempfile::tempdir().unwrap();
+        let document = folder.path().join(DOCUMENT);
+        let common = format!(
+            "serve {what} 127.0.0.1:0 --buckets 2 --share-cpus --json={}",
+            document.display()
+        );
         let all = [common.words(), arguments.words()].concat();
-        let process = corelane(&all).stdout(Stdio::piped()).spawn().unwrap();
-        let server = Self {
-            process: Some(process),
-            port,
-        };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&address).is_err() {
-            assert!(Instant::now() < deadline, "{what} does not listen");
-            std::thread::yield_now();
+        let process = common::Server::of(corelane(&all).stdout(Stdio::piped()).spawn().unwrap());
+        let (_, port) = process.address.rsplit_once(':').unwrap();
+        Self {
+            port: port.parse().unwrap(),
+            folder,
+            process,
         }
-        server
     }
 
     /// As [`start`](Self::start), with TLS; also returns the file of its certificate, in a folder of its own.
@@ -48,11 +44,9 @@ impl Server {
         let path = path.to_str().unwrap().to_owned();
         let all = [&["--tls", "--write-certificate", &path], arguments].concat();
         let server = Self::start(what, &all);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !fs::read_to_string(&path).is_ok_and(|text| text.contains("-----END CERTIFICATE-----")) {
-            assert!(Instant::now() < deadline, "no certificate was written");
-            std::thread::yield_now();
-        }
+        until("the certificate is written", || {
+            fs::read_to_string(&path).is_ok_and(|text| text.contains("-----END CERTIFICATE-----"))
+        });
         (server, folder, path)
     }
 
@@ -63,26 +57,15 @@ impl Server {
 
     /// Sends a signal; `name` is without `SIG`.
     pub fn signal(&self, name: &str) {
-        signal(self.process.as_ref().unwrap().id(), name);
+        self.process.signal(name);
     }
 
     /// Interrupts the server, as ^C in a terminal does, and parses its document.
     pub fn stop(mut self) -> Value {
         self.signal("INT");
-        let mut process = self.process.take().unwrap();
-        let mut text = String::new();
-        process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(process.wait().unwrap().success());
+        assert!(self.process.wait().success());
+        let text = fs::read_to_string(self.folder.path().join(DOCUMENT)).unwrap();
         serde_json::from_str(&text).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(process) = self.process.as_mut() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
     }
 }
 
