@@ -1,10 +1,12 @@
 //! Runs every command that the documentation shows.
 //!
-//! Each block fenced as `sh` runs line by line in one shell, in its own folder, with `corelane` on the path. A line
-//! that ends in ` &` runs in the background and is stopped after its block. Lines that start with `make`, `cargo`,
+//! Each block fenced as `sh` runs line by line in one shell, in its own folder, with `corelane` on the path. A server
+//! that the block starts in the background runs without its `--duration`, which the lines after it may exceed on a busy
+//! machine; it is waited for, and stopped when the block waits for it or ends. Lines that start with `make`, `cargo`,
 //! `git` or `sudo` need a checkout or privileges and are skipped; other tests cover what they run. A command in a block
 //! that is not run has to be in [`SHOWN`], with the reason.
 
+use crate::common::{LAB, alone_on_loopback};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,10 +71,33 @@ fn for_a_checkout(line: &str) -> bool {
 
 /// A shell script for one block: it stops at the first command that fails and stops the background processes.
 fn script(block: &[&str]) -> String {
-    let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+    let mut script = format!(
+        "set -eu
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+{LAB}
+corelane() {{ case \"$1 $*\" in 'lab '*--dry-run*) command corelane \"$@\";; 'lab '*) lab \"$@\";; *) command corelane \"$@\";; esac; }}
+listens() {{ until grep -q '^listening on ' served; do kill -0 $! || exit 1; command sleep 0.01; done; }}
+wait() {{ kill $!; builtin wait $!; }}
+"
+    );
     for line in block.iter().filter(|line| !for_a_checkout(line)) {
-        script.push_str(line);
-        script.push('\n');
+        match line.strip_suffix(" &") {
+            Some(server) => {
+                let mut words = server.split(' ');
+                let mut kept = Vec::new();
+                while let Some(word) = words.next() {
+                    match word {
+                        "--duration" => _ = words.next(),
+                        word => kept.push(word),
+                    }
+                }
+                script.push_str(&format!("env {} > served & listens\n", kept.join(" ")));
+            }
+            None => {
+                script.push_str(line);
+                script.push('\n');
+            }
+        }
     }
     script
 }
@@ -93,6 +118,7 @@ fn every_command_in_the_documentation_works() {
             if kind != "sh" || nothing {
                 continue;
             }
+            let _alone = alone_on_loopback();
             let folder = tempfile::tempdir().unwrap();
             let output = Command::new("bash")
                 .args(["-c", &script(&block)])

@@ -2,7 +2,7 @@
 //! The network has loopback and a pair of Ethernet devices, eth0 and eth1. What an example needs beside that, a server
 //! or a file, is in [`preparation`].
 
-use crate::common::{host_with_rss, run};
+use crate::common::{LAB, host_with_rss, run};
 use crate::{infer, verify};
 use corelane_rss::HashFields;
 use nix::unistd::Uid;
@@ -70,7 +70,7 @@ fn preparation(verb: &str) -> &'static str {
         "report merge" => {
             "serve http 127.0.0.1:8080
              load() {
-               corelane load http http://127.0.0.1:8080/ --duration 300ms --json=$1.json --timeline $1.jsonl > /dev/null
+               corelane load http http://127.0.0.1:8080/ --duration 1s --json=$1.json --timeline $1.jsonl > /dev/null
              }
              load one; load two"
         }
@@ -82,7 +82,7 @@ fn preparation(verb: &str) -> &'static str {
              nginx -p $PWD -c nginx.conf
              trap 'kill $(cat /run/nginx.pid)' EXIT
              unready() { corelane steer --pid $(cat /run/nginx.pid) --port 80 --dry-run | grep 'no process waits'; }
-             while unready > /dev/null; do kill -0 $(cat /run/nginx.pid) || exit 1; done"
+             while unready > /dev/null; do kill -0 $(cat /run/nginx.pid) || exit 1; sleep 0.01; done"
         }
         "table build" | "table lookup" => {
             "echo 192.0.2.1 > addresses.txt
@@ -127,21 +127,23 @@ fn script(verb: &str, commands: &[&str]) -> String {
            case \" $* \" in
              *:eth[01]*|*tap:*) until_interrupted \"$@\";;
              *\" --dev eth0 --duration \"*) without_table \"$@\";;
-             *\" lab rebalance \"*|*\" lab scale \"*) command corelane \"$@\" --max-steal 100%;;
+             *\" lab \"*--dry-run*) command corelane \"$@\";;
+             \" lab \"*) lab \"$@\";;
              *) command corelane \"$@\";;
            esac
          }}
+         {LAB}
          until_interrupted() {{
            : > output; env corelane \"$@\" > output 2>&1 & local program=$!
-           until [ -s output ] || ! kill -0 $program 2> /dev/null; do :; done
+           until [ -s output ] || ! kill -0 $program 2> /dev/null; do sleep 0.01; done
            kill -INT $program || cat output >&2
            wait $program
          }}
          without_table() {{ command corelane \"$@\" 2>&1 | grep \"the device's table cannot be read\"; }}
-         listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do kill -0 $! || exit 1; done; }}
+         listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do kill -0 $! || exit 1; sleep 0.01; done; }}
          serve() {{
            command corelane serve \"$@\" --write-steering steering.json > /dev/null &
-           until [ -s steering.json ]; do kill -0 $! || exit 1; done
+           until [ -s steering.json ]; do kill -0 $! || exit 1; sleep 0.01; done
          }}
          {}\n",
         preparation(verb)
