@@ -5,14 +5,12 @@ use crate::common;
 use crate::raw_http;
 
 use crate::common::{Server, corelane, until};
+use corelane_tests::PATIENCE;
 use raw_http::RawServer;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts `load http URL …` with `--json`.
 fn start(url: &str, arguments: &[&str]) -> Child {

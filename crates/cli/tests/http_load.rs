@@ -1,13 +1,13 @@
 //! `load http` against raw-byte servers, correct and faulty, as processes on loopback.
 
 use crate::common;
-use crate::common::{Server, corelane, refused, run, run_json};
+use crate::common::{Server, closed_tcp_port, corelane, refused, run, run_json, until};
 use crate::raw_http;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use raw_http::{Answer, RawServer};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Stdio;
 
 /// Runs `load http URL …` with `--json`; returns the document and the exit code, whatever it is.
@@ -143,38 +143,46 @@ fn a_terminal_sees_the_run_and_nothing_else_does() {
     let server = RawServer::with_body("hello");
     let folder = tempfile::tempdir().unwrap();
     let document = folder.path().join("run.json");
-    let url = server.url();
-    let arguments = [
-        "load",
-        "http",
-        &url,
-        "--connections",
-        "3",
-        "--duration",
-        "3s",
-        "--json",
-    ];
+    let process = folder.path().join("process");
+    let arguments = format!("load http {} --connections 3 --json", server.url());
     let command = format!(
-        "{} {} > {}",
+        "echo $$ > {}; exec {} {arguments} --duration 1h > {}",
+        process.display(),
         env!("CARGO_BIN_EXE_corelane"),
-        arguments.join(" "),
         document.display()
     );
     // `script` (util-linux) provides the terminal: what is written to it appears on its standard output.
-    let shown = std::process::Command::new("script")
+    let mut shown = std::process::Command::new("script")
         .args(["--quiet", "--return", "--command", &command, "/dev/null"])
         .env("TERM", "xterm")
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
-    let text = String::from_utf8_lossy(&shown.stdout);
-    assert!(shown.status.success(), "{text}");
-    for part in ["hold (1 of 1)", "3 of 3 connections open", "answered", "latency"] {
-        assert!(text.contains(part), "{part} is not in {text:?}");
+    let mut output = shown.stdout.take().unwrap();
+    let (mut text, mut part) = (Vec::new(), [0; 4_096]);
+    let parts = ["hold (1 of 1)", "3 of 3 connections open", "answered", "latency"];
+    let all = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        parts.iter().all(|part| text.contains(part))
+    };
+    while !all(&text) {
+        let length = output.read(&mut part).unwrap();
+        text.extend_from_slice(&part[..length]);
+        let text = String::from_utf8_lossy(&text);
+        assert!(length > 0, "one of {parts:?} is not in {text:?}");
     }
+    let process = std::fs::read_to_string(process).unwrap();
+    common::signal(process.trim().parse().unwrap(), "INT");
+    output.read_to_end(&mut text).unwrap();
+    assert!(
+        shown.wait().unwrap().success(),
+        "{}",
+        String::from_utf8_lossy(&text)
+    );
     let loaded: Value = serde_json::from_str(&std::fs::read_to_string(&document).unwrap()).unwrap();
     assert!(loaded["requests"]["ok"].as_u64().unwrap() > 0);
-    let quiet = run(&arguments);
+    let quiet = run(&format!("{arguments} --duration 1s"));
     assert!(
         quiet.status.success() && quiet.stderr.is_empty(),
         "a pipe is not a terminal"
@@ -196,10 +204,11 @@ fn one_bad_answer_in_three_leaves_the_others() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_as_such() {
-    let (loaded, code) = load("http://127.77.1.1:9/", &["--connections", "5"]);
+    let (closed, _keeper) = closed_tcp_port();
+    let (loaded, code) = load(&format!("http://{closed}/"), &["--connections", "5"]);
     let refused = &loaded["connections"]["failed"]["refused"];
     assert_eq!((code, refused), (Some(1), &5.into()));
-    let why = "no connection could be opened: refused by 127.77.1.1:9";
+    let why = format!("no connection could be opened: refused by {closed}");
     assert_eq!(loaded["failed_because"], why);
 }
 
@@ -381,6 +390,9 @@ fn every_source_address_is_used() {
     ];
     let (loaded, _) = load(&server.url(), &flags);
     assert_eq!(loaded["requests"]["ok"], 12);
+    until("every connection is accepted", || {
+        server.peers.lock().unwrap().len() >= 12
+    });
     let peers = server.peers.lock().unwrap();
     let addresses: HashSet<_> = peers.iter().map(|peer| peer.ip()).collect();
     assert_eq!((peers.len(), addresses.len()), (12, 4));
@@ -412,6 +424,9 @@ fn aligned_connections_come_from_ports_that_the_steering_names() {
     ];
     let (loaded, _) = load(&server.url(), &flags);
     assert_eq!(loaded["requests"]["ok"], 32);
+    until("every connection is accepted", || {
+        server.peers.lock().unwrap().len() >= 32
+    });
     let mut buckets = [0; 4];
     for peer in server.peers.lock().unwrap().iter() {
         let tuple = Tuple::new(*peer, server.address).unwrap();
@@ -476,16 +491,16 @@ fn what_cannot_be_asked_is_refused_by_flag() {
 fn an_interrupt_gives_the_report_of_what_was_measured() {
     let server = RawServer::with_body("hello");
     let mut child = corelane(&format!(
-        "load http {} --duration 60s --json --connections 3",
+        "load http {} --duration 1h --json --connections 3",
         server.url()
     ))
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
-    while server.count() < 100 {
+    until("requests are answered", || {
         assert!(child.try_wait().unwrap().is_none(), "it ended without a signal");
-        std::thread::yield_now();
-    }
+        server.count() >= 100
+    });
     common::signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
     let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();

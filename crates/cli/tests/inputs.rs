@@ -1,6 +1,7 @@
 //! What a user gives: files that never end, names of hosts, rates and sizes in every unit.
 
-use crate::common::{corelane, mounting, refused, run, run_json};
+use crate::common::{corelane, mounting, refused, run, run_json, until};
+use crate::scrape::Exposing;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
@@ -130,11 +131,14 @@ fn every_address_of_a_name_is_tried_for_a_url_and_for_a_scenario() {
 fn only_bytes_that_the_kernel_took_count_as_sent() {
     // Accepted by the kernel, and never read.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let output = run(&format!(
-        "load http http://{}/ --body-size 1GiB --connections 1 --duration 200ms --drain 0s --json",
+    let running = Exposing::start(&format!(
+        "load http http://{}/ --body-size 1GiB --connections 1 --duration 1h --drain 0s --json",
         silent.local_addr().unwrap()
     ));
-    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    until("bytes are sent", || {
+        running.sum("corelane_load_sent_bytes_total") > 0.0
+    });
+    let loaded = running.report();
     let sent = loaded["bytes"]["sent"].as_u64().unwrap();
     assert!(sent > 0 && sent < 1 << 29, "{sent}");
 }
@@ -215,7 +219,8 @@ fn flags_have_one_name_and_their_old_ones() {
 fn a_file_for_json_is_written_with_an_equals_sign_and_takes_no_other_argument() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json").display().to_string();
-    let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
     let flags = "--no-answers --count 1";
     let output = run(&format!("load udp --json {target} {flags}"));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -148,7 +148,7 @@ fn bytes_have_every_form() {
         "--connections",
         "2",
         "--duration",
-        "100ms",
+        "500ms",
         "--workers",
         "1",
     ];

@@ -58,13 +58,29 @@ impl Exposing {
         get(TcpStream::connect(&self.metrics).unwrap(), "")
     }
 
+    /// The sum of a metric over its labels, as it is exposed now.
+    pub fn sum(&self, metric: &str) -> f64 {
+        let text = self.scrape();
+        let samples = text.lines().filter_map(|line| line.strip_prefix(metric));
+        let samples = samples.filter(|rest| rest.starts_with(['{', ' ']));
+        samples
+            .map(|rest| rest.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
+    }
+
     /// Interrupts it and parses what it prints at its end.
-    pub fn report(mut self) -> Value {
+    pub fn report(self) -> Value {
+        self.interrupt().0
+    }
+
+    /// Interrupts it, parses what it prints at its end, and returns the exit code, too.
+    pub fn interrupt(mut self) -> (Value, Option<i32>) {
         common::signal(self.process.id(), "INT");
         let mut text = String::new();
         let output = self.process.stdout.as_mut().expect("standard output is piped");
         output.read_to_string(&mut text).unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        (report, self.process.wait().unwrap().code())
     }
 }
 
