@@ -7,6 +7,7 @@ use crate::common::{Server, corelane, number, refused};
 use crate::serve_device::{self, Link, QUEUES};
 use corelane_guest::{GuestFile, boot};
 use corelane_host::bed::{Bed, BedPlan};
+use corelane_tests::undisturbed;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -59,7 +60,7 @@ fn run(bed: &Bed, what: &str, flags: &str) -> (Value, Vec<u64>) {
         _ => address,
     };
     let mut load = corelane(&format!(
-        "load {what} {target} --cpus 0,1 --steering {steering} --duration 200ms --json={loaded} {flags} --fail-if landed<100%"
+        "load {what} {target} --cpus 0,1 --steering {steering} --duration 500ms --json={loaded} {flags} --fail-if landed<100%"
     ));
     let output = bed.client.run(move || load.output().unwrap());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -77,42 +78,44 @@ fn run(bed: &Bed, what: &str, flags: &str) -> (Value, Vec<u64>) {
 
 #[test]
 fn sockets_land_where_they_were_planned_in_each_direction_of_each_protocol_and_family() {
-    for v4 in [true, false] {
-        let Some(bed) = bed(v4) else { return };
-        let clients = bed.clients()[0];
-        for (what, sockets) in [
-            ("udp", "--flows"),
-            ("tcp", "--connections"),
-            ("http", "--connections"),
-        ] {
-            for (by, align) in [
-                ("forward", "bucket"),
-                ("reply", "bucket"),
-                ("both", "bucket"),
-                ("both", "even"),
+    undisturbed(|| {
+        for v4 in [true, false] {
+            let Some(bed) = bed(v4) else { return };
+            let clients = bed.clients()[0];
+            for (what, sockets) in [
+                ("udp", "--flows"),
+                ("tcp", "--connections"),
+                ("http", "--connections"),
             ] {
-                let flags = format!("{sockets} 64 --sources {clients} --align {align} --align-by {by}");
-                let (loaded, served) = run(&bed, what, &flags);
-                let landed = &loaded["landed"];
-                if by != "reply" {
-                    let planned = assert_right(landed, "forward", 64, 0);
-                    let planned = planned.into_iter().map(|sockets| match what {
-                        "udp" => u64::from(sockets > 0),
-                        _ => sockets,
-                    });
-                    assert_eq!(served, planned.collect::<Vec<_>>(), "{what} {flags}: {landed}");
+                for (by, align) in [
+                    ("forward", "bucket"),
+                    ("reply", "bucket"),
+                    ("both", "bucket"),
+                    ("both", "even"),
+                ] {
+                    let flags = format!("{sockets} 64 --sources {clients} --align {align} --align-by {by}");
+                    let (loaded, served) = run(&bed, what, &flags);
+                    let landed = &loaded["landed"];
+                    if by != "reply" {
+                        let planned = assert_right(landed, "forward", 64, 0);
+                        let planned = planned.into_iter().map(|sockets| match what {
+                            "udp" => u64::from(sockets > 0),
+                            _ => sockets,
+                        });
+                        assert_eq!(served, planned.collect::<Vec<_>>(), "{what} {flags}: {landed}");
+                    }
+                    if by != "forward" {
+                        let planned = assert_right(landed, "reply", 64, 0);
+                        assert_eq!(planned, [16; BUCKETS], "{what} {flags}");
+                    }
+                    let cpus =
+                        ["received_on_own_cpu", "received_on_other_cpu"].map(|count| number(&landed[count]));
+                    let expected = if by == "forward" { 0 } else { 64 };
+                    assert_eq!(cpus.iter().sum::<u64>(), expected, "{what} {flags}: {landed}");
                 }
-                if by != "forward" {
-                    let planned = assert_right(landed, "reply", 64, 0);
-                    assert_eq!(planned, [16; BUCKETS], "{what} {flags}");
-                }
-                let cpus =
-                    ["received_on_own_cpu", "received_on_other_cpu"].map(|count| number(&landed[count]));
-                let expected = if by == "forward" { 0 } else { 64 };
-                assert_eq!(cpus.iter().sum::<u64>(), expected, "{what} {flags}: {landed}");
             }
         }
-    }
+    });
 }
 
 #[test]

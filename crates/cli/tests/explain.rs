@@ -5,6 +5,7 @@ use crate::common;
 use crate::common::{refused, run_json};
 use corelane_host::bed::{Bed, Side};
 use corelane_host::{cpus, pin};
+use corelane_tests::{PATIENCE, undisturbed, until};
 use corelane_worker::WatchError;
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use serde_json::Value;
@@ -73,8 +74,7 @@ impl Receiving {
             observer => observer.unwrap(),
         };
         let socket = bed.server.run(move || UdpSocket::bind(destination)).unwrap();
-        let longest = std::time::Duration::from_secs(10);
-        socket.set_read_timeout(Some(longest)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Some(Receiving { socket, observer })
     }
 
@@ -113,149 +113,169 @@ fn seen_on(bed: &Bed, source: SocketAddr, destination: SocketAddr, cpu: u32) -> 
 
 #[test]
 fn on_veth_with_rps_the_packet_is_seen_on_the_cpu_that_was_named() {
-    let (Some(bed), Some((first, second))) = (common::bed(), two_cpus()) else {
-        return;
-    };
-    let ends: (SocketAddr, SocketAddr) = (
-        "10.11.2.7:4007".parse().unwrap(),
-        "10.11.2.1:9007".parse().unwrap(),
-    );
-    for (rps, sender) in [(first, second), (second, first)] {
-        let device = bed.server.device();
-        let mask = 1_u64 << rps;
-        shell(
-            &bed.server,
-            format!("echo {mask:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus"),
-        );
-        let explanation = explained(&bed.server, ends.0, ends.1, "");
-        let there = &explanation["directions"][0];
-        assert_eq!(there["device"], device, "{there}");
-        assert_eq!(
-            (&there["cpu"], &there["cpu_confidence"]),
-            (&rps.into(), &"certain".into()),
-            "{there}"
-        );
-        let Some(seen) = seen_on(&bed, ends.0, ends.1, sender) else {
+    undisturbed(|| {
+        let (Some(bed), Some((first, second))) = (common::bed(), two_cpus()) else {
             return;
         };
-        assert_eq!(seen, [rps], "sent from {sender}");
-    }
+        let ends: (SocketAddr, SocketAddr) = (
+            "10.11.2.7:4007".parse().unwrap(),
+            "10.11.2.1:9007".parse().unwrap(),
+        );
+        for (rps, sender) in [(first, second), (second, first)] {
+            let device = bed.server.device();
+            let mask = 1_u64 << rps;
+            shell(
+                &bed.server,
+                format!("echo {mask:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus"),
+            );
+            let explanation = explained(&bed.server, ends.0, ends.1, "");
+            let there = &explanation["directions"][0];
+            assert_eq!(there["device"], device, "{there}");
+            assert_eq!(
+                (&there["cpu"], &there["cpu_confidence"]),
+                (&rps.into(), &"certain".into()),
+                "{there}"
+            );
+            let Some(seen) = seen_on(&bed, ends.0, ends.1, sender) else {
+                return;
+            };
+            assert_eq!(seen, [rps], "sent from {sender}");
+        }
+    });
 }
 
 #[test]
 fn on_veth_without_rps_the_packet_is_seen_on_the_sender_s_cpu_and_explain_says_so() {
-    let (Some(bed), Some((first, second))) = (common::bed(), two_cpus()) else {
-        return;
-    };
-    let ends: (SocketAddr, SocketAddr) = (
-        "10.11.2.8:4008".parse().unwrap(),
-        "10.11.2.1:9008".parse().unwrap(),
-    );
-    let unasked = explained(&bed.server, ends.0, ends.1, "");
-    let there = &unasked["directions"][0];
-    assert!(there["cpu"].is_null(), "{there}");
-    let steps = there["steps"].as_array().unwrap();
-    let cpu = steps.iter().find(|step| step["step"] == "cpu").unwrap();
-    assert!(
-        cpu["rule"].as_str().unwrap().contains("the CPU that sends"),
-        "{cpu}"
-    );
-    for sender in [first, second] {
-        let explanation = explained(&bed.server, ends.0, ends.1, &format!("--sender-cpu {sender}"));
-        assert_eq!(explanation["directions"][0]["cpu"], sender);
-        let Some(seen) = seen_on(&bed, ends.0, ends.1, sender) else {
+    undisturbed(|| {
+        let (Some(bed), Some((first, second))) = (common::bed(), two_cpus()) else {
             return;
         };
-        assert_eq!(seen, [sender]);
-    }
+        let ends: (SocketAddr, SocketAddr) = (
+            "10.11.2.8:4008".parse().unwrap(),
+            "10.11.2.1:9008".parse().unwrap(),
+        );
+        let unasked = explained(&bed.server, ends.0, ends.1, "");
+        let there = &unasked["directions"][0];
+        assert!(there["cpu"].is_null(), "{there}");
+        let steps = there["steps"].as_array().unwrap();
+        let cpu = steps.iter().find(|step| step["step"] == "cpu").unwrap();
+        assert!(
+            cpu["rule"].as_str().unwrap().contains("the CPU that sends"),
+            "{cpu}"
+        );
+        for sender in [first, second] {
+            let explanation = explained(&bed.server, ends.0, ends.1, &format!("--sender-cpu {sender}"));
+            assert_eq!(explanation["directions"][0]["cpu"], sender);
+            let Some(seen) = seen_on(&bed, ends.0, ends.1, sender) else {
+                return;
+            };
+            assert_eq!(seen, [sender]);
+        }
+    });
 }
 
 #[test]
 fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet_is_seen_there() {
-    let Some((_, second)) = two_cpus() else { return };
-    let Some(bed) = common::bed() else { return };
-    // A thread bound to one CPU, which waits for the signal to send.
-    let (waiting, thread) = std::sync::mpsc::channel();
-    let (source, destination): (SocketAddr, SocketAddr) = (
-        "127.0.0.1:4009".parse().unwrap(),
-        "127.0.0.1:9009".parse().unwrap(),
-    );
-    let Some(receiving) = Receiving::start(&bed, "lo", destination) else {
-        return;
-    };
-    let sender = bed.server.spawn(move || {
-        pin::current_thread(second).unwrap();
-        let socket = UdpSocket::bind(source).unwrap();
-        waiting
-            .send(std::fs::read_link("/proc/thread-self").unwrap())
-            .unwrap();
-        socket.recv_from(&mut [0; 16]).unwrap();
-        send(&socket, destination);
+    undisturbed(|| {
+        let Some((_, second)) = two_cpus() else { return };
+        let Some(bed) = common::bed() else { return };
+        // A thread bound to one CPU, which waits for the signal to send.
+        let (waiting, thread) = std::sync::mpsc::channel();
+        let (source, destination): (SocketAddr, SocketAddr) = (
+            "127.0.0.1:4009".parse().unwrap(),
+            "127.0.0.1:9009".parse().unwrap(),
+        );
+        let Some(receiving) = Receiving::start(&bed, "lo", destination) else {
+            return;
+        };
+        let sender = bed.server.spawn(move || {
+            pin::current_thread(second).unwrap();
+            let socket = UdpSocket::bind(source).unwrap();
+            waiting
+                .send(std::fs::read_link("/proc/thread-self").unwrap())
+                .unwrap();
+            socket.recv_from(&mut [0; 16]).unwrap();
+            send(&socket, destination);
+        });
+        let sender = sender.unwrap();
+        let call = std::path::Path::new("/proc")
+            .join(thread.recv().unwrap())
+            .join("syscall");
+        until("the sender waits", || {
+            !std::fs::read_to_string(&call).unwrap().starts_with("running")
+        });
+        let explanation = explained(&bed.server, source, destination, "");
+        receiving.socket.send_to(&[1], source).unwrap();
+        sender.join().unwrap();
+        assert_eq!(receiving.seen_on(), [second]);
+        let there = &explanation["directions"][0];
+        assert_eq!(there["role"], "keeps");
+        assert_eq!(
+            (&there["device"], &there["cpu"]),
+            (&"lo".into(), &second.into()),
+            "{there}"
+        );
     });
-    let sender = sender.unwrap();
-    let call = std::path::Path::new("/proc")
-        .join(thread.recv().unwrap())
-        .join("syscall");
-    while std::fs::read_to_string(&call).unwrap().starts_with("running") {
-        std::thread::yield_now();
-    }
-    let explanation = explained(&bed.server, source, destination, "");
-    receiving.socket.send_to(&[1], source).unwrap();
-    sender.join().unwrap();
-    assert_eq!(receiving.seen_on(), [second]);
-    let there = &explanation["directions"][0];
-    assert_eq!(there["role"], "keeps");
-    assert_eq!(
-        (&there["device"], &there["cpu"]),
-        (&"lo".into(), &second.into()),
-        "{there}"
-    );
+}
+
+/// Waits until every thread of a server waits: only then the file names the CPU to which the thread is bound.
+fn until_idle(server: &common::Server) {
+    until("the server's threads wait", || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+        let calls = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("syscall")));
+        calls
+            .map(Result::unwrap_or_default)
+            .all(|call| call != "running\n")
+    });
 }
 
 #[test]
 fn the_socket_of_a_server_beside_is_the_one_that_gets_the_datagram() {
-    let mut server = common::Server::start("127.0.0.1:0 --buckets 4 --share-cpus --flows");
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (source, to) = (client.local_addr().unwrap(), server.address.clone());
-    let line = format!("explain {source} {to} --proto udp");
-    let explanation = run_json(&format!("{line} --json"));
-    let named = |explanation: &Value| {
-        let steps = explanation["directions"][0]["steps"].as_array().unwrap();
-        steps
-            .iter()
-            .find(|step| step["step"] == "socket")
-            .unwrap()
-            .clone()
-    };
-    let socket = named(&explanation);
-    client.send_to(b"one", &to).unwrap();
-    client.recv_from(&mut [0; 8]).unwrap();
-    server.signal("USR1");
-    let row = server.lines().find(|line| line.starts_with("0x")).unwrap();
-    let bucket = row.split_whitespace().nth(2).unwrap().to_owned();
-    let member = format!("member {bucket}, {to} of corelane (");
-    assert!(
-        socket["value"].as_str().unwrap().starts_with(&member),
-        "{row}: {socket}"
-    );
-    let text = String::from_utf8(common::run(&line).stdout).unwrap();
-    assert!(text.contains(&format!("\nsocket: {member}")), "{text}");
-    assert!(
-        !text.contains('…') && text.lines().all(|line| line.len() <= 100),
-        "{text}"
-    );
+    undisturbed(|| {
+        let mut server = common::Server::start("127.0.0.1:0 --buckets 4 --share-cpus --flows");
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (source, to) = (client.local_addr().unwrap(), server.address.clone());
+        let line = format!("explain {source} {to} --proto udp");
+        until_idle(&server);
+        let explanation = run_json(&format!("{line} --json"));
+        let named = |explanation: &Value| {
+            let steps = explanation["directions"][0]["steps"].as_array().unwrap();
+            steps
+                .iter()
+                .find(|step| step["step"] == "socket")
+                .unwrap()
+                .clone()
+        };
+        let socket = named(&explanation);
+        client.send_to(b"one", &to).unwrap();
+        client.recv_from(&mut [0; 8]).unwrap();
+        server.signal("USR1");
+        let row = server.lines().find(|line| line.starts_with("0x")).unwrap();
+        let bucket = row.split_whitespace().nth(2).unwrap().to_owned();
+        let member = format!("member {bucket}, {to} of corelane (");
+        assert!(
+            socket["value"].as_str().unwrap().starts_with(&member),
+            "{row}: {socket}"
+        );
+        let text = String::from_utf8(common::run(&line).stdout).unwrap();
+        assert!(text.contains(&format!("\nsocket: {member}")), "{text}");
+        assert!(
+            !text.contains('…') && text.lines().all(|line| line.len() <= 100),
+            "{text}"
+        );
 
-    // A document that is given goes before the published one.
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("steering.json");
-    let mut given: Value = serde_json::from_str(&server.steering).unwrap();
-    given["table"] = vec![3; 128].into();
-    std::fs::write(&file, given.to_string()).unwrap();
-    let socket = named(&run_json(&format!("{line} --json --steering {}", file.display())));
-    assert!(
-        socket["value"].as_str().unwrap().starts_with("member 3, "),
-        "{socket}"
-    );
+        // A document that is given goes before the published one.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("steering.json");
+        let mut given: Value = serde_json::from_str(&server.steering).unwrap();
+        given["table"] = vec![3; 128].into();
+        std::fs::write(&file, given.to_string()).unwrap();
+        let socket = named(&run_json(&format!("{line} --json --steering {}", file.display())));
+        assert!(
+            socket["value"].as_str().unwrap().starts_with("member 3, "),
+            "{socket}"
+        );
+    });
 }
 
 #[test]
@@ -263,6 +283,7 @@ fn the_listener_of_a_worker_with_descriptors_of_its_own_is_named_with_its_cpu() 
     let Some(_) = two_cpus() else { return };
     let mut command = common::corelane("serve http 127.0.0.1:0");
     let server = common::Server::of(command.stdout(std::process::Stdio::piped()).spawn().unwrap());
+    until_idle(&server);
     let explanation = run_json(&format!("explain 127.0.0.1:4010 {} --json", server.address));
     let there = &explanation["directions"][0];
     let planned = run_json("serve http 127.0.0.1:0 --dry-run");

@@ -3,13 +3,13 @@
 use crate::common;
 use crate::scrape::{self, Exposing, families};
 use corelane_link::capture::CaptureWriter;
+use corelane_tests::undisturbed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Verbs with the endpoint, which need no peer.
 const ALONE: [&str; 3] = [
@@ -90,7 +90,7 @@ fn the_documentation_lists_what_each_verb_exposes() {
 fn series_grow_with_buckets_as_documented_and_not_with_flows() {
     for (serve, load) in [
         ("serve udp", "load udp {} --count 2k --window 64 --flows 64"),
-        ("serve tcp", "load tcp {} --connections 64 --duration 200ms"),
+        ("serve tcp", "load tcp {} --connections 64 --duration 1s"),
         ("serve http", "load http http://{}/ --connections 64 --count 2k"),
     ] {
         for buckets in [2, 16] {
@@ -121,56 +121,58 @@ fn sample(text: &str, name: &str) -> f64 {
 
 #[test]
 fn a_server_exposes_the_counts_of_each_bucket_that_its_report_has() {
-    let rule = "--buckets 2 --share-cpus";
-    let mut server = Exposing::start(&format!("serve udp 127.0.0.1:0 {rule} --json=/dev/stderr"));
-    let address = server.listening();
-    let loaded = common::run_json(&format!(
-        "load udp {address} --count 1k --window 8 --flows 16 --json"
-    ));
-    let sent = common::number(&loaded["total"]["sent"]);
-    let name = |bucket: usize, text: &str| {
-        let label = format!("_total{{bucket=\"{bucket}\",");
-        let mut lines = text.lines().filter(|line| line.contains(&label));
-        let line = lines.find(|line| line.starts_with("corelane_serve_received_datagrams"));
-        line.unwrap().rsplit_once(' ').unwrap().0.to_owned()
-    };
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let (mut text, mut seen) = (String::new(), [0.0; 2]);
-    while seen.iter().sum::<f64>() < sent as f64 {
-        assert!(Instant::now() < deadline, "{sent} were sent: {text}");
-        text = server.scrape();
-        seen = [0, 1].map(|bucket| sample(&text, &name(bucket, &text)));
-    }
-    common::signal(server.process.id(), "INT");
-    let mut error = String::new();
-    std::io::Read::read_to_string(server.process.stderr.as_mut().unwrap(), &mut error).unwrap();
-    let served: Value = serde_json::from_str(&error[error.find('{').unwrap()..]).unwrap();
-    let buckets = served["buckets"].as_array().unwrap();
-    let counted: Vec<f64> = buckets
-        .iter()
-        .map(|bucket| bucket["seen"].as_f64().unwrap())
-        .collect();
-    assert_eq!(counted, seen, "{text}");
-    let most = seen[0].max(seen[1]);
-    assert_eq!(
-        sample(&text, "corelane_serve_balance_ratio"),
-        sent as f64 / 2.0 / most
-    );
+    undisturbed(|| {
+        let rule = "--buckets 2 --share-cpus";
+        let mut server = Exposing::start(&format!("serve udp 127.0.0.1:0 {rule} --json=/dev/stderr"));
+        let address = server.listening();
+        let loaded = common::run_json(&format!(
+            "load udp {address} --count 1k --window 8 --flows 16 --loss-timeout 10s --json"
+        ));
+        let sent = common::number(&loaded["total"]["sent"]);
+        let name = |bucket: usize, text: &str| {
+            let label = format!("_total{{bucket=\"{bucket}\",");
+            let mut lines = text.lines().filter(|line| line.contains(&label));
+            let line = lines.find(|line| line.starts_with("corelane_serve_received_datagrams"));
+            line.unwrap().rsplit_once(' ').unwrap().0.to_owned()
+        };
+        let (mut text, mut seen) = (String::new(), [0.0; 2]);
+        common::until("the server has counted what was sent", || {
+            text = server.scrape();
+            seen = [0, 1].map(|bucket| sample(&text, &name(bucket, &text)));
+            seen.iter().sum::<f64>() >= sent as f64
+        });
+        common::signal(server.process.id(), "INT");
+        let mut error = String::new();
+        std::io::Read::read_to_string(server.process.stderr.as_mut().unwrap(), &mut error).unwrap();
+        let served: Value = serde_json::from_str(&error[error.find('{').unwrap()..]).unwrap();
+        let buckets = served["buckets"].as_array().unwrap();
+        let counted: Vec<f64> = buckets
+            .iter()
+            .map(|bucket| bucket["seen"].as_f64().unwrap())
+            .collect();
+        assert_eq!(counted, seen, "{text}");
+        let most = seen[0].max(seen[1]);
+        assert_eq!(
+            sample(&text, "corelane_serve_balance_ratio"),
+            sent as f64 / 2.0 / most
+        );
+    });
 }
 
 /// The failures by cause that a generator exposes, once there are so many.
 fn failures(load: &Exposing, all: f64) -> BTreeMap<String, f64> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let text = load.scrape();
-        let found = families(&text).remove("corelane_load_failures_by_cause").unwrap();
-        if found.samples.values().sum::<f64>() == all {
-            let cause = |sample: &str| sample.split('"').nth(1).unwrap().to_owned();
-            let found = found.samples.into_iter();
-            return found.map(|(sample, count)| (cause(&sample), count)).collect();
-        }
-        assert!(Instant::now() < deadline, "{text}");
-    }
+    let mut found = BTreeMap::new();
+    common::until("the failures are counted", || {
+        let mut families = families(&load.scrape());
+        found = families
+            .remove("corelane_load_failures_by_cause")
+            .unwrap()
+            .samples;
+        found.values().sum::<f64>() == all
+    });
+    let cause = |sample: &str| sample.split('"').nth(1).unwrap().to_owned();
+    let found = found.into_iter();
+    found.map(|(sample, count)| (cause(&sample), count)).collect()
 }
 
 /// The non-zero counts of an object in a report, with this prefix to their names.
@@ -182,39 +184,41 @@ fn named(prefix: &str, counts: &Value) -> BTreeMap<String, f64> {
 
 #[test]
 fn failures_of_datagrams_have_the_causes_and_counts_of_the_report() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // The second datagram of each is due in 100 s.
-    let load = |address| {
-        Exposing::start(&format!(
-            "load udp {address} --rate 0.01 --duration 300s --workers 1 --json"
-        ))
-    };
-    let (unanswered, answered) = (load(closed), load(server.local_addr().unwrap()));
-    let mut request = [0; 2_048];
-    let (length, from) = server.recv_from(&mut request).unwrap();
-    for answer in [
-        &request[..length],
-        &b"nonsense"[..],
-        &b"nonsense"[..],
-        &request[..length],
-    ] {
-        server.send_to(answer, from).unwrap();
-    }
-    let expected = BTreeMap::from([("network_refused".to_owned(), 1.0)]);
-    assert_eq!(failures(&unanswered, 1.0), expected);
-    let report = unanswered.report();
-    assert_eq!(named("network_", &report["total"]["network_errors"]), expected);
-    let found = failures(&answered, 3.0);
-    let total = &answered.report()["total"];
-    let expected = BTreeMap::from(
-        ["corrupted", "duplicated"].map(|cause| (cause.to_owned(), total[cause].as_f64().unwrap())),
-    );
-    assert_eq!(
-        (found, &total["corrupted"]),
-        (expected, &Value::from(2)),
-        "{total}"
-    );
+    undisturbed(|| {
+        let (closed, _keeper) = common::closed_udp_port();
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // The second datagram of each is due in 100 s.
+        let load = |address| {
+            Exposing::start(&format!(
+                "load udp {address} --rate 0.01 --duration 300s --workers 1 --json"
+            ))
+        };
+        let (unanswered, answered) = (load(closed), load(server.local_addr().unwrap()));
+        let mut request = [0; 2_048];
+        let (length, from) = server.recv_from(&mut request).unwrap();
+        for answer in [
+            &request[..length],
+            &b"nonsense"[..],
+            &b"nonsense"[..],
+            &request[..length],
+        ] {
+            server.send_to(answer, from).unwrap();
+        }
+        let expected = BTreeMap::from([("network_refused".to_owned(), 1.0)]);
+        assert_eq!(failures(&unanswered, 1.0), expected);
+        let report = unanswered.report();
+        assert_eq!(named("network_", &report["total"]["network_errors"]), expected);
+        let found = failures(&answered, 3.0);
+        let total = &answered.report()["total"];
+        let expected = BTreeMap::from(
+            ["corrupted", "duplicated"].map(|cause| (cause.to_owned(), total[cause].as_f64().unwrap())),
+        );
+        assert_eq!(
+            (found, &total["corrupted"]),
+            (expected, &Value::from(2)),
+            "{total}"
+        );
+    });
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn a_device_is_read_as_it_receives() {
         let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         from.connect(to.local_addr().unwrap()).unwrap();
-        let verify = "verify --dev lo --queues 4 --frames 20 --duration 30s --ignore-hash --json";
+        let verify = "verify --dev lo --queues 4 --frames 20 --duration 1h --ignore-hash --json";
         let child = common::corelane(verify)
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -289,10 +289,10 @@ fn a_device_is_read_as_it_receives() {
         (child, (from, to))
     });
     // It ends after 20 frames, or reports that it lacks the permission.
-    while child.try_wait().unwrap().is_none() {
+    common::until("the command ends", || {
         from.0.send(&[0; 4]).unwrap();
-        std::thread::yield_now();
-    }
+        child.try_wait().unwrap().is_some()
+    });
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(77), "{output:?}");
     if output.stdout.is_empty() {
