@@ -130,6 +130,18 @@ fn one_server_answers_from_each_address_of_a_prefix_that_is_asked() {
     });
 }
 
+#[test]
+fn a_folder_for_every_user_is_below_none_that_only_its_owner_may_reach() {
+    let open = common::folder_for_anyone();
+    let private = tempfile::tempdir_in(&open).unwrap();
+    fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let below = private.path().join("open");
+    fs::create_dir(&below).unwrap();
+    let places = [private.path(), &below, open.path()].map(Into::into);
+    let folder = common::folder_for_anyone_in(&places);
+    assert_eq!(folder.path().parent(), Some(open.path()));
+}
+
 /// The user `nobody`, which has this number in every distribution.
 const NOBODY: u32 = 65534;
 

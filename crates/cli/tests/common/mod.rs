@@ -157,13 +157,16 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
 /// A folder that every user may reach, also if the one for temporary files, or the checkout, is below a folder of its
 /// owner alone.
 pub fn folder_for_anyone() -> tempfile::TempDir {
+    folder_for_anyone_in(&[std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()])
+}
+
+/// A folder that every user may reach, in the first of these places that every user may reach.
+pub fn folder_for_anyone_in(places: &[PathBuf]) -> tempfile::TempDir {
     let open = |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o1 != 0);
-    let places = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
-    let reached = places.iter().filter(|place| place.ancestors().all(open));
+    let mut reached = places.iter().filter(|place| place.ancestors().all(open));
     let folder = reached
-        .filter_map(|place| tempfile::tempdir_in(place).ok())
-        .next()
-        .expect("every user may reach /tmp or /var/tmp");
+        .find_map(|place| tempfile::tempdir_in(place).ok())
+        .unwrap_or_else(|| panic!("not every user may reach one of {places:?}"));
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
