@@ -2,11 +2,10 @@
 //! measured, and unaffected connections continue.
 
 use crate::common;
-use crate::raw_http;
-
 use crate::common::{Server, corelane, until};
+use crate::raw_http::RawServer;
+use crate::scrape::Exposing;
 use corelane_tests::PATIENCE;
-use raw_http::RawServer;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -48,8 +47,9 @@ fn limit_descriptors(process: u32, descriptors: u32) {
 #[test]
 fn a_generator_whose_descriptors_run_out_goes_on_with_what_it_has() {
     for engine in ["epoll", "io_uring"] {
-        let server = serve(engine);
-        let url = format!("http://{}/", server.address);
+        let mut server = Exposing::start(&format!("serve http 127.0.0.1:0 --buckets 1 --engine {engine}"));
+        let url = format!("http://{}/", server.listening());
+        let asked = || server.sum("corelane_serve_requests_total");
         let arguments = [
             "--connections",
             "60",
@@ -63,9 +63,12 @@ fn a_generator_whose_descriptors_run_out_goes_on_with_what_it_has() {
         let load = start(&url, &arguments);
         // Thirty of the sixty connections find no descriptor when they are opened again.
         until("descriptors are in use", || descriptors(load.id()) >= 60);
+        until("connections are opened again", || asked() > 60.0);
         limit_descriptors(load.id(), 40);
         let process = load.id();
         until("the others have ended", || descriptors(process) <= 40);
+        let before = asked();
+        until("those that are left go on", || asked() > before + 500.0);
         let (loaded, code) = interrupt(load);
         assert_eq!(code, Some(0), "{engine}");
         let (requests, connections) = (&loaded["requests"], &loaded["connections"]);
@@ -139,11 +142,6 @@ fn a_server_whose_descriptors_run_out_serves_those_it_has_and_takes_others_when_
         let failed = |line: &String| line.starts_with("error, no descriptor: ");
         assert!(printed.iter().any(failed), "{engine}: {printed:?}");
     }
-}
-
-fn serve(engine: &str) -> Server {
-    let mut command = corelane(&format!("serve http 127.0.0.1:0 --buckets 1 --engine {engine}"));
-    Server::of(command.stdout(Stdio::piped()).spawn().unwrap())
 }
 
 /// Waits until a process has a handler for SIGINT; before that the signal would terminate it.
