@@ -181,6 +181,57 @@ fn an_interrupt_while_connections_are_opened_reports_that_none_was_answered() {
 }
 
 #[test]
+fn a_terminal_sees_the_run_and_nothing_else_does() {
+    let server = RawServer::with_body("hello");
+    let folder = tempfile::tempdir().unwrap();
+    let document = folder.path().join("run.json");
+    let process = folder.path().join("process");
+    let arguments = format!("load http {} --connections 3 --json", server.url());
+    let command = format!(
+        "echo $$ > {}; exec {} {arguments} --duration 1h > {}",
+        process.display(),
+        env!("CARGO_BIN_EXE_corelane"),
+        document.display()
+    );
+    // `script` (util-linux) provides the terminal: what is written to it appears on its standard output.
+    let mut shown = Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = shown.stdout.take().unwrap();
+    let (mut text, mut part) = (Vec::new(), [0; 4_096]);
+    let parts = ["hold (1 of 1)", "3 of 3 connections open", "answered", "latency"];
+    let all = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        parts.iter().all(|part| text.contains(part))
+    };
+    while !all(&text) {
+        let length = output.read(&mut part).unwrap();
+        text.extend_from_slice(&part[..length]);
+        let text = String::from_utf8_lossy(&text);
+        assert!(length > 0, "one of {parts:?} is not in {text:?}");
+    }
+    let process = std::fs::read_to_string(process).unwrap();
+    common::signal(process.trim().parse().unwrap(), "INT");
+    output.read_to_end(&mut text).unwrap();
+    assert!(
+        shown.wait().unwrap().success(),
+        "{}",
+        String::from_utf8_lossy(&text)
+    );
+    let loaded: Value = serde_json::from_str(&std::fs::read_to_string(&document).unwrap()).unwrap();
+    assert!(loaded["requests"]["ok"].as_u64().unwrap() > 0);
+    let quiet = common::run(&format!("{arguments} --duration 1s"));
+    assert!(
+        quiet.status.success() && quiet.stderr.is_empty(),
+        "a pipe is not a terminal"
+    );
+}
+
+#[test]
 fn an_interrupt_in_a_ramp_or_a_hold_reports_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     for (phase, from) in [("ramp", 0), ("hold", 1)] {

@@ -7,7 +7,7 @@ use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use raw_http::{Answer, RawServer};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::Stdio;
 
 /// Runs `load http URL …` with `--json`; returns the document and the exit code, whatever it is.
@@ -136,57 +136,6 @@ fn every_misbehaviour_is_counted_under_its_own_name() {
         assert_eq!(failures(&loaded), [(name.to_owned(), 3)], "{loaded:#}");
         assert_eq!((code, &loaded["requests"]["begun"]), (Some(1), &3.into()));
     }
-}
-
-#[test]
-fn a_terminal_sees_the_run_and_nothing_else_does() {
-    let server = RawServer::with_body("hello");
-    let folder = tempfile::tempdir().unwrap();
-    let document = folder.path().join("run.json");
-    let process = folder.path().join("process");
-    let arguments = format!("load http {} --connections 3 --json", server.url());
-    let command = format!(
-        "echo $$ > {}; exec {} {arguments} --duration 1h > {}",
-        process.display(),
-        env!("CARGO_BIN_EXE_corelane"),
-        document.display()
-    );
-    // `script` (util-linux) provides the terminal: what is written to it appears on its standard output.
-    let mut shown = std::process::Command::new("script")
-        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
-        .env("TERM", "xterm")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut output = shown.stdout.take().unwrap();
-    let (mut text, mut part) = (Vec::new(), [0; 4_096]);
-    let parts = ["hold (1 of 1)", "3 of 3 connections open", "answered", "latency"];
-    let all = |text: &[u8]| {
-        let text = String::from_utf8_lossy(text);
-        parts.iter().all(|part| text.contains(part))
-    };
-    while !all(&text) {
-        let length = output.read(&mut part).unwrap();
-        text.extend_from_slice(&part[..length]);
-        let text = String::from_utf8_lossy(&text);
-        assert!(length > 0, "one of {parts:?} is not in {text:?}");
-    }
-    let process = std::fs::read_to_string(process).unwrap();
-    common::signal(process.trim().parse().unwrap(), "INT");
-    output.read_to_end(&mut text).unwrap();
-    assert!(
-        shown.wait().unwrap().success(),
-        "{}",
-        String::from_utf8_lossy(&text)
-    );
-    let loaded: Value = serde_json::from_str(&std::fs::read_to_string(&document).unwrap()).unwrap();
-    assert!(loaded["requests"]["ok"].as_u64().unwrap() > 0);
-    let quiet = run(&format!("{arguments} --duration 1s"));
-    assert!(
-        quiet.status.success() && quiet.stderr.is_empty(),
-        "a pipe is not a terminal"
-    );
 }
 
 #[test]
