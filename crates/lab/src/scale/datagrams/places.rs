@@ -25,7 +25,7 @@ const IPV4_BYTES: u64 = 20;
 const IPV6_BYTES: u64 = 40;
 
 /// How the datagrams of a trial lie in frames.
-struct Framing {
+pub(super) struct Framing {
     /// Bytes of each payload.
     payload: u64,
     /// Bytes of headers a frame.
@@ -33,7 +33,7 @@ struct Framing {
     /// Whether a frame may carry several datagrams.
     merged: bool,
     /// Whether sockets take merged frames whole. Otherwise the kernel cuts them before it queues and counts them.
-    merged_in_sockets: bool,
+    pub(super) merged_in_sockets: bool,
 }
 
 /// What one cause took.
@@ -47,17 +47,7 @@ struct Dropped {
 
 /// Fills in what was received and dropped, and what is missing without a cause.
 pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>) {
-    let ip = if plan.server.is_ipv4() {
-        IPV4_BYTES
-    } else {
-        IPV6_BYTES
-    };
-    let framing = Framing {
-        payload: plan.request.payload_bytes as u64,
-        headers: ETHERNET_AND_UDP_BYTES + ip,
-        merged: plan.request.gso,
-        merged_in_sockets: plan.request.gso && plan.request.gro,
-    };
+    let framing = Framing::of(plan);
     let mut dropped = server_drops(evidence, &framing);
     if evidence.apart {
         let (server, client) = (&evidence.sides.server, &evidence.sides.client);
@@ -84,6 +74,21 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
 }
 
 impl Framing {
+    /// Of every trial of a plan.
+    pub(super) fn of(plan: &ScalePlan) -> Self {
+        let ip = if plan.server.is_ipv4() {
+            IPV4_BYTES
+        } else {
+            IPV6_BYTES
+        };
+        Self {
+            payload: plan.request.payload_bytes as u64,
+            headers: ETHERNET_AND_UDP_BYTES + ip,
+            merged: plan.request.gso,
+            merged_in_sockets: plan.request.gso && plan.request.gro,
+        }
+    }
+
     /// Datagrams that a device received, or why the number is unknown.
     fn received(&self, reading: &SideReading) -> Result<u64, String> {
         let frames = reading.received();
@@ -109,7 +114,7 @@ impl Framing {
     }
 
     /// What a side's sockets still held, in the unit of their counters.
-    fn queued(&self, reading: &SideReading) -> u64 {
+    pub(super) fn queued(&self, reading: &SideReading) -> u64 {
         reading.queued(match self.merged_in_sockets {
             true => reading.received(),
             // Merged frames were cut before they were queued: as many arrived as there were datagrams.

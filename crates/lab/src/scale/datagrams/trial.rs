@@ -3,7 +3,7 @@
 
 use super::account::{self, Evidence, SideReading, Sides, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
-use super::places;
+use super::places::{self, Framing};
 use super::plan::ScalePlan;
 use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
@@ -20,21 +20,25 @@ use corelane_load::sources::SourceError;
 use corelane_load::udp::{UdpLoad, UdpLoadError};
 use corelane_measure::counters::Counters;
 use corelane_observe::profile::Processes;
-use corelane_serve::udp::{Mode, UdpServed, UdpServer};
+use corelane_serve::udp::{DropCause, Mode, UdpServed, UdpServer};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(2);
 
-/// Counts are final after this time without change if the worker has counted every datagram that the kernel delivered.
+/// Counts are final after this time without change if the workers have counted every datagram that the kernel delivered.
 const SETTLED_WHEN_COMPLETE: Duration = Duration::from_millis(10);
 
-/// Otherwise counts are stable after this time without change: a worker may wait this long for its CPU.
+/// Answers are sent after this time without change, and on loopback counts are final.
 const SETTLED_AFTER: Duration = Duration::from_millis(100);
 
-/// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds.
-const LONGEST_SETTLING: Duration = Duration::from_secs(2);
+/// Where the counts cannot be compared with the kernel's, they are final after this time without change: on a busy
+/// machine a worker may wait this long for its CPU.
+const SETTLED_UNSEEN: Duration = Duration::from_millis(400);
+
+/// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds, by a worker that has a CPU.
+const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
 /// A scaling experiment, ready to run.
 pub struct Scale {
@@ -75,14 +79,15 @@ impl ScalingExperiment for Scale {
         let load = plan.load(step, self.descriptor_limit)?;
         let program = &self.program;
         plan.prepare(step, bed)?;
-        let delivered_before = delivered(bed)?;
+        let before = SideReading::take(&bed.server)?;
         let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
         LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
             &plan.warm_up(&load),
             watch.naming(None),
             |_| (),
         )?;
-        let settle = |server: &mut _| settle(bed, step.mode, delivered_before, server);
+        let framing = Framing::of(plan);
+        let settle = |server: &mut _| settle((bed, &before), (&framing, step.mode), server);
         let served_before = settle(&mut server)?;
         let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
         let (serving, generating) = (server.pid(), generator.pid());
@@ -125,34 +130,34 @@ impl ScalingExperiment for Scale {
     }
 }
 
-/// Datagrams that the server's host has delivered to applications or dropped.
-fn delivered(bed: &Bed) -> anyhow::Result<u64> {
-    Ok(SideReading::take(&bed.server)?.udp.total().arrived())
-}
-
-/// Waits until the server has read what its host received and its counts are stable; returns them.
+/// Waits until the server has read and counted what its host received since `before`, when it was started, and its counts
+/// are stable; returns them.
 fn settle(
-    bed: &Bed,
-    mode: Mode,
-    delivered_before: u64,
+    (bed, before): (&Bed, &SideReading),
+    (framing, mode): (&Framing, Mode),
     server: &mut ServerProcess<UdpServer>,
 ) -> anyhow::Result<UdpServed> {
-    let counts = |served: &UdpServed| (served.seen(), served.answered());
+    let counts = |served: &UdpServed| {
+        let given_up = served.dropped().get(&DropCause::MailboxFull).copied();
+        (served.seen() + given_up.unwrap_or_default(), served.answered())
+    };
     server.settled(
         [SETTLING_LOOK, LONGEST_SETTLING],
         counts,
-        |&(seen, answered), still| {
+        |&(read, answered), still| {
             // Loopback counters cover all programs since boot: they do not show what is queued here.
             if bed.kind() == BedKind::Loopback {
                 return Ok(still > SETTLED_AFTER);
             }
-            let reading = SideReading::take(&bed.server)?;
-            let all_read = reading.queued(reading.received()) == 0;
-            let all_counted = delivered_before + seen == reading.udp.total().arrived();
-            let is_complete = all_counted && (mode == Mode::Sink || answered == seen);
-            Ok(still > 4 * SETTLED_AFTER
-                || all_read && still > SETTLED_AFTER
-                || all_read && is_complete && still > SETTLED_WHEN_COMPLETE)
+            let reading = SideReading::take(&bed.server)?.since(before);
+            let is_read = framing.queued(&reading) == 0;
+            // The kernel counts a merged frame once.
+            if framing.merged_in_sockets {
+                return Ok(is_read && still > SETTLED_UNSEEN);
+            }
+            let is_counted = is_read && read == reading.udp.total().in_datagrams;
+            let is_answered = mode == Mode::Sink || answered == read;
+            Ok(is_counted && (is_answered && still > SETTLED_WHEN_COMPLETE || still > SETTLED_AFTER))
         },
     )
 }
