@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{Arguments, corelane, refused, run, run_json};
+use corelane_tests::until;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -157,10 +158,10 @@ fn an_interrupted_run_reports_what_it_has() {
     .spawn()
     .unwrap();
     // The document is saved after every trial, so its existence means that something was measured.
-    while !path.exists() {
+    until("a trial is saved", || {
         assert!(process.try_wait().unwrap().is_none(), "it ended without a signal");
-        std::thread::yield_now();
-    }
+        path.exists()
+    });
     let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(
         saved["interrupted"], true,

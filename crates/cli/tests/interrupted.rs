@@ -1,7 +1,9 @@
 //! SIGINT ends a run early; the run still reports what it measured.
 
 use crate::common;
+use corelane_tests::until;
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,11 +17,7 @@ fn an_interrupted_lab_reports_the_trials_that_it_had() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !saved.exists() {
-        assert!(Instant::now() < deadline, "no trial was saved");
-        thread::yield_now();
-    }
+    until("a trial is saved", || saved.exists());
     common::signal(lab.id(), "INT");
     assert!(lab.wait().unwrap().success());
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
@@ -32,7 +30,7 @@ fn an_interrupted_lab_reports_the_trials_that_it_had() {
 fn an_interrupted_generator_reports_what_it_sent() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let load = common::corelane(&format!(
-        "load udp {} --rate 1k --duration 60s",
+        "load udp {} --rate 1k --duration 1h",
         server.local_addr().unwrap()
     ))
     .stdout(Stdio::piped())
@@ -59,7 +57,7 @@ fn an_interrupted_generator_reports_what_it_sent() {
 fn an_interrupted_generator_says_so_in_its_document() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = server.local_addr().unwrap();
-    for (rest, interrupted) in [("--duration 60s", true), ("--count 1", false)] {
+    for (rest, interrupted) in [("--duration 1h", true), ("--count 1", false)] {
         let load = common::corelane(&format!("load udp {target} --rate 1k --no-answers --json {rest}"))
             .stdout(Stdio::piped())
             .spawn()
@@ -74,20 +72,25 @@ fn an_interrupted_generator_says_so_in_its_document() {
     }
 }
 
-/// CPU time of a process's workers in clock ticks: of all its threads but the first, which starts them.
-fn worker_ticks(process: u32) -> u64 {
+/// The `stat` lines of a process's workers, which are all its threads but the first, without number and name.
+fn workers(process: u32) -> Vec<Vec<String>> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let workers = tasks
-        .map(|task| task.unwrap())
-        .filter(|task| task.file_name().to_str() != Some(&process.to_string()));
-    workers
-        .filter_map(|worker| std::fs::read_to_string(worker.path().join("stat")).ok())
-        .map(|stat| {
-            let (_, after_name) = stat.rsplit_once(") ").unwrap();
-            let fields = after_name.split(' ').skip(11).take(2);
-            fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>()
-        })
-        .sum()
+        .map(|task| task.unwrap().path())
+        .filter(|task| !task.ends_with(process.to_string()));
+    let stat = |task: PathBuf| {
+        let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+        let (_, after_name) = stat.rsplit_once(") ")?;
+        Some(after_name.split(' ').map(str::to_owned).collect())
+    };
+    workers.filter_map(stat).collect()
+}
+
+/// CPU time of a process's workers in clock ticks.
+fn worker_ticks(process: u32) -> u64 {
+    let workers = workers(process).into_iter();
+    let ticks = workers.flat_map(|stat| [stat[11].parse::<u64>().unwrap(), stat[12].parse().unwrap()]);
+    ticks.sum()
 }
 
 #[test]
@@ -100,20 +103,23 @@ fn a_generator_that_stood_still_is_named_as_the_limit() {
     ] {
         let server = common::corelane(&format!("serve {verb} 127.0.0.1:0 --buckets 1"));
         let server = common::Server::of({ server }.stdout(Stdio::piped()).spawn().unwrap());
-        let (address, flags) = (&server.address, "--workers 1 --duration 2s --json");
+        let (address, flags) = (&server.address, "--workers 1 --duration 1h --json");
+        let started = Instant::now();
         let load = common::corelane(&format!("load {verb} {target}{address} {pace} {flags}"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        while worker_ticks(load.id()) < 10 {
-            thread::yield_now();
-        }
+        until("the worker runs", || worker_ticks(load.id()) >= 10);
         common::signal(load.id(), "STOP");
-        let stopped = Instant::now();
-        while stopped.elapsed() < Duration::from_millis(400) {
-            thread::yield_now();
-        }
+        until("the worker stands still", || {
+            workers(load.id()).iter().all(|stat| stat[0] == "T")
+        });
+        // What counts is how long it stood still, and that it is some share of the run.
+        thread::sleep(Duration::from_millis(400).max(started.elapsed() / 10));
         common::signal(load.id(), "CONT");
+        let before = worker_ticks(load.id());
+        until("the worker runs again", || worker_ticks(load.id()) > before);
+        common::signal(load.id(), "INT");
         let output = load.wait_with_output().unwrap();
         let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let limited = loaded["limited_by"].as_str().unwrap_or_default();

@@ -112,7 +112,7 @@ fn a_device_that_goes_while_it_is_watched_ends_the_watch_and_what_was_seen_is_to
     // The ten packet sockets appear below a header line once they are bound; then the device is removed.
     let line = format!(
         "{LINK}
-        corelane verify --dev v0 --queues 2 --duration 10m --ignore-hash --json & watch=$!
+        corelane verify --dev v0 --queues 2 --duration 1h --ignore-hash --json & watch=$!
         until [ $(wc -l < /proc/net/packet) -gt 10 ] || ! kill -0 $watch; do :; done
         ip link del v0
         wait $watch"

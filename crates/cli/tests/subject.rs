@@ -1,10 +1,11 @@
 //! A server under test, managed by the lab: Debian's nginx, and servers that do not start.
 
-use crate::common::{self, until};
+use crate::common;
 use corelane_host::bed::Bed;
 use corelane_host::counters::Family;
 use corelane_host::cpus;
 use corelane_lab::child::{ServerProcess, Subject, SubjectPlan};
+use corelane_tests::{PATIENCE, until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +19,7 @@ fn plan(bed: &Bed, command: &str) -> SubjectPlan {
         command: command.to_owned(),
         address: SocketAddr::new(bed.server.address(), PORT),
         cpus: vec![*cpus::allowed().unwrap().cpus.last().unwrap()],
-        ready_within_ms: 20_000,
+        ready_within_ms: PATIENCE.as_millis() as u64,
     }
 }
 
@@ -83,11 +84,8 @@ fn nginx_answers_on_the_cpus_it_was_given_and_ends_with_its_workers_in_front_or_
         let plan = plan(&bed, &command);
         let subject = start(&bed, &plan).unwrap();
         assert!(get(&bed).ends_with("pong"));
+        until("a master and two workers run", || members(&subject).len() >= 3);
         let members = members(&subject);
-        assert!(
-            members.len() >= 3,
-            "daemon {daemon}: a master and two workers: {members:?}"
-        );
         for member in &members {
             let status = fs::read_to_string(format!("/proc/{member}/status")).unwrap();
             let allowed = status
@@ -154,8 +152,8 @@ fn a_probe_of_a_port_that_nothing_listens_on_does_not_connect_to_itself() {
     }
     let plan = SubjectPlan {
         address: SocketAddr::new(bed.server.address(), ONLY),
-        ready_within_ms: 1_000,
-        ..plan(&bed, "echo waiting for a key; exec sleep 60")
+        ready_within_ms: 5_000,
+        ..plan(&bed, "echo waiting for a key; exec sleep 1000")
     };
     let error = start(&bed, &plan).err().unwrap();
     assert!(error.contains("accepts nothing on 10.11.2.1:40000"), "{error}");
@@ -175,7 +173,7 @@ fn a_trial_that_is_lost_fails_the_run_unless_that_is_tolerated() {
             "test -e {flag} && {{ echo out of licences; exit 3; }}; touch {flag}; \
              exec {program} serve http $CORELANE_ADDRESS:$CORELANE_PORT --share-cpus"
         );
-        let lab = "lab scale http --max-steal 100% --duration 100ms --rounds 2 --active 1 --connections 8 --bed \
+        let lab = "lab scale http --max-steal 100% --duration 1s --rounds 2 --active 1 --connections 8 --bed \
                    namespaces --subject";
         let words = lab.split_whitespace().chain([subject.as_str()]).chain(tolerate);
         let output = common::run(&words.collect::<Vec<_>>());
@@ -190,10 +188,10 @@ fn a_trial_that_is_lost_fails_the_run_unless_that_is_tolerated() {
 fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
     let Some(bed) = common::bed() else { return };
     let plan = SubjectPlan {
-        ready_within_ms: 3_000,
+        ready_within_ms: 5_000,
         ..plan(
             &bed,
-            "echo listening on $CORELANE_ADDRESS:1, $CORELANE_CPUS CPU; exec sleep 60",
+            "echo listening on $CORELANE_ADDRESS:1, $CORELANE_CPUS CPU; exec sleep 1000",
         )
     };
     let error = start(&bed, &plan).err().unwrap();

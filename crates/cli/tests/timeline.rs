@@ -2,8 +2,9 @@
 
 mod hdr_v2;
 
-use crate::common::{Server, alone_on_loopback, corelane, number, refused, run, run_json, until};
+use crate::common::{Server, alone_on_loopback, corelane, number, refused, run, run_json, signal};
 use crate::raw_http::RawServer;
+use corelane_tests::until;
 use hdr_v2::Decoded;
 use serde_json::Value;
 use std::fs;
@@ -77,8 +78,8 @@ fn the_lines_of_a_run_close_with_the_seconds_and_add_up_to_its_report() {
     assert_eq!(header["units"]["returned"], "datagrams");
     assert_eq!(header["durations"], "round trip");
     assert_eq!(header["generators"][0]["command_line"][0], "corelane");
-    // 2.5 s have at least two whole seconds in them, each closed by a line, and the last line.
-    assert!(seconds.len() >= 3, "{seconds:?}");
+    // Each second is closed by a line, unless the worker has no CPU then: the next line covers two.
+    assert!(seconds.len() >= 2, "{seconds:?}");
     assert_abut(&seconds);
     for line in &seconds {
         assert_eq!(line["durations"]["beyond_range"], 0);
@@ -207,7 +208,7 @@ const EXPERIMENTS: [(&str, &str, &[Counted]); 5] = [
         &[("sent", "generated")],
     ),
     (
-        "scale http --models exact --placements aligned --size 1KiB --connections 8 --duration 150ms --rounds 1",
+        "scale http --models exact --placements aligned --size 1KiB --connections 8 --duration 400ms --rounds 1",
         "trials",
         &[
             ("ok", "requests_ok"),
@@ -216,7 +217,7 @@ const EXPERIMENTS: [(&str, &str, &[Counted]); 5] = [
         ],
     ),
     (
-        "scale tcp --models exact --placements aligned --connections 8 --duration 100ms --rounds 1",
+        "scale tcp --models exact --placements aligned --connections 8 --duration 400ms --rounds 1",
         "trials",
         &[("sent_bytes", "sent_bytes"), ("received_bytes", "received_bytes")],
     ),
@@ -226,7 +227,7 @@ const EXPERIMENTS: [(&str, &str, &[Counted]); 5] = [
         &[("sent", "sent"), ("returned", "returned")],
     ),
     (
-        "engines --duration 150ms --rounds 1",
+        "engines --ways batch --duration 5s --rounds 1",
         "udp_trials",
         &[("returned", "answered")],
     ),
@@ -255,7 +256,8 @@ fn the_lines_of_an_experiment_name_their_trial_and_add_up_to_it() {
             };
             let lines: Vec<Value> = found.iter().filter(is_of).cloned().collect();
             of_trials += lines.len();
-            assert!(!lines[0]["trial"]["title"].as_str().unwrap().is_empty(), "{lab}");
+            let is_named = |line: &Value| !line["trial"]["title"].as_str().unwrap().is_empty();
+            assert!(lines.iter().all(is_named), "{lab}");
             assert_abut(&lines);
             for (counted, reported) in counts {
                 assert_eq!(
@@ -265,7 +267,7 @@ fn the_lines_of_an_experiment_name_their_trial_and_add_up_to_it() {
                 );
             }
         }
-        assert!(!trials.is_empty() && of_trials == found.len(), "{lab}");
+        assert!(of_trials > 0 && of_trials == found.len(), "{lab}");
         shown(&file);
     }
 }
@@ -283,7 +285,7 @@ fn timelines_of_simultaneous_runs_are_added_second_by_second() {
             "--rate",
             "500",
             "--duration",
-            "1500ms",
+            "1h",
             "--timeline",
         ])
         .arg(file(name))
@@ -292,7 +294,14 @@ fn timelines_of_simultaneous_runs_are_added_second_by_second() {
         .unwrap()
     };
     let both = [load("one.jsonl"), load("two.jsonl")];
+    // The header, the rest of a second, and a whole one in which the other ran too.
+    for name in ["one.jsonl", "two.jsonl"] {
+        until("the second to run has had a whole second", || {
+            newlines(&file(name)) >= 4
+        });
+    }
     for mut load in both {
+        signal(load.id(), "INT");
         assert!(load.wait().unwrap().success());
     }
     let paths = ["one.jsonl", "two.jsonl"].map(|name| file(name).display().to_string());
@@ -317,6 +326,12 @@ fn timelines_of_simultaneous_runs_are_added_second_by_second() {
     assert!(error.contains("it is no timeline"), "{error}");
 }
 
+/// The number of whole lines in a file that is being written.
+fn newlines(file: &Path) -> usize {
+    let text = fs::read(file).unwrap_or_default();
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
 /// Each is killed once it has written one line more than the one before.
 const KILLS: usize = 6;
 
@@ -328,7 +343,7 @@ fn killed_at_any_moment_a_run_leaves_only_whole_lines() {
         let file = folder.path().join(format!("{kill}.jsonl"));
         let verb = match kill % 3 {
             0 => "lab scale udp --bed namespaces --duration 1500ms --rounds 9 --timeline".to_owned(),
-            _ => format!("load udp {} --rate 200 --duration 60s --timeline", server.address),
+            _ => format!("load udp {} --rate 200 --duration 1h --timeline", server.address),
         };
         let mut command = corelane(&verb);
         let command = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
@@ -337,13 +352,12 @@ fn killed_at_any_moment_a_run_leaves_only_whole_lines() {
     // All run at the same time.
     let runs: Vec<_> = (0..KILLS).map(start).collect();
     for (kill, (mut process, file)) in runs.into_iter().enumerate() {
-        let newlines = |text: Vec<u8>| text.iter().filter(|byte| **byte == b'\n').count();
         until("lines are written", || {
             assert!(
                 process.try_wait().unwrap().is_none(),
                 "run {kill} ended by itself"
             );
-            fs::read(&file).is_ok_and(|text| newlines(text) >= kill)
+            file.exists() && newlines(&file) >= kill
         });
         process.kill().unwrap();
         process.wait().unwrap();
