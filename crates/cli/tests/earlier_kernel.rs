@@ -40,7 +40,7 @@ fn a_client_that_pipelines_and_never_reads_holds_32_kib_of_requests() {
         cpus: 2,
         node_bytes: 1 << 30,
         programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_corelane"))],
-        limit: Duration::from_secs(300),
+        limit: Duration::from_secs(900),
         ..GuestPlan::new(SCRIPT)
     };
     let guest = boot(&plan, &parts).unwrap_or_else(|error| panic!("{error}"));

@@ -24,7 +24,7 @@ const HERE: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 pub const QUEUES: usize = 4;
 
 /// The time limit for the guest: it needs half a minute alone, and more when other programs use all CPUs.
-const LIMIT: Duration = Duration::from_secs(400);
+const LIMIT: Duration = Duration::from_secs(1200);
 
 /// The guest's script. It waits for this side at two ports: 7001 serves its inventory, a connection to 7002 lets it
 /// continue.
@@ -36,7 +36,7 @@ corelane serve http 10.99.0.2:80 --dev eth0 --json > /tmp/http.json 2> /tmp/http
 http=$!
 corelane serve tcp 10.99.0.2:81 --dev eth0 --mode echo --json > /tmp/tcp.json 2> /tmp/tcp.err &
 tcp=$!
-corelane verify --dev eth0 --duration 10m --json > /tmp/verify.json 2> /tmp/verify.err &
+corelane verify --dev eth0 --duration 1h --json > /tmp/verify.json 2> /tmp/verify.err &
 verify=$!
 until [ \"$(grep -c ' 0A ' /proc/net/tcp)\" -ge 8 ]; do alive; usleep 50000; done
 corelane host --json > /tmp/host.json
@@ -115,7 +115,7 @@ impl Link {
             let to = SocketAddr::from((GUEST, to)).into();
             if socket.connect_timeout(&to, Duration::from_secs(60)).is_ok() {
                 let stream = TcpStream::from(socket);
-                stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+                stream.set_read_timeout(Some(LIMIT)).unwrap();
                 return stream;
             }
             self.pause();
