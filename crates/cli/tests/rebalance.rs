@@ -1,6 +1,7 @@
 //! `corelane lab rebalance` as a user runs it.
 
 use crate::common::{alone_on_loopback, refused, run, run_json};
+use corelane_tests::undisturbed;
 use serde_json::Value;
 
 const QUICK: &str =
@@ -9,7 +10,7 @@ const QUICK: &str =
 #[test]
 fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
     for family in ["", "--ipv6"] {
-        assert_levelled(&run_json(&format!("{QUICK} {family} --json")));
+        undisturbed(|| assert_levelled(&run_json(&format!("{QUICK} {family} --json"))));
     }
 }
 
@@ -57,16 +58,13 @@ fn assert_levelled(document: &Value) {
 #[test]
 fn the_bed_is_named_and_loopback_had_when_asked_for() {
     let _alone = alone_on_loopback();
-    let document = run_json(&format!("{QUICK} --bed loopback --json"));
-    assert_eq!(document["bed"]["kind"], "loopback");
-    assert!(
-        document["bed"]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("--bed loopback"),
-        "{document}"
-    );
-    assert_eq!(document["verdict"]["nothing_lost"], true);
+    undisturbed(|| {
+        let document = run_json(&format!("{QUICK} --bed loopback --json"));
+        assert_eq!(document["bed"]["kind"], "loopback");
+        let reason = document["bed"]["reason"].as_str().unwrap();
+        assert!(reason.contains("--bed loopback"), "{document}");
+        assert_eq!(document["verdict"]["nothing_lost"], true);
+    });
     let output = run(&format!("{QUICK} --bed namespaces"));
     let (text, error) = (
         String::from_utf8_lossy(&output.stdout),

@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::{Server, number, refused, run_json};
+use corelane_tests::{undisturbed, until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -130,8 +131,29 @@ fn a_file_that_cannot_be_and_a_server_without_a_table_are_refused() {
     assert!(!file.exists());
 }
 
+/// Whether no datagram waits in a socket of this address, as 127.0.0.1:8080.
+fn all_read(address: &str) -> bool {
+    let port: u16 = address.rsplit(':').next().unwrap().parse().unwrap();
+    let sockets = fs::read_to_string("/proc/net/udp").unwrap();
+    let mut own = sockets
+        .lines()
+        .filter(|line| line.contains(&format!(":{port:04X} 00000000:0000 ")));
+    own.all(|line| line.contains(":00000000 00:"))
+}
+
 #[test]
 fn a_server_that_rebalances_logs_each_move_counts_it_and_writes_its_table() {
+    undisturbed(assert_moves_are_told);
+    let error = refused("serve tcp 127.0.0.1:0 --buckets 1 --rebalance", 2);
+    assert!(error.contains("two buckets or more"), "{error}");
+    let error = refused(
+        "serve udp 127.0.0.1:0 --buckets 2 --rebalance --answers connected",
+        2,
+    );
+    assert!(error.contains("--rebalance: answers by connected"), "{error}");
+}
+
+fn assert_moves_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let [written, served] = ["written.json", "served.json"].map(|name| folder.path().join(name));
     let mut serving = common::corelane(&format!(
@@ -144,22 +166,31 @@ fn a_server_that_rebalances_logs_each_move_counts_it_and_writes_its_table() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = BufReader::new(serving.stderr.take().unwrap()).lines();
+    let mut said = BufReader::new(serving.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     let mut server = Server::of(serving);
     let path = written.display();
-    let loaded = run_json(&format!(
-        "load udp {} --sockets 64 --skew zipf:1.2 --steering {path} --align even --rate 10k --duration 4s --json",
+    let load = common::corelane(&format!(
+        "load udp {} --sockets 64 --skew zipf:1.2 --steering {path} --align even --rate 2k --duration 1h --json",
         server.address
     ));
+    let load = { load }.stdout(Stdio::piped()).spawn().unwrap();
+    let first = said.next().expect("a move");
+    common::signal(load.id(), "INT");
+    let loaded: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
+    until("everything is received", || all_read(&server.address));
     server.signal("INT");
     assert!(server.wait().success());
-    assert_eq!(loaded["total"]["lost"], 0, "{}", loaded["total"]);
     let (served, written) = (read(&served), read(&written));
+    let buckets = served["buckets"].as_array().unwrap();
+    let seen: u64 = buckets.iter().map(|bucket| number(&bucket["seen"])).sum();
+    assert_eq!(seen, number(&loaded["total"]["sent"]), "nothing is lost");
     let done = &served["rebalanced"];
     let moves = done["moves"].as_array().unwrap();
     assert!(!moves.is_empty(), "{done}");
     assert_eq!(done["moved"], moves.len());
-    let lines: Vec<String> = said.map_while(Result::ok).collect();
+    let lines: Vec<String> = [first].into_iter().chain(said).collect();
     let mut last = BTreeMap::new();
     for (line, moved) in lines.iter().zip(moves) {
         let [entry, from, to] = ["entry", "from", "to"].map(|field| &moved[field]);
@@ -175,11 +206,4 @@ fn a_server_that_rebalances_logs_each_move_counts_it_and_writes_its_table() {
     }
     assert_eq!(lines.len(), moves.len());
     assert_eq!(written["generation"], done["changes"]);
-    let error = refused("serve tcp 127.0.0.1:0 --buckets 1 --rebalance", 2);
-    assert!(error.contains("two buckets or more"), "{error}");
-    let error = refused(
-        "serve udp 127.0.0.1:0 --buckets 2 --rebalance --answers connected",
-        2,
-    );
-    assert!(error.contains("--rebalance: answers by connected"), "{error}");
 }
