@@ -5,15 +5,15 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// The assertions hold for every trial, however busy the CPUs are.
-const QUICK: &str = "lab scale http --duration 150ms --rounds 1 --connections 8 --max-steal 100%";
+/// The assertions hold for every trial, however busy the CPUs are: it is long enough for one answer.
+const QUICK: &str = "lab scale http --duration 400ms --rounds 1 --connections 8 --max-steal 100%";
 
 fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
     run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
 }
 
-/// Checks every trial: both sides counted the same, and nothing failed. A generator alone on its CPUs may be the limit,
-/// which is not an error.
+/// Checks every trial: both sides counted the same, and nothing failed. The generator may be the limit, which is not an
+/// error.
 fn assert_whole(report: &Value) {
     let steps = report["steps"].as_array().unwrap();
     assert!(!steps.is_empty());
@@ -23,8 +23,8 @@ fn assert_whole(report: &Value) {
             "{} {} x{}: {trial}",
             step["server"], step["placement"], step["buckets_active"]
         );
-        let generator = trial["status"] == "generator_limited" && step["placement"] == "crossed";
-        assert!(trial["status"] == "valid" || generator, "{what}");
+        let is_measured = ["valid", "generator_limited"].contains(&trial["status"].as_str().unwrap());
+        assert!(is_measured, "{what}");
         assert!(number(&trial["requests_ok"]) > 0, "{what}");
         let connections = &trial["connections"];
         for count in ["opened", "held"] {
@@ -129,8 +129,10 @@ fn any_server_can_take_the_place_of_ours() {
             (&step["server"], &step["object_bytes"]),
             (&"subject".into(), &Value::Null)
         );
+    }
+    for trial in report["trials"].as_array().unwrap() {
         assert!(
-            step["server_cpu_us_per_request"].as_f64().unwrap() > 0.0,
+            number(&trial["cpu"]["server_ns"]) > 0,
             "its workers' time is counted"
         );
     }

