@@ -71,11 +71,11 @@ fn without_privilege_the_lab_runs_in_a_user_namespace_or_says_why_not() {
         "it reports why it has no better bed"
     );
     assert!(
-        report["steps"]
+        report["trials"]
             .as_array()
             .unwrap()
             .iter()
-            .all(|step| step["seen_pps"].as_f64().unwrap() > 0.0)
+            .all(|trial| trial["seen"].as_u64().unwrap() > 0)
     );
 }
 

