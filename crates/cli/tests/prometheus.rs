@@ -24,7 +24,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Longer than the run: rates over it are the increases since the start, divided by this.
-const WINDOW_S: f64 = 120.0;
+const WINDOW_S: f64 = 3600.0;
 
 const SERVE_UDP: &str = "serve udp 127.0.0.1:8001 --buckets 2 --share-cpus --rebalance --watch lo --json";
 const SERVE_HTTP: &str = "serve http 127.0.0.1:8002 --buckets 2 --share-cpus --json";
@@ -34,12 +34,12 @@ const SERVE_PACKETS: &str = "serve packets ring:prometheus --json";
 const FRAMES: u64 = 3_000;
 /// One flow has most datagrams, so that the server moves others to the other bucket.
 const LOAD_UDP: &str =
-    "load udp 127.0.0.1:8001 --window 4 --flows 16 --skew elephant:0.6 --duration 60s --json";
+    "load udp 127.0.0.1:8001 --window 4 --flows 16 --skew elephant:0.6 --duration 1h --json";
 const LOAD_TCP: &str =
-    "load tcp 127.0.0.1:8003 --connections 2 --rate-per-connection 10MB/s --duration 60s --json";
+    "load tcp 127.0.0.1:8003 --connections 2 --rate-per-connection 10MB/s --duration 1h --json";
 /// Its server accepts one connection, and ends then.
-const LOAD_FAILING: &str = "load http http://127.0.0.1:8009/ --rate 50 --connections 1 --duration 60s --json";
-const LOAD_HTTP: &str = "load http http://127.0.0.1:8002/size/1KiB --connections 4 --duration 60s --json";
+const LOAD_FAILING: &str = "load http http://127.0.0.1:8009/ --rate 50 --connections 1 --duration 1h --json";
+const LOAD_HTTP: &str = "load http http://127.0.0.1:8002/size/1KiB --connections 4 --duration 1h --json";
 
 /// The expressions of the dashboard: without the selection of instances and the interval, and for all instances since the
 /// start.
@@ -179,7 +179,7 @@ impl Scene {
         }
         let written = "corelane_load_sent_bytes_total{instance=\"load-tcp\"}";
         self.prometheus
-            .wait(&format!("sum(increase({written}[1s])) == 0"), 1);
+            .wait(&format!("sum(increase({written}[3s])) == 0"), 1);
         for counted in ["load_sent", "serve_received"] {
             let counted = format!("sum(corelane_{counted}_frames_total) == {FRAMES}");
             self.prometheus.wait(&counted, 1);

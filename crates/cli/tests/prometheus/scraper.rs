@@ -1,6 +1,7 @@
 //! Debian's Prometheus in a namespace of the test.
 
 use corelane_host::bed::Bed;
+use corelane_tests::PATIENCE;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -30,7 +32,7 @@ impl Prometheus {
             .collect();
         let configuration = folder.path().join("prometheus.yml");
         let job =
-            "scrape_configs:\n- job_name: corelane\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n";
+            "scrape_configs:\n- job_name: corelane\n  scrape_interval: 500ms\n  scrape_timeout: 500ms\n";
         fs::write(&configuration, format!("{job}  static_configs:\n{targets}")).unwrap();
         let mut command = Command::new("prometheus");
         command
@@ -85,17 +87,18 @@ impl Prometheus {
 
     /// The sum of a counter over its labels as of their first scrapes.
     pub fn first(&self, counter: &str) -> f64 {
-        self.query(&format!("min_over_time({counter}[5m])"))
+        self.query(&format!("min_over_time({counter}[1h])"))
             .values()
             .sum()
     }
 
     /// Waits until an expression, which is a condition, has so many results.
     pub fn wait(&self, expression: &str, results: usize) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while self.query(expression).len() != results {
             let found = || (self.query(expression), self.query("{job=\"corelane\"}"));
             assert!(Instant::now() < deadline, "{expression}: {:?}", found());
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
