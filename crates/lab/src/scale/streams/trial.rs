@@ -36,6 +36,9 @@ const SETTLING_LOOK: Duration = Duration::from_millis(5);
 /// Counts are stable after this time without change: a worker publishes them every 20 ms.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 
+/// The same where the clients counted otherwise: on a busy machine a worker may wait this long for its CPU.
+const SETTLED_UNEQUAL: Duration = Duration::from_secs(1);
+
 /// Timeout of settling.
 const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
@@ -158,8 +161,9 @@ fn measure<S: Server, G: Generator>(
         let memory = reading.and_then(|reading| joined(reading.join()));
         (report, memory, ended_at)
     });
-    let last = settled(&mut server, served)?;
-    let (served, loaded) = (served(&last), loaded(&report?));
+    let loaded = loaded(&report?);
+    let last = settled(&mut server, served, &loaded)?;
+    let served = served(&last);
     let (Some(opened), Some(sent)) = (opened, sent) else {
         bail!(account::unopened(&loaded, &served));
     };
@@ -202,15 +206,27 @@ impl ServerProcesses {
     }
 }
 
-/// Waits until the server's counts are stable; returns its last report.
-fn settled<S: Server>(server: &mut ServerProcess<S>, served: Counted<S>) -> anyhow::Result<S::Served> {
+/// Waits until the server has counted what the clients did, or its counts are stable; returns its last report.
+fn settled<S: Server>(
+    server: &mut ServerProcess<S>,
+    served: Counted<S>,
+    loaded: &ClientCounts,
+) -> anyhow::Result<S::Served> {
     let counts = |report: &S::Served| {
         let counts = served(report);
         (counts.requests, counts.accepted, counts.bytes)
     };
     let settling = [SETTLING_LOOK, LONGEST_SETTLING];
-    // A subject does not count.
-    server.settled(settling, counts, |(_, accepted, _), still| {
-        Ok(accepted.is_empty() || still > SETTLED_AFTER)
+    let client_bytes = (loaded.trial.sent_bytes, loaded.trial.received_bytes);
+    server.settled(settling, counts, |(requests, accepted, bytes), still| {
+        let sum = |of: fn(&(u64, u64)) -> u64| bytes.iter().map(of).sum::<u64>();
+        let same_requests = requests.is_none() || *requests == loaded.requests_sent;
+        let same_bytes = bytes.is_empty() || (sum(|bytes| bytes.0), sum(|bytes| bytes.1)) == client_bytes;
+        let enough = match same_requests && same_bytes {
+            true => SETTLED_AFTER,
+            false => SETTLED_UNEQUAL,
+        };
+        // A subject does not count.
+        Ok(accepted.is_empty() || still > enough)
     })
 }
