@@ -2,9 +2,10 @@
 //! commands in network namespaces.
 
 use crate::common;
-use crate::common::{Server, corelane, until};
+use crate::common::{Server, corelane};
 use corelane_host::bed::{self, Bed, BedPlan, Side};
 use corelane_serve::udp::{BucketServed, UdpServed};
+use corelane_tests::until;
 use corelane_tests::{PATIENCE, undisturbed};
 use nix::unistd::geteuid;
 use serde_json::Value;

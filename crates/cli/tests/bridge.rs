@@ -5,6 +5,7 @@ use crate::common;
 use crate::scrape::Exposing;
 use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureWriter;
+use corelane_tests::until;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -197,7 +198,7 @@ fn a_hangup_reads_tables_again_and_prometheus_is_told() {
     assert!(running.scrape().contains(&entries(1)));
     fs::write(&list, "10.0.0.1\n10.0.0.2\n").unwrap();
     common::signal(running.process.id(), "HUP");
-    common::until("the table is read again", || {
+    until("the table is read again", || {
         running.scrape().contains(&entries(2))
     });
     assert!(running.scrape().contains("outcome=\"taken\"} 2\n"));
@@ -257,5 +258,5 @@ fn killed_it_leaves_nothing_on_the_device() {
     running.kill().unwrap();
     running.wait().unwrap();
     // The kernel removes the resources of an ended process asynchronously.
-    common::until("the devices are as before", || facts(&bed) == before);
+    until("the devices are as before", || facts(&bed) == before);
 }

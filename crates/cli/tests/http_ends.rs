@@ -2,10 +2,11 @@
 //! measured, and unaffected connections continue.
 
 use crate::common;
-use crate::common::{Server, corelane, until};
+use crate::common::{Server, corelane};
 use crate::raw_http::RawServer;
 use crate::scrape::Exposing;
 use corelane_tests::PATIENCE;
+use corelane_tests::until;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,10 +1,9 @@
 //! `load http` against raw-byte servers, correct and faulty, as processes on loopback.
 
-use crate::common;
-use crate::common::{Server, closed_tcp_port, corelane, refused, run, run_json, until};
-use crate::raw_http;
+use crate::common::{self, Server, closed_tcp_port, corelane, refused, run, run_json};
+use crate::raw_http::{Answer, RawServer};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
-use raw_http::{Answer, RawServer};
+use corelane_tests::until;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! What a user gives: files that never end, names of hosts, rates and sizes in every unit.
 
-use crate::common::{corelane, mounting, refused, run, run_json, until};
+use crate::common::{corelane, mounting, refused, run, run_json};
 use crate::scrape::Exposing;
+use corelane_tests::until;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;

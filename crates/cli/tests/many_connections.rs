@@ -10,12 +10,9 @@ const CONNECTIONS: u64 = 30_000;
 const DESCRIPTORS: u64 = 8_192;
 
 /// Runs the lab with tables that hold fewer descriptors than there are connections; `None` if that is not possible.
-fn lab(arguments: &[&str]) -> Option<Value> {
+fn lab(arguments: &str) -> Option<Value> {
     let program = env!("CARGO_BIN_EXE_corelane");
-    let limited = format!(
-        "ulimit -n {DESCRIPTORS} && exec {program} {}",
-        arguments.join(" ")
-    );
+    let limited = format!("ulimit -n {DESCRIPTORS} && exec {program} {arguments}");
     let output = Command::new("sh")
         .args(["-c", &limited])
         .stdin(Stdio::null())
@@ -32,29 +29,11 @@ fn lab(arguments: &[&str]) -> Option<Value> {
 
 #[test]
 fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered() {
-    let connections = CONNECTIONS.to_string();
-    let Some(report) = lab(&[
-        "lab",
-        "scale",
-        "http",
-        "--max-steal",
-        "100%",
-        "--bed",
-        "namespaces",
-        "--connections",
-        &connections,
-        "--size",
-        "10",
-        "--duration",
-        "1s",
-        "--rounds",
-        "1",
-        "--models",
-        "exact",
-        "--placements",
-        "aligned",
-        "--json",
-    ]) else {
+    let experiment = format!(
+        "lab scale http --max-steal 100% --bed namespaces --connections {CONNECTIONS} --size 10 --duration 1s --rounds 1 \
+         --models exact --placements aligned --json"
+    );
+    let Some(report) = lab(&experiment) else {
         return;
     };
     let steps = report["steps"].as_array().unwrap();

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::scrape::{self, Exposing, families};
 use corelane_link::capture::CaptureWriter;
-use corelane_tests::undisturbed;
+use corelane_tests::{undisturbed, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -136,7 +136,7 @@ fn a_server_exposes_the_counts_of_each_bucket_that_its_report_has() {
             line.unwrap().rsplit_once(' ').unwrap().0.to_owned()
         };
         let (mut text, mut seen) = (String::new(), [0.0; 2]);
-        common::until("the server has counted what was sent", || {
+        until("the server has counted what was sent", || {
             text = server.scrape();
             seen = [0, 1].map(|bucket| sample(&text, &name(bucket, &text)));
             seen.iter().sum::<f64>() >= sent as f64
@@ -162,7 +162,7 @@ fn a_server_exposes_the_counts_of_each_bucket_that_its_report_has() {
 /// The failures by cause that a generator exposes, once there are so many.
 fn failures(load: &Exposing, all: f64) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
-    common::until("the failures are counted", || {
+    until("the failures are counted", || {
         let mut families = families(&load.scrape());
         found = families
             .remove("corelane_load_failures_by_cause")

@@ -201,24 +201,9 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
     let (_folder, program) = common::program_for_anyone();
     let lab = |more: &[&str]| {
         let mut lab = Command::new(&program);
-        lab.args([
-            "lab",
-            "scale",
-            "udp",
-            "--max-steal",
-            "100%",
-            "--duration",
-            "500ms",
-            "--rounds",
-            "1",
-            "--models",
-            "exact",
-            "--buckets",
-            "1",
-            "--profile",
-            "--locks",
-            "--softnet",
-        ]);
+        let experiment = "lab scale udp --max-steal 100% --duration 500ms --rounds 1 --models exact --buckets 1 \
+--profile --locks --softnet";
+        lab.args(experiment.split(' '));
         lab.args(more).current_dir("/");
         // Only root can change its user; any other user already lacks privileges.
         if is_root() {

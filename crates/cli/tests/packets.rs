@@ -4,7 +4,7 @@ use crate::common;
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_link::capture::{CaptureLink, CaptureWriter};
 use corelane_link::{FaultPlan, FrameLayout, Link, Wrapped};
-use corelane_tests::undisturbed;
+use corelane_tests::{undisturbed, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -275,7 +275,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
         sockets.flatten().any(|device| !bound || device != "0")
     };
     let mut ended = false;
-    common::until("the receiver has opened its link", || {
+    until("the receiver has opened its link", || {
         ended = receiving.try_wait().unwrap().is_some();
         ended || ready()
     });

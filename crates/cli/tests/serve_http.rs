@@ -2,7 +2,8 @@
 
 use crate::stream_server;
 
-use crate::common::{self, refused, run, run_json, until};
+use crate::common::{self, refused, run, run_json};
+use corelane_tests::until;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};

@@ -1,8 +1,7 @@
 //! `corelane steer` on a server without support for it: Debian's nginx with two pinned workers, on loopback and over
 //! veth.
 
-use crate::common;
-use crate::common::{corelane, refused, run_json};
+use crate::common::{self, corelane, refused, run_json};
 use crate::scrape::{self, families};
 use corelane_host::bed::Bed;
 use corelane_rss::{IndirectionTable, Steerer, Steering, Tuple, balance};
@@ -72,12 +71,8 @@ impl Nginx {
 
     fn steer(&self, more: &[&str]) -> Vec<String> {
         let (pid, port) = (self.process.id().to_string(), self.address.port().to_string());
-        let arguments = ["steer", "--pid", &pid, "--port", &port];
-        arguments
-            .iter()
-            .chain(more)
-            .map(|argument| (*argument).to_owned())
-            .collect()
+        let arguments = [&["steer", "--pid", &pid, "--port", &port], more].concat();
+        arguments.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -110,8 +105,7 @@ fn children(process: u32) -> usize {
     text.unwrap_or_default().split_whitespace().count()
 }
 
-/// Opens one connection, from `source` if given; returns its source address and the process that answered.
-fn ask(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<(SocketAddr, u32)> {
+fn connect(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
     if let Some(source) = source {
         // The connection of another run may wait for late packets.
@@ -119,18 +113,19 @@ fn ask(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<(SocketAddr
         socket.bind(&source.into())?;
     }
     socket.connect(&server.into())?;
-    let mut connection = TcpStream::from(socket);
+    Ok(socket.into())
+}
+
+/// Opens one connection, from `source` if given; returns its source address and the process that answered.
+fn ask(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<(SocketAddr, u32)> {
+    let mut connection = connect(source, server)?;
     connection.set_read_timeout(Some(PATIENCE))?;
     let source = connection.local_addr()?;
     connection.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer)?;
-    let pid = answer
-        .rsplit("\r\n\r\n")
-        .next()
-        .and_then(|body| body.parse().ok());
-    pid.map(|pid| (source, pid))
-        .ok_or_else(|| io::Error::other(answer))
+    let pid = answer.rsplit("\r\n\r\n").next().unwrap_or_default().parse();
+    pid.map(|pid| (source, pid)).map_err(io::Error::other)
 }
 
 /// Two CPUs that this process may use, or the reason to skip the test.
@@ -375,11 +370,7 @@ fn client(steerer: &Steerer, entry: usize, random: &mut fastrand::Rng, server: S
 }
 
 fn open(source: SocketAddr, server: SocketAddr) -> (TcpStream, String) {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.set_reuse_address(true).unwrap();
-    socket.bind(&source.into()).unwrap();
-    socket.connect(&server.into()).unwrap();
-    let mut connection = TcpStream::from(socket);
+    let mut connection = connect(Some(source), server).unwrap();
     let worker = worker_of(&mut connection);
     (connection, worker)
 }

@@ -1,7 +1,8 @@
 //! `load tcp` against sockets of the test, with the generator as a process on loopback.
 
-use crate::common::{closed_tcp_port, refused, run, until};
+use crate::common::{closed_tcp_port, refused, run};
 use crate::scrape::Exposing;
+use corelane_tests::until;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

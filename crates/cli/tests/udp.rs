@@ -1,7 +1,8 @@
 //! `serve udp` and `load udp` with each other and with a bare socket, as processes on loopback.
 
 use crate::common;
-use crate::common::{Server, refused, run, run_json, until};
+use crate::common::{Server, refused, run, run_json};
+use corelane_tests::until;
 use corelane_tests::{PATIENCE, undisturbed};
 use std::io::Write;
 use std::net::UdpSocket;

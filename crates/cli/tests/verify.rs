@@ -3,6 +3,7 @@
 use crate::common;
 use crate::common::{host_with_rss, refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
+use corelane_tests::until;
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
@@ -289,7 +290,7 @@ fn a_device_is_read_as_it_receives() {
         (child, (from, to))
     });
     // It ends after 20 frames, or reports that it lacks the permission.
-    common::until("the command ends", || {
+    until("the command ends", || {
         from.0.send(&[0; 4]).unwrap();
         child.try_wait().unwrap().is_some()
     });

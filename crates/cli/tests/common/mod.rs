@@ -4,7 +4,6 @@ use corelane_guest::{GuestError, GuestParts};
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
-pub use corelane_tests::until;
 use nix::unistd::Uid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};

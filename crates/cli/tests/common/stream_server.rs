@@ -1,6 +1,7 @@
 //! `serve http` and `serve tcp` as processes on loopback that end with a JSON document.
 
-use super::common::{self, Arguments, corelane, until};
+use super::common::{self, Arguments, corelane};
+use corelane_tests::until;
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;

@@ -162,8 +162,7 @@ fn measure<S: Server, G: Generator>(
         (report, memory, ended_at)
     });
     let loaded = loaded(&report?);
-    let last = settled(&mut server, served, &loaded)?;
-    let served = served(&last);
+    let served = served(&settled(&mut server, served, &loaded)?);
     let (Some(opened), Some(sent)) = (opened, sent) else {
         bail!(account::unopened(&loaded, &served));
     };
