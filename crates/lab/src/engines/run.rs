@@ -15,11 +15,12 @@ use corelane_load::sources::{Align, AlignBy, SourceRequest, Steerings, Transport
 use corelane_load::udp::{Probes, UdpLoad, UdpPlan as UdpLoadPlan};
 use corelane_measure::counters::Counters;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
-use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServer};
+use corelane_serve::udp::{Mode, UdpPlan as UdpServePlan, UdpServed, UdpServer};
 use corelane_worker::{WorkerSettings, spawn};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A comparison, ready to run.
 pub struct Comparison {
@@ -131,6 +132,12 @@ const WARM_UP_S: f64 = 0.05;
 /// Answers under which a measurement gives no figure: ten windows, so that the start is a small part of it.
 const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
 
+/// Interval between polls of the server's counts.
+const SETTLING_LOOK: Duration = Duration::from_millis(2);
+
+/// Timeout of settling: a worker publishes its counts once it has a CPU.
+const LONGEST_SETTLING: Duration = Duration::from_secs(5);
+
 fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -> anyhow::Result<UdpTrial> {
     let (bed, program, watch) = (&comparison.bed, &comparison.program, running.watch());
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
@@ -139,12 +146,13 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
         until: lasting(WARM_UP_S),
         ..load.clone()
     };
-    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.naming(None), |_| ())?;
-    let (answered_before, cpu_before) = reading(&mut server)?;
+    let warm_up =
+        LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.naming(None), |_| ())?;
+    let (answered_before, cpu_before) = reading(&mut server, warm_up.total.returned)?;
     let client = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
     let loaded = running.clock(|_| client.run(&load, watch, |_| ()))?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
-    let (answered, cpu) = reading(&mut server)?;
+    let (answered, cpu) = reading(&mut server, answered_before + loaded.total.returned)?;
     let answered = answered.saturating_sub(answered_before);
     let mut head = running.head(loaded.sending_s);
     if answered < FEWEST_ANSWERS {
@@ -161,8 +169,12 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
     })
 }
 
-fn reading(server: &mut ServerProcess<UdpServer>) -> anyhow::Result<(u64, ProcessCpu)> {
-    let served = server.served()?;
+/// The server's answers, once it has counted those that `returned`, and its CPU time.
+fn reading(server: &mut ServerProcess<UdpServer>, returned: u64) -> anyhow::Result<(u64, ProcessCpu)> {
+    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
+    let served = server.settled(settling, UdpServed::answered, |answered, _| {
+        Ok(*answered >= returned)
+    })?;
     Ok((served.answered(), ProcessCpu::read(server.pid())?))
 }
 

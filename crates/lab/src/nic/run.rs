@@ -144,7 +144,7 @@ pub(super) const TAP: &str = "guest0";
 const QUEUES: u32 = 4;
 
 /// When a guest must have ended, boot included: under a minute alone, more when others use all CPUs.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A model of device that really does RSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
