@@ -112,7 +112,7 @@ fn any_server_can_take_the_place_of_ours() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display();
     let configuration = format!(
-        "daemon off; pid {place}/pid; error_log {place}/errors;\n\
+        "daemon off; user root; pid {place}/pid; error_log {place}/errors;\n\
          events {{ worker_connections 512; }}\n\
          http {{ access_log off; keepalive_requests 100000000; client_body_temp_path {place}; proxy_temp_path {place};\n\
          fastcgi_temp_path {place}; uwsgi_temp_path {place}; scgi_temp_path {place};\n\
