@@ -284,6 +284,14 @@ fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_
     for (trial, _) in varied("metadata", true.into()) {
         assert_all(trial, "steering", number(&trial["seen"]), "metadata");
     }
+    // Figures come from valid trials; beside other programs the generator may be the limit of some.
+    let positive = |step: &Value, figure: &str| step[figure].as_f64().is_some_and(|figure| figure > 0.0);
+    if trials(&report).all(|(trial, _)| trial["status"] == "valid") {
+        let connected = varied("answers", "connected".into());
+        assert!(connected.iter().all(|(_, step)| positive(step, "rate_of_plain")));
+        let described = varied("metadata", true.into());
+        assert!(described.iter().all(|(_, step)| positive(step, "cost_of_plain")));
+    }
     let (_, sink) = varied("mode", "sink".into())[0];
     assert_eq!(sink["unknown"]["tx_locality"], "a sink does not answer");
 }

@@ -2,8 +2,7 @@
 
 use crate::common;
 use crate::common::{Server, refused, run, run_json};
-use corelane_tests::until;
-use corelane_tests::{PATIENCE, undisturbed};
+use corelane_tests::{PATIENCE, undisturbed, until};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::Stdio;

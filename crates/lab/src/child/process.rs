@@ -150,6 +150,12 @@ impl Drop for Child {
 /// shortest trials in tests.
 const SENDING_LOOK: Duration = Duration::from_millis(2);
 
+/// Interval between polls of a server's counts that are not final.
+const SETTLING_LOOK: Duration = Duration::from_millis(2);
+
+/// Timeout of these polls: what sockets hold is read, and counted, within milliseconds by a worker that has a CPU.
+const LONGEST_SETTLING: Duration = Duration::from_secs(5);
+
 /// A generator in a process of its own.
 pub struct LoadProcess<G: Generator> {
     child: Child,
@@ -287,22 +293,21 @@ impl<S: Server> ServerProcess<S> {
         self.ask(&Order::Counts)
     }
 
-    /// Reads counts until `is_settled` accepts them, given how long they have not changed, or until the timeout
-    /// `longest`; `counted` takes what is compared out of a report.
+    /// Reads counts until `is_settled` accepts them, given how long they have not changed, or for five seconds;
+    /// `counted` takes what is compared out of a report.
     ///
     /// # Errors
     /// When the server is gone, or the error of `is_settled`.
     pub fn settled<C: PartialEq>(
         &mut self,
-        [interval, longest]: [Duration; 2],
         counted: impl Fn(&S::Served) -> C,
         is_settled: impl Fn(&C, Duration) -> anyhow::Result<bool>,
     ) -> anyhow::Result<S::Served> {
         let started = Instant::now();
         let mut served = self.served()?;
         let (mut counts, mut changed) = (counted(&served), started);
-        while !is_settled(&counts, changed.elapsed())? && started.elapsed() < longest {
-            thread::sleep(interval);
+        while !is_settled(&counts, changed.elapsed())? && started.elapsed() < LONGEST_SETTLING {
+            thread::sleep(SETTLING_LOOK);
             served = self.served()?;
             let now = counted(&served);
             if now != counts {

@@ -20,7 +20,6 @@ use corelane_worker::{WorkerSettings, spawn};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A comparison, ready to run.
 pub struct Comparison {
@@ -132,12 +131,6 @@ const WARM_UP_S: f64 = 0.05;
 /// Answers under which a measurement gives no figure: ten windows, so that the start is a small part of it.
 const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
 
-/// Interval between polls of the server's counts.
-const SETTLING_LOOK: Duration = Duration::from_millis(2);
-
-/// Timeout of settling: a worker publishes its counts once it has a CPU.
-const LONGEST_SETTLING: Duration = Duration::from_secs(5);
-
 fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -> anyhow::Result<UdpTrial> {
     let (bed, program, watch) = (&comparison.bed, &comparison.program, running.watch());
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
@@ -171,10 +164,7 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
 
 /// The server's answers, once it has counted those that `returned`, and its CPU time.
 fn reading(server: &mut ServerProcess<UdpServer>, returned: u64) -> anyhow::Result<(u64, ProcessCpu)> {
-    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
-    let served = server.settled(settling, UdpServed::answered, |answered, _| {
-        Ok(*answered >= returned)
-    })?;
+    let served = server.settled(UdpServed::answered, |answered, _| Ok(*answered >= returned))?;
     Ok((served.answered(), ProcessCpu::read(server.pid())?))
 }
 

@@ -21,12 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between polls of the server's counts.
-const LOOK: Duration = Duration::from_millis(5);
-
-/// Timeout of these polls.
-const LONGEST_SETTLING: Duration = Duration::from_secs(5);
-
 /// Receive buffer of each bucket's socket: some hundred milliseconds of one bucket's load, because a busy machine may
 /// delay its worker for that long.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -88,7 +82,7 @@ impl<'a> Bench<'a> {
         // Workers publish their counts periodically: they are complete once they cover all answers.
         let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
         let all = seen(&before) + loaded.total.returned;
-        let after = (self.server).settled([LOOK, LONGEST_SETTLING], seen, |seen, _| Ok(*seen >= all))?;
+        let after = self.server.settled(seen, |seen, _| Ok(*seen >= all))?;
         let pairs = || after.buckets.iter().zip(&before.buckets);
         let counted =
             |of: fn(&BucketServed) -> u64| pairs().map(move |(after, before)| of(after) - of(before));

@@ -24,9 +24,6 @@ use corelane_serve::udp::{DropCause, Mode, UdpServed, UdpServer};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval between polls of the server's counts.
-const SETTLING_LOOK: Duration = Duration::from_millis(2);
-
 /// Counts are final after this time without change if the workers have counted every datagram that the kernel delivered.
 const SETTLED_WHEN_COMPLETE: Duration = Duration::from_millis(10);
 
@@ -36,9 +33,6 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 /// Where the counts cannot be compared with the kernel's, they are final after this time without change: on a busy
 /// machine a worker may wait this long for its CPU.
 const SETTLED_UNSEEN: Duration = Duration::from_millis(400);
-
-/// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds, by a worker that has a CPU.
-const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
 /// A scaling experiment, ready to run.
 pub struct Scale {
@@ -141,23 +135,19 @@ fn settle(
         let given_up = served.dropped().get(&DropCause::MailboxFull).copied();
         (served.seen() + given_up.unwrap_or_default(), served.answered())
     };
-    server.settled(
-        [SETTLING_LOOK, LONGEST_SETTLING],
-        counts,
-        |&(read, answered), still| {
-            // Loopback counters cover all programs since boot: they do not show what is queued here.
-            if bed.kind() == BedKind::Loopback {
-                return Ok(still > SETTLED_AFTER);
-            }
-            let reading = SideReading::take(&bed.server)?.since(before);
-            let is_read = framing.queued(&reading) == 0;
-            // The kernel counts a merged frame once.
-            if framing.merged_in_sockets {
-                return Ok(is_read && still > SETTLED_UNSEEN);
-            }
-            let is_counted = is_read && read == reading.udp.total().in_datagrams;
-            let is_answered = mode == Mode::Sink || answered == read;
-            Ok(is_counted && (is_answered && still > SETTLED_WHEN_COMPLETE || still > SETTLED_AFTER))
-        },
-    )
+    server.settled(counts, |&(read, answered), still| {
+        // Loopback counters cover all programs since boot: they do not show what is queued here.
+        if bed.kind() == BedKind::Loopback {
+            return Ok(still > SETTLED_AFTER);
+        }
+        let reading = SideReading::take(&bed.server)?.since(before);
+        let is_read = framing.queued(&reading) == 0;
+        // The kernel counts a merged frame once.
+        if framing.merged_in_sockets {
+            return Ok(is_read && still > SETTLED_UNSEEN);
+        }
+        let is_counted = is_read && read == reading.udp.total().in_datagrams;
+        let is_answered = mode == Mode::Sink || answered == read;
+        Ok(is_counted && (is_answered && still > SETTLED_WHEN_COMPLETE || still > SETTLED_AFTER))
+    })
 }

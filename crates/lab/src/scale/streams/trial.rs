@@ -30,17 +30,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between polls of the server's counts.
-const SETTLING_LOOK: Duration = Duration::from_millis(5);
-
 /// Counts are stable after this time without change: a worker publishes them every 20 ms.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 
 /// The same where the clients counted otherwise: on a busy machine a worker may wait this long for its CPU.
 const SETTLED_UNEQUAL: Duration = Duration::from_secs(1);
-
-/// Timeout of settling.
-const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
 /// A scaling experiment, ready to run.
 pub struct Streams {
@@ -215,9 +209,8 @@ fn settled<S: Server>(
         let counts = served(report);
         (counts.requests, counts.accepted, counts.bytes)
     };
-    let settling = [SETTLING_LOOK, LONGEST_SETTLING];
     let client_bytes = (loaded.trial.sent_bytes, loaded.trial.received_bytes);
-    server.settled(settling, counts, |(requests, accepted, bytes), still| {
+    server.settled(counts, |(requests, accepted, bytes), still| {
         let sum = |of: fn(&(u64, u64)) -> u64| bytes.iter().map(of).sum::<u64>();
         let same_requests = requests.is_none() || *requests == loaded.requests_sent;
         let same_bytes = bytes.is_empty() || (sum(|bytes| bytes.0), sum(|bytes| bytes.1)) == client_bytes;
