@@ -114,8 +114,7 @@ fn assert_in_namespaces(report: &Value) {
         for (gap, frames) in trial["unexplained"].as_object().unwrap() {
             assert!(
                 frames.is_null() || frames == 0,
-                "{what}: {frames} frames unexplained in {gap}: {}",
-                trial["drops"]
+                "{what}: {frames} frames unexplained in {gap}: {trial:#}"
             );
         }
         let is_sink = step["mode"] == "sink";

@@ -19,7 +19,7 @@ use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A child process. Dropping it closes its input, which ends it, and waits for it.
 pub(super) struct Child {
@@ -296,6 +296,9 @@ impl<S: Server> ServerProcess<S> {
     /// Reads counts until `is_settled` accepts them, given how long they have not changed, or for five seconds;
     /// `counted` takes what is compared out of a report.
     ///
+    /// Time is the sum of the waits between the readings: when the whole machine stops for a while, as a virtual machine
+    /// may, the server's workers had no CPU either, and no time counts.
+    ///
     /// # Errors
     /// When the server is gone, or the error of `is_settled`.
     pub fn settled<C: PartialEq>(
@@ -303,16 +306,15 @@ impl<S: Server> ServerProcess<S> {
         counted: impl Fn(&S::Served) -> C,
         is_settled: impl Fn(&C, Duration) -> anyhow::Result<bool>,
     ) -> anyhow::Result<S::Served> {
-        let started = Instant::now();
+        let (mut waited, mut still) = (Duration::ZERO, Duration::ZERO);
         let mut served = self.served()?;
-        let (mut counts, mut changed) = (counted(&served), started);
-        while !is_settled(&counts, changed.elapsed())? && started.elapsed() < LONGEST_SETTLING {
+        let mut counts = counted(&served);
+        while !is_settled(&counts, still)? && waited < LONGEST_SETTLING {
             thread::sleep(SETTLING_LOOK);
             served = self.served()?;
             let now = counted(&served);
-            if now != counts {
-                (counts, changed) = (now, Instant::now());
-            }
+            still = if now == counts { still + SETTLING_LOOK } else { Duration::ZERO };
+            (counts, waited) = (now, waited + SETTLING_LOOK);
         }
         Ok(served)
     }

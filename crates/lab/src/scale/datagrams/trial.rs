@@ -82,8 +82,9 @@ impl ScalingExperiment for Scale {
         )?;
         let framing = Framing::of(plan);
         let settle = |server: &mut _| settle((bed, &before), (&framing, step.mode), server);
-        let served_before = settle(&mut server)?;
         let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
+        // Last, so that nothing can arrive between the server's counts and the kernel's.
+        let served_before = settle(&mut server)?;
         let (serving, generating) = (server.pid(), generator.pid());
         let processes = Processes {
             server: vec![serving],
