@@ -313,7 +313,11 @@ impl<S: Server> ServerProcess<S> {
             thread::sleep(SETTLING_LOOK);
             served = self.served()?;
             let now = counted(&served);
-            still = if now == counts { still + SETTLING_LOOK } else { Duration::ZERO };
+            still = if now == counts {
+                still + SETTLING_LOOK
+            } else {
+                Duration::ZERO
+            };
             (counts, waited) = (now, waited + SETTLING_LOOK);
         }
         Ok(served)
