@@ -1,0 +1,44 @@
+//! What servers reach in a time. These tests run one at a time, and are repeated while other programs disturb them.
+
+#[allow(dead_code, reason = "helpers of the other test program")]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, reason = "helpers of the other test program")]
+#[path = "../rebalancing/levelling.rs"]
+mod levelling;
+
+use common::{anywhere, engines, steering};
+use corelane_rss::balance::Policy;
+use corelane_serve::Server;
+use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServer};
+use corelane_tests::measured;
+use levelling::BUCKETS;
+use std::time::{Duration, Instant};
+
+/// The time within which the default policy makes a table level.
+const LEVEL_WITHIN: Duration = Duration::from_secs(10);
+
+#[test]
+fn by_default_a_udp_server_is_level_within_ten_seconds() {
+    for engine in engines() {
+        measured(|| {
+            let started = Instant::now();
+            levelling::udp(engine, Policy::default(), |_| started.elapsed() < LEVEL_WITHIN);
+        });
+    }
+}
+
+#[test]
+fn by_default_a_tcp_server_is_level_within_ten_seconds() {
+    measured(|| {
+        let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(BUCKETS));
+        plan.listening.steered.rebalance = Some(Policy::default());
+        let (server, started) = (TcpServer::start(plan).unwrap(), Instant::now());
+        let address = server.address();
+        let in_time = |_| started.elapsed() < LEVEL_WITHIN;
+        levelling::connections(server, address, levelling::echo, in_time, |served| {
+            let buckets = served.buckets.iter();
+            buckets.map(|bucket| bucket.connections.clone()).collect()
+        });
+    });
+}
