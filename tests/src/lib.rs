@@ -1,9 +1,12 @@
-//! Helpers of tests: the repository's folder, its source files, and the shipped part of them; tests beside other work.
+//! Helpers of tests: the repository's folder, its source files, and the shipped part of them; tests beside other work;
+//! test beds.
 
 #![forbid(unsafe_code)]
 
+mod bed;
 mod busy;
 
+pub use bed::{namespaces, namespaces_plan};
 pub use busy::{PATIENCE, measured, undisturbed, until};
 
 use std::fs;

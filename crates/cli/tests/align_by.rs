@@ -7,7 +7,7 @@ use crate::common::{Server, corelane, number, refused};
 use crate::serve_device::{self, Link, QUEUES};
 use corelane_guest::{GuestFile, boot};
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_tests::undisturbed;
+use corelane_tests::{namespaces, undisturbed};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ fn bed(v4: bool) -> Option<Bed> {
         true => ("10.11.2.1", "10.12.0.0/29"),
         false => ("fd11::1", "fd12::/125"),
     };
-    common::bed_of(&BedPlan {
+    namespaces(&BedPlan {
         loopback_ok: false,
         ..BedPlan::new(server.parse().unwrap(), vec![clients.parse().unwrap()])
     })
@@ -125,7 +125,7 @@ fn as_many_connections_as_their_addresses_can_align_both_ways_are_all_opened() {
         connections: Some(65_000),
         ..BedPlan::new([10, 11, 2, 1].into(), vec!["10.12.0.0/24".parse().unwrap()])
     };
-    let Some(bed) = common::bed_of(&plan) else { return };
+    let Some(bed) = namespaces(&plan) else { return };
     // Two of four buckets are on each of two CPUs: half of the 64,512 ports of an address satisfy both directions.
     let steering = common::run("serve http 10.11.2.1:9000 --buckets 4 --cpus 0,1 --share-cpus --dry-run");
     let mut file = tempfile::NamedTempFile::new().unwrap();

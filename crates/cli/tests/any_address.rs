@@ -5,7 +5,7 @@ use crate::common;
 use crate::common::{Server, corelane};
 use corelane_host::bed::{self, Bed, BedPlan, Side};
 use corelane_serve::udp::{BucketServed, UdpServed};
-use corelane_tests::{PATIENCE, undisturbed, until};
+use corelane_tests::{PATIENCE, namespaces, undisturbed, until};
 use nix::unistd::geteuid;
 use serde_json::Value;
 use std::fs;
@@ -52,7 +52,7 @@ fn bed(family: &Family) -> Option<Bed> {
             vec![family.clients.parse().unwrap()],
         )
     };
-    common::bed_of(&plan)
+    namespaces(&plan)
 }
 
 /// An address of the prefix with a port, in the command's syntax.

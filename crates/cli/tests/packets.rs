@@ -4,7 +4,7 @@ use crate::common;
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_link::capture::{CaptureLink, CaptureWriter};
 use corelane_link::{FaultPlan, FrameLayout, Link, Wrapped};
-use corelane_tests::{undisturbed, until};
+use corelane_tests::{namespaces, namespaces_plan, undisturbed, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -297,9 +297,9 @@ fn frames_across_devices_arrive_at_a_rate_and_from_several_queues() {
     undisturbed(|| {
         let plan = BedPlan {
             queues: Some(2),
-            ..common::bed_plan()
+            ..namespaces_plan()
         };
-        let Some(bed) = common::bed_of(&plan) else {
+        let Some(bed) = namespaces(&plan) else {
             return;
         };
         for (receiver, sender, streams) in [

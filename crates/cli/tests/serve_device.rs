@@ -6,6 +6,7 @@ use crate::common;
 use crate::common::run_json;
 use corelane_guest::{GuestError, GuestOutput, GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
+use corelane_tests::namespaces;
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use std::fs;
@@ -62,7 +63,7 @@ pub fn parts(command: &str) -> Option<(GuestPlan, GuestParts, Bed)> {
     };
     let mut plan = BedPlan::new([10, 98, 0, 1].into(), vec!["10.98.0.0/24".parse().unwrap()]);
     plan.loopback_ok = false;
-    let bed = common::bed_of(&plan)?;
+    let bed = namespaces(&plan)?;
     let guest = GuestPlan {
         cpus: QUEUES as u32,
         modules: parts.modules(&["virtio_pci", "virtio_net"]).unwrap(),

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 
-use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, Side};
+use corelane_host::bed::{Bed, BedKind, BedPlan, Side};
 use corelane_host::conditions::{self, Severity};
 use corelane_host::counters::{DeviceStatistics, UdpStatistics};
-use corelane_tests::{PATIENCE, until};
+use corelane_tests::{PATIENCE, namespaces, until};
 use ipnet::IpNet;
 
 const PORT: u16 = 5000;
@@ -19,17 +19,6 @@ fn plan(server: &str, pools: &[&str]) -> BedPlan {
     BedPlan {
         loopback_ok: false,
         ..BedPlan::new(server.parse().unwrap(), pools)
-    }
-}
-
-/// A bed of namespaces, or `None` after printing why this machine permits none.
-fn namespaces(plan: &BedPlan) -> Option<Bed> {
-    match Bed::build(plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
     }
 }
 

@@ -1,28 +1,16 @@
 //! Errors of devices and processes have a specific message: removed, down, in use, wrong number of queues. Nothing
 //! stays on a device whose link is dropped.
 
-use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::bed::{Bed, BedPlan};
 use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, Opener, memory};
-use corelane_tests::until;
+use corelane_tests::{namespaces, namespaces_plan, until};
 use std::process::Command;
 
 fn bed(queues: u32) -> Option<Bed> {
-    let plan = BedPlan {
-        loopback_ok: false,
+    namespaces(&BedPlan {
         queues: Some(queues),
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
-    };
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("a bed: {error}"),
-        Ok(bed) => Some(bed),
-    }
+        ..namespaces_plan()
+    })
 }
 
 fn open_in(bed: &Bed, spec: &str) -> Result<Vec<AnyLink>, LinkError> {

@@ -1,9 +1,8 @@
 //! Socket groups on real sockets: bucket order, exact steering, and rejected settings.
 
-use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_rss::steer::{self, Families, Program};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
-use corelane_tests::undisturbed;
+use corelane_tests::{namespaces, namespaces_plan, undisturbed};
 use corelane_worker::group::{self, GroupError, GroupSettings};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::Read;
@@ -306,15 +305,9 @@ fn the_receive_buffer_has_the_requested_size_and_is_reported() {
 
 #[test]
 fn a_program_over_the_limit_is_refused_with_both_numbers() {
-    let plan = BedPlan::new(
-        "10.11.2.1".parse().unwrap(),
-        vec!["10.11.3.0/24".parse().unwrap()],
-    );
-    let bed = Bed::build(&plan).unwrap();
-    if bed.kind() == BedKind::Loopback {
-        eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
+    let Some(bed) = namespaces(&namespaces_plan()) else {
         return;
-    }
+    };
     if let Err(error) = bed.server.set("net.core.optmem_max", "1024") {
         eprintln!("skipped: {error}");
         return;

@@ -1,8 +1,8 @@
 //! The observer reports on which CPU datagrams were received, on loopback and on veth.
 
-use corelane_host::bed::{Bed, BedKind, BedPlan};
+use corelane_host::bed::BedPlan;
 use corelane_host::{cpus, pin};
-use corelane_tests::{undisturbed, until};
+use corelane_tests::{namespaces, namespaces_plan, undisturbed, until};
 use corelane_worker::WatchError;
 use corelane_worker::group::Transport;
 use corelane_worker::locality::{Direction, Observer, ObserverSettings, Sighting};
@@ -114,12 +114,9 @@ fn datagrams_are_seen_on_the_cpu_that_received_them() {
 #[test]
 fn datagrams_over_veth_are_seen_on_the_cpu_that_received_them() {
     undisturbed(|| {
-        let clients = vec!["10.11.3.0/24".parse().unwrap()];
-        let bed = Bed::build(&BedPlan::new("10.11.2.1".parse().unwrap(), clients)).unwrap();
-        if bed.kind() == BedKind::Loopback {
-            eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
+        let Some(bed) = namespaces(&namespaces_plan()) else {
             return;
-        }
+        };
         let to: SocketAddr = (bed.server.address(), 7_001).into();
         let device = bed.server.device().to_owned();
         let observed = bed.server.run(move || {
@@ -141,16 +138,9 @@ fn datagrams_are_seen_on_the_cpu_and_the_queue_that_they_were_sent_on() {
         let allowed = cpus::allowed().unwrap().cpus;
         let plan = BedPlan {
             queues: Some(allowed.len() as u32),
-            ..BedPlan::new(
-                "10.11.2.1".parse().unwrap(),
-                vec!["10.11.3.0/24".parse().unwrap()],
-            )
+            ..namespaces_plan()
         };
-        let bed = Bed::build(&plan).unwrap();
-        if bed.kind() == BedKind::Loopback {
-            eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
-            return;
-        }
+        let Some(bed) = namespaces(&plan) else { return };
         // The last CPU has the first queue, so that CPU and queue cannot be confused.
         let reversed: Vec<Vec<u32>> = allowed.iter().rev().map(|cpu| vec![*cpu]).collect();
         if let Err(error) = bed.server.give_transmit_queues(&reversed) {

@@ -1,9 +1,10 @@
 //! Helpers shared by the tests of the command line: run the command and read its output.
 
 use corelane_guest::{GuestError, GuestParts};
-use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
+use corelane_tests::{namespaces, namespaces_plan};
 use nix::unistd::Uid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -230,31 +231,9 @@ pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// The lab's addresses, in network namespaces only (no fallback to loopback).
-pub fn bed_plan() -> BedPlan {
-    BedPlan {
-        loopback_ok: false,
-        ..BedPlan::new(
-            [10, 11, 2, 1].into(),
-            vec!["10.11.2.0/24".parse().expect("a prefix")],
-        )
-    }
-}
-
 /// Two network namespaces, or `None` after printing why this machine permits none.
 pub fn bed() -> Option<Bed> {
-    bed_of(&bed_plan())
-}
-
-/// Network namespaces by this plan, or `None` after printing why this machine permits none.
-pub fn bed_of(plan: &BedPlan) -> Option<Bed> {
-    match Bed::build(plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.expect("a bed")),
-    }
+    namespaces(&namespaces_plan())
 }
 
 /// Checks that a command ended because it lacked permission, and prints that the test is skipped.

@@ -2,7 +2,7 @@
 
 use corelane_host::bed::{Bed, BedPlan, Side};
 use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, Opener, Wrapped, memory};
-use corelane_tests::until;
+use corelane_tests::{namespaces_plan, until};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two ends, and the objects that must exist as long as they do.
@@ -91,12 +91,8 @@ pub fn tap(queues: usize) -> Result<World, String> {
 
 fn bed(queues: Option<u32>) -> Result<Bed, String> {
     let plan = BedPlan {
-        loopback_ok: false,
         queues,
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
+        ..namespaces_plan()
     };
     Bed::build(&plan).map_err(|error| error.to_string())
 }

@@ -1,38 +1,25 @@
 //! Bridges between devices in network namespaces that the test creates.
 
 use super::frames::{datagram, number_of};
-use corelane_host::bed::{Bed, BedError, BedPlan, Side};
+use corelane_host::bed::{Bed, BedPlan, Side};
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener};
 use corelane_report::exposition::{Exposition, Format};
 use corelane_serve::Server;
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan};
-use corelane_tests::{undisturbed, until};
+use corelane_tests::{namespaces, namespaces_plan, undisturbed, until};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::time::Duration;
 
 pub fn bed(queues: u32) -> Option<Bed> {
-    let plan = BedPlan {
-        loopback_ok: false,
+    let bed = namespaces(&BedPlan {
         queues: Some(queues),
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
-    };
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("a bed: {error}"),
-        Ok(bed) => {
-            // Devices created later send nothing on their own, so that they carry only the test's frames.
-            bed.server.set("net.ipv6.conf.default.disable_ipv6", "1").unwrap();
-            Some(bed)
-        }
-    }
+        ..namespaces_plan()
+    })?;
+    // Devices created later send nothing on their own, so that they carry only the test's frames.
+    bed.server.set("net.ipv6.conf.default.disable_ipv6", "1").unwrap();
+    Some(bed)
 }
 
 /// Runs a program in the server's namespace; false if it is missing or fails.

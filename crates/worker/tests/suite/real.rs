@@ -1,8 +1,7 @@
 //! Tests that need a real engine: the kernel's batches, merging, errors and full buffers.
 
 use crate::suite::world::{Notes, send, settle, until};
-use corelane_host::bed::{Bed, BedKind, BedPlan};
-use corelane_tests::undisturbed;
+use corelane_tests::{namespaces, namespaces_plan, undisturbed};
 use corelane_worker::engine::{
     Cause, Engine, EngineBody, EngineCounters, EngineKind, EngineSettings, choose, run_engine,
 };
@@ -131,25 +130,13 @@ impl EngineBody<u64> for OverMtu {
     }
 }
 
-/// Two network namespaces, or `None` if they are not permitted.
-fn bed() -> Option<Bed> {
-    let plan = BedPlan::new(
-        "10.11.2.1".parse().unwrap(),
-        vec!["10.11.3.0/24".parse().unwrap()],
-    );
-    let bed = Bed::build(&plan).unwrap();
-    if bed.kind() == BedKind::Loopback {
-        eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
-        return None;
-    }
-    Some(bed)
-}
-
 #[test]
 fn runs_that_the_path_cannot_cut_are_sent_one_by_one_in_order() {
     undisturbed(|| {
         for kind in engines() {
-            let Some(bed) = bed() else { return };
+            let Some(bed) = namespaces(&namespaces_plan()) else {
+                return;
+            };
             let server: SocketAddr = (bed.server.address(), 7_001).into();
             let receiver = bed.server.run(move || UdpSocket::bind(server)).unwrap();
             receiver
@@ -295,7 +282,9 @@ impl EngineBody<()> for NoRoute {
 fn failures_are_reported_by_cause() {
     undisturbed(|| {
         for kind in engines() {
-            let Some(bed) = bed() else { return };
+            let Some(bed) = namespaces(&namespaces_plan()) else {
+                return;
+            };
             bed.client
                 .run(move || run_engine(kind, &settings(false, false), NoRoute).unwrap());
         }
