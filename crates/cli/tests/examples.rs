@@ -77,8 +77,10 @@ fn preparation(verb: &str) -> &'static str {
         "steer" => {
             "type -P nginx > /dev/null || { echo 'nginx is not installed' >&2; exit 77; }
              mount -t tmpfs tmpfs /run; mkdir www logs
-             echo 'worker_processes 2; worker_cpu_affinity auto; pid /run/nginx.pid; error_log stderr;
-               events { } http { access_log off; server { listen 127.0.0.1:80 reuseport; root www; } }' > nginx.conf
+             echo 'worker_processes 2; worker_cpu_affinity auto; pid /run/nginx.pid; error_log stderr; user root;
+               events { } http { access_log off; client_body_temp_path logs; proxy_temp_path logs;
+               fastcgi_temp_path logs; uwsgi_temp_path logs; scgi_temp_path logs;
+               server { listen 127.0.0.1:80 reuseport; root www; } }' > nginx.conf
              nginx -p $PWD -c nginx.conf
              trap 'kill $(cat /run/nginx.pid)' EXIT
              unready() { corelane steer --pid $(cat /run/nginx.pid) --port 80 --dry-run | grep 'no process waits'; }
