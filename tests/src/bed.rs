@@ -3,9 +3,6 @@
 use corelane_host::bed::{Bed, BedError, BedPlan};
 
 /// The plan of two network namespaces: the server is 10.11.2.1, clients are of 10.11.2.0/24.
-///
-/// # Panics
-/// Never.
 #[must_use]
 pub fn namespaces_plan() -> BedPlan {
     BedPlan {

@@ -313,12 +313,10 @@ impl<S: Server> ServerProcess<S> {
             thread::sleep(SETTLING_LOOK);
             served = self.served()?;
             let now = counted(&served);
-            still = if now == counts {
-                still + SETTLING_LOOK
-            } else {
-                Duration::ZERO
-            };
-            (counts, waited) = (now, waited + SETTLING_LOOK);
+            (still, waited) = (still + SETTLING_LOOK, waited + SETTLING_LOOK);
+            if now != counts {
+                (counts, still) = (now, Duration::ZERO);
+            }
         }
         Ok(served)
     }

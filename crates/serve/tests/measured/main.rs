@@ -7,12 +7,9 @@ mod common;
 #[path = "../rebalancing/levelling.rs"]
 mod levelling;
 
-use common::{anywhere, engines, steering};
+use common::engines;
 use corelane_rss::balance::Policy;
-use corelane_serve::Server;
-use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServer};
 use corelane_tests::measured;
-use levelling::BUCKETS;
 use std::time::{Duration, Instant};
 
 /// The time within which the default policy makes a table level.
@@ -30,15 +27,10 @@ fn by_default_a_udp_server_is_level_within_ten_seconds() {
 
 #[test]
 fn by_default_a_tcp_server_is_level_within_ten_seconds() {
-    measured(|| {
-        let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(BUCKETS));
-        plan.listening.steered.rebalance = Some(Policy::default());
-        let (server, started) = (TcpServer::start(plan).unwrap(), Instant::now());
-        let address = server.address();
-        let in_time = |_| started.elapsed() < LEVEL_WITHIN;
-        levelling::connections(server, address, levelling::echo, in_time, |served| {
-            let buckets = served.buckets.iter();
-            buckets.map(|bucket| bucket.connections.clone()).collect()
+    for engine in engines() {
+        measured(|| {
+            let started = Instant::now();
+            levelling::tcp(engine, Policy::default(), |_| started.elapsed() < LEVEL_WITHIN);
         });
-    });
+    }
 }

@@ -3,6 +3,7 @@
 use crate::common::{Answer, anywhere, steering};
 use corelane_rss::balance::{Options, Policy, bucket_loads, rebalance};
 use corelane_rss::{IndirectionTable, Steerer, Steering, Tuple};
+use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServer};
 use corelane_serve::udp::{UdpPlan, UdpServer};
 use corelane_serve::{ConnectionCounts, Server};
 use corelane_tests::PATIENCE;
@@ -80,8 +81,8 @@ fn over_best(table: &IndirectionTable, weights: &[u64]) -> f64 {
     *bucket_loads(table, weights, BUCKETS).iter().max().unwrap() as f64 / best as f64
 }
 
-/// Starts a server that rebalances by this policy and sends it datagrams by the weights until the table is level or `more`
-/// is false for the number sent.
+/// Starts a server that rebalances by this policy and sends it datagrams by the weights until the table is level. Fails when
+/// `more` is false for the number sent so far.
 pub fn udp(engine: EngineKind, policy: Policy, more: impl Fn(u64) -> bool) {
     let weights = zipf();
     let mut plan = UdpPlan {
@@ -132,7 +133,7 @@ pub fn udp(engine: EngineKind, policy: Policy, more: impl Fn(u64) -> bool) {
 /// A request and its answer on a connection.
 pub type Exchange = fn(&mut TcpStream);
 
-pub fn echo(stream: &mut TcpStream) {
+fn echo(stream: &mut TcpStream) {
     let mut answer = [0; 4];
     stream.write_all(b"ping").unwrap();
     stream.read_exact(&mut answer).unwrap();
@@ -154,10 +155,21 @@ fn open(client: SocketAddr, server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Connects by the weights until the table is level, while a connection per entry stays open.
-///
-/// # Panics
-/// If it is not level when `more` is false for the number of connections.
+/// As [`udp`], with connections to a TCP server.
+pub fn tcp(engine: EngineKind, policy: Policy, more: impl Fn(u64) -> bool) {
+    let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(BUCKETS));
+    plan.listening.engine = Some(engine);
+    plan.listening.steered.rebalance = Some(policy);
+    let server = TcpServer::start(plan).unwrap();
+    let address = server.address();
+    connections(server, address, echo, more, |served| {
+        let buckets = served.buckets.iter();
+        buckets.map(|bucket| bucket.connections.clone()).collect()
+    });
+}
+
+/// Connects by the weights until the table is level, while a connection per entry stays open. Fails when `more` is false for
+/// the number opened so far.
 pub fn connections<S: Server>(
     mut server: S,
     address: SocketAddr,

@@ -6,12 +6,11 @@ pub mod levelling;
 use crate::common::{anywhere, engines, http_plan, steering};
 use corelane_rss::balance::Policy;
 use corelane_serve::http::HttpServer;
-use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServer};
 use corelane_serve::udp::{Model, UdpError, UdpPlan, UdpServer};
 use corelane_serve::{ServeError, Server};
 use corelane_tests::undisturbed;
 use corelane_worker::engine::EngineKind;
-use levelling::{BUCKETS, connections, echo, request};
+use levelling::{BUCKETS, connections, request};
 use std::net::SocketAddr;
 
 /// Datagrams, or connections, after which the table is level.
@@ -46,15 +45,7 @@ fn a_udp_server_becomes_level_and_loses_no_datagram() {
 #[test]
 fn a_tcp_server_becomes_level_and_its_open_connections_stay() {
     for engine in engines() {
-        let mut plan = TcpPlan::new(anywhere(), TcpMode::Echo, steering(BUCKETS));
-        plan.listening.engine = Some(engine);
-        plan.listening.steered.rebalance = Some(policy());
-        let server = TcpServer::start(plan).unwrap();
-        let address = server.address();
-        connections(server, address, echo, enough_connections, |served| {
-            let buckets = served.buckets.iter();
-            buckets.map(|bucket| bucket.connections.clone()).collect()
-        });
+        levelling::tcp(engine, policy(), enough_connections);
     }
 }
 
