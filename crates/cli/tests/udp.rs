@@ -173,6 +173,31 @@ fn under_skew_each_source_sends_its_share() {
 }
 
 #[test]
+fn a_generator_has_no_port_that_the_server_would_refuse() {
+    let Some(bed) = common::bed() else { return };
+    // Of four ports, one is the server's.
+    let range = "/proc/sys/net/ipv4/ip_local_port_range";
+    bed.client
+        .run(move || std::fs::write(range, "40000 40003").unwrap());
+    undisturbed(|| {
+        let address = "10.11.2.1:40000";
+        let server = format!("serve udp {address} --buckets 1");
+        let mut server = common::corelane(&server);
+        server.stdout(Stdio::piped());
+        let _server = Server::of(bed.server.run(move || server.spawn().unwrap()));
+        for how in ["--sources 10.11.2.2", "--sources 10.11.2.2 --workers 1", ""] {
+            let load = format!(
+                "load udp {address} --sockets 3 --window 1 --count 30 --loss-timeout 10s --json {how}"
+            );
+            let mut load = common::corelane(&load);
+            let loaded = bed.client.run(move || load.output().unwrap());
+            let loaded: serde_json::Value = serde_json::from_slice(&loaded.stdout).unwrap();
+            assert_eq!(loaded["total"]["returned"], 30, "{how}: {}", loaded["total"]);
+        }
+    });
+}
+
+#[test]
 fn on_sigusr1_the_server_tells_every_flow_by_hash_type_and_bucket() {
     undisturbed(|| {
         for answers in ["per_send", "caller", "connected"] {
@@ -300,9 +325,10 @@ fn a_server_never_answers_ports_that_would_answer_back() {
     undisturbed(|| {
         let server = Server::start("127.0.0.1:0 --buckets 1");
         let port = server.address.rsplit(':').next().unwrap();
-        let same_port = UdpSocket::bind(format!("127.0.0.2:{port}")).unwrap();
+        // An address of its own: a test beside this one may have the port at another.
+        let same_port = UdpSocket::bind(format!("127.77.0.3:{port}")).unwrap();
         same_port.set_nonblocking(true).unwrap();
-        let other_port = UdpSocket::bind("127.0.0.2:0").unwrap();
+        let other_port = UdpSocket::bind("127.77.0.3:0").unwrap();
         other_port.set_read_timeout(Some(PATIENCE)).unwrap();
         same_port.send_to(b"loop", &server.address).unwrap();
         other_port.send_to(b"fine", &server.address).unwrap();

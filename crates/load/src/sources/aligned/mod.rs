@@ -32,10 +32,11 @@ pub(super) fn plan(
         landings: Landings::new(steerings[0], steerings[1]),
         workers: workers.count(),
         aims,
+        transport,
     };
     match workers.hash_addresses_alone(request.by)? {
-        true => planner.by_address(transport),
-        false => planner.by_port(transport),
+        true => planner.by_address(),
+        false => planner.by_port(),
     }
 }
 
@@ -46,6 +47,7 @@ struct Planner<'a> {
     workers: usize,
     /// By direction, the buckets of each worker; `None` if the direction is not aligned.
     aims: [Option<Vec<Vec<u16>>>; 2],
+    transport: Transport,
 }
 
 /// Sockets that there is room for, by direction and bucket.
@@ -156,9 +158,9 @@ impl Planner<'_> {
     }
 
     /// Leases of ports. Every address contributes its share, and then what others cannot contribute.
-    fn by_port(&self, transport: Transport) -> Result<Vec<Vec<Lease>>, SourceError> {
+    fn by_port(&self) -> Result<Vec<Vec<Lease>>, SourceError> {
         // A reopened connection needs a port that is not in TIME_WAIT.
-        let ports_per_socket = match transport {
+        let ports_per_socket = match self.transport {
             Transport::Udp => 1,
             Transport::Tcp => 2,
         };
@@ -209,9 +211,10 @@ impl Planner<'_> {
     /// The ports of an address, with their landings.
     fn ports(&self, address: IpAddr) -> impl Iterator<Item = (u16, Landing)> {
         let target = self.request.target;
-        // Both ends of a connection from the target's own address and port would be the same.
-        let own = same_address(address, target.ip());
-        let ports = (FIRST_PORT..=LAST_PORT).filter(move |port| !own || *port != target.port());
+        // Both ends of a connection from the target's own address and port would be the same, and UDP servers may refuse
+        // their own port from any address, because two of them would answer each other for ever.
+        let refused = self.transport == Transport::Udp || same_address(address, target.ip());
+        let ports = (FIRST_PORT..=LAST_PORT).filter(move |port| !refused || *port != target.port());
         ports.filter_map(move |port| {
             let tuple = Tuple::new(SocketAddr::new(address, port), target).ok()?;
             Some((port, self.landings.of(&tuple)))
@@ -266,7 +269,7 @@ impl Planner<'_> {
 
     /// Leases of addresses that land on each bucket regardless of port. Connections have ports of their own, so the plan
     /// records the landing of each.
-    fn by_address(&self, transport: Transport) -> Result<Vec<Vec<Lease>>, SourceError> {
+    fn by_address(&self) -> Result<Vec<Vec<Lease>>, SourceError> {
         let aimed: BTreeSet<Landing> = (0..self.workers)
             .flat_map(|worker| self.landings_of(worker))
             .collect();
@@ -294,7 +297,7 @@ impl Planner<'_> {
             let room = addresses.len() * SOCKETS_AN_ADDRESS;
             missing += total.saturating_sub(room);
             if total > 0 && total <= room {
-                let mut shared = Shared::new(addresses, total, transport == Transport::Udp, landing);
+                let mut shared = Shared::new(addresses, total, self.transport == Transport::Udp, landing);
                 for (leases, wanted) in leases.iter_mut().zip(wanted) {
                     leases.extend(shared.take(wanted));
                 }

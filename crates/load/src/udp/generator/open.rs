@@ -1,6 +1,6 @@
 //! Opens the sockets of a lease; ports that other sockets hold are replaced by spare ones.
 
-use crate::sources::Lease;
+use crate::sources::{Lease, Ports};
 use crate::udp::UdpLoadError;
 use corelane_worker::group::set_receive_buffer;
 use std::io;
@@ -17,21 +17,28 @@ pub(super) fn open_sockets(
     mut take: impl FnMut(UdpSocket) -> io::Result<()>,
 ) -> Result<(), UdpLoadError> {
     let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
+    let is_replaceable = has_spare_ports || matches!(lease.ports, Ports::Kernel);
+    // UDP servers may refuse their own port from any address, because two of them would answer each other for ever. The
+    // socket stays open, so that the kernel chooses another port for the next one.
+    let mut refused = None;
     for port in lease.clone().into_ports() {
         if missing == 0 {
             break;
         }
-        if has_spare_ports && port == target.port() {
-            continue;
-        }
         let from = SocketAddr::new(lease.address, port);
         let opened = UdpSocket::bind(from).and_then(|socket| {
+            if is_replaceable && socket.local_addr()?.port() == target.port() {
+                refused = Some(socket);
+                return Ok(());
+            }
             set_receive_buffer(&socket, RECEIVE_BUFFER_BYTES)?;
             socket.connect(target)?;
-            take(socket)
+            take(socket)?;
+            missing -= 1;
+            Ok(())
         });
         match opened {
-            Ok(()) => missing -= 1,
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && has_spare_ports => {}
             Err(error) => return Err(UdpLoadError::Source { from, error }),
         }
