@@ -21,8 +21,8 @@ pub struct Imbalance {
 }
 
 impl Imbalance {
-    /// By chance, one of a thousand buckets exceeds its share this much less than once in 3,000 tries.
-    pub const SUSPICIOUS: f64 = 5.0;
+    /// By chance, one of a thousand buckets exceeds its share this much once in a million tries.
+    pub const SUSPICIOUS: f64 = 6.0;
 }
 
 /// One bucket.
