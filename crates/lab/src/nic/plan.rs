@@ -37,8 +37,9 @@ pub(super) struct Stage<'a> {
     pub(super) counts: bool,
 }
 
-/// Flows of each class in the rehearsal: several for each queue.
-const REHEARSAL_FLOWS: usize = 16;
+/// Flows of each class in the rehearsal, so that every queue gets some, also by a key that the kernel drew and with a
+/// sixteenth of the table.
+const REHEARSAL_FLOWS: usize = 64;
 
 /// One setting of the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
