@@ -329,14 +329,10 @@ impl Nginx {
         fs::write(folder.path().join("certificate.pem"), made.cert.pem()).unwrap();
         fs::write(folder.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
         fs::write(folder.path().join("1k"), vec![b'x'; 1_024]).unwrap();
-        let port = || {
-            TcpListener::bind("127.0.0.1:0")
-                .unwrap()
-                .local_addr()
-                .unwrap()
-                .port()
-        };
-        let (plain, encrypted) = (port(), port());
+        // Both are held until both are known: the kernel may choose a port that has just been closed.
+        let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [plain, encrypted] = held.each_ref().map(|held| held.local_addr().unwrap().port());
+        drop(held);
         let place = folder.path().display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .iter()

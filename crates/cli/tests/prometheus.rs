@@ -32,9 +32,9 @@ const SERVE_TCP: &str = "serve tcp 127.0.0.1:8003 --buckets 2 --share-cpus --jso
 const SERVE_PACKETS: &str = "serve packets ring:prometheus --json";
 /// Frames that it receives.
 const FRAMES: u64 = 3_000;
-/// One flow has most datagrams, so that the server moves others to the other bucket.
+/// One flow has most datagrams, and some of the others share its bucket, so that the server moves these to the other bucket.
 const LOAD_UDP: &str =
-    "load udp 127.0.0.1:8001 --window 4 --flows 16 --skew elephant:0.6 --duration 1h --json";
+    "load udp 127.0.0.1:8001 --window 4 --flows 64 --skew elephant:0.6 --duration 1h --json";
 const LOAD_TCP: &str =
     "load tcp 127.0.0.1:8003 --connections 2 --rate-per-connection 10MB/s --duration 1h --json";
 /// Its server accepts one connection, and ends then.

@@ -4,7 +4,7 @@
 use crate::common::{self, corelane, refused, run_json};
 use crate::scrape::{self, families};
 use corelane_host::bed::Bed;
-use corelane_rss::{IndirectionTable, Steerer, Steering, Tuple, balance};
+use corelane_rss::{IndirectionTable, Steering, Tuple, balance};
 use corelane_tests::{PATIENCE, until};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -357,18 +357,6 @@ fn turns(weights: &[u64]) -> impl FnMut() -> usize {
     }
 }
 
-/// A client address at random whose connections have this entry.
-fn client(steerer: &Steerer, entry: usize, random: &mut fastrand::Rng, server: SocketAddr) -> SocketAddr {
-    loop {
-        let address = [127, 12, random.u8(1..255), random.u8(..)];
-        let source = SocketAddr::from((address, random.u16(10_000..32_767)));
-        let hash = steerer.hash_of(&Tuple::new(source, server).unwrap());
-        if steerer.table().entry(hash) == entry {
-            return source;
-        }
-    }
-}
-
 fn open(source: SocketAddr, server: SocketAddr) -> (TcpStream, String) {
     let mut connection = connect(Some(source), server).unwrap();
     let worker = worker_of(&mut connection);
@@ -441,8 +429,19 @@ fn under_a_skewed_load_nginx_becomes_level_and_open_connections_stay() {
     let rank = |entry: usize| (entry % 2) * 64 + entry / 2 + 1;
     let weights: Vec<u64> = (0..128).map(|entry| 100_000 / rank(entry) as u64).collect();
     assert!(over_best(&first.table, &weights) > 1.4, "the load is skewed");
-    let (steerer, mut random) = (first.steerer(), fastrand::Rng::with_seed(1));
-    let mut client = |entry| client(&steerer, entry, &mut random, nginx.address);
+    // None comes twice: it could be one of the held connections.
+    let mut clients = (0..u16::MAX).flat_map(|number| {
+        let [third, fourth] = number.to_be_bytes();
+        (10_000..32_767).map(move |port| SocketAddr::from(([127, 12, third, fourth], port)))
+    });
+    let steerer = first.steerer();
+    let mut client = |entry| {
+        let has_entry = |source: &SocketAddr| {
+            let hash = steerer.hash_of(&Tuple::new(*source, nginx.address).unwrap());
+            steerer.table().entry(hash) == entry
+        };
+        clients.find(has_entry).unwrap()
+    };
     let mut held: Vec<_> = (0..128).map(|entry| open(client(entry), nginx.address)).collect();
     let mut turn = turns(&weights);
     let mut same_worker = |entry: usize| {

@@ -8,17 +8,18 @@ use corelane_worker::adopt::{AdoptError, Adopted, Sought};
 use corelane_worker::group::{self, GroupSettings, Transport};
 use corelane_worker::program::ProgramError;
 use std::collections::VecDeque;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-fn sought(port: u16) -> Sought {
+/// The group at this address: other tests of this process have sockets of the same number at other addresses.
+fn sought(address: SocketAddr) -> Sought {
     Sought {
         process: std::process::id(),
-        port,
-        transport: None,
-        address: None,
+        port: address.port(),
+        transport: Some(Transport::Udp),
+        address: Some(address),
     }
 }
 
@@ -48,7 +49,7 @@ fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
             }
             let mut group = None;
             until("a thread waits on each socket", || {
-                match Adopted::find(sought(server.port())) {
+                match Adopted::find(sought(server)) {
                     Ok(found) => {
                         let waited_for = found.members.iter().all(|member| member.owners.len() == 1);
                         group = Some(found);
@@ -98,7 +99,7 @@ fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
 fn a_group_is_found_while_other_sockets_open_and_close() {
     let loopback = "127.0.0.1:0".parse().unwrap();
     let sockets = group::udp(loopback, 2, None, &GroupSettings::default()).unwrap();
-    let port = sockets[0].local_addr().unwrap().port();
+    let server = sockets[0].local_addr().unwrap();
     let is_over = AtomicBool::new(false);
     let others = || {
         let mut open = VecDeque::new();
@@ -111,7 +112,7 @@ fn a_group_is_found_while_other_sockets_open_and_close() {
     };
     thread::scope(|scope| {
         scope.spawn(others);
-        let found: Vec<_> = (0..150).map(|_| Adopted::find(sought(port))).collect();
+        let found: Vec<_> = (0..150).map(|_| Adopted::find(sought(server))).collect();
         is_over.store(true, Ordering::Relaxed);
         for group in found {
             match group {
@@ -134,7 +135,7 @@ fn steering() -> Steering {
 }
 
 /// Once the program is attached, every flow gets its reply from the socket that the hash selects.
-fn steered(group: &Adopted, server: std::net::SocketAddr) {
+fn steered(group: &Adopted, server: SocketAddr) {
     group
         .attach(&steer::program(&steering(), group.families).unwrap())
         .unwrap();
@@ -155,7 +156,7 @@ fn steered(group: &Adopted, server: std::net::SocketAddr) {
 
 #[test]
 fn a_port_that_is_not_served_is_named() {
-    let error = Adopted::find(sought(1)).unwrap_err();
+    let error = Adopted::find(sought(([127, 0, 0, 1], 1).into())).unwrap_err();
     assert!(
         error.to_string().contains("nor its children serve port 1:"),
         "{error}"

@@ -151,8 +151,11 @@ pub fn group(steering: &Steering, kind: Type, mut address: SocketAddr, families:
         if address.is_ipv6() {
             socket.set_only_v6(families == Families::V6).unwrap();
         }
-        socket.set_reuse_port(true).unwrap();
+        // The kernel may choose the port of another group for a socket that already shares its port.
+        let is_first = sockets.is_empty();
+        socket.set_reuse_port(!is_first).unwrap();
         socket.bind(&address.into()).unwrap();
+        socket.set_reuse_port(true).unwrap();
         if kind == Type::STREAM {
             socket.listen(1024).unwrap();
         }

@@ -9,6 +9,7 @@ use corelane_worker::engine::{
 };
 use corelane_worker::group::{self, GroupSettings};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 /// Sockets for one engine.
@@ -54,7 +55,7 @@ impl World for Loopback {
     }
 
     fn listen(&self) -> Listener {
-        TcpListener::bind(anywhere()).unwrap().into()
+        TcpListener::bind("127.0.0.1:0").unwrap().into()
     }
 }
 
@@ -74,7 +75,7 @@ impl World for Network {
     }
 
     fn listen(&self) -> Listener {
-        self.listener(anywhere()).unwrap().into()
+        self.listener("127.0.0.1:0".parse().unwrap()).unwrap().into()
     }
 }
 
@@ -104,9 +105,12 @@ pub fn on_simulated(settings: &EngineSettings, case: impl Case) {
     case.run(engine, &network);
 }
 
-/// Any free port of the loopback address.
+/// Any free port of a loopback address that no other call gives: a port that is closed stays free while tests beside this
+/// one bind many.
 pub fn anywhere() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
+    static NUMBER: AtomicU16 = AtomicU16::new(0);
+    let [high, low] = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    ([127, 100, high, low], 0).into()
 }
 
 /// Any free port of every IPv4 address.
