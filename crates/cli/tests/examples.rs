@@ -134,6 +134,7 @@ fn script(verb: &str, commands: &[&str]) -> String {
              *\" --dev eth0 --duration \"*) without_table \"$@\";;
              *\" lab \"*--dry-run*) command corelane \"$@\";;
              \" lab \"*) lab \"$@\";;
+             \" load \"*) generate \"$@\";;
              *) command corelane \"$@\";;
            esac
          }}
@@ -143,6 +144,12 @@ fn script(verb: &str, commands: &[&str]) -> String {
            until [ -s output ] || ! kill -0 $program 2> /dev/null; do sleep 0.01; done
            kill -INT $program || cat output >&2
            wait $program
+         }}
+         # The ports of the run before are free: its connections have ended, and none waits for late packets.
+         echo 0 > /proc/sys/net/ipv4/tcp_max_tw_buckets
+         generate() {{
+           while ss -Htn exclude listening exclude closed exclude time-wait | grep -q .; do sleep 0.01; done
+           command corelane \"$@\"
          }}
          without_table() {{ command corelane \"$@\" 2>&1 | grep \"the device's table cannot be read\"; }}
          listens() {{ until ss -Hlntu sport = :${{1##*:}} | grep -q .; do kill -0 $! || exit 1; sleep 0.01; done; }}
