@@ -48,12 +48,14 @@ impl Pages {
         if accessible >= HUGE_PAGE_BYTES {
             reserved = reserved.next_multiple_of(HUGE_PAGE_BYTES);
         }
+        // Accessible pages next to those of another mapping would be one with them in what the kernel reports, until a
+        // guard is between them, so that the whole is a guard at first.
         // SAFETY: a new private anonymous mapping at an address chosen by the kernel does not affect memory in use.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 reserved,
-                libc::PROT_READ | libc::PROT_WRITE,
+                libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
@@ -68,15 +70,15 @@ impl Pages {
             addresses: first..first + accessible,
             reserved,
         });
-        // SAFETY: this end of the mapping that was just made is not part of its addresses, so nothing refers to it.
-        let guard = unsafe {
+        // SAFETY: these are the first pages of the mapping that was just made, and nothing refers to them yet.
+        let opened = unsafe {
             libc::mprotect(
-                start.as_ptr().add(accessible).cast(),
-                reserved - accessible,
-                libc::PROT_NONE,
+                start.as_ptr().cast(),
+                accessible,
+                libc::PROT_READ | libc::PROT_WRITE,
             )
         };
-        Errno::result(guard)?;
+        Errno::result(opened)?;
         Ok(Self {
             start,
             length,
