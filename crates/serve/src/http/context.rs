@@ -80,8 +80,13 @@ impl Stamp {
         }
     }
 
+    /// The date of a response, in seconds since the Unix epoch.
+    pub(super) fn second(&self, now: Time) -> u64 {
+        now.nanoseconds().wrapping_add(self.offset) / 1_000_000_000
+    }
+
     fn fields(&mut self, now: Time) -> &[u8] {
-        let second = now.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
+        let second = self.second(now);
         if second != self.second {
             self.second = second;
             self.fields.clear();

@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How long an open file is used before it is checked again: under load, changes take effect within one second.
 const FRESH: Duration = Duration::from_secs(1);
@@ -69,15 +69,15 @@ impl Files {
         })
     }
 
-    /// Opens the file of a path and query; the error is a status.
-    pub(super) fn find(&mut self, path_and_query: &[u8], now: Time) -> Result<Arc<Found>, u16> {
+    /// Opens the file of a path and query; the error is a status. `date` of the response is in seconds since the Unix epoch.
+    pub(super) fn find(&mut self, path_and_query: &[u8], now: Time, date: u64) -> Result<Arc<Found>, u16> {
         if let Some((found, until)) = self.kept.get(path_and_query)
             && now < *until
             && found.is_current()
         {
             return Ok(Arc::clone(found));
         }
-        let found = Arc::new(self.look(path_and_query)?);
+        let found = Arc::new(self.look(path_and_query, date)?);
         if self.kept.len() >= MOST_KEPT {
             self.kept.retain(|_, (_, until)| now < *until);
         }
@@ -88,7 +88,7 @@ impl Files {
         Ok(found)
     }
 
-    fn look(&self, path_and_query: &[u8]) -> Result<Found, u16> {
+    fn look(&self, path_and_query: &[u8], date: u64) -> Result<Found, u16> {
         let path = path_and_query
             .split(|byte| *byte == b'?')
             .next()
@@ -109,9 +109,8 @@ impl Files {
         if !metadata.is_file() {
             return Err(404);
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Never later than the response (RFC 9110 8.8.2.1).
-        let modified = u64::try_from(metadata.mtime()).unwrap_or(0).min(now.as_secs());
+        let modified = u64::try_from(metadata.mtime()).unwrap_or(0).min(date);
         let tag = format!(
             "\"{:x}-{:x}-{:x}\"",
             metadata.mtime(),
@@ -233,7 +232,7 @@ mod tests {
         let mut files = Files::open(&root).unwrap();
         let mut find = |path: &str| {
             files
-                .find(path.as_bytes(), Time::default())
+                .find(path.as_bytes(), Time::default(), 0)
                 .map(|found| found.representation.length)
         };
         assert_eq!(find("/sub/a%20b.html?x"), Ok(6));
@@ -265,13 +264,14 @@ mod tests {
         let path = root.path().join("a.txt");
         std::fs::write(&path, "one").unwrap();
         let mut files = Files::open(root.path()).unwrap();
-        let first = files.find(b"/a.txt", Time::default()).unwrap();
+        let first = files.find(b"/a.txt", Time::default(), 7).unwrap();
         assert_eq!(first.content_type, "text/plain; charset=utf-8");
+        assert_eq!(first.representation.modified, 7, "it is newer than the response");
         std::fs::remove_file(&path).unwrap();
-        let again = files.find(b"/a.txt", Time::default() + FRESH / 2).unwrap();
+        let again = files.find(b"/a.txt", Time::default() + FRESH / 2, 8).unwrap();
         assert!(Arc::ptr_eq(&first, &again));
         assert_eq!(
-            files.find(b"/a.txt", Time::default() + FRESH).map(|_| ()),
+            files.find(b"/a.txt", Time::default() + FRESH, 9).map(|_| ()),
             Err(404)
         );
     }
