@@ -6,8 +6,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// A time within which a correct program has done anything that a test waits for, however busy the machine is.
@@ -21,6 +21,9 @@ const MOST_OTHERS_SHARE: f64 = 0.1;
 
 /// The share of the CPUs' time above which what the hypervisor took may decide a measurement.
 const MOST_STEAL_SHARE: f64 = 0.02;
+
+/// A pause of the machine that may decide a measurement.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Waits until something holds, [`PATIENCE`] at most.
 ///
@@ -64,9 +67,10 @@ pub fn measured(attempt: impl Fn()) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = repeated(attempt, || {
-        let (began, lost) = (Work::read(), dropped());
+        let (began, lost, pauses) = (Work::read(), dropped(), Pauses::watch());
         move || match began.of_others() {
             None if dropped() != lost => Some("the kernel dropped frames or datagrams".to_owned()),
+            None => pauses.longest(),
             others => others,
         }
     });
@@ -105,6 +109,38 @@ fn dropped() -> u64 {
     let frames = Softnet::read().map_or(0, |softnet| softnet.total().dropped);
     let datagrams = UdpStatistics::read().map_or(0, |udp| udp.ipv4.rcvbuf_errors + udp.ipv6.rcvbuf_errors);
     frames + datagrams
+}
+
+/// Watches for pauses of the whole machine, which no count of the kernel shows, with a thread that sleeps until this is
+/// dropped.
+struct Pauses {
+    watched: Arc<()>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Pauses {
+    fn watch() -> Self {
+        let watched = Arc::new(());
+        let in_use = Arc::downgrade(&watched);
+        let thread = thread::spawn(move || {
+            let mut longest = Duration::ZERO;
+            while in_use.strong_count() > 0 {
+                let began = Instant::now();
+                thread::sleep(Duration::from_millis(10));
+                longest = longest.max(began.elapsed());
+            }
+            longest
+        });
+        Self { watched, thread }
+    }
+
+    /// The longest pause since, if it was long.
+    fn longest(self) -> Option<String> {
+        drop(self.watched);
+        let longest = self.thread.join().unwrap_or_default();
+        let is_long = longest > LONGEST_PAUSE;
+        is_long.then(|| format!("a thread slept {} ms instead of 10", longest.as_millis()))
+    }
 }
 
 /// The time of the CPUs, and what of it this process and its ended children used.
@@ -177,6 +213,21 @@ mod tests {
         let quiet = catch_unwind(AssertUnwindSafe(|| repeated(|| bad(&tried), || || None)));
         assert!(quiet.is_err(), "it fails at once");
         assert_eq!(tried.get(), 1);
+    }
+
+    #[test]
+    fn a_pause_is_noticed_and_a_watch_that_is_over_ends() {
+        // As if the machine had stood still while the thread slept.
+        let pauses = |paused| Pauses {
+            watched: Arc::new(()),
+            thread: thread::spawn(move || paused),
+        };
+        assert_eq!(pauses(LONGEST_PAUSE).longest(), None);
+        let found = pauses(2 * LONGEST_PAUSE).longest();
+        assert_eq!(found.unwrap(), "a thread slept 1000 ms instead of 10");
+        let Pauses { watched, thread } = Pauses::watch();
+        drop(watched);
+        thread.join().unwrap();
     }
 
     #[test]
