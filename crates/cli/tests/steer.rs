@@ -357,6 +357,14 @@ fn turns(weights: &[u64]) -> impl FnMut() -> usize {
     }
 }
 
+/// Client addresses. None comes twice: it could be that of a connection that is still open.
+fn clients() -> impl Iterator<Item = SocketAddr> {
+    (0..u16::MAX).flat_map(|number| {
+        let [third, fourth] = number.to_be_bytes();
+        (10_000..32_767).map(move |port| SocketAddr::from(([127, 12, third, fourth], port)))
+    })
+}
+
 fn open(source: SocketAddr, server: SocketAddr) -> (TcpStream, String) {
     let mut connection = connect(Some(source), server).unwrap();
     let worker = worker_of(&mut connection);
@@ -429,11 +437,7 @@ fn under_a_skewed_load_nginx_becomes_level_and_open_connections_stay() {
     let rank = |entry: usize| (entry % 2) * 64 + entry / 2 + 1;
     let weights: Vec<u64> = (0..128).map(|entry| 100_000 / rank(entry) as u64).collect();
     assert!(over_best(&first.table, &weights) > 1.4, "the load is skewed");
-    // None comes twice: it could be one of the held connections.
-    let mut clients = (0..u16::MAX).flat_map(|number| {
-        let [third, fourth] = number.to_be_bytes();
-        (10_000..32_767).map(move |port| SocketAddr::from(([127, 12, third, fourth], port)))
-    });
+    let mut clients = clients();
     let steerer = first.steerer();
     let mut client = |entry| {
         let has_entry = |source: &SocketAddr| {

@@ -139,7 +139,7 @@ fn rest(stream: &mut impl Read) -> std::io::Result<String> {
 fn an_idle_connection_is_told_its_end() {
     let limits = HttpLimits {
         // Long enough for a handshake and a request on a busy machine.
-        idle_ms: 2_000,
+        idle_ms: 5_000,
         ..HttpLimits::default()
     };
     let served = with_session(limits, |server, mut stream| {
@@ -155,7 +155,7 @@ fn an_idle_connection_is_told_its_end() {
 fn a_slow_head_is_refused_and_told_its_end() {
     let limits = HttpLimits {
         // Long enough for a handshake on a busy machine.
-        head_ms: 2_000,
+        head_ms: 5_000,
         ..HttpLimits::default()
     };
     with_session(limits, |server, mut stream| {

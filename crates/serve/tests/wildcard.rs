@@ -208,29 +208,31 @@ fn a_changed_table_steers_both_families() {
 
 #[test]
 fn the_cpu_that_receives_and_the_queue_that_answers_are_observed_for_both_families() {
-    for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
-        let mut server = UdpServer::start(UdpPlan {
-            device: Some("lo".to_owned()),
-            transmit_queues: Some(1),
-            ..plan(EngineKind::Epoll)
-        })
-        .unwrap();
-        let served = server.served();
-        if let Some(reason) = served.locality_unknown {
-            return eprintln!("skipped: {reason}");
-        }
-        let port = server.address().port();
-        let observed = |server: &mut UdpServer| {
+    undisturbed(|| {
+        for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+            let mut server = UdpServer::start(UdpPlan {
+                device: Some("lo".to_owned()),
+                transmit_queues: Some(1),
+                ..plan(EngineKind::Epoll)
+            })
+            .unwrap();
             let served = server.served();
-            let of = [BucketServed::locality, BucketServed::tx_locality];
-            of.map(|of| served.share(of).samples)
-        };
-        // One datagram in 64 is observed, at random, and of a flow only if a worker sampled it, too.
-        until("both are observed", || {
-            ask_often((ip, port).into());
-            !observed(&mut server).contains(&0)
-        });
-    }
+            if let Some(reason) = served.locality_unknown {
+                return eprintln!("skipped: {reason}");
+            }
+            let port = server.address().port();
+            let observed = |server: &mut UdpServer| {
+                let served = server.served();
+                let of = [BucketServed::locality, BucketServed::tx_locality];
+                of.map(|of| served.share(of).samples)
+            };
+            // One datagram in 64 is observed, at random, and of a flow only if a worker sampled it, too.
+            until("both are observed", || {
+                ask_often((ip, port).into());
+                !observed(&mut server).contains(&0)
+            });
+        }
+    });
 }
 
 /// Connects to a port at both loopback addresses, 40 times each; returns the connections that each bucket should have,

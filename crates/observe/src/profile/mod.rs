@@ -27,7 +27,7 @@ pub use table::{CallerShare, FunctionShare, FunctionTable};
 /// virtual machine.
 const FREQUENCY_HZ: u32 = 997;
 
-/// The memory each CPU's samples wait in: what `kernel.perf_event_mlock_kb` (516) lets everybody map, and more than a second
+/// The memory each CPU's samples wait in: what `kernel.perf_event_mlock_kb` (516) lets everybody map, and a quarter of a second
 /// of the deepest call chains.
 const RING_BYTES: usize = 256 << 10;
 
