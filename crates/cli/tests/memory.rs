@@ -1,7 +1,7 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run, run_json, signal};
+use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run, run_json, signal, with_figures};
 use crate::stream_server;
 use corelane_guest::{GuestPlan, boot};
 use corelane_tests::until;
@@ -183,11 +183,14 @@ fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
     let folder = tempfile::tempdir().unwrap();
     let [json, html] = ["run.json", "run.html"].map(|name| folder.path().join(name));
     let files = format!("--json={} --html {}", json.display(), html.display());
-    let output = run(&format!("{lab} --memory local --connections 1k {files}"));
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let mut text = String::new();
+    let report = with_figures(|| {
+        let output = run(&format!("{lab} --memory local --connections 1k {files}"));
+        assert!(output.status.success(), "{output:?}");
+        text = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap()
+    });
     let page = fs::read_to_string(html).unwrap();
-    let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(report["plan"]["memory"], "local");
     for part in ["trials", "steps"] {
         for one in report[part].as_array().unwrap() {
@@ -210,7 +213,7 @@ fn streams_tell_where_the_workers_buffers_and_each_sides_memory_lay() {
             }
         }
     }
-    let unasked = run_json(&format!("{lab} --json"));
+    let unasked = with_figures(|| run_json(&format!("{lab} --json")));
     assert_eq!(
         unasked["steps"][0]["worker_memory"][0]["policy"], "first-touch",
         "{unasked}"

@@ -39,16 +39,20 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     let folder = tempfile::tempdir().unwrap();
     let (json, html) = (folder.path().join("run.json"), folder.path().join("run.html"));
     let (json, html) = (json.to_str().unwrap(), html.to_str().unwrap());
-    let output = common::run(&format!(
-        "lab scale udp --max-steal 100% --duration 1s --rounds 1 --models exact --modes echo,sink --placements \
+    let mut text = String::new();
+    let report = common::with_figures(|| {
+        let output = common::run(&format!(
+            "lab scale udp --max-steal 100% --duration 1s --rounds 1 --models exact --modes echo,sink --placements \
 aligned,crossed --bed namespaces --profile --locks --softnet --json {json} --html {html}"
-    ));
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+        ));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        text = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
+    });
     for mode in ["echo", "sink"] {
         let observed = &step(&report, mode, "aligned")["observed"];
         assert!(observed["unknown"].as_object().unwrap().is_empty(), "{observed}");
@@ -63,7 +67,6 @@ aligned,crossed --bed namespaces --profile --locks --softnet --json {json} --htm
         );
     }
     assert_receive_lock(&report);
-    let text = String::from_utf8(output.stdout).unwrap();
     assert_text(&text);
     assert!(
         fs::read_to_string(html)
@@ -97,7 +100,8 @@ fn requests_and_bytes_are_observed_too_and_a_subject_in_all_its_processes() {
         ours.words(),
         other.words().into_iter().chain([subject.as_str()]).collect(),
     ] {
-        let report = common::run_json(&[words, quick.words()].concat());
+        let words = [words, quick.words()].concat();
+        let report = common::with_figures(|| common::run_json(&words));
         let step = report["steps"].as_array().unwrap().last().unwrap();
         let observed = &step["observed"];
         assert!(observed["unknown"].as_object().unwrap().is_empty(), "{observed}");
@@ -214,7 +218,7 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
         assert_eq!(output.status.code(), Some(0), "{error}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let report: Value = serde_json::from_str(&lab(&["--json"])).unwrap();
+    let report = common::with_figures(|| serde_json::from_str(&lab(&["--json"])).unwrap());
     let of_step = step(&report, "echo", "aligned");
     assert!(of_step["seen_pps"].as_f64().unwrap() > 0.0);
     let observed = &of_step["observed"];

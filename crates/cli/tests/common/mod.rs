@@ -4,7 +4,7 @@ use corelane_guest::{GuestError, GuestParts};
 use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
-use corelane_tests::{namespaces, namespaces_plan};
+use corelane_tests::{namespaces, namespaces_plan, until};
 use nix::unistd::Uid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -298,6 +298,20 @@ pub fn told_again<A: Arguments + ?Sized>(experiment: &A) -> (String, String) {
     let page = |path: &str| fs::read_to_string(path).expect("the page was written");
     assert_eq!(page(&again), page(&html));
     (first, text(run(&["report", "diff", &json, &json])))
+}
+
+/// The report of a scale experiment that is run again while a step has no figures because the generator was the limit of all
+/// its trials: it stood still, as a machine that pauses does.
+pub fn with_figures(mut experiment: impl FnMut() -> Value) -> Value {
+    let mut report = Value::Null;
+    until("the generator is not the limit of all trials of a step", || {
+        report = experiment();
+        let (steps, rounds) = (report["steps"].as_array().unwrap(), &report["plan"]["rounds"]);
+        assert!(rounds.is_u64(), "{}", report["plan"]);
+        let is_limited = |step: &Value| step["trials"] == 0 && step["generator_limited_trials"] == *rounds;
+        !steps.iter().any(is_limited)
+    });
+    report
 }
 
 /// A server in the background, stopped when dropped.

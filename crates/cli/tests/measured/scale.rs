@@ -1,6 +1,6 @@
 //! `lab scale udp`: what skew costs.
 
-use crate::common::run_json;
+use crate::common::{run_json, with_figures};
 use corelane_tests::measured;
 use serde_json::Value;
 
@@ -11,10 +11,9 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn skew_overloads_the_fullest_bucket_and_the_report_says_what_that_costs() {
     measured(|| {
-        let report = run_json(
-            "lab scale udp --duration 100ms --rounds 1 --max-steal 100% --bed namespaces --models exact,shared --skew \
-             elephant:0.6 --placements aligned --json",
-        );
+        let lab = "lab scale udp --duration 100ms --rounds 1 --max-steal 100% --bed namespaces --models exact,shared --skew \
+                   elephant:0.6 --placements aligned --json";
+        let report = with_figures(|| run_json(lab));
         let steps = report["steps"].as_array().unwrap();
         let skewed: Vec<&Value> = steps
             .iter()
