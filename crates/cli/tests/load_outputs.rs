@@ -1,6 +1,6 @@
 //! The output files and gates of the generators: HTML, Markdown, CSV, and exit code 3.
 
-use crate::common::{Server, refused, run, run_json};
+use crate::common::{Server, load_for_lines, refused, run, run_json};
 use crate::raw_http::RawServer;
 use std::fs;
 use std::io::Read;
@@ -116,8 +116,9 @@ fn a_saved_document_gives_the_page_of_its_run() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (html, json, again) = (file("page.html"), file("run.json"), file("again.html"));
-    let load = ["load", "udp", &server.address, "--duration", "1s", "--rate", "2k"];
-    let output = run(&[&load[..], &["--html", &html, "--json"]].concat());
+    let load = format!("load udp {} --rate 2k --html {html} --json", server.address);
+    // At the third, more than a second has passed.
+    let output = load_for_lines(&load, &folder.path().join("run.jsonl"), 3);
     assert!(output.status.success());
     fs::write(&json, &output.stdout).unwrap();
     let shown = run(&["report", "show", &json, "--html", &again]);

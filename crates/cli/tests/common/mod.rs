@@ -314,6 +314,22 @@ pub fn with_figures(mut experiment: impl FnMut() -> Value) -> Value {
     report
 }
 
+/// Runs a generator until its timeline, in this file, has so many lines, and interrupts it.
+pub fn load_for_lines<A: Arguments + ?Sized>(load: &A, timeline: &Path, lines: usize) -> Output {
+    let mut command = corelane(load);
+    command.args(["--duration", "1h", "--timeline"]).arg(timeline);
+    let load = command.stdout(Stdio::piped()).spawn().unwrap();
+    until("the timeline has its lines", || newlines(timeline) >= lines);
+    signal(load.id(), "INT");
+    load.wait_with_output().unwrap()
+}
+
+/// The number of whole lines in a file that is being written.
+pub fn newlines(file: &Path) -> usize {
+    let text = fs::read(file).unwrap_or_default();
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
 /// A server in the background, stopped when dropped.
 pub struct Server {
     process: Child,
