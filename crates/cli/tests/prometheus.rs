@@ -38,8 +38,11 @@ const LOAD_UDP: &str =
 const LOAD_TCP: &str =
     "load tcp 127.0.0.1:8003 --connections 2 --rate-per-connection 10MB/s --duration 1h --json";
 /// Its server accepts one connection, and ends then.
-const LOAD_FAILING: &str = "load http http://127.0.0.1:8009/ --rate 50 --connections 1 --duration 1h --json";
-const LOAD_HTTP: &str = "load http http://127.0.0.1:8002/size/1KiB --connections 4 --duration 1h --json";
+const LOAD_FAILING: &str = "load http http://127.0.0.1:8009/ --rate 50 --connections 1 --duration 1h --json \
+                            --first-byte-timeout 1h --timeout 1h";
+/// Its server may be stopped for long.
+const LOAD_HTTP: &str = "load http http://127.0.0.1:8002/size/1KiB --connections 4 --duration 1h --json \
+                         --first-byte-timeout 1h --timeout 1h";
 
 /// The expressions of the dashboard: without the selection of instances and the interval, and for all instances since the
 /// start.
@@ -184,7 +187,8 @@ impl Scene {
             let counted = format!("sum(corelane_{counted}_frames_total) == {FRAMES}");
             self.prometheus.wait(&counted, 1);
         }
-        found.extend(self.evaluate("corelane_load"));
+        let moment = self.prometheus.moment("load-.*", 5);
+        found.extend(self.evaluate("corelane_load", moment));
         let reports = loads.map(|(instance, load)| (instance, load.report()));
         self.signal_servers("CONT");
         (Loads::from(reports), sender)
@@ -201,10 +205,10 @@ impl Scene {
         self.prometheus.wait(closed, 1);
     }
 
-    /// The results of the dashboard's expressions over metrics with this part in their names.
-    fn evaluate(&self, part: &str) -> Results {
+    /// The results of the dashboard's expressions over metrics with this part in their names, at one moment.
+    fn evaluate(&self, part: &str, moment: f64) -> Results {
         let evaluated = expressions().into_iter().filter(|[name, _]| name.contains(part));
-        let result = |[name, expression]: [String; 2]| (name, self.prometheus.query(&expression));
+        let result = |[name, expression]: [String; 2]| (name, self.prometheus.query_at(&expression, moment));
         evaluated.map(result).collect()
     }
 }
@@ -259,9 +263,10 @@ fn every_expression_of_the_dashboard_gives_what_the_reports_count() {
     scene
         .prometheus
         .wait("sum by (instance) (corelane_serve_open_connections) == 1", 1);
-    found.extend(scene.evaluate("corelane_serve"));
-    found.extend(scene.evaluate("corelane_bridge"));
-    let queues = scene.prometheus.query("corelane_serve_received_frames_total");
+    let moment = scene.prometheus.moment("udp|http|tcp|packets|bridge", 5);
+    found.extend(scene.evaluate("corelane_serve", moment));
+    found.extend(scene.evaluate("corelane_bridge", moment));
+    let queues = (scene.prometheus).query_at("corelane_serve_received_frames_total", moment);
     let Scene {
         servers,
         receiver,

@@ -1,7 +1,7 @@
 //! Debian's Prometheus in a namespace of the test.
 
 use corelane_host::bed::Bed;
-use corelane_tests::PATIENCE;
+use corelane_tests::{PATIENCE, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,12 +53,35 @@ impl Prometheus {
         }
     }
 
-    /// The results of an expression: labels in order, without the job, and value. Empty until Prometheus answers.
+    /// The results of an expression now: labels in order, without the job, and value. Empty until Prometheus answers.
     pub fn query(&self, expression: &str) -> BTreeMap<String, f64> {
+        self.ask(expression, String::new())
+    }
+
+    /// As [`query`](Self::query), at a moment in seconds since 1970.
+    pub fn query_at(&self, expression: &str, moment: f64) -> BTreeMap<String, f64> {
+        self.ask(expression, format!("&time={moment}"))
+    }
+
+    /// A moment, not before this call, at which the last scrape of each of so many instances is done and was answered in
+    /// time. After another scrape, an expression has no result of the instance.
+    pub fn moment(&self, instances: &str, count: usize) -> f64 {
+        let up = format!("up{{instance=~\"{instances}\"}}");
+        let only = |expression: &str| self.query(expression).into_values().next();
+        let (called, mut moment) = (only("vector(time())").unwrap(), 0.0);
+        until("all instances are scraped in time", || {
+            // Scrapes of an instance follow each other: later ones change nothing at this moment.
+            moment = only(&format!("min(timestamp({up}))")).unwrap();
+            moment >= called && self.query_at(&format!("{up} == 1"), moment).len() == count
+        });
+        moment
+    }
+
+    fn ask(&self, expression: &str, time: String) -> BTreeMap<String, f64> {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let answer = self.bed.server.run(move || {
             let mut stream = TcpStream::connect("127.0.0.1:9090").ok()?;
-            let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
+            let request = format!("GET /api/v1/query?query={encoded}{time} HTTP/1.0\r\n\r\n");
             stream.write_all(request.as_bytes()).ok()?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).ok()?;
