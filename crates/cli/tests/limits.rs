@@ -70,13 +70,13 @@ fn without_privilege_the_lab_runs_in_a_user_namespace_or_says_why_not() {
         report["bed"]["reason"].is_string(),
         "it reports why it has no better bed"
     );
-    assert!(
-        report["trials"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|trial| trial["seen"].as_u64().unwrap() > 0)
-    );
+    let trials = report["trials"].as_array().unwrap();
+    let is_seen = |trial: &serde_json::Value| common::number(&trial["seen"]) > 0;
+    assert!(trials.iter().any(is_seen), "{trials:?}");
+    for trial in trials {
+        // A generator without a CPU during the trial sends nothing.
+        assert!(is_seen(trial) || trial["generated"] == 0, "{trial}");
+    }
 }
 
 #[test]
