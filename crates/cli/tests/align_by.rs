@@ -55,12 +55,14 @@ fn run(bed: &Bed, what: &str, flags: &str) -> (Value, Vec<u64>) {
     let mut command = corelane(&format!("{serve} --json={report}"));
     command.stdout(Stdio::piped());
     let mut server = Server::of(bed.server.run(move || command.spawn().unwrap()));
-    let target = match what {
-        "http" => format!("http://{address}/size/10"),
-        _ => address,
+    // Each flow of datagrams is answered, however late.
+    let (target, amount) = match what {
+        "udp" => (address, "--window 1 --count 6400"),
+        "http" => (format!("http://{address}/size/10"), "--duration 500ms"),
+        _ => (address, "--duration 500ms"),
     };
     let mut load = corelane(&format!(
-        "load {what} {target} --cpus 0,1 --steering {steering} --duration 500ms --json={loaded} {flags} --fail-if landed<100%"
+        "load {what} {target} --cpus 0,1 --steering {steering} {amount} --json={loaded} {flags} --fail-if landed<100%"
     ));
     let output = bed.client.run(move || load.output().unwrap());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -189,7 +191,7 @@ load() {
     --sources 10.99.0.2-10.99.0.3 \"$@\" > /tmp/loaded.json 2> /tmp/load.err || { cat /tmp/load.err; exit 12; }
   tr -d '\\n' < /tmp/loaded.json; echo
 }
-tcp='--connections 96 --size 10 --rate 1kB/s --duration 500ms'
+tcp='--connections 96 --size 10 --rate 1kB/s --duration 500ms --connect-timeout 10m'
 load tcp 9000 $tcp --align even --align-by reply > /dev/null
 load tcp 9000 $tcp --align bucket --align-by reply
 load tcp 9000 $tcp --align even --align-by both

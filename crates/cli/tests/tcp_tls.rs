@@ -1,7 +1,9 @@
 //! `load tcp --tls` against `serve tcp --tls`, as processes on loopback: equal counts on both sides, and who is refused.
 
 use crate::common::{refused, run};
+use crate::scrape::Exposing;
 use crate::stream_server::{Server, sum};
+use corelane_tests::until;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -134,7 +136,15 @@ fn a_certificate_that_is_not_believed_is_refused_and_insecure_is_told() {
 #[test]
 fn who_does_not_speak_tls_is_refused_and_counted() {
     let (server, _folder, _) = Server::start_tls("tcp", &["--mode", "echo"]);
-    let (loaded, _) = load(&server, &["--connections", "3", "--direction", "both"]);
+    let plain = format!(
+        "load tcp 127.0.0.1:{} --connections 3 --direction both --duration 1h --connect-timeout 60s --json",
+        server.port
+    );
+    let running = Exposing::start(&plain);
+    until("the server has ended every connection", || {
+        running.sum("corelane_load_failures_by_cause_total") >= 3.0
+    });
+    let loaded = running.report();
     let total = &loaded["total"];
     assert_eq!(
         (&total["opened"], &total["open_at_end"]),
