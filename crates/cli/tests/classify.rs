@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-const QUICK: &str = "lab classify --entries 20k --duration 1ms --rounds 2";
+const QUICK: &str = "lab classify --entries 20k --duration 1ms --rounds 2 --max-steal 100%";
 
 fn steps(report: &Value) -> &Vec<Value> {
     report["steps"].as_array().expect("steps")

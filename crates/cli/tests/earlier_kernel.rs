@@ -12,7 +12,7 @@ use std::time::Duration;
 const SCRIPT: &str = r#"
 uname -r
 echo "4096 16777216 16777216" > /proc/sys/net/ipv4/tcp_rmem
-corelane serve http 127.0.0.1:8000 --cpus 0 --engine io_uring --json > /tmp/served 2> /tmp/error &
+corelane serve http 127.0.0.1:8000 --cpus 0 --engine io_uring --write-timeout 1h --json > /tmp/served 2> /tmp/error &
 server=$!
 until grep -q ':1F40 .* 0A ' /proc/net/tcp; do kill -0 $server || { cat /tmp/error; exit 10; }; usleep 20000; done
 for i in $(seq 100); do printf 'GET /size/999999999 HTTP/1.1\r\nHost: a\r\n\r\n'; done > /tmp/part

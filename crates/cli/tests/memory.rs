@@ -83,7 +83,7 @@ fn buffers_lie_where_the_policy_says_on_a_machine_of_two_nodes() {
         nodes: 2,
         programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_corelane"))],
         kernel_arguments: vec!["transparent_hugepage=never".to_owned()],
-        limit: Duration::from_secs(360),
+        limit: Duration::from_secs(1_200),
         ..GuestPlan::new(SCRIPT)
     };
     let guest = boot(&plan, &parts).unwrap_or_else(|error| panic!("{error}"));

@@ -27,6 +27,9 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
+/// It counts a response that takes longer than the timeout, 2 s unless given, as an error.
+const WRK: [&str; 8] = ["-t", "1", "-c", "16", "-d", "1s", "--timeout", "30s"];
+
 /// The number between these two strings.
 fn number(text: &str, pattern: (&str, &str)) -> u64 {
     let (before, after) = pattern;
@@ -120,7 +123,7 @@ fn known_clients_and_the_server_count_alike_over_tls() {
     }
     let mut least = requests;
     let mut most = requests;
-    if let Some(text) = output("wrk", &["-t", "1", "-c", "16", "-d", "1s", &url]) {
+    if let Some(text) = output("wrk", &[&WRK[..], &[&url]].concat()) {
         let line = text.lines().find(|line| line.contains("requests in")).unwrap();
         let by_wrk: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
         assert!(!text.contains("Non-2xx"), "{text}");
@@ -135,8 +138,7 @@ fn known_clients_and_the_server_count_alike_over_tls() {
 #[test]
 fn wrk_counts_no_more_than_the_server() {
     let server = Server::start("http", &[]);
-    let arguments = ["-t", "1", "-c", "16", "-d", "1s", &server.url("/size/100")];
-    let Some(text) = output("wrk", &arguments) else {
+    let Some(text) = output("wrk", &[&WRK[..], &[&server.url("/size/100")]].concat()) else {
         return;
     };
     let line = text.lines().find(|line| line.contains("requests in")).unwrap();
