@@ -17,10 +17,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 /// How long a joining process waits for the other, which checks its link in every pause of its traffic.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Pauses, and their number, until a name that nobody listens on counts as another program's.
+const PAUSE: Duration = Duration::from_millis(1);
+const MOST_PAUSES: u32 = 5_000;
 
 /// The other process.
 #[derive(Debug)]
@@ -42,27 +47,57 @@ pub fn shared(name: &str, layout: FrameLayout) -> Result<MemoryLink, LinkError> 
     let failed = |step: &str, cause| LinkError::Failed(format!("{link}: {step}: {cause}"));
     let address = SocketAddr::from_abstract_name(format!("corelane-ring/{name}"))
         .map_err(|cause| failed("making a socket address of the ring's name", cause))?;
-    let listener = match UnixListener::bind_addr(&address) {
-        Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => {
-            let (stream, mapping) = connect(&address).map_err(|cause| match cause.kind() {
-                io::ErrorKind::ConnectionRefused => {
-                    LinkError::busy(&link, "two processes have its ends; choose another name")
-                }
-                io::ErrorKind::WouldBlock => LinkError::busy(
-                    &link,
-                    "the process that offers it did not answer within 5 s; choose another name",
-                ),
-                _ => failed("joining the ring", cause),
-            })?;
+    let met = meet(&address, || thread::sleep(PAUSE)).map_err(|cause| match cause.kind() {
+        io::ErrorKind::ConnectionRefused => LinkError::busy(
+            &link,
+            "a program that offers no ring has its name; choose another name",
+        ),
+        io::ErrorKind::WouldBlock => LinkError::busy(
+            &link,
+            "the process that offers it did not answer within 5 s; choose another name",
+        ),
+        _ => failed("joining the ring", cause),
+    })?;
+    match met {
+        Met::First(listener) => {
+            let offered = listener.and_then(|listener| offer(listener, layout));
+            let (presence, region) = offered.map_err(|cause| failed("offering the ring", cause))?;
+            Ok(MemoryLink::of_region(link, &region, 0, Some(presence)))
+        }
+        Met::Second(stream, mapping) => {
             let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::corrupt(&link, what))?;
             let joined = Some(Presence::Joined(stream));
-            return Ok(MemoryLink::of_region(link, &region, 1, joined));
+            Ok(MemoryLink::of_region(link, &region, 1, joined))
         }
-        listener => listener,
-    };
-    let offered = listener.and_then(|listener| offer(listener, layout));
-    let (presence, region) = offered.map_err(|cause| failed("offering the ring", cause))?;
-    Ok(MemoryLink::of_region(link, &region, 0, Some(presence)))
+    }
+}
+
+/// Which of the two processes this is.
+#[derive(Debug)]
+enum Met {
+    /// The first: the name is its own, or cannot be had.
+    First(io::Result<UnixListener>),
+    /// The second: the connection to the first, and the memory.
+    Second(UnixStream, Mapping),
+}
+
+/// Takes the name, or connects to the process that has it. A connection is refused while that process has bound the name
+/// and does not listen yet, and once it has met another: then the name is free.
+fn meet(address: &SocketAddr, mut pause: impl FnMut()) -> io::Result<Met> {
+    let mut pauses = 0;
+    loop {
+        match UnixListener::bind_addr(address) {
+            Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return Ok(Met::First(bound)),
+        }
+        match connect(address) {
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused && pauses < MOST_PAUSES => {
+                pauses += 1;
+                pause();
+            }
+            connected => return connected.map(|(stream, mapping)| Met::Second(stream, mapping)),
+        }
+    }
 }
 
 fn offer(listener: UnixListener, layout: FrameLayout) -> io::Result<(Presence, Region)> {
@@ -132,4 +167,39 @@ fn receive_descriptor(stream: &UnixStream) -> io::Result<OwnedFd> {
         }
     }
     Err(io::Error::other("the process at the other end sent no memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, bind, socket};
+
+    #[test]
+    fn a_name_that_is_bound_and_not_listened_on_yet_is_tried_again() {
+        let bound = |name: &str| {
+            let name = format!("corelane-ring/{name}-{}", std::process::id());
+            let (of_unix, stream) = (AddressFamily::Unix, SockType::Stream);
+            let one = socket(of_unix, stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+            bind(one.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes()).unwrap()).unwrap();
+            (one, SocketAddr::from_abstract_name(&name).unwrap())
+        };
+        let (other, address) = bound("ends");
+        let (mut other, mut pauses) = (Some(other), 0);
+        let met = meet(&address, || {
+            pauses += 1;
+            match pauses {
+                ..3 => {}
+                3 => other = None,
+                // A child that another test forks meanwhile has the name, too, until it executes its program.
+                _ => thread::sleep(PAUSE),
+            }
+        });
+        assert!(matches!(met, Ok(Met::First(Ok(_)))), "{met:?}");
+        assert!(pauses >= 3, "{pauses}");
+        let (_other, address) = bound("stays");
+        let mut pauses = 0;
+        let refused = meet(&address, || pauses += 1).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(pauses, MOST_PAUSES);
+    }
 }
