@@ -90,12 +90,16 @@ impl Link for MemoryLink {
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
-        match &mut self.presence {
-            None => Ok(()),
-            // Frames that the other process sent before it closed its end are delivered first.
-            Some(_) if self.incoming.is_closed() && !self.incoming.is_drained() => Ok(()),
-            Some(presence) => presence.check(&self.port.name),
-        }
+        let Some(presence) = &mut self.presence else {
+            return Ok(());
+        };
+        // Frames that the other process sent before it closed its end are delivered first. It closes the lane before the
+        // connection, so the lane is looked at after the connection.
+        let (checked, incoming) = (presence.check(&self.port.name), &self.incoming);
+        checked.or_else(|lost| match incoming.is_closed() && !incoming.is_drained() {
+            true => Ok(()),
+            false => Err(lost),
+        })
     }
 }
 
