@@ -18,6 +18,7 @@ pub mod packets;
 pub mod pool;
 mod report;
 mod sampler;
+mod silence;
 pub mod sources;
 mod standstill;
 mod streams;

@@ -11,12 +11,12 @@ pub(super) use state::{Generator, Shared, Tally};
 
 use super::protocol::DatagramProtocol;
 use crate::pace::{Pace, Schedule};
+use crate::silence::Silence;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::Engine;
 use corelane_worker::{Time, group};
 use mix::Mix;
 use open::open_sockets;
-use state::LONGEST_TURN;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -161,16 +161,17 @@ impl<P: DatagramProtocol> Generator<P> {
     /// Waits until all answers have arrived, or none has for the loss timeout.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let mut returned = self.tally.counts.returned;
-        let mut give_up = engine.now() + self.shared.plan.loss_timeout();
+        let mut silence = Silence::new(self.shared.plan.loss_timeout());
         let sent = engine.ops().counters().sent;
         while self.tally.counts.returned < sent {
             // After the deadline, poll once more, in case the thread was off its CPU until then.
-            let is_last = engine.now() >= give_up;
-            engine.turn(give_up.min(engine.now() + LONGEST_TURN), self)?;
+            let (is_last, began) = (silence.is_over(), engine.now());
+            engine.turn(began + silence.look(), self)?;
             self.publish(engine.ops());
+            silence.looked(engine.now().since(began));
             if self.tally.counts.returned > returned {
                 returned = self.tally.counts.returned;
-                give_up = engine.now() + self.shared.plan.loss_timeout();
+                silence.broken();
             } else if is_last {
                 break;
             }

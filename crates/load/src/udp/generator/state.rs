@@ -26,7 +26,7 @@ const KERNEL_BYTES_A_DATAGRAM: usize = 2_048;
 const USUAL_BUFFER: usize = 106_496;
 
 /// Longest wait of a turn while sending.
-pub(super) const LONGEST_TURN: Duration = Duration::from_millis(100);
+const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// What the workers of a run share.
 #[derive(Clone)]
