@@ -15,6 +15,7 @@ use super::protocol::{StreamProtocol, Terms, Traffic};
 use super::slot::{Shared, Slot, Stage};
 use crate::alignment::Observer;
 use crate::live::{LiveWorker, LiveWorkers, Snapshot};
+use crate::silence::Silence;
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
@@ -151,6 +152,13 @@ impl<P: StreamProtocol> Generator<P> {
         groups.map(|group| group.tally.counts.requests.unfinished).sum()
     }
 
+    fn answered(&self) -> u64 {
+        self.groups
+            .iter()
+            .map(|group| group.tally.counts.requests.ok)
+            .sum()
+    }
+
     fn goes_on(&self) -> bool {
         let more = |group: &Group<P>| {
             !group.members.is_empty() && (group.budget > 0 || group.tally.counts.requests.unfinished > 0)
@@ -275,7 +283,7 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// Waits for all pending answers, up to a time limit.
+    /// Waits for all pending answers, or until none has come for a time. The end of all transfers is awaited up to a time.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         self.shared.stage = Stage::Draining;
         let now = engine.now();
@@ -283,15 +291,21 @@ impl<P: StreamProtocol> Generator<P> {
         if !P::Traffic::LASTS {
             self.live().draining.set(1);
         }
-        let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
+        let mut silence = Silence::new(Duration::from_secs_f64(self.common.plan.timeouts.drain_s));
+        let mut answered = self.answered();
         // A stop during the run still waits for pending answers; a stop during this wait ends it.
         let stopped_before = self.stopped();
-        while self.under_way() > 0 && engine.now() < give_up && (stopped_before || !self.stopped()) {
+        while self.under_way() > 0 && !silence.is_over() && (stopped_before || !self.stopped()) {
             let now = engine.now();
             self.fire_timers(engine.ops(), now);
-            let until = give_up.min(self.shared.wheel.next_due()).min(now + LONGEST_TURN);
+            let until = (now + silence.look()).min(self.shared.wheel.next_due());
             engine.turn(until, self)?;
             self.publish();
+            silence.looked(engine.now().since(now));
+            if self.answered() > answered && !P::Traffic::LASTS {
+                answered = self.answered();
+                silence.broken();
+            }
         }
         self.publish();
         self.live().draining.set(1);

@@ -90,6 +90,8 @@ enum Script {
     Silent,
     /// Answers, and sends one number more.
     OneMore,
+    /// Answers one when nothing has happened for a second.
+    OneASecond,
 }
 
 struct Server {
@@ -109,8 +111,22 @@ impl Server {
         while engine.now().since(self.last) < Duration::from_secs(60) {
             let until = engine.now() + Duration::from_secs(1);
             engine.turn(until, &mut self).unwrap();
+            if matches!(self.script, Script::OneASecond) && engine.now() >= until {
+                self.answer_one(engine.ops());
+            }
         }
         self.most
+    }
+
+    fn answer_one(&mut self, ops: &mut Ops) {
+        for (id, numbers) in self
+            .unanswered
+            .iter_mut()
+            .filter(|(_, numbers)| numbers.len() >= BYTES)
+        {
+            let answer: Vec<u8> = numbers.drain(..BYTES).collect();
+            ops.write(*id, &answer).unwrap();
+        }
     }
 }
 
@@ -297,4 +313,17 @@ fn an_open_loop_counts_from_when_each_request_was_due() {
     );
     assert!(latency.min_ns < 1_000_000, "{latency:?}");
     assert_eq!(tally.counts.requests.waited_for_connection, 0);
+}
+
+#[test]
+fn the_last_answers_are_awaited_as_long_as_they_keep_coming() {
+    let mut plan = plan();
+    plan.requests = Some(8);
+    plan.phases[0].until.duration_s = Some(0.5);
+    (plan.timeouts.request_s, plan.timeouts.drain_s) = (60.0, 3.0);
+    let (tally, _) = run(plan.clone(), Script::OneASecond, 65_536);
+    assert_eq!(outcomes(&tally), [8, 8, 0, 0]);
+    assert_eq!(tally.counts.requests.ok_late, 8);
+    let (tally, _) = run(plan, Script::Silent, 65_536);
+    assert_eq!(outcomes(&tally), [8, 0, 0, 8]);
 }

@@ -33,8 +33,8 @@ const TIMEOUTS: Timeouts = Timeouts {
     drain_s: DRAIN_S,
 };
 
-/// Timeout until the last answers or bytes arrive and the server closes all connections: buffered data arrives within a
-/// second, and a subject that answers slowly or closes nothing must not delay the run for long.
+/// Timeout until another of the last answers arrives, or until all bytes have arrived and the server has closed all
+/// connections: buffered data arrives within a second, and a subject that answers slowly or closes nothing must not delay the run for long.
 const DRAIN_S: f64 = 5.0;
 const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 
@@ -226,7 +226,7 @@ fn write_bytes(shape: &Shape, most: u32) -> u32 {
     requested.unwrap_or(most).min(most)
 }
 
-/// The longest that pending answers or bytes are awaited.
+/// The longest that the next of the pending answers, or all pending bytes, are awaited.
 pub(super) fn drain_s(shape: &Shape) -> f64 {
     DRAIN_S + shape.connections as f64 * DRAIN_S_A_CONNECTION
 }
