@@ -320,6 +320,11 @@ impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
     /// Checks for progress.
     fn look(&mut self) {
         let moved = self.count();
+        self.exchange.progress = counted_from(
+            self.exchange.progress,
+            self.now.since(*self.deadline),
+            look_interval(self.terms),
+        );
         let bytes = &self.terms.pool.protocol;
         // A writer limited by its rate is not stalled.
         let waits = self.out.queued() > 0 || !bytes.direction.writes();
@@ -385,8 +390,32 @@ impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
     }
 }
 
+/// From when on a connection without progress since `progress` stands still, when it is looked at `late`: two intervals
+/// count at most, because nothing moves while the machine pauses.
+fn counted_from(progress: Time, late: Duration, interval: Duration) -> Time {
+    progress + late.saturating_sub(interval)
+}
+
 /// Interval between checks of a connection.
 fn look_interval(terms: &Terms<Bytes>) -> Duration {
     let all = u32::try_from(terms.pool.connections).unwrap_or(u32::MAX);
     LOOK.max(LOOK_A_CONNECTION.saturating_mul(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_of_the_machine_is_no_stall() {
+        let (progress, interval) = (Time::from_nanoseconds(7), Duration::from_millis(20));
+        let counted = |late_ms| {
+            let late = Duration::from_millis(late_ms);
+            let looked = progress + interval + late;
+            looked.since(counted_from(progress, late, interval))
+        };
+        assert_eq!(counted(0), interval);
+        assert_eq!(counted(15), Duration::from_millis(35));
+        assert_eq!(counted(3_600_000), 2 * interval);
+    }
 }
