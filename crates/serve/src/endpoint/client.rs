@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 pub(super) const PATH: &str = "/metrics";
 
 /// Time limit of a request: to send it, to be given a document, and to take the response. A document takes some 20 ms,
-/// and Prometheus gives up after 10 s by default.
+/// and Prometheus gives up after 10 s by default. The wait for a document is the sum of [`LOOK`]s.
 const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Longest time between two looks at a client that waits for a document. What a look takes longer does not count: when
+/// the machine pauses, the control thread makes no document either.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// Further time to read the error that a missed deadline gets.
 const GRACE: Duration = Duration::from_secs(1);
@@ -81,6 +85,13 @@ impl Client {
     /// Whether it waits for a document.
     pub(super) fn waits(&self) -> bool {
         matches!(self.state, State::Waiting { .. })
+    }
+
+    /// A look took this long.
+    pub(super) fn looked(&mut self, took: Duration) {
+        if self.waits() {
+            self.deadline += took.saturating_sub(LOOK);
+        }
     }
 
     /// Prepares the response if it waits for a document.

@@ -7,7 +7,7 @@
 mod client;
 
 use crate::shared::lock;
-use client::Client;
+use client::{Client, LOOK};
 use corelane_report::exposition::Exposed;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -212,12 +212,16 @@ impl Serving {
         if self.clients.len() < MOST_CLIENTS {
             polled.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
+        let (began, some_wait) = (Instant::now(), self.clients.iter().any(Client::waits));
         let due = self.clients.iter().map(Client::deadline).min();
-        let left = due.map(|due| due.saturating_duration_since(Instant::now()).as_millis() + 1);
+        let due = due.map(|due| if some_wait { due.min(began + LOOK) } else { due });
+        let left = due.map(|due| due.saturating_duration_since(began).as_millis() + 1);
         let timeout = left.map_or(PollTimeout::NONE, |left| {
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
         let _ = poll(&mut polled, timeout);
+        let took = began.elapsed();
+        self.clients.iter_mut().for_each(|client| client.looked(took));
         let mut bytes = [0; 64];
         // The end of the stream, that is, nothing read, says that the endpoint was dropped.
         !matches!(self.woken.read(&mut bytes), Ok(0))

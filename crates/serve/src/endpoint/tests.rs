@@ -101,6 +101,25 @@ fn a_client_that_does_not_read_is_ended_by_the_deadline() {
 }
 
 #[test]
+fn a_pause_of_the_machine_is_no_time_for_a_client_that_waits_for_a_document() {
+    let (socket, mut peer) = UnixStream::pair().unwrap();
+    let now = Instant::now();
+    let mut client = Client::new(std::os::fd::OwnedFd::from(socket).into(), now).unwrap();
+    let (deadline, pause) = (client.deadline(), Duration::from_secs(3_600));
+    // It has sent no request: that takes no control thread.
+    client.looked(pause);
+    assert_eq!(client.deadline(), deadline);
+    peer.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    assert!(client.advance(now) && client.waits());
+    client.looked(LOOK);
+    assert_eq!(client.deadline(), deadline);
+    client.looked(pause);
+    assert!(client.advance(now + pause) && client.waits());
+    assert!(client.advance(client.deadline()) && !client.waits());
+}
+
+#[test]
 fn every_request_gets_the_metrics_or_the_reason_why_not() {
     let (endpoint, address) = endpoint();
     let long = format!(
