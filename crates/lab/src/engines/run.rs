@@ -148,9 +148,8 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
     let (answered, cpu) = reading(&mut server, answered_before + loaded.total.returned)?;
     let answered = answered.saturating_sub(answered_before);
     let mut head = running.head(loaded.sending_s);
-    if answered < FEWEST_ANSWERS {
-        let why = "were answered, too few for a figure: give a longer --duration";
-        head.end(TrialStatus::Failed, format!("only {answered} datagrams {why}"));
+    if let Some((status, why)) = no_result(answered, loaded.outcome.limited_by.as_deref()) {
+        head.end(status, why);
     }
     Ok(UdpTrial {
         head,
@@ -160,6 +159,17 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
         sending_s: loaded.sending_s,
         lost: loaded.total.lost,
     })
+}
+
+/// Why a measurement gives no figure: too few answers, which is no failure of the server if the generator was the limit.
+fn no_result(answered: u64, limited_by: Option<&str>) -> Option<(TrialStatus, String)> {
+    let status = match limited_by {
+        Some(_) => TrialStatus::GeneratorLimited,
+        None => TrialStatus::Failed,
+    };
+    let why = limited_by.unwrap_or("give a longer --duration");
+    let few = format!("only {answered} datagrams were answered, too few for a figure: {why}");
+    (answered < FEWEST_ANSWERS).then_some((status, few))
 }
 
 /// The server's answers, once it has counted those that `returned`, and its CPU time.
@@ -216,4 +226,24 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
 
 fn target(comparison: &Comparison) -> SocketAddr {
     SocketAddr::new(comparison.bed.server.address(), comparison.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_answers_fail_a_measurement_unless_the_generator_was_the_limit() {
+        let status = |answered, limited_by| no_result(answered, limited_by).map(|(status, _)| status);
+        assert_eq!(status(FEWEST_ANSWERS, None), None);
+        assert_eq!(status(FEWEST_ANSWERS - 1, None), Some(TrialStatus::Failed));
+        let still = Some("the worker on CPU 0 stood still");
+        assert_eq!(status(0, still), Some(TrialStatus::GeneratorLimited));
+        assert!(
+            no_result(0, still)
+                .unwrap()
+                .1
+                .ends_with("too few for a figure: the worker on CPU 0 stood still")
+        );
+    }
 }

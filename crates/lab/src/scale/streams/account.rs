@@ -94,14 +94,14 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial.kernel = kernel(&evidence);
     trial.raw = json!({ "client": trial.raw, "server": served.raw });
     compare(&mut trial, &evidence);
-    // If the generator was the limit, the trial is no result for the server: the generator missed its schedule by
-    // itself, or its own CPUs were busy while the server's were not.
     let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
-    let limited = loaded.behind_schedule.clone().or_else(clients);
-    if let Some(why) = failure(&trial, plan.request.protocol) {
-        trial.head.end(TrialStatus::Failed, why + &quoted(&served.said));
-    } else if let Some(why) = limited {
-        trial.head.end(TrialStatus::GeneratorLimited, why);
+    let behind = loaded.behind_schedule.as_ref();
+    if let Some((status, why)) = no_result(&trial, plan.request.protocol, behind, clients) {
+        let said = match status {
+            TrialStatus::Failed => quoted(&served.said),
+            _ => String::new(),
+        };
+        trial.head.end(status, why + &said);
     }
     trial.memory = evidence.memory;
     trial.worker_memory = evidence.served.memory;
@@ -136,6 +136,23 @@ pub(super) fn unopened(loaded: &ClientCounts, served: &ServerCounts) -> String {
         false => format!("no connection was opened: {}", causes.join(", ")),
     };
     why + &quoted(&served.said)
+}
+
+/// Why the trial is no result for the server: nothing was answered or carried; or the generator was the limit, because it
+/// missed its schedule by itself, or its own CPUs were busy while the server's were not. Answers that all came too late
+/// are the generator's fault if it was behind its schedule.
+fn no_result(
+    trial: &Trial,
+    protocol: Protocol,
+    behind_schedule: Option<&String>,
+    clients_busy: impl FnOnce() -> Option<String>,
+) -> Option<(TrialStatus, String)> {
+    let is_excused = behind_schedule.is_some() && trial.requests_ok > 0;
+    if let Some(why) = failure(trial, protocol).filter(|_| !is_excused) {
+        return Some((TrialStatus::Failed, why));
+    }
+    let limited = behind_schedule.cloned().or_else(clients_busy);
+    limited.map(|why| (TrialStatus::GeneratorLimited, why))
 }
 
 /// A trial that answered or carried nothing is no result.
@@ -293,6 +310,29 @@ fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::{Trial as _, TrialHead};
+
+    #[test]
+    fn answers_that_are_all_late_fail_a_trial_unless_the_generator_stood_still() {
+        let still = "stood still".to_owned();
+        let status = |ok: u64, late: u64, behind: Option<&String>| {
+            let trial = Trial {
+                requests_ok: ok,
+                requests_late: late,
+                ..Trial::new(TrialHead::new(0, 0, 0.4))
+            };
+            no_result(&trial, Protocol::Http, behind, || None).map(|(status, _)| status)
+        };
+        assert_eq!(status(8, 8, None), Some(TrialStatus::Failed));
+        assert_eq!(status(8, 8, Some(&still)), Some(TrialStatus::GeneratorLimited));
+        assert_eq!(
+            status(0, 0, Some(&still)),
+            Some(TrialStatus::Failed),
+            "no answer at all"
+        );
+        assert_eq!(status(9, 8, Some(&still)), Some(TrialStatus::GeneratorLimited));
+        assert_eq!(status(9, 8, None), None);
+    }
 
     fn share(cpu: u32, idle: f64) -> CpuShare {
         CpuShare {
