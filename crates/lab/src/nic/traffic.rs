@@ -14,8 +14,12 @@ use std::time::{Duration, Instant};
 /// one.
 const BATCH: usize = 48;
 
-/// How long a batch may take to be seen before the next is sent anyway; what is missing then shows in the counts.
+/// How long no further frame may be seen before the next batch is sent anyway; what is missing then shows in the counts.
 const BATCH_LIMIT: Duration = Duration::from_secs(3);
+
+/// The same before the next round begins, which ends the guest's count of this one: the last frames may be in the queue of
+/// a CPU that does not run. Shorter than the time after which the guest gives up.
+const ROUND_LIMIT: Duration = Duration::from_secs(30);
 
 /// Poll interval.
 const LOOK: Duration = Duration::from_millis(2);
@@ -30,10 +34,9 @@ pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> anyhow
     let stages = plan.stages();
     for (number, stage) in stages.iter().enumerate() {
         let number = number as u32;
-        let ready = |signal: &Signal| signal.round == number;
-        await_signal(&mut link, Some(number), None, &ready, over)?;
+        await_round(&mut link, number, over)?;
         let frames = frames::frames(stage.round, stage.flows, plan.seed + u64::from(number));
-        let mut count = 0;
+        let (mut count, mut seen) = (0, 0);
         for batch in frames.chunks(BATCH) {
             let mut rest = batch;
             while !rest.is_empty() {
@@ -42,8 +45,10 @@ pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> anyhow
                 link.check()?;
             }
             count += batch.len() as u64;
-            let seen = |signal: &Signal| signal.round == number && u64::from(signal.seen) >= count;
-            await_signal(&mut link, None, Some(BATCH_LIMIT), &seen, over)?;
+            let is_last = count == frames.len() as u64;
+            let limit = if is_last { ROUND_LIMIT } else { BATCH_LIMIT };
+            let progress = Progress::new(seen, limit, Instant::now());
+            seen = await_frames(&mut link, (number, count), progress, over)?;
         }
         if stage.counts {
             sent.push(count);
@@ -68,35 +73,83 @@ fn open_tap(tap: &str, over: &dyn Fn() -> bool) -> anyhow::Result<PacketLink> {
     Ok(open(tap)?)
 }
 
-/// Waits for a signal of the guest; asks for a round again and again where one is named. Without a limit it waits until
-/// the guest has ended, which is an error.
-fn await_signal(
-    link: &mut PacketLink,
-    ask: Option<u32>,
-    limit: Option<Duration>,
-    wanted: &dyn Fn(&Signal) -> bool,
-    over: &dyn Fn() -> bool,
-) -> anyhow::Result<()> {
-    let started = Instant::now();
+/// Asks for a round again and again until the guest's device is set for it, or the guest has ended, which is an error.
+fn await_round(link: &mut PacketLink, round: u32, over: &dyn Fn() -> bool) -> anyhow::Result<()> {
     let mut asked = None;
-    loop {
-        if hears(link, wanted)? || limit.is_some_and(|limit| started.elapsed() > limit) {
-            return Ok(());
-        }
-        if over() {
-            return Err(anyhow!("the guest ended before all frames were sent"));
-        }
-        let due = asked.is_none_or(|at: Instant| at.elapsed() > LOOK * 25);
-        if let Some(round) = ask.filter(|_| due) {
+    while !hears(link, |signal| signal.round == round)? {
+        check(over)?;
+        if asked.is_none_or(|at: Instant| at.elapsed() > LOOK * 25) {
             send_signal(link, round)?;
             asked = Some(Instant::now());
         }
         thread::sleep(LOOK);
     }
+    Ok(())
+}
+
+/// Waits until the guest has seen so many frames of a round, or no further one for the limit; returns how many it has seen.
+fn await_frames(
+    link: &mut PacketLink,
+    (round, count): (u32, u64),
+    mut progress: Progress,
+    over: &dyn Fn() -> bool,
+) -> anyhow::Result<u32> {
+    loop {
+        let now = Instant::now();
+        hears(link, |signal| {
+            if signal.round == round {
+                progress.hear(signal.seen, now);
+            }
+            false
+        })?;
+        if u64::from(progress.seen) >= count || progress.is_over(now) {
+            return Ok(progress.seen);
+        }
+        check(over)?;
+        thread::sleep(LOOK);
+    }
+}
+
+fn check(over: &dyn Fn() -> bool) -> anyhow::Result<()> {
+    match over() {
+        true => Err(anyhow!("the guest ended before all frames were sent")),
+        false => Ok(()),
+    }
+}
+
+/// The frames of a round that the guest has seen, and how long it may see no further one.
+struct Progress {
+    seen: u32,
+    since: Instant,
+    limit: Duration,
+}
+
+impl Progress {
+    fn new(seen: u32, limit: Duration, now: Instant) -> Self {
+        Self {
+            seen,
+            since: now,
+            limit,
+        }
+    }
+
+    /// The guest says that it has seen this many.
+    fn hear(&mut self, seen: u32, now: Instant) {
+        if seen > self.seen {
+            (self.seen, self.since) = (seen, now);
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) > self.limit
+    }
 }
 
 /// Receives a burst: whether such a signal is in it.
-pub(super) fn hears(link: &mut PacketLink, wanted: impl Fn(&Signal) -> bool) -> Result<bool, LinkError> {
+pub(super) fn hears(
+    link: &mut PacketLink,
+    mut wanted: impl FnMut(&Signal) -> bool,
+) -> Result<bool, LinkError> {
     let burst = link.receive(1024)?;
     Ok(burst
         .iter()
@@ -168,6 +221,18 @@ impl Signal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_that_goes_on_seeing_frames_is_waited_for() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut progress = Progress::new(96, ROUND_LIMIT, start);
+        progress.hear(96, at(20));
+        progress.hear(120, at(29));
+        assert!(!progress.is_over(at(59)));
+        progress.hear(120, at(59));
+        assert!(progress.is_over(at(60)));
+    }
 
     #[test]
     fn a_signal_reads_back_and_nothing_else_does() {
