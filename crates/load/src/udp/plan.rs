@@ -30,6 +30,9 @@ pub struct UdpPlan<P = Probes> {
     pub answers: bool,
     /// Seconds without any answer after which outstanding datagrams count as lost.
     pub loss_timeout_s: f64,
+    /// The same once all is sent, where the last answers are awaited; `None`: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_s: Option<f64>,
     /// The requested engine; `None` probes and chooses.
     pub engine: Option<EngineKind>,
     /// How the engine moves datagrams.
@@ -75,6 +78,7 @@ impl<P> UdpPlan<P> {
             until: Until::default(),
             answers: true,
             loss_timeout_s: LOSS_TIMEOUT_S,
+            drain_s: None,
             engine: None,
             settings: EngineSettings::default(),
             memory: MemoryPolicy::default(),
@@ -100,6 +104,11 @@ impl<P> UdpPlan<P> {
 
     pub(super) fn loss_timeout(&self) -> Duration {
         Duration::from_secs_f64(self.loss_timeout_s)
+    }
+
+    /// The loss timeout once all is sent.
+    pub(super) fn drain_timeout(&self) -> Duration {
+        self.drain_s.map_or(self.loss_timeout(), Duration::from_secs_f64)
     }
 
     /// A worker's share of a limited number of datagrams.

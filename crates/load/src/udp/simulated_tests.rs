@@ -92,6 +92,7 @@ fn generator(
         until,
         answers: true,
         loss_timeout_s: 0.2,
+        drain_s: Some(0.8),
         engine: None,
         settings: EngineSettings::default(),
         memory: MemoryPolicy::FirstTouch,
@@ -146,6 +147,17 @@ fn a_schedule_is_kept_to_the_nanosecond_under_a_virtual_clock() {
         shortest.abs_diff(2 * delay) * 1000 <= 2 * delay,
         "{shortest} ns, not twice {delay}"
     );
+}
+
+#[test]
+fn the_last_answers_may_be_awaited_for_longer_than_others() {
+    let settings = NetworkSettings {
+        delay: Duration::from_millis(300),
+        ..NetworkSettings::default()
+    };
+    let outcome = run(settings, Pace::Window { datagrams: 8 }, datagrams(24), 0);
+    let counts = &outcome.counts;
+    assert_eq!((counts.sent, counts.returned, counts.lost), (24, 24, 0));
 }
 
 #[test]

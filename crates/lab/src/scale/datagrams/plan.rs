@@ -19,6 +19,11 @@ use std::net::SocketAddr;
 /// Duration of the warm-up before each trial: it faults memory in and fills the kernel's caches.
 const WARM_UP_S: f64 = 0.1;
 
+/// How long the last answers are awaited: on a busy machine a worker of the server may wait this long for its CPU, and an
+/// answer to a closed port is a loss of the experiment's own making. During a trial the usual timeout holds, after which a
+/// flow whose whole window was dropped sends again.
+const DRAIN_S: f64 = 2.0;
+
 /// Receive buffer of each bucket's socket. It does not overflow when a client runs for a whole time slice (about 3 ms
 /// at 700,000 datagrams per second, 1,280 bytes of memory each). The kernel's limit without privilege
 /// (`net.core.rmem_max`) is often lower, and then applies.
@@ -256,6 +261,7 @@ impl ScalePlan {
             },
             until: lasting(request.settings.duration_s),
             answers: step.mode == Mode::Echo,
+            drain_s: Some(DRAIN_S),
             engine: request.settings.engine,
             settings: request.engine_settings(),
             memory: request.settings.memory,

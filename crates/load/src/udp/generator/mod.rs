@@ -158,10 +158,10 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    /// Waits until all answers have arrived, or none has for the loss timeout.
+    /// Waits until all answers have arrived, or none has for the loss timeout of the last ones.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let mut returned = self.tally.counts.returned;
-        let mut silence = Silence::new(self.shared.plan.loss_timeout());
+        let mut silence = Silence::new(self.shared.plan.drain_timeout());
         let sent = engine.ops().counters().sent;
         while self.tally.counts.returned < sent {
             // After the deadline, poll once more, in case the thread was off its CPU until then.
