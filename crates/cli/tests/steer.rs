@@ -437,8 +437,7 @@ fn under_a_skewed_load_nginx_becomes_level_and_open_connections_stay() {
     let rank = |entry: usize| (entry % 2) * 64 + entry / 2 + 1;
     let weights: Vec<u64> = (0..128).map(|entry| 100_000 / rank(entry) as u64).collect();
     assert!(over_best(&first.table, &weights) > 1.4, "the load is skewed");
-    let mut clients = clients();
-    let steerer = first.steerer();
+    let (steerer, mut clients) = (first.steerer(), clients());
     let mut client = |entry| {
         let has_entry = |source: &SocketAddr| {
             let hash = steerer.hash_of(&Tuple::new(*source, nginx.address).unwrap());

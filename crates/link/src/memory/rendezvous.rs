@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a joining process waits for the other, which checks its link in every pause of its traffic.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long, and how often, a joining process waits for the other, which checks its link in every pause of its traffic. A
+/// pause of the machine is one wait, after which the other gets its turn.
+const WAIT: Duration = Duration::from_millis(100);
+const MOST_WAITS: u32 = 50;
 
 /// Pauses, and their number, until a name that nobody listens on counts as another program's.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -113,8 +115,15 @@ fn offer(listener: UnixListener, layout: FrameLayout) -> io::Result<(Presence, R
 /// Connects to the offering process and maps the memory that it passes.
 fn connect(address: &SocketAddr) -> io::Result<(UnixStream, Mapping)> {
     let stream = UnixStream::connect_addr(address)?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    let file = File::from(receive_descriptor(&stream)?);
+    stream.set_read_timeout(Some(WAIT))?;
+    let mut waits = 1;
+    let descriptor = loop {
+        match receive_descriptor(&stream) {
+            Err(silent) if silent.kind() == io::ErrorKind::WouldBlock && waits < MOST_WAITS => waits += 1,
+            received => break received?,
+        }
+    };
+    let file = File::from(descriptor);
     let mapping = Mapping::shared(&file, file.metadata()?.len() as usize)?;
     stream.set_nonblocking(true)?;
     Ok((stream, mapping))
