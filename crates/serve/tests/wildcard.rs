@@ -11,10 +11,8 @@ use corelane_serve::udp::{Answers, BucketServed, DropCause, Model, UdpError, Udp
 use corelane_serve::{ConnectionCounts, Listening, Server};
 use corelane_tests::{namespaces, undisturbed, until};
 use corelane_worker::engine::EngineKind;
-use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
 use std::process::Command;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 /// Datagrams sent to each address, from as many sockets.
@@ -37,20 +35,10 @@ fn addresses() -> Vec<IpAddr> {
     ipv4.chain([Ipv6Addr::LOCALHOST.into()]).collect()
 }
 
-/// A socket on a port that no server of another test had: those are of the kernel's own range, and an echo answers no
-/// port at which it knows another echo, for some time after that one ended.
 fn client(ip: IpAddr) -> UdpSocket {
-    static NUMBER: AtomicU16 = AtomicU16::new(0);
-    loop {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        match UdpSocket::bind((ip, 30_000 + number % 2_700)) {
-            Err(error) => assert_eq!(error.kind(), ErrorKind::AddrInUse),
-            Ok(client) => {
-                client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-                return client;
-            }
-        }
-    }
+    let client = UdpSocket::bind((ip, 0)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client
 }
 
 /// Sends datagrams to an address, and checks that each comes back from there: a connected socket receives nothing else.
