@@ -57,7 +57,7 @@ fn run(bed: &Bed, what: &str, flags: &str) -> (Value, Vec<u64>) {
     let mut server = Server::of(bed.server.run(move || command.spawn().unwrap()));
     // Each flow of datagrams is answered, however late.
     let (target, amount) = match what {
-        "udp" => (address, "--window 1 --count 6400"),
+        "udp" => (address, "--window 1 --count 6400 --loss-timeout 30s"),
         "http" => (format!("http://{address}/size/10"), "--duration 500ms"),
         _ => (address, "--duration 500ms"),
     };

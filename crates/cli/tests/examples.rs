@@ -145,10 +145,12 @@ fn script(verb: &str, commands: &[&str]) -> String {
            kill -INT $program || cat output >&2
            wait $program
          }}
-         # The ports of the run before are free: its ends of connections are gone, and none waits for late packets.
+         # The ports of the run before are free once its ends of connections are gone, and none waits for late packets.
          echo 0 > /proc/sys/net/ipv4/tcp_max_tw_buckets
          generate() {{
-           while ss -Htn exclude listening sport != :8080 and sport != :9000 | grep -q .; do sleep 0.01; done
+           local looks=0
+           while ss -Htn exclude listening sport != :8080 and sport != :9000 | grep . > left; do
+             [ $((looks += 1)) -lt 6000 ] || {{ cat left >&2; exit 1; }}; sleep 0.02; done
            command corelane \"$@\"
          }}
          without_table() {{ command corelane \"$@\" 2>&1 | grep \"the device's table cannot be read\"; }}

@@ -113,7 +113,7 @@ pub struct LoadHttpArguments {
     /// Timeout from a request to the end of the response
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
-    /// Time to wait at the end for outstanding responses; each response begins it again
+    /// Time to wait at the end for the next outstanding response; ten times as long for all
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub drain: Duration,
     #[command(flatten)]

@@ -317,9 +317,11 @@ pub fn with_figures(mut experiment: impl FnMut() -> Value) -> Value {
 /// Runs a generator until its timeline, in this file, has so many lines, and interrupts it.
 pub fn load_for_lines<A: Arguments + ?Sized>(load: &A, timeline: &Path, lines: usize) -> Output {
     let mut command = corelane(load);
-    command.args(["--duration", "1h", "--timeline"]).arg(timeline);
-    let load = command.stdout(Stdio::piped()).spawn().unwrap();
-    until("the timeline has its lines", || newlines(timeline) >= lines);
+    command.args(["--duration", "5m", "--timeline"]).arg(timeline);
+    let mut load = command.stdout(Stdio::piped()).spawn().unwrap();
+    until("the timeline has its lines, or the generator has ended", || {
+        newlines(timeline) >= lines || load.try_wait().unwrap().is_some()
+    });
     signal(load.id(), "INT");
     load.wait_with_output().unwrap()
 }

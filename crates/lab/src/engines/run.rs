@@ -164,8 +164,8 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
 /// Why a measurement gives no figure: too few answers, which is no failure of the server if the generator was the limit.
 fn no_result(answered: u64, limited_by: Option<&str>) -> Option<(TrialStatus, String)> {
     let status = match limited_by {
-        Some(_) => TrialStatus::GeneratorLimited,
-        None => TrialStatus::Failed,
+        Some(_) if answered > 0 => TrialStatus::GeneratorLimited,
+        _ => TrialStatus::Failed,
     };
     let why = limited_by.unwrap_or("give a longer --duration");
     let few = format!("only {answered} datagrams were answered, too few for a figure: {why}");
@@ -238,9 +238,10 @@ mod tests {
         assert_eq!(status(FEWEST_ANSWERS, None), None);
         assert_eq!(status(FEWEST_ANSWERS - 1, None), Some(TrialStatus::Failed));
         let still = Some("the worker on CPU 0 stood still");
-        assert_eq!(status(0, still), Some(TrialStatus::GeneratorLimited));
+        assert_eq!(status(1, still), Some(TrialStatus::GeneratorLimited));
+        assert_eq!(status(0, still), Some(TrialStatus::Failed));
         assert!(
-            no_result(0, still)
+            no_result(1, still)
                 .unwrap()
                 .1
                 .ends_with("too few for a figure: the worker on CPU 0 stood still")

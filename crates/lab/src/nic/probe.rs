@@ -28,8 +28,8 @@ const QUIET: Duration = Duration::from_millis(5);
 /// Interval at which the report is repeated in case it is lost.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Time without a frame after which the probe gives up; the guest's own limit is larger. The host sends something every few
-/// seconds, once the emulator has a CPU.
+/// Time without a frame after which the probe gives up; the guest's own limit is larger. The host is silent for
+/// half as long at most, once the emulator has a CPU.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Carries out the guest's side of a plan.

@@ -96,6 +96,7 @@ fn await_frames(
 ) -> anyhow::Result<()> {
     let (mut seen, mut still) = (0, Duration::ZERO);
     loop {
+        let began = Instant::now();
         hears(link, |signal| {
             if signal.round == round && signal.seen > seen {
                 (seen, still) = (signal.seen, Duration::ZERO);
@@ -107,7 +108,7 @@ fn await_frames(
         }
         check(over)?;
         thread::sleep(LOOK);
-        still += LOOK;
+        still += began.elapsed().min(LOOK * 10);
     }
 }
 

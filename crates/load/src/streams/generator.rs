@@ -35,6 +35,10 @@ const BURST: usize = 64;
 /// (`net.core.somaxconn` is 4,096), and a dropped SYN costs one second.
 const OPENING_AT_ONCE: usize = 1_024;
 
+/// How many times as long as the wait for one answer the last answers are awaited in all: a server that answers slowly
+/// must not delay the end for ever.
+const MOST_DRAINS: u32 = 10;
+
 /// Longest wait of a turn, so that a stop is noticed when idle.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
@@ -283,7 +287,8 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// Waits for all pending answers, or until none has come for a time. The end of all transfers is awaited up to a time.
+    /// Waits for all pending answers, or until none has come for a time, and [`MOST_DRAINS`] times as long at most. The end
+    /// of all transfers, or of a run that was stopped, is awaited for that time.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         self.shared.stage = Stage::Draining;
         let now = engine.now();
@@ -291,7 +296,8 @@ impl<P: StreamProtocol> Generator<P> {
         if !P::Traffic::LASTS {
             self.live().draining.set(1);
         }
-        let mut silence = Silence::new(Duration::from_secs_f64(self.common.plan.timeouts.drain_s));
+        let limit = Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
+        let (mut silence, give_up) = (Silence::new(limit), now + limit.saturating_mul(MOST_DRAINS));
         let mut answered = self.answered();
         // A stop during the run still waits for pending answers; a stop during this wait ends it.
         let stopped_before = self.stopped();
@@ -302,7 +308,8 @@ impl<P: StreamProtocol> Generator<P> {
             engine.turn(until, self)?;
             self.publish();
             silence.looked(engine.now().since(now));
-            if self.answered() > answered && !P::Traffic::LASTS {
+            let may_go_on = !P::Traffic::LASTS && !stopped_before && engine.now() < give_up;
+            if may_go_on && self.answered() > answered {
                 answered = self.answered();
                 silence.broken();
             }

@@ -148,8 +148,8 @@ pub struct Timeouts {
     pub first_byte_s: f64,
     /// From sending a request to the end of its answer.
     pub request_s: f64,
-    /// From the end of the requests, or the last answer that came since, to discarding answers that are still missing. For
-    /// transfers, from their end.
+    /// From the end of the requests, or the last answer that came since, to discarding answers that are still missing; ten
+    /// times as long at most. For transfers, from their end.
     pub drain_s: f64,
 }
 

@@ -30,7 +30,7 @@ pub struct UdpPlan<P = Probes> {
     pub answers: bool,
     /// Seconds without any answer after which outstanding datagrams count as lost.
     pub loss_timeout_s: f64,
-    /// The same once all is sent, where the last answers are awaited; `None`: as before.
+    /// The same once all is sent; `None`: `loss_timeout_s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_s: Option<f64>,
     /// The requested engine; `None` probes and chooses.

@@ -305,8 +305,8 @@ fn drained(series: &Series<'_>) -> String {
     };
     let most_s = drain_s_of(&step.shape);
     format!(
-        "Answers still pending after the measured time were awaited for {drain_s:.1} s (until none came for {most_s:.1} s): no rate and \
-         no CPU time includes them, but their latency counts."
+        "Answers still pending after the measured time were awaited for {drain_s:.1} s (until none came for \
+         {most_s:.1} s): no rate and no CPU time includes them, but their latency counts."
     )
 }
 

@@ -33,8 +33,8 @@ const TIMEOUTS: Timeouts = Timeouts {
     drain_s: DRAIN_S,
 };
 
-/// Timeout until another of the last answers arrives, or until all bytes have arrived and the server has closed all
-/// connections: buffered data arrives within a second, and a subject that answers slowly or closes nothing must not delay the run for long.
+/// How long another of the last answers is awaited; for transfers, all bytes and the end of every connection. Buffered data
+/// arrives within a second, and a subject that answers slowly or closes nothing must not delay the run for long.
 const DRAIN_S: f64 = 5.0;
 const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 

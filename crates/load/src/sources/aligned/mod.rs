@@ -212,9 +212,10 @@ impl Planner<'_> {
     fn ports(&self, address: IpAddr) -> impl Iterator<Item = (u16, Landing)> {
         let target = self.request.target;
         // Both ends of a connection from the target's own address and port would be the same, and UDP servers may refuse
-        // their own port from any address, because two of them would answer each other for ever.
-        let refused = self.transport == Transport::Udp || same_address(address, target.ip());
-        let ports = (FIRST_PORT..=LAST_PORT).filter(move |port| !refused || *port != target.port());
+        // their own port from any address.
+        let excludes_target_port = self.transport == Transport::Udp || same_address(address, target.ip());
+        let ports =
+            (FIRST_PORT..=LAST_PORT).filter(move |port| !excludes_target_port || *port != target.port());
         ports.filter_map(move |port| {
             let tuple = Tuple::new(SocketAddr::new(address, port), target).ok()?;
             Some((port, self.landings.of(&tuple)))

@@ -158,7 +158,7 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    /// Waits until all answers have arrived, or none has for the loss timeout of the last ones.
+    /// Waits until all answers have arrived, or none has for the drain timeout.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let mut returned = self.tally.counts.returned;
         let mut silence = Silence::new(self.shared.plan.drain_timeout());
