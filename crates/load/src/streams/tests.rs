@@ -324,6 +324,12 @@ fn the_last_answers_are_awaited_as_long_as_they_keep_coming() {
     let (tally, _) = run(plan.clone(), Script::OneASecond, 65_536);
     assert_eq!(outcomes(&tally), [8, 8, 0, 0]);
     assert_eq!(tally.counts.requests.ok_late, 8);
-    let (tally, _) = run(plan, Script::Silent, 65_536);
+    let (tally, _) = run(plan.clone(), Script::Silent, 65_536);
     assert_eq!(outcomes(&tally), [8, 0, 0, 8]);
+    // Ten times that long at most.
+    (plan.requests, plan.pools[0].protocol.depth, plan.timeouts.drain_s) = (Some(24), 24, 1.5);
+    let (tally, _) = run(plan, Script::OneASecond, 65_536);
+    let [begun, answered, _, unfinished] = outcomes(&tally);
+    assert_eq!((begun, answered + unfinished), (24, 24));
+    assert!((15..=17).contains(&answered), "{answered}");
 }
