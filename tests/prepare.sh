@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs the packages that the tests need beyond Rust. As root it installs what is missing; otherwise it prints the
-# command that does so.
+# Finds the packages that the tests need beyond Rust. INSTALL=yes installs what is missing, as root; INSTALL=no goes on without, and
+# tests that need them are skipped; otherwise this lists them and stops.
 set -euo pipefail
 . "$(dirname "$0")/../packaging/apt.sh"
 
 packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl groff-base systemd
   zsh fish prometheus)
 
-install_packages "${packages[@]}" || true
+case "${INSTALL-}" in yes | no | "") ;; *) echo "INSTALL=$INSTALL: give yes or no" && exit 2 ;; esac
+complete=true
+install_packages "${packages[@]}" || complete=false
 
 # The check of NICs emulates an igb, which QEMU has since 8.0. Debian 12 has it in its backports.
 install_backported_qemu() {
@@ -17,16 +19,21 @@ install_backported_qemu() {
   cat /etc/apt/sources.list >"$sources" 2>/dev/null || true
   echo "deb $site $codename-backports main" >>"$sources"
   apt-get -o Dir::Etc::sourcelist="$sources" update -qq &&
-    DEBIAN_FRONTEND=noninteractive apt-get -o Dir::Etc::sourcelist="$sources" -t "$codename-backports" \
+    without_services DEBIAN_FRONTEND=noninteractive apt-get -o Dir::Etc::sourcelist="$sources" -t "$codename-backports" \
       install -y --no-install-recommends -qq qemu-system-x86
   local outcome=$?
   rm "$sources"
   return $outcome
 }
 if command -v qemu-system-x86_64 >/dev/null && ! qemu-system-x86_64 -device help | grep -q '"igb"'; then
-  if [ "$(id -u)" -ne 0 ] || ! install_backported_qemu; then
-    echo "the check of an igb is skipped: it needs QEMU 8.0 or newer (Debian 12: qemu-system-x86 of its backports)"
+  if ! may_install || ! install_backported_qemu; then
+    echo "the check of an igb needs QEMU 8.0 or newer; INSTALL=yes replaces this one by that of Debian's backports"
+    complete=false
   fi
+fi
+if [ $complete = false ] && [ "${INSTALL-}" != no ]; then
+  echo "INSTALL=no goes on without; tests that need them report that they are skipped"
+  exit 1
 fi
 
 # Extracts the kernel of the guests that tests boot, with its device modules, from Debian's package without installing
