@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 counters! {
     /// Bodies that waited for 100 Continue, by outcome.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpCounts {
         /// Bodies sent after 100 Continue.
         #[serde(default)]

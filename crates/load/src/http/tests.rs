@@ -207,7 +207,7 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
         assert!(resting, "every connection is open or has failed");
         let outcome = generator.run(&mut engine, start).unwrap();
         Ran {
-            requests: outcome.groups[0].tally.counts.requests,
+            requests: outcome.groups[0].tally.counts.requests.clone(),
             outcome,
         }
     })

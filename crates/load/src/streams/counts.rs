@@ -12,7 +12,7 @@ use std::fmt;
 
 /// Counters that only one protocol has; `()` for none.
 pub trait OwnCounts:
-    Counters + Copy + Default + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + 'static
+    Counters + Default + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + 'static
 {
     /// Each with its name in reports.
     fn in_words(&self) -> Vec<(&'static str, u64)> {
@@ -94,7 +94,7 @@ mod recorded {
 
 counters! {
     /// Requests by outcome: `begun` is the sum of `ok`, `failed`, `aborted` and `unfinished`.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct RequestCounts<C> {
         /// Issued by the schedule, or begun by a connection.
         pub begun: u64,
