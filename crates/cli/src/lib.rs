@@ -1,6 +1,8 @@
 //! The `corelane` command: parses arguments, runs the verb, and reports errors with an exit code.
 
 #![forbid(unsafe_code)]
+// These macros panic if the stream is closed or full: see `standard`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
 mod bridge;
@@ -29,6 +31,7 @@ mod rebalanced;
 mod report;
 mod serve;
 mod shared;
+mod standard;
 mod steer;
 mod steering;
 mod table;
@@ -59,6 +62,11 @@ pub fn run() -> ExitCode {
         .is_some_and(|first| first == corelane_lab::child::CHILD_ARGUMENT)
     {
         let ended = corelane_lab::registry::run_child(io::BufReader::new(io::stdin()), io::stdout());
+        // Without a reader, the experiment has ended.
+        let ended = ended.or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        });
         return outcome::exit(ended.map_err(Into::into), ColorChoice::Never);
     }
     let matches = help::laid_out(command(), std::env::args_os())

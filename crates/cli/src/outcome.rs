@@ -1,5 +1,6 @@
 //! Exit codes, and error messages on standard error.
 
+use crate::standard::{self, say};
 use clap::ColorChoice;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
@@ -37,21 +38,18 @@ pub fn cannot_run(what: impl Display) -> anyhow::Error {
 
 /// Prints the error and returns the exit code.
 pub fn exit(outcome: Outcome, color: ColorChoice) -> ExitCode {
-    let Err(error) = outcome else {
+    let printed = |()| match standard::lost() {
+        Some(error) => Err(anyhow::anyhow!("standard output: {error}")),
+        None => Ok(()),
+    };
+    let Err(error) = outcome.and_then(printed) else {
         return ExitCode::SUCCESS;
     };
-    // The reader of our output closed the pipe, as `head` does. That is not an error.
-    if error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    {
-        return ExitCode::SUCCESS;
-    }
     let name = match is_coloured(color) {
         true => "\x1b[1;31mcorelane:\x1b[0m",
         false => "corelane:",
     };
-    eprintln!("{name} {error:#}");
+    say(&format!("{name} {error:#}\n"));
     match error.downcast_ref::<Failure>() {
         Some(failure) => ExitCode::from(failure.code),
         None => ExitCode::FAILURE,

@@ -3,12 +3,12 @@
 use crate::documents::{check_output, command_line, is_replaced, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
 use crate::shared::JsonArgument;
+use crate::standard::{say, write_out};
 use crate::terminal::width;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
 use corelane_report::page::{Page, Rendered};
 use corelane_report::text::command;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// All outputs of a report, and the conditions that fail the run.
@@ -73,14 +73,12 @@ impl OutputArguments {
                 Err(error) => lost.push(format!("{flag} {}: {error}", path.display())),
             }
         }
-        let mut out = io::stdout().lock();
         if !on_stdout {
-            write!(out, "{}", document.page().text(width()))?;
+            write_out(&document.page().text(width()));
         }
         if on_stdout || !(lost.is_empty() || saved) {
-            write!(out, "{text}")?;
+            write_out(text);
         }
-        out.flush()?;
         if !lost.is_empty() {
             let instead = if saved {
                 ""
@@ -90,7 +88,7 @@ impl OutputArguments {
             anyhow::bail!("{}{instead}", lost.join("; "));
         }
         if let Some(html) = self.html.as_ref().filter(|_| !on_stdout) {
-            writeln!(io::stderr(), "report: {}", html.display())?;
+            say(&format!("report: {}\n", html.display()));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Progress of long commands on standard error: a bar with the time left and the last result in a terminal, otherwise a
 //! line from time to time.
 
+use crate::standard::say;
 use corelane_measure::quantity;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
@@ -44,7 +45,7 @@ impl Steps {
             None if self.last_line.elapsed() >= BETWEEN_LINES => {
                 self.last_line = Instant::now();
                 let [done, of] = [done, of].map(quantity::count);
-                eprintln!("{done} of {of}  {}", line.trim());
+                say(&format!("{done} of {of}  {}\n", line.trim()));
             }
             None => {}
         }

@@ -3,6 +3,7 @@
 use crate::documents::{check_output, parse, read_text, unreadable, write_whole};
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
+use crate::standard::{say, write_out};
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
@@ -12,7 +13,6 @@ use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::page::Rendered;
 use serde::Deserialize;
 use std::fmt::Display;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The help of `report diff --fail-if`.
@@ -70,7 +70,6 @@ pub enum ReportWhat {
 
 /// Runs the selected verb.
 pub fn run(what: &ReportWhat) -> Outcome {
-    let mut out = std::io::stdout();
     match what {
         ReportWhat::Show { file, html } => {
             if let Some(path) = html {
@@ -78,7 +77,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
             }
             let (_, report) = read(file)?;
             match html {
-                None => write!(out, "{}", report.page().text(width()))?,
+                None => write_out(&report.page().text(width())),
                 Some(path) => {
                     let page = report.page().to_html();
                     write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
@@ -104,8 +103,8 @@ pub fn run(what: &ReportWhat) -> Outcome {
             outputs.finish(&diff, &json, &gates)?;
         }
         ReportWhat::Merge { files } => match merged_timelines(files)? {
-            Some(timeline) => write!(out, "{}", timeline.to_text()?)?,
-            None => writeln!(out, "{}", merged_documents(files)?)?,
+            Some(timeline) => write_out(&timeline.to_text()?),
+            None => write_out(&(merged_documents(files)? + "\n")),
         },
     }
     Ok(())
@@ -124,13 +123,14 @@ fn merged_timelines(files: &[PathBuf]) -> anyhow::Result<Option<Timeline>> {
         }
         let read = Timeline::read(&text).map_err(|error| wrong(file, &error))?;
         if read.cut_bytes > 0 {
-            eprintln!("corelane: {}: {}", file.display(), read.cut().unwrap_or_default());
+            let cut = read.cut().unwrap_or_default();
+            say(&format!("corelane: {}: {cut}\n", file.display()));
         }
         timelines.push(read);
     }
     let merged = Timeline::merged(&timelines).map_err(|(place, error)| wrong(&files[place], &error))?;
     if let Some(aligned) = &merged.header.aligned {
-        eprintln!("corelane: {} timelines added {aligned}", files.len());
+        say(&format!("corelane: {} timelines added {aligned}\n", files.len()));
     }
     Ok(Some(merged))
 }

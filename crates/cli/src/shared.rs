@@ -3,6 +3,7 @@
 use crate::documents::{check_output, write_whole};
 use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, usage};
+use crate::standard::write_out;
 use crate::values::duration;
 use anyhow::Context;
 use clap::Args;
@@ -11,7 +12,6 @@ use corelane_rss::Key;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::Serialize;
 use std::convert::Infallible;
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,7 +80,10 @@ impl JsonArgument {
     pub fn write(self, text: &str) -> Outcome {
         match self.file() {
             Some(file) => write_whole(file, text).with_context(|| format!("--json {}", file.display())),
-            None => write_out(text),
+            None => {
+                write_out(text);
+                Ok(())
+            }
         }
     }
 
@@ -110,19 +113,14 @@ impl JsonArgument {
 /// Prints a document as JSON or as text; as both if the JSON document goes to a file.
 pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
     let text = json.save_or_text(document, text)?;
-    write_out(&text)
-}
-
-/// Writes text to standard output.
-pub fn write_out(text: &str) -> Outcome {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    write_out(&text);
+    Ok(())
 }
 
 /// Prints a document as JSON.
 pub fn print_json(document: &impl Serialize) -> Outcome {
-    write_out(&(serde_json::to_string_pretty(document)? + "\n"))
+    write_out(&(serde_json::to_string_pretty(document)? + "\n"));
+    Ok(())
 }
 
 /// `--engine`.

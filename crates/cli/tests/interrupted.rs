@@ -1,4 +1,4 @@
-//! SIGINT ends a run early; the run still reports what it measured.
+//! SIGINT, SIGTERM and SIGHUP end a run early; the run still reports what it measured.
 
 use crate::common;
 use corelane_tests::until;
@@ -55,20 +55,71 @@ fn an_interrupted_generator_reports_what_it_sent() {
 
 #[test]
 fn an_interrupted_generator_says_so_in_its_document() {
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let target = server.local_addr().unwrap();
-    for (rest, interrupted) in [("--duration 1h", true), ("--count 1", false)] {
+    for (rest, interrupted) in [
+        ("--duration 1h", Some("TERM")),
+        ("--duration 1h", Some("HUP")),
+        ("--count 1", None),
+    ] {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
         let load = common::corelane(&format!("load udp {target} --rate 1k --no-answers --json {rest}"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         server.recv_from(&mut [0; 2048]).unwrap();
-        if interrupted {
-            common::signal(load.id(), "TERM");
+        if let Some(name) = interrupted {
+            common::signal(load.id(), name);
         }
         let output = load.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{interrupted:?}");
         let loaded: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(loaded["interrupted"], interrupted, "{rest}");
+        assert_eq!(loaded["interrupted"], interrupted.is_some(), "{rest}");
+    }
+}
+
+/// The signals that a process catches, by bits (proc(5)).
+fn caught(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap()
+}
+
+#[test]
+fn a_terminal_that_has_gone_ends_a_server_unless_nohup_or_its_tables_give_the_signal_another_meaning() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    std::fs::write(&table, "192.0.2.1\n").unwrap();
+    let (program, table) = (env!("CARGO_BIN_EXE_corelane"), table.display());
+    let bridge = format!("bridge --link ring:hup-a --link ring:hup-b --table {table} --json");
+    for (started, ends) in [
+        (format!("exec {program} serve udp 127.0.0.1:0 --json"), true),
+        (
+            format!("exec nohup {program} serve udp 127.0.0.1:0 --json"),
+            false,
+        ),
+        (format!("exec {program} {bridge}"), false),
+    ] {
+        let server = std::process::Command::new("sh")
+            .args(["-c", &started])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Bit 14 is SIGTERM; what is sent before SIGHUP is caught, too, waits.
+        until("the server catches signals", || {
+            caught(server.id()) & 1 << 14 != 0
+        });
+        common::signal(server.id(), "HUP");
+        if !ends {
+            common::signal(server.id(), "INT");
+        }
+        let output = server.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{started}: {error}");
+        assert!(output.stdout.starts_with(b"{"), "{started}: {error}");
     }
 }
 

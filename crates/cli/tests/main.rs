@@ -62,6 +62,9 @@ mod scrape;
 mod serve_device;
 mod serve_http;
 mod simulate;
+#[path = "../src/standard.rs"]
+#[allow(dead_code, reason = "a module of the command, for live and progress")]
+mod standard;
 mod steer;
 #[path = "common/stream_server.rs"]
 mod stream_server;
@@ -73,6 +76,7 @@ mod tcp_tls;
 mod terminal;
 mod timeline;
 mod udp;
+mod unwritable;
 mod verify;
 mod write_steering;
 mod wrong_files;

@@ -1,6 +1,7 @@
 //! Progress of an experiment: what is announced before the first trial, and each trial's result.
 
 use crate::progress::Steps;
+use crate::standard::say;
 use crate::terminal::error_columns;
 use corelane_host::conditions::Severity;
 use corelane_lab::document::Head;
@@ -29,7 +30,7 @@ pub fn announce(head: &Head, trials: usize, seconds: f64) -> Steps {
     line(&format!(
         "{trials} trials, about {seconds:.0} s; ^C stops early and still reports"
     ));
-    eprint!("{text}");
+    say(&text);
     Steps::begin(trials as u64)
 }
 

@@ -7,6 +7,7 @@ use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, cannot_run, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::{MemoryArguments, check_memory, print_json};
+use crate::standard::say;
 use crate::steering;
 use crate::timeline::TimelineArgument;
 use clap::Args;
@@ -64,7 +65,7 @@ impl ResultArguments {
                 metrics.look(|| Box::new(generator.running(snapshot)));
             }
         };
-        let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look)?;
+        let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look);
         let mut report = generator.finish()?;
         drop(held);
         let outcome = report.outcome_mut();
@@ -75,7 +76,7 @@ impl ResultArguments {
         let reported = self.outputs.finish(&recorded, &json, &gates);
         // One of them must not hide what became of the other.
         match self.timeline.finish(timeline) {
-            Err(lost) if reported.is_err() => eprintln!("corelane: {lost}"),
+            Err(lost) if reported.is_err() => say(&format!("corelane: {lost}\n")),
             finished => finished?,
         }
         reported?;
@@ -179,7 +180,7 @@ impl ForegroundArguments {
         }
         notes.extend(needs.lacking().map(Need::text));
         for note in &notes {
-            eprintln!("corelane: {note}");
+            say(&format!("corelane: {note}\n"));
         }
         Ok((notes, own))
     }

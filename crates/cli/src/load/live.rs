@@ -2,6 +2,7 @@
 //! and only if that is a terminal.
 
 use crate::interrupt::Interrupt;
+use crate::standard::write_out;
 use crate::terminal::error_columns;
 use corelane_load::timeline::{Second, TimelineFile};
 use corelane_load::{Failures, Generator, LoadReport, Observation, Sampler, Snapshot};
@@ -9,7 +10,7 @@ use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::table::cut;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 /// A generator that can run in the foreground.
@@ -58,7 +59,7 @@ pub fn attend<G: ForegroundLoad>(
     lines: bool,
     timeline: Option<&TimelineFile>,
     look: impl Fn(&G, &Snapshot),
-) -> io::Result<bool> {
+) -> bool {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
@@ -80,7 +81,7 @@ pub fn attend<G: ForegroundLoad>(
         write_second::<G>(timeline, second);
         latest = snapshot;
         if let Some((counted, printed)) = &mut printed {
-            printed.print(generator.total(counted))?;
+            printed.print(generator.total(counted));
         }
         if let Some(view) = shown.then(|| generator.view()).flatten() {
             let columns = error_columns();
@@ -94,7 +95,7 @@ pub fn attend<G: ForegroundLoad>(
     write_second::<G>(timeline, sampler.end(generator));
     // The summary reports the final counts.
     bar.finish_and_clear();
-    Ok(interrupted)
+    interrupted
 }
 
 fn write_second<G: ForegroundLoad>(timeline: Option<&TimelineFile>, second: Option<Second>) {
@@ -119,14 +120,14 @@ impl Printed {
         }
     }
 
-    fn print(&mut self, count: u64) -> io::Result<()> {
+    fn print(&mut self, count: u64) {
         if self.at.elapsed() < LINE {
-            return Ok(());
+            return;
         }
         let rate = quantity::rate(count.saturating_sub(self.last) as f64 / self.at.elapsed().as_secs_f64());
         let (name, all) = (self.name, quantity::count(count));
         (self.last, self.at) = (count, Instant::now());
-        writeln!(io::stdout(), "{name} {rate:>12}  in all {all:>13}")
+        write_out(&format!("{name} {rate:>12}  in all {all:>13}\n"));
     }
 }
 

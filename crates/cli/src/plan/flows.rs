@@ -4,7 +4,7 @@
 use super::{PlanArguments, check_ports};
 use crate::documents::{write_whole, wrong_file};
 use crate::outcome::{Outcome, usage};
-use crate::shared::write_out;
+use crate::standard::write_out;
 use crate::terminal::width;
 use anyhow::Context;
 use corelane_measure::quantity::count;
@@ -85,7 +85,7 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     }
     if !arguments.json.on_stdout() {
         let folder = folder.filter(|_| written.is_ok());
-        write_out(&text(&document, folder))?;
+        write_out(&text(&document, folder));
     }
     written
 }

@@ -7,6 +7,7 @@ use crate::machine::MachineDevice;
 use crate::outcome::{Outcome, usage};
 use crate::progress::Steps;
 use crate::shared::{JsonArgument, RuleArguments, print};
+use crate::standard::say;
 use crate::steering;
 use crate::terminal::width;
 use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
@@ -160,7 +161,9 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     match inventory::steering(&machine.inventory, &machine.name, flow_type) {
         Ok(steering) => Ok(steering),
         Err(missing @ NoSteering::Queue(_)) => {
-            eprintln!("corelane: {missing}; using queue numbers as CPUs in the plan");
+            say(&format!(
+                "corelane: {missing}; using queue numbers as CPUs in the plan\n"
+            ));
             Ok(inventory::rule(&machine.inventory, &machine.name, flow_type)?)
         }
         Err(error) => Err(usage("--dev", error)),

@@ -9,10 +9,11 @@ use crate::log::offer;
 use crate::outcome::Outcome;
 use crate::rebalanced;
 use crate::shared::{JsonArgument, ServerRunArguments, print_json};
+use crate::standard::out;
 use corelane_report::exposition::Exposed;
 use corelane_rss::Steering;
 use corelane_serve::Server;
-use std::io::{stderr, stdout};
+use std::io::stderr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ pub fn serve<F: Foreground>(
     table.begin(F::steering(&last))?;
     if !run.json.on_stdout() {
         // Programs wait for it.
-        offer(&mut stdout(), &shown.ready(&last), LAST_WAIT);
+        offer(&mut out(), &shown.ready(&last), LAST_WAIT);
     }
     let started = Instant::now();
     let (mut line_due, mut lost) = (started + Duration::from_secs(1), None);
@@ -143,7 +144,7 @@ pub fn serve<F: Foreground>(
 /// Saves and prints the counts; if nobody reads standard output, prints the summary to standard error.
 fn print_result<F: Foreground>(json: JsonArgument, served: &Served<F>) -> Outcome {
     let text = json.save_or_text(served, F::summary)?;
-    if !offer(&mut stdout(), &text, LAST_WAIT) {
+    if !offer(&mut out(), &text, LAST_WAIT) {
         offer(&mut stderr(), &F::summary(served), LAST_WAIT);
     }
     Ok(())
@@ -154,7 +155,7 @@ fn show(lines: Lines, line: &str) {
     let line = format!("{line}\n");
     match lines {
         Lines::Hidden => false,
-        Lines::Output => offer(&mut stdout(), &line, 0),
+        Lines::Output => offer(&mut out(), &line, 0),
         Lines::Error => offer(&mut stderr(), &line, 0),
     };
 }

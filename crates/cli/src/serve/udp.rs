@@ -2,11 +2,13 @@
 
 use super::buckets::{self, ServingArguments};
 use super::foreground::{self, Foreground, Refused};
+use crate::log::offer;
 use crate::names::address;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
 use crate::shared::{DatagramIoArguments, MemoryArguments, check_memory};
+use crate::standard::out;
 use crate::terminal::width;
 use crate::values::size;
 use clap::Args;
@@ -22,7 +24,7 @@ use corelane_serve::udp::{
     Answers, BucketServed, FlowCount, Mode, Model, UdpError, UdpPlan, UdpServed, UdpServer,
 };
 use signal_hook::consts::SIGUSR1;
-use std::io::{self, Write};
+use std::io::stderr;
 use std::net::SocketAddr;
 
 /// UDP echo, or sink
@@ -132,9 +134,9 @@ impl Foreground for ServeUdpArguments {
         if let Some(counts) = server.flows() {
             let text = flow_table(&counts.flows, counts.uncounted);
             match self.serving.run.json.on_stdout() {
-                true => write!(io::stderr(), "{text}")?,
-                false => write!(io::stdout(), "{text}")?,
-            }
+                true => offer(&mut stderr(), &text, 0),
+                false => offer(&mut out(), &text, 0),
+            };
         }
         Ok(())
     }

@@ -8,7 +8,8 @@ use crate::names::address;
 use crate::outcome::Outcome;
 use crate::rebalanced::rebalanced;
 use crate::serve::live_table::LiveTable;
-use crate::shared::{JsonArgument, print, write_out};
+use crate::shared::{JsonArgument, print};
+use crate::standard::write_out;
 use crate::steering;
 use crate::terminal::width;
 use crate::values::{duration, moves};
@@ -165,7 +166,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
     let document = told(steering.clone());
     if let Some((policy, means)) = means {
         if !arguments.json.on_stdout() {
-            write_out(&text(&document))?;
+            write_out(&text(&document));
         }
         let until = (policy, arguments.duration);
         let of_server = (sought(arguments), &group);

@@ -3,11 +3,12 @@
 use super::source::{SourceArguments, load};
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
+use crate::standard::write_lines;
 use clap::Args;
 use corelane_measure::quantity::MISSING;
 use corelane_table::Value;
 use serde::Serialize;
-use std::io::{self, BufRead, BufWriter, Write};
+use std::io::{self, BufRead, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -88,14 +89,10 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         print(arguments.json, &document, |_| String::new())?;
         return verdict(&refused);
     }
-    let mut out = BufWriter::new(io::stdout().lock());
-    for (address, value) in answers {
-        match value {
-            Some(value) => writeln!(out, "{address} {value}")?,
-            None => writeln!(out, "{address} {MISSING}")?,
-        }
-    }
-    out.flush()?;
+    write_lines(answers, |out, (address, value)| match value {
+        Some(value) => writeln!(out, "{address} {value}"),
+        None => writeln!(out, "{address} {MISSING}"),
+    });
     verdict(&refused)
 }
 

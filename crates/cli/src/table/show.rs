@@ -3,11 +3,12 @@
 use super::source::{Source, SourceArguments, SourceDocument, load};
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, print};
+use crate::standard::write_lines;
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_table::{IpPrefix, Value};
 use serde::Serialize;
-use std::io::{self, BufWriter, Write};
+use std::io::Write as _;
 
 /// Shown under `--help`.
 const EXAMPLE: &str = "Examples:\n  printf '192.0.2.1\\n2001:db8::/32\\n' | corelane table show -\n  \
@@ -55,15 +56,11 @@ pub fn run(arguments: &ShowArguments) -> Outcome {
 fn list(source: &Source) -> Outcome {
     let mut entries: Vec<(IpPrefix, Value)> = source.map.iter().collect();
     entries.sort_unstable();
-    let mut out = BufWriter::new(io::stdout().lock());
-    for (prefix, value) in entries {
-        if value == Value::MEMBER {
-            writeln!(out, "{prefix}")?;
-        } else {
-            writeln!(out, "{prefix} {value}")?;
-        }
-    }
-    Ok(out.flush()?)
+    write_lines(entries, |out, (prefix, value)| match value {
+        Value::MEMBER => writeln!(out, "{prefix}"),
+        value => writeln!(out, "{prefix} {value}"),
+    });
+    Ok(())
 }
 
 impl TableFacts {

@@ -7,7 +7,8 @@ mod text;
 
 use crate::capture;
 use crate::outcome::{Outcome, cannot_run, usage};
-use crate::shared::{JsonArgument, print, write_out};
+use crate::shared::{JsonArgument, print};
+use crate::standard::write_out;
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::Args;
 use corelane_load::pool::Pool;
@@ -108,7 +109,8 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
             frames += u64::from(!std::hint::black_box(frame).is_empty());
             Ok(())
         })?;
-        return write_out(&format!("{frames} frames read\n"));
+        write_out(&format!("{frames} frames read\n"));
+        return Ok(());
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
         return Err(usage(
