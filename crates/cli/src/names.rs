@@ -4,7 +4,7 @@ use crate::log::log_line;
 use corelane_host::resolver;
 use corelane_proto::http::url::Url;
 use std::fmt::Display;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// Time limit of an attempt before the next address is tried: enough for any network, and short for a person.
@@ -115,8 +115,24 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     target(text).map(|target| target.first())
 }
 
-/// The first address of a name without a port; `None` if the text is no name.
-pub fn host(text: &str) -> Option<Result<IpAddr, String>> {
+/// An address without a port, or the first of a name; `None` if the text is neither. An IPv6 address that can also be read as
+/// ADDRESS:PORT is refused, as [`target`] refuses it.
+pub fn without_port(text: &str) -> Option<Result<IpAddr, String>> {
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    if let Some(address) = bracketed.and_then(|address| address.parse::<Ipv6Addr>().ok()) {
+        return Some(Ok(address.into()));
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        let parts = text.rsplit_once(':');
+        let with_port = parts
+            .filter(|(address, port)| address.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
+        return Some(match with_port {
+            Some((before, port)) => Err(format!(
+                "'{text}' may be an address, or an address and a port: write [{text}] or [{before}]:{port}"
+            )),
+            None => Ok(address),
+        });
+    }
     is_name(text).then(|| Target::of_name(text, 0).map(|target| target.first().ip()))
 }
 

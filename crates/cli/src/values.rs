@@ -54,10 +54,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
             port: Some(address.port()),
         });
     }
-    if let Ok(address) = text.trim_matches(['[', ']']).parse() {
-        return Ok(Endpoint { address, port: None });
-    }
-    if let Some(address) = names::host(text) {
+    if let Some(address) = names::without_port(text) {
         return address.map(|address| Endpoint { address, port: None });
     }
     let address = names::address(text).map_err(|error| format!("{error}, or an address without a port"))?;

@@ -36,6 +36,43 @@ fn the_verification_suite_comes_out() {
 }
 
 #[test]
+fn an_ipv6_address_that_may_end_in_a_port_is_refused_by_every_verb() {
+    let (ambiguous, needed) = ("2001:db8::1:80", "write [2001:db8::1:80] or [2001:db8::1]:80");
+    for command in [
+        "hash X [::1]:443",
+        "hash [::1]:443 X",
+        "explain X 127.0.0.1:443",
+        "plan --clients 2001:db8::/120 --server X",
+        "verify --log /dev/null --clients 2001:db8::/120 --server X",
+    ] {
+        let error = refused(&command.replace('X', ambiguous), 2);
+        assert!(error.contains(needed), "{command}: {error}");
+    }
+    // These need a port.
+    for command in ["serve udp X", "load tcp X", "steer --pid 1 --port 80 --address X"] {
+        let error = refused(&command.replace('X', ambiguous), 2);
+        assert!(
+            error.contains("write 10.11.2.1:8080, [2001:db8::1]:8080"),
+            "{command}: {error}"
+        );
+    }
+    for (given, source) in [
+        ("[2001:db8::1]:80", "[2001:db8::1]:80"),
+        ("[2001:db8::1:80]", "2001:db8::1:80"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("2001:db8::1:abcd", "2001:db8::1:abcd"),
+        ("2001:db8:0:0:0:0:1:80", "2001:db8::1:80"),
+        ("::1", "::1"),
+    ] {
+        let hashed = run_json(&format!("hash {given} 2001:db8::2 --json"));
+        assert_eq!(hashed["source"], source, "{given}");
+    }
+    for given in ["[[::1]]", "::1]", "[::1", "[192.0.2.1]", "2001:db8::1:99999"] {
+        refused(&format!("hash {given} [::1]:443"), 2);
+    }
+}
+
+#[test]
 fn the_posts_addresses_are_planned_on_their_buckets() {
     let mut checked = 0;
     for buckets in ["4", "8"] {
