@@ -4,9 +4,18 @@ use crate::documents::lines;
 use crate::outcome::{Outcome, usage};
 use corelane_link::LinkError;
 use corelane_link::capture::CaptureReader;
+use corelane_measure::quantity;
 use corelane_packet::verify::log::{self, Pair};
 use corelane_packet::verify::{Observed, Queue};
 use std::path::Path;
+
+/// Describes frames that were captured without what a device hashes.
+pub fn cut_short(frames: u64) -> String {
+    let frames = quantity::count(frames);
+    format!(
+        "{frames} frames captured too short for the fields that are hashed: capture more of each (tcpdump -s 256)"
+    )
+}
 
 /// Passes every frame of a capture to `take`, in order, and stops at the first error.
 pub fn each_frame(path: &Path, mut take: impl FnMut(&[u8], Observed) -> Outcome) -> Outcome {

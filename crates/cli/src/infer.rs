@@ -9,7 +9,7 @@ use crate::terminal::width;
 use crate::values::PROTOCOLS;
 use clap::Args;
 use corelane_measure::quantity::{count, or_missing};
-use corelane_packet::{Dissection, TransportHeader};
+use corelane_packet::{Dissection, HashTypes, Refusal, TransportHeader};
 use corelane_report::table::Rows;
 use corelane_rss::infer::{self, Field, Inference, InferredTable, Sample, Verdict};
 use corelane_rss::{Key, Protocol, Tuple};
@@ -53,21 +53,28 @@ pub struct InferArguments {
 struct InferDocument<'a> {
     #[serde(flatten)]
     inference: &'a Inference,
+    /// Frames of the capture that were skipped, because they were captured too short.
+    cut_short: u64,
 }
 
 /// Infers and prints. Returns an error if a part is undetermined.
 pub fn run(arguments: &InferArguments) -> Outcome {
-    let samples = match (&arguments.samples, &arguments.pcap) {
-        (Some(path), _) => entries("--samples", path, sample)?,
+    let (samples, cut_short) = match (&arguments.samples, &arguments.pcap) {
+        (Some(path), _) => (entries("--samples", path, sample)?, 0),
         (None, Some(path)) => of_capture(path, arguments.log.as_deref())?,
         (None, None) => return Err(usage("--samples", "give samples, or a capture with --pcap")),
     };
     let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.set_aside);
     let document = InferDocument {
         inference: &inference,
+        cut_short,
     };
     print(arguments.json, &document, |_| {
-        text(&inference) + &set_aside(&samples, &inference.set_aside)
+        let skipped = match cut_short {
+            0 => String::new(),
+            frames => format!("skipped: {}\n", capture::cut_short(frames)),
+        };
+        text(&inference) + &set_aside(&samples, &inference.set_aside) + &skipped
     })?;
     match inference.verdict {
         Verdict::Settled => Ok(()),
@@ -158,22 +165,26 @@ fn known<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T
     }
 }
 
-/// The frames of a capture with a known hash or queue.
-fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<Vec<Sample>> {
-    let mut samples = Vec::new();
+/// The frames of a capture with a known hash or queue, and the number of those that were captured too short.
+fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, u64)> {
+    let (mut samples, mut cut_short) = (Vec::new(), 0);
     capture::each_frame_with_log(path, log, |frame, observed| {
-        let known = observed.hash.is_some() || observed.queue.is_some();
-        if let (true, Ok(dissection)) = (known, Dissection::of(frame)) {
-            samples.push(Sample {
+        if observed.hash.is_none() && observed.queue.is_none() {
+            return Ok(());
+        }
+        match Dissection::of_hashed(frame, HashTypes::ALL) {
+            Ok(dissection) => samples.push(Sample {
                 tuple: dissection.tuple(),
                 protocol: protocol(&dissection),
                 hash: observed.hash,
                 queue: observed.queue.map(|queue| queue.0),
-            });
+            }),
+            Err(Refusal::Truncated { .. }) => cut_short += 1,
+            Err(_) => {}
         }
         Ok(())
     })?;
-    Ok(samples)
+    Ok((samples, cut_short))
 }
 
 /// The protocol for hashing. Fragments have no ports.

@@ -3,6 +3,7 @@
 mod align_by;
 mod any_address;
 mod bridge;
+mod captures;
 mod classify;
 mod common;
 mod diff;

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod captured;
 pub mod checksum;
 mod dissection;
 mod edit;

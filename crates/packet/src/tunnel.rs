@@ -4,7 +4,7 @@
 //! sees a different flow.
 
 use crate::bytes::{array, number16};
-use crate::dissection::{Dissection, TransportHeader};
+use crate::dissection::{Dissection, Ports, TransportHeader};
 use crate::layout::Marks;
 use crate::protocol::{EtherType, IpProtocol};
 
@@ -49,6 +49,18 @@ pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
         EtherType::IPV4 | EtherType::IPV6 => Dissection::of_packet_at(packet, at).ok(),
         _ => None,
     }
+}
+
+/// Whether the headers of a packet announce another packet inside it, captured or not.
+pub(crate) fn is_tunnel(outer: &Dissection) -> bool {
+    let announced = match (outer.protocol(), outer.transport()) {
+        (IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE, _) => true,
+        (_, TransportHeader::Udp(Ports { destination, .. })) => {
+            VXLAN_PORTS.contains(&destination) || destination == GENEVE_PORT
+        }
+        _ => false,
+    };
+    announced && !outer.has(Marks::PART)
 }
 
 /// Type and offset of the payload of a GRE version 0 header. Checksum, key and sequence number occupy four bytes each

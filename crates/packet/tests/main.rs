@@ -2,6 +2,7 @@
 
 mod captures;
 mod common;
+mod cut_short;
 mod edits;
 mod etherparse;
 mod mutation;

@@ -1,6 +1,7 @@
 //! `corelane key audit`: reports the defects of a key and the distribution of flows.
 
 use super::traffic::{self, TrafficArguments};
+use crate::capture;
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::steering;
@@ -51,6 +52,8 @@ struct AuditDocument {
     #[serde(flatten)]
     audit: Audit,
     traffic: String,
+    /// Frames of the capture that were skipped, because they were captured too short.
+    cut_short: u64,
     imbalance: Imbalance,
     passes: bool,
 }
@@ -59,13 +62,14 @@ struct AuditDocument {
 pub fn run(arguments: &AuditArguments) -> Outcome {
     let rule = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, arguments.hash)?;
     let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
-    let (traffic, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
+    let (traffic, cut_short, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
     let document = AuditDocument {
         hash_fields: rule.hash_fields,
         table_size: rule.table.size(),
         passes: audit.passes() && imbalance.worst_deviations <= Imbalance::SUSPICIOUS,
         audit,
         traffic,
+        cut_short,
         imbalance,
     };
     print(arguments.json, &document, |document| {
@@ -114,6 +118,9 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
     }));
     if imbalance.buckets.len() > SHOWN {
         lines.push("  … (--json has all)".to_owned());
+    }
+    if document.cut_short > 0 {
+        lines.push(format!("skipped: {}", capture::cut_short(document.cut_short)));
     }
     lines.push(String::new());
     lines.extend(audit.findings.iter().map(|finding| {

@@ -8,7 +8,7 @@ use crate::values::count_to;
 use clap::Args;
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
-use corelane_packet::Dissection;
+use corelane_packet::{Dissection, HashTypes, Refusal};
 use corelane_rss::audit::{self, Imbalance};
 use corelane_rss::{HashFields, Steering, Tuple};
 use std::collections::HashSet;
@@ -44,10 +44,14 @@ const MOST_FLOWS: u64 = 10_000_000;
 /// Only the first addresses of a pool are used.
 const MOST_CLIENTS: usize = 1 << 20;
 
-/// A description of the flows, and their distribution over the buckets of the rule.
-pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Result<(String, Imbalance)> {
+/// A description of the flows, the frames of a capture that were captured too short for theirs, and the distribution of the
+/// flows over the buckets of the rule.
+pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Result<(String, u64, Imbalance)> {
+    let mut cut_short = 0;
     let (what, flows) = if let Some(path) = &arguments.pcap {
-        (format!("flows of {}", path.display()), of_capture(path)?)
+        let flows;
+        (flows, cut_short) = of_capture(path, rule.hash_fields)?;
+        (format!("flows of {}", path.display()), flows)
     } else if let Some(path) = &arguments.flow_list {
         (
             format!("flows of {}", path.display()),
@@ -58,18 +62,22 @@ pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Resul
         (what, drawn(arguments, rule.hash_fields)?)
     };
     let imbalance = audit::imbalance(rule, &flows);
-    Ok((format!("{} {what}", quantity::count(imbalance.flows)), imbalance))
+    let traffic = format!("{} {what}", quantity::count(imbalance.flows));
+    Ok((traffic, cut_short, imbalance))
 }
 
-fn of_capture(path: &Path) -> anyhow::Result<Vec<Tuple>> {
-    let mut flows = HashSet::new();
+/// The flows of a capture, each once, and the number of frames that were captured too short for these fields.
+fn of_capture(path: &Path, fields: HashFields) -> anyhow::Result<(Vec<Tuple>, u64)> {
+    let (mut flows, mut cut_short) = (HashSet::new(), 0);
     capture::each_frame(path, |frame, _| {
-        if let Ok(dissection) = Dissection::of(frame) {
-            flows.insert(dissection.tuple());
+        match Dissection::of_hashed(frame, HashTypes::of_fields(fields)) {
+            Ok(dissection) => drop(flows.insert(dissection.tuple())),
+            Err(Refusal::Truncated { .. }) => cut_short += 1,
+            Err(_) => {}
         }
         Ok(())
     })?;
-    Ok(flows.into_iter().collect())
+    Ok((flows.into_iter().collect(), cut_short))
 }
 
 /// Parses a flow such as `10.11.2.3:4000 10.11.2.1:8080`, optionally with `->` in between.

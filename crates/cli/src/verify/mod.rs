@@ -154,6 +154,7 @@ fn unchecked(report: &Report) -> Option<String> {
     }
     let frames = match report.frames {
         0 => "there is no frame".to_owned(),
+        frames if frames == report.cut_short => capture::cut_short(frames),
         frames => format!("none of {} frames has a queue", quantity::count(frames)),
     };
     Some(format!(

@@ -2,6 +2,7 @@
 
 use super::VerifyDocument;
 use super::rule::{From, RuleSource};
+use crate::capture;
 use crate::terminal::width;
 use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::verify::{BucketReport, Misplacement, Report, Rule};
@@ -33,6 +34,9 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
         line(format!(
             "not checked: {refused} frames not IP or damaged, {not_hashed} match no enabled hash type"
         ));
+    }
+    if report.cut_short > 0 {
+        line(format!("not checked: {}", capture::cut_short(report.cut_short)));
     }
     let [misplaced, frames] = [report.misplaced, report.frames].map(count);
     let (entries, queues, types) = (rule.table.size(), rule.table.buckets(), rule.hash_types);

@@ -18,6 +18,8 @@ pub enum Cause {
     NotHashed,
     /// The device uses another dialect.
     Dialect(Dialect),
+    /// The frame was captured without bytes that the device may have hashed, such as those inside a tunnel.
+    CutShort,
     /// The device's hash matches no known variant: most likely it uses another key.
     OtherHash,
     /// All flows of an entry arrived on one other queue: the table differs from the given one, or was changed.
@@ -50,6 +52,10 @@ impl Cause {
             ),
             Cause::NotHashed => ("not-hashed", "not hashed, so taken by the first queue"),
             Cause::Dialect(dialect) => (dialect.name(), "another dialect: "),
+            Cause::CutShort => (
+                "cut-short",
+                "what the device may have hashed was not captured: capture more of each frame (-s 256)",
+            ),
             Cause::OtherHash => (
                 "other-hash",
                 "a hash of something else: compare the key (ethtool -x)",

@@ -22,6 +22,7 @@ pub use order::Reordering;
 pub use report::{BucketReport, CauseCount, Misplacement, Report};
 
 use crate::dissection::Dissection;
+use crate::refusal::Refusal;
 use crate::rss_input::{HashTypes, RssInput};
 use corelane_rss::{Bucket, IndirectionTable, InputError, Key, Steering, Toeplitz};
 use ledger::Ledger;
@@ -113,6 +114,7 @@ pub struct Verifier {
     frames: u64,
     refused: u64,
     not_hashed: u64,
+    cut_short: u64,
 }
 
 impl Verifier {
@@ -131,10 +133,12 @@ impl Verifier {
             frames: 0,
             refused: 0,
             not_hashed: 0,
+            cut_short: 0,
         }
     }
 
-    /// Verifies an Ethernet frame. A frame without IP, or to which no enabled hash type applies, is only counted.
+    /// Verifies an Ethernet frame. A frame without IP, to which no enabled hash type applies, or that was captured without
+    /// the bytes that are hashed, is only counted.
     pub fn frame(&mut self, frame: &[u8], observed: Observed) {
         self.frames += 1;
         match Dissection::of_plain_v4(frame) {
@@ -146,8 +150,9 @@ impl Verifier {
 
     #[inline(never)]
     fn any_frame(&mut self, frame: &[u8], observed: Observed) {
-        match Dissection::of(frame) {
+        match Dissection::of_hashed(frame, self.hash_types) {
             Ok(dissection) => self.dissected(dissection, observed),
+            Err(Refusal::Truncated { .. }) => self.cut_short += 1,
             Err(_) => self.refused += 1,
         }
     }

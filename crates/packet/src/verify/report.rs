@@ -18,6 +18,8 @@ pub struct Report {
     pub refused: u64,
     /// Frames of no enabled hash type, which a device delivers to its default queue.
     pub not_hashed: u64,
+    /// Frames that were captured too short for the fields that are hashed.
+    pub cut_short: u64,
     /// Frames on another queue than their hash selects.
     pub misplaced: u64,
     /// By bucket, in order.
@@ -110,6 +112,7 @@ impl Report {
             frames: verifier.frames,
             refused: verifier.refused,
             not_hashed: verifier.not_hashed,
+            cut_short: verifier.cut_short,
             misplaced: ledger.entries().map(|(_, entry)| entry.misplaced).sum(),
             buckets: buckets(table, ledger, &misplacements),
             causes: causes(&misplacements),
@@ -190,7 +193,8 @@ fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) ->
     likely
 }
 
-/// The cause of a row: a matching alternative, otherwise the cause by the account of the entry.
+/// The cause of a row: a matching alternative, otherwise the cause by the account of the entry, unless what would match may
+/// not have been captured.
 fn cause(row: &Row, likely: &[usize], ledger: &Ledger) -> Cause {
     let fits = |alternative: &usize| row.suspects.alternatives[*alternative] == Some(true);
     let (fitting, otherwise) = match row.suspects.certain {
@@ -200,7 +204,11 @@ fn cause(row: &Row, likely: &[usize], ledger: &Ledger) -> Cause {
             ledger.entries[row.entry].cause(),
         ),
     };
-    fitting.map_or(otherwise, |alternative| ALTERNATIVES[alternative])
+    match fitting {
+        Some(alternative) => ALTERNATIVES[alternative],
+        None if row.suspects.hidden => Cause::CutShort,
+        None => otherwise,
+    }
 }
 
 fn buckets(table: &IndirectionTable, ledger: &Ledger, misplacements: &[Misplacement]) -> Vec<BucketReport> {

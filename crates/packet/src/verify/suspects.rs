@@ -29,6 +29,8 @@ pub(super) struct Suspects {
     pub alternatives: [Option<bool>; ALTERNATIVES.len()],
     /// The device reported a hash, so a fit is no coincidence.
     pub certain: bool,
+    /// Bytes that the device may have hashed were not captured, so that no alternative fitting says little.
+    pub hidden: bool,
 }
 
 impl Suspects {
@@ -36,6 +38,7 @@ impl Suspects {
     pub const NONE: Suspects = Suspects {
         alternatives: [None; ALTERNATIVES.len()],
         certain: false,
+        hidden: false,
     };
 }
 
@@ -96,13 +99,18 @@ impl Examiner {
             // By its queue alone, such a frame cannot be distinguished from one whose entry names the first queue.
             (!part && certain, not_hashed),
         ];
-        let of_frame = of_frame.map(|(applicable, fitting)| applicable.then_some(fitting));
+        let hidden = dissection.hides_any_input();
+        // Of bytes that were not captured, only a reported hash that fits the others says something.
+        let known = |fitting| !hidden || certain && fitting;
+        let of_frame =
+            of_frame.map(|(applicable, fitting)| (applicable && known(fitting)).then_some(fitting));
         let fits_dialect =
             |(dialect, toeplitz): &(Dialect, Toeplitz)| Some(fits(dialect.hash(toeplitz, input.as_bytes())));
         let mut alternatives = of_frame.into_iter().chain(self.dialects.iter().map(fits_dialect));
         Suspects {
             alternatives: std::array::from_fn(|_| alternatives.next().flatten()),
             certain,
+            hidden,
         }
     }
 }

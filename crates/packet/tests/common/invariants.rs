@@ -16,6 +16,8 @@ pub fn hold_for(frame: &[u8]) {
             Err(refusal) => assert!(!refusal.to_string().is_empty()),
         }
     }
+    let whole = Dissection::of_hashed(frame, HashTypes::ALL);
+    assert!(whole.is_err() || whole == Dissection::of(frame));
     edits_hold(frame);
 }
 

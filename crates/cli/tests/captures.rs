@@ -1,0 +1,143 @@
+//! Captures as people have them: cut short, cut off, of several link layers.
+
+use crate::common::{run, run_json};
+use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+
+/// Frames of a capture.
+const FRAMES: u16 = 300;
+
+/// Ends of the flow with this number, over UDP.
+fn ends(number: u16) -> [SocketAddrV4; 2] {
+    let mut random = fastrand::Rng::with_seed(number.into());
+    [(); 2].map(|()| SocketAddrV4::new(random.u32(..).into(), random.u16(..)))
+}
+
+fn hash(ends: [SocketAddrV4; 2]) -> u32 {
+    let tuple = Tuple::new(ends[0].into(), ends[1].into()).unwrap();
+    Toeplitz::new(&Key::VERIFICATION).hash(&tuple, HashFields::FourTuple)
+}
+
+fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    frame.extend([0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend(ends.iter().flat_map(|end| end.ip().octets()));
+    frame.extend(ends.iter().flat_map(|end| end.port().to_be_bytes()));
+    frame.extend([0, 8, 0, 0]);
+    frame
+}
+
+/// Bytes of a pcapng file with one Ethernet interface: the frames' first `snap` bytes, and the hash and queue of a device
+/// with four queues that hashes ports.
+fn pcapng(snap: usize) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let total = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes(), &total[..], body, &total].concat()
+    };
+    let mut file = block(
+        0x0a0d_0d0a,
+        &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[255; 8]].concat(),
+    );
+    file.extend(block(1, &[1, 0, 0, 0, 0, 0, 0, 0]));
+    for number in 0..FRAMES {
+        let (ends, hash) = (ends(number), hash(ends(number)));
+        let frame = frame(ends);
+        let captured = &frame[..frame.len().min(snap)];
+        let mut body: Vec<u8> = [0, 0, 0, captured.len() as u32, frame.len() as u32]
+            .iter()
+            .flat_map(|word: &u32| word.to_le_bytes())
+            .collect();
+        body.extend(captured);
+        body.resize(body.len().next_multiple_of(4), 0);
+        // epb_hash, epb_queue, opt_endofopt.
+        body.extend([3, 0, 5, 0, 5]);
+        body.extend(hash.to_be_bytes());
+        body.extend([0, 0, 0, 6, 0, 4, 0]);
+        body.extend((hash % 4).to_le_bytes());
+        body.extend([0; 4]);
+        file.extend(block(6, &body));
+    }
+    file
+}
+
+fn written(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn verify(path: &Path) -> Vec<&str> {
+    let path = path.to_str().unwrap();
+    vec!["verify", "--pcap", path, "--queues", "4", "--hash", "4tuple"]
+}
+
+#[test]
+fn frames_captured_without_their_ports_are_counted_and_not_misplaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let without = written(&folder, "without.pcapng", &pcapng(14 + 20 + 3));
+    let output = run(&verify(&without));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(77), "{error}");
+    assert!(error.contains("300 frames captured too short"), "{error}");
+    let document = run(&[&verify(&without)[..], &["--json"]].concat());
+    let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(
+        (&document["misplaced"], &document["cut_short"]),
+        (&0.into(), &300.into())
+    );
+
+    let with = written(&folder, "with.pcapng", &pcapng(14 + 20 + 4));
+    let document = run_json(&[&verify(&with)[..], &["--json"]].concat());
+    let counts = ["frames", "misplaced", "cut_short"].map(|name| document[name].as_u64());
+    assert_eq!(counts, [Some(300), Some(0), Some(0)]);
+
+    // Some of each: the others are checked, and the text states how many were not.
+    let mut both = pcapng(14 + 20 + 3);
+    both.extend(pcapng(usize::MAX));
+    let both = written(&folder, "both.pcapng", &both);
+    let output = run(&verify(&both));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("not checked: 300 frames captured too short"),
+        "{text}"
+    );
+    assert!(text.contains("0 of 600 frames misplaced"), "{text}");
+}
+
+#[test]
+fn infer_and_audit_skip_frames_captured_without_their_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut both = pcapng(usize::MAX);
+    both.extend(pcapng(14 + 20 + 3));
+    let both = written(&folder, "both.pcapng", &both);
+    let path = both.to_str().unwrap();
+    let document = run_json(&[
+        "infer",
+        "--pcap",
+        path,
+        "--key",
+        &Key::VERIFICATION.to_string(),
+        "--json",
+    ]);
+    assert_eq!(document["verdict"], "settled", "{document}");
+    assert_eq!(document["cut_short"], 300);
+    assert_eq!(document["relation"], "same");
+    let document = run_json(&["key", "audit", "--pcap", path, "--buckets", "4", "--json"]);
+    assert_eq!(document["imbalance"]["flows"], 300);
+    assert_eq!(document["cut_short"], 300);
+    // Addresses are all that a 2-tuple needs.
+    let document = run_json(&[
+        "key",
+        "audit",
+        "--pcap",
+        path,
+        "--buckets",
+        "4",
+        "--hash",
+        "2tuple",
+        "--json",
+    ]);
+    assert_eq!(document["cut_short"], 0);
+}
