@@ -3,10 +3,11 @@
 
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use std::time::Duration;
 
 /// Largest 99th-percentile lag expected of a worker with its own CPU: kernel timer slack plus one time slice of another
 /// thread.
-const SLICE_NS: u64 = 5_000_000;
+pub(crate) const NORMAL_LAG: Duration = Duration::from_millis(5);
 
 /// Merges the histograms and summarises the result; `None` for both if nothing was recorded.
 pub(crate) fn merge<'a>(
@@ -23,7 +24,7 @@ pub(crate) fn late(what: &str, lag: Option<Summary>, cpus: impl Iterator<Item = 
     let mut cpus: Vec<u32> = cpus.collect();
     cpus.sort_unstable();
     let fullest = cpus.chunk_by(|one, other| one == other).map(<[u32]>::len).max();
-    let most = SLICE_NS * fullest.unwrap_or(1) as u64;
+    let most = NORMAL_LAG.as_nanos() as u64 * fullest.unwrap_or(1) as u64;
     let lag = lag.filter(|lag| lag.p99_ns > most)?;
     Some(format!(
         "{what} left up to {:.1} ms behind their schedule (99th percentile)",

@@ -179,7 +179,7 @@ impl<P: StreamProtocol> Client<'_, P> {
     pub(crate) fn rest(&mut self) {
         if self.group.terms.is_open_loop() {
             self.group.idle.push(self.index - self.group.members.start);
-            self.group.starving = false;
+            self.group.busy.freed(self.now);
         } else if self.may_ask() {
             self.think();
         }

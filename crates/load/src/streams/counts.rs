@@ -78,6 +78,11 @@ counters! {
     }
 }
 
+/// Members that earlier versions did not have are left out while they are zero.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Serialises a histogram; `None` if empty.
 mod recorded {
     use super::{Deserialize, Histogram, Serialize};
@@ -114,8 +119,18 @@ counters! {
         pub aborted: u64,
         /// Begun, and neither answered nor failed at the end of the run.
         pub unfinished: u64,
-        /// Due on the schedule, but never begun.
+        /// Due on the schedule, but never begun: the sum of the next three. Documents of versions that did not divide it have
+        /// only this.
         pub unsent: u64,
+        /// Of those, requests for which no connection was free.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub unsent_waiting: u64,
+        /// Of those, requests that the generator did not send although a connection was free.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub unsent_late: u64,
+        /// Of those, requests that were due within the last 5 ms, which a generator that is not late may need.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub unsent_at_end: u64,
         /// Begun late because every connection was busy.
         pub waited_for_connection: u64,
         /// The protocol's own counters.

@@ -4,6 +4,7 @@
 //! In: its part of the plan, the phase times, and events of its engine, which are passed to the connections
 //! (`client.rs`). Out: at the end, an [`Outcome`].
 
+use super::busy::Busy;
 use super::client::Client;
 use super::connection::Input;
 use super::group::Group;
@@ -181,13 +182,8 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    /// Leaves a phase: requests that its schedules did not issue are reported, not made up for.
     fn leave(&mut self, ended: Time) {
-        for group in &mut self.groups {
-            if let Some(schedule) = group.schedule.take() {
-                group.tally.counts.requests.unsent += schedule.unissued_before(ended).min(group.budget);
-            }
-        }
+        self.groups.iter_mut().for_each(|group| group.leave(ended));
     }
 
     fn follow_phases(&mut self, ops: &mut Ops, now: Time) {
@@ -218,7 +214,7 @@ impl<P: StreamProtocol> Generator<P> {
             let schedule = group
                 .schedule
                 .as_ref()
-                .filter(|_| group.budget > 0 && !group.starving);
+                .filter(|_| group.budget > 0 && !group.busy.lasts());
             schedule.map_or(Time::NEVER, |schedule| schedule.due())
         };
         let scheduled = self.groups.iter().map(scheduled).min().unwrap_or(Time::NEVER);
@@ -243,7 +239,7 @@ impl<P: StreamProtocol> Generator<P> {
                 };
                 let due = schedule.due();
                 if due > now || group.budget == 0 {
-                    group.starving = false;
+                    group.busy = Busy::NOT;
                     break;
                 }
                 let first = group.members.start;
@@ -251,11 +247,11 @@ impl<P: StreamProtocol> Generator<P> {
                 let terms = &group.terms;
                 let Some(connection) = { idle }.find(|index| self.slots[*index].connection.has_room(terms))
                 else {
-                    group.starving = true;
+                    group.busy.found(now);
                     break;
                 };
                 schedule.advance();
-                group.tally.counts.requests.waited_for_connection += u64::from(group.starving);
+                group.tally.counts.requests.waited_for_connection += u64::from(group.busy.delayed(due));
                 let lag = now.since(due).as_nanos() as u64;
                 group.tally.histograms.schedule_lag.record(lag);
                 let mut client = self.client(ops, connection, now);

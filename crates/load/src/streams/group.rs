@@ -1,9 +1,11 @@
 //! One worker's part of one pool: its terms, schedule, ports, counts and histograms.
 
+use super::busy::Busy;
 use super::counts::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
 use super::protocol::{StreamProtocol, Terms, Traffic};
 use super::tls::Encryption;
+use crate::account::NORMAL_LAG;
 use crate::alignment::Observer;
 use crate::pace::{Ramp, Schedule};
 use corelane_rss::plan::Landing;
@@ -26,8 +28,8 @@ pub(crate) struct Group<P: StreamProtocol> {
     active: usize,
     /// Set when an open-loop run starts.
     pub(crate) schedule: Option<Schedule>,
-    /// Whether the schedule waits for a connection.
-    pub(crate) starving: bool,
+    /// When the schedule waited for a connection.
+    pub(crate) busy: Busy,
     pub(crate) idle: IdleQueue,
     pub(crate) ports: PortPool,
     /// The planned landing of each lease.
@@ -93,7 +95,7 @@ impl<P: StreamProtocol> Group<P> {
             members: first..first + share.connections(),
             active: 0,
             schedule: None,
-            starving: false,
+            busy: Busy::NOT,
             idle: IdleQueue::default(),
             ports: PortPool::new(&share.leases),
             planned: share.leases.iter().map(|lease| lease.landing).collect(),
@@ -141,7 +143,25 @@ impl<P: StreamProtocol> Group<P> {
                 .unwrap_or_default(),
         };
         self.schedule = Some(Schedule::ramp(since, ramp, turn, all));
-        self.starving = false;
+        self.busy = Busy::NOT;
+    }
+
+    /// Leaves a phase: requests that its schedule did not issue are counted by the reason, not made up for.
+    pub(crate) fn leave(&mut self, ended: Time) {
+        let Some(schedule) = self.schedule.take() else {
+            return;
+        };
+        let unsent = schedule.unissued_before(ended).min(self.budget);
+        let waited_until = self.busy.waited_until().map(|until| until.min(ended));
+        let waiting = waited_until.map_or(0, |until| schedule.unissued_before(until));
+        let waiting = waiting.min(unsent);
+        let late = schedule.unissued_before(ended - NORMAL_LAG).min(unsent);
+        let late = late.saturating_sub(waiting);
+        let counts = &mut self.tally.counts.requests;
+        counts.unsent += unsent;
+        counts.unsent_waiting += waiting;
+        counts.unsent_late += late;
+        counts.unsent_at_end += unsent - waiting - late;
     }
 
     /// Activates this share of its connections; returns the newly active ones.

@@ -4,6 +4,7 @@
 //! a running [`StreamLoad`], and at its end counts and times ([`StreamLoadReport`], or what a protocol derives from the
 //! [`Outcome`]s).
 
+mod busy;
 mod client;
 mod connection;
 mod counts;

@@ -38,6 +38,10 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             = run.counts.tls.as_ref().and_then(TlsCounts::resumed);
         more Prefixed "ok", "ok": "successful requests" = run.counts.requests.ok;
         less Prefixed "unsent", "unsent": "requests on the schedule that were not sent" = run.counts.requests.unsent;
+        less Prefixed "unsent_waiting", "unsent, waiting": "requests on the schedule for which no connection was free until the end"
+            = run.counts.requests.unsent_waiting;
+        less Prefixed "unsent_late", "unsent, late": "requests on the schedule that the generator did not send in time"
+            = run.counts.requests.unsent_late;
         more Share "landed", "landed": "share of connections observed on their planned bucket"
             = run.counts.alignment.share();
         explaining Prefixed "open", "open": "connections open at the end" = run.counts.connections.open_at_end;
@@ -102,6 +106,9 @@ impl<P: StreamProtocol> StreamLoadReport<P> {
             ("aborted", counts.aborted),
             ("unfinished", counts.unfinished),
             ("on schedule, unsent", counts.unsent),
+            ("  no free connection", counts.unsent_waiting),
+            ("  the generator was late", counts.unsent_late),
+            ("  the run ended", counts.unsent_at_end),
             ("waited for a connection", counts.waited_for_connection),
         ];
         let others = others.into_iter().chain(counts.own.in_words());

@@ -18,8 +18,8 @@ use corelane_worker::memory::PageLocations;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Share of unsent scheduled requests above which the generator is reported as the limit: the last instant always has a
-/// few.
+/// Share of scheduled requests that the generator did not send, although a connection was free, above which it is reported as
+/// the limit.
 const MOST_UNSENT: f64 = 0.001;
 
 /// Share of requests waiting for a connection above which the number of connections is reported as the limit.
@@ -49,7 +49,7 @@ impl<P: StreamStart> StreamLoad<P> {
             (plan.workers.iter().zip(outcomes))
                 .map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.running)),
         );
-        let behind = |most_unsent| unsent(&counts.requests, most_unsent).or_else(|| late.clone());
+        let behind = |most_unsent| behind(&counts.requests, late.as_ref(), most_unsent);
         let targets: Vec<SocketAddr> = plan.pools.iter().map(|pool| pool.target).collect();
         let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
         let gathering = gathering.filter(|gathering| !gathering.is_zero());
@@ -72,7 +72,7 @@ impl<P: StreamStart> StreamLoad<P> {
                 interrupted: false,
                 notes: gathering.map(gathered).into_iter().collect(),
             },
-            behind_schedule: standstill.or_else(|| behind(MOST_UNSENT).filter(|_| !waited(&counts.requests))),
+            behind_schedule: standstill.or_else(|| behind(MOST_UNSENT)),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
             workers: self.by_worker(outcomes),
@@ -156,13 +156,7 @@ fn limited_by<C>(
     if let Some(standstill) = standstill {
         return Some(standstill.clone());
     }
-    if waited(requests) {
-        return Some(format!(
-            "{} requests on the schedule waited because every connection was busy: use more --connections, or a lower --rate",
-            requests.waited_for_connection
-        ));
-    }
-    behind_schedule
+    waited(requests).or(behind_schedule)
 }
 
 /// Why nothing was achieved, if so.
@@ -193,17 +187,96 @@ fn certificate_remedy(connections: &ConnectionCounts, tls: Option<&TlsCounts>) -
     })
 }
 
-/// Whether the schedule waited for connections.
-fn waited<C>(requests: &RequestCounts<C>) -> bool {
-    requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING
+/// Whether a count exceeds a share of all requests of the schedule.
+fn exceeds<C>(count: u64, requests: &RequestCounts<C>, most: f64) -> bool {
+    count as f64 > (requests.begun + requests.unsent) as f64 * most
 }
 
-/// Reports the number of unsent requests if it exceeds a share of all.
-fn unsent<C>(requests: &RequestCounts<C>, most: f64) -> Option<String> {
-    (requests.unsent as f64 > requests.begun as f64 * most).then(|| {
+/// Reports the number of requests for which no connection was free, if they are more than [`MOST_WAITING`].
+fn waited<C>(requests: &RequestCounts<C>) -> Option<String> {
+    let (unsent, all) = (
+        requests.unsent_waiting,
+        requests.waited_for_connection + requests.unsent_waiting,
+    );
+    exceeds(all, requests, MOST_WAITING).then(|| {
+        let until_the_end = match unsent {
+            0 => String::new(),
+            _ => format!(", {} of them until the end", quantity::count(unsent)),
+        };
         format!(
-            "{} requests on the schedule were not sent in time",
-            requests.unsent
+            "{} requests on the schedule waited because every connection was busy{until_the_end}: use more --connections, or a \
+             lower --rate",
+            quantity::count(all)
         )
     })
+}
+
+/// Why the schedule was missed although connections were free: more requests than a share were not sent, or what was sent was
+/// late. What waited for a connection is late, too.
+fn behind<C>(requests: &RequestCounts<C>, late: Option<&String>, most_unsent: f64) -> Option<String> {
+    let late = || late.filter(|_| waited(requests).is_none()).cloned();
+    unsent(requests, most_unsent).or_else(late)
+}
+
+/// Reports the number of requests that the generator did not send although a connection was free, if it exceeds a share.
+fn unsent<C>(requests: &RequestCounts<C>, most: f64) -> Option<String> {
+    exceeds(requests.unsent_late, requests, most).then(|| {
+        format!(
+            "{} requests on the schedule were not sent in time although a connection was free",
+            quantity::count(requests.unsent_late)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waited_for_a_connection_is_no_fault_of_the_generator() {
+        let late = "requests left late".to_owned();
+        let slow_server = RequestCounts::<()> {
+            begun: 60,
+            unsent: 240,
+            unsent_waiting: 240,
+            waited_for_connection: 59,
+            ..RequestCounts::default()
+        };
+        assert_eq!(behind(&slow_server, Some(&late), 0.0), None);
+        let counts = Counts {
+            requests: slow_server,
+            ..Counts::default()
+        };
+        let words = limited_by(&counts, None, None).unwrap();
+        assert_eq!(
+            words,
+            "299 requests on the schedule waited because every connection was busy, 240 of them until the end: use more \
+             --connections, or a lower --rate"
+        );
+    }
+
+    #[test]
+    fn what_a_generator_did_not_send_in_time_is_its_own_and_the_last_instant_is_none() {
+        let late = "requests left late".to_owned();
+        let mut requests = RequestCounts::<()> {
+            begun: 9_990,
+            unsent: 10,
+            unsent_at_end: 10,
+            ..RequestCounts::default()
+        };
+        assert_eq!(behind(&requests, None, 0.0), None);
+        assert_eq!(behind(&requests, Some(&late), 0.0), Some(late.clone()));
+        (requests.unsent_late, requests.unsent_at_end) = (10, 0);
+        assert_eq!(behind(&requests, None, MOST_UNSENT), None);
+        requests.unsent_late = 11;
+        // Also if others waited for a connection.
+        requests.waited_for_connection = 5_000;
+        let words = behind(&requests, Some(&late), MOST_UNSENT).unwrap();
+        assert!(
+            words.starts_with("11 requests on the schedule were not sent in time"),
+            "{words}"
+        );
+        requests.unsent_late = 0;
+        assert_eq!(behind(&requests, Some(&late), 0.0), None);
+    }
 }

@@ -95,7 +95,7 @@ fn cause(step: &Step, setting: &Setting) -> limit::Found {
     if let Some(idle) = idle.filter(|idle| *idle < BUSY_IDLE_SHARE) {
         return busy(step, idle);
     }
-    // In a valid trial, requests missing from the schedule waited for responses.
+    // In a valid trial, requests missing from the schedule waited for a connection.
     let unsent = step.found.errors.get("unsent").copied().unwrap_or(0);
     if setting.scheduled && !is_material(step, unsent) {
         return limit::asked_for(idle, LimitCause::OfferedRate, "the rate asked for");

@@ -1,0 +1,5 @@
+//! Runs of one worker in a simulated network.
+
+mod pipelines;
+mod schedules;
+mod support;
