@@ -1,4 +1,5 @@
 //! The integration tests of this crate, in one program.
 
 mod http_drain;
+mod http_phases;
 mod resolve;

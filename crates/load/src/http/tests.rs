@@ -191,6 +191,7 @@ fn run(scenario: &Scenario, tls: Option<Arc<ServerConfig>>, script: Script, piec
         terms: Terms::of_plan(&plan).unwrap(),
         stop: Arc::default(),
         phases: PhaseTimes::new(plan.phases.len()),
+        quotas: None,
         plan,
     });
     std::thread::scope(|scope| {

@@ -140,6 +140,7 @@ impl<P: StreamProtocol> Client<'_, P> {
     fn settle(&mut self, settled: Settled) {
         let counts = &mut self.group.tally.counts.requests;
         counts.unfinished -= 1;
+        self.shared.settled += 1;
         match settled {
             Settled::Answered(latency) => {
                 counts.ok += 1;
@@ -153,6 +154,7 @@ impl<P: StreamProtocol> Client<'_, P> {
             Settled::Failed(failure) => {
                 counts.failed += 1;
                 counts.by_cause.count(failure);
+                self.group.failed();
             }
             Settled::Aborted => counts.aborted += 1,
         }
@@ -239,7 +241,9 @@ impl<P: StreamProtocol> Client<'_, P> {
         if closed && self.group.terms.is_open_loop() {
             return self.connect(None);
         }
-        self.count_begun();
+        if !self.count_begun() {
+            return;
+        }
         if closed {
             self.connect(Some(due));
         } else {
@@ -259,10 +263,13 @@ impl<P: StreamProtocol> Client<'_, P> {
         }
     }
 
-    fn count_begun(&mut self) {
-        self.group.budget -= 1;
-        self.group.tally.counts.requests.begun += 1;
-        self.group.tally.counts.requests.unfinished += 1;
+    /// Counts a request that begins; `false` if there is none any more.
+    fn count_begun(&mut self) -> bool {
+        let begins = self.group.take();
+        let counts = &mut self.group.tally.counts.requests;
+        counts.begun += u64::from(begins);
+        counts.unfinished += u64::from(begins);
+        begins
     }
 
     fn ask(&mut self, due: Time) {
@@ -344,8 +351,9 @@ impl<P: StreamProtocol> Client<'_, P> {
                 self.fill(due);
             }
             None if P::Traffic::LASTS => {
-                self.count_begun();
-                self.ask(self.now);
+                if self.count_begun() {
+                    self.ask(self.now);
+                }
             }
             None => self.rest(),
         }

@@ -73,9 +73,12 @@ pub struct PhaseReport {
     pub began_s: f64,
     /// Seconds from the start of the run to the end of the phase.
     pub ended_s: f64,
-    /// Successful requests in it.
+    /// Requests that began in it, if it has a number of them; the others count where they ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<u64>,
+    /// Requests that succeeded in it.
     pub ok: u64,
-    /// Failed requests in it.
+    /// Requests that failed in it.
     pub failed: u64,
 }
 

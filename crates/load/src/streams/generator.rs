@@ -8,11 +8,11 @@ use super::busy::Busy;
 use super::client::Client;
 use super::connection::Input;
 use super::group::Group;
-use super::in_flight::InFlight;
 use super::metrics::LiveStreams;
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms, Traffic};
+use super::quota::Quotas;
 use super::slot::{Shared, Slot, Stage};
 use crate::alignment::Observer;
 use crate::live::{LiveWorker, LiveWorkers, Snapshot};
@@ -64,6 +64,8 @@ pub(crate) struct Common<P: StreamProtocol> {
     pub(crate) observer: Option<Arc<Observer>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) phases: PhaseTimes,
+    /// The counts by which phases end, if any does.
+    pub(crate) quotas: Option<Arc<Quotas>>,
 }
 
 /// One worker's generator.
@@ -110,6 +112,7 @@ impl<P: StreamProtocol> Generator<P> {
         for (pool, terms) in common.terms.iter().enumerate() {
             let mut group = Group::new(plan, terms, pool, place, slots.len());
             group.observer.clone_from(&common.observer);
+            group.quotas.clone_from(&common.quotas);
             slots.resize_with(group.members.end, || Slot::new(pool as u16));
             groups.push(group);
         }
@@ -174,11 +177,8 @@ impl<P: StreamProtocol> Generator<P> {
     /// Enters a phase that began at `since`; schedules restart.
     fn enter(&mut self, phase: usize, since: Time) {
         self.phase = phase;
-        let plan = &self.common.plan;
-        if let Some(planned) = plan.phases.get(phase) {
-            for (pool, group) in self.groups.iter_mut().enumerate() {
-                group.enter(plan, planned, pool, self.place, since);
-            }
+        for (pool, group) in self.groups.iter_mut().enumerate() {
+            group.enter(&self.common.plan, phase, pool, self.place, since);
         }
     }
 
@@ -214,7 +214,7 @@ impl<P: StreamProtocol> Generator<P> {
             let schedule = group
                 .schedule
                 .as_ref()
-                .filter(|_| group.budget > 0 && !group.busy.lasts());
+                .filter(|_| group.may_begin() && !group.busy.lasts());
             schedule.map_or(Time::NEVER, |schedule| schedule.due())
         };
         let scheduled = self.groups.iter().map(scheduled).min().unwrap_or(Time::NEVER);
@@ -234,11 +234,12 @@ impl<P: StreamProtocol> Generator<P> {
         for index in 0..self.groups.len() {
             for _ in 0..BURST {
                 let group = &mut self.groups[index];
+                let may_begin = group.may_begin();
                 let Some(schedule) = &mut group.schedule else {
                     break;
                 };
                 let due = schedule.due();
-                if due > now || group.budget == 0 {
+                if due > now || !may_begin {
                     group.busy = Busy::NOT;
                     break;
                 }
@@ -256,7 +257,8 @@ impl<P: StreamProtocol> Generator<P> {
                 group.tally.histograms.schedule_lag.record(lag);
                 let mut client = self.client(ops, connection, now);
                 client.begin(due);
-                if P::InFlight::PIPELINES && client.slot.connection.has_room(&client.group.terms) {
+                // For more in a pipeline; or because another worker took the last request of the phase.
+                if client.slot.connection.has_room(&client.group.terms) {
                     client.rest();
                 }
             }
@@ -338,8 +340,11 @@ impl<P: StreamProtocol> Generator<P> {
         }
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         self.publish_counts();
+        if let Some(quotas) = &self.common.quotas {
+            quotas.ended(std::mem::take(&mut self.shared.settled));
+        }
         self.live().snapshot.publish(|| self.snapshot());
     }
 

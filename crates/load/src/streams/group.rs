@@ -2,8 +2,9 @@
 
 use super::busy::Busy;
 use super::counts::Tally;
-use super::plan::{Model, PlannedPhase, StreamPlan};
+use super::plan::{Model, StreamPlan};
 use super::protocol::{StreamProtocol, Terms, Traffic};
+use super::quota::Quotas;
 use super::tls::Encryption;
 use crate::account::NORMAL_LAG;
 use crate::alignment::Observer;
@@ -40,6 +41,10 @@ pub(crate) struct Group<P: StreamProtocol> {
     pub(crate) observer: Option<Arc<Observer>>,
     /// Requests that may still be begun.
     pub(crate) budget: u64,
+    /// The counts by which phases end, if any does.
+    pub(crate) quotas: Option<Arc<Quotas>>,
+    /// The current phase.
+    phase: usize,
     /// `counts.requests.unfinished` are those in progress.
     pub(crate) tally: Tally<P::Counts>,
     pub(crate) shared: P::Shared,
@@ -102,6 +107,8 @@ impl<P: StreamProtocol> Group<P> {
             cpu: plan.workers[place].cpu,
             observer: None,
             budget: budget(plan, pool, place),
+            quotas: None,
+            phase: 0,
             tally,
             shared: P::Shared::default(),
         }
@@ -118,18 +125,26 @@ impl<P: StreamProtocol> Group<P> {
         }
     }
 
-    /// Enters a phase: fixes the schedule of an open loop. Only workers with connections of this pool take turns.
+    /// Enters a phase: fixes the schedule of an open loop. Only workers with connections of this pool take turns. Connections
+    /// become active anew, because those that found the phase before spent wait.
     pub(crate) fn enter(
         &mut self,
         plan: &StreamPlan<P>,
-        phase: &PlannedPhase,
+        phase: usize,
         pool: usize,
         place: usize,
         since: Time,
     ) {
+        (self.phase, self.active) = (phase, 0);
+        let Some(phase) = plan.phases.get(phase) else {
+            return;
+        };
         let Model::Open { per_second } = self.terms.pool.model else {
             return;
         };
+        if self.members.is_empty() {
+            return;
+        }
         let takes_part = |place: &usize| plan.workers[*place].shares[pool].connections() > 0;
         let turn = (0..place).filter(takes_part).count();
         let all = (0..plan.workers.len()).filter(takes_part).count();
@@ -151,7 +166,11 @@ impl<P: StreamProtocol> Group<P> {
         let Some(schedule) = self.schedule.take() else {
             return;
         };
-        let unsent = schedule.unissued_before(ended).min(self.budget);
+        // What was due after the last request of a phase that ends by a count was never to be sent.
+        let unsent = match self.may_begin() {
+            true => schedule.unissued_before(ended).min(self.budget),
+            false => 0,
+        };
         let waited_until = self.busy.waited_until().map(|until| until.min(ended));
         let waiting = waited_until.map_or(0, |until| schedule.unissued_before(until));
         let waiting = waiting.min(unsent);
@@ -176,10 +195,30 @@ impl<P: StreamProtocol> Group<P> {
         first + before.min(self.active)..first + self.active
     }
 
+    /// Whether another request may begin.
+    pub(crate) fn may_begin(&self) -> bool {
+        let spent = |quotas: &Arc<Quotas>| quotas.is_spent(self.phase);
+        self.budget > 0 && !self.quotas.as_ref().is_some_and(spent)
+    }
+
+    /// Takes a request from those that may begin; `false` if another worker took the last one meanwhile.
+    pub(crate) fn take(&mut self) -> bool {
+        let taken = (self.quotas.as_ref()).is_none_or(|quotas| quotas.take(self.phase));
+        self.budget -= u64::from(taken);
+        taken
+    }
+
+    /// A request has failed.
+    pub(crate) fn failed(&self) {
+        if let Some(quotas) = &self.quotas {
+            quotas.failed(self.phase);
+        }
+    }
+
     /// Whether a connection may begin another request.
     pub(crate) fn may_ask(&self, index: usize) -> bool {
         !P::Traffic::LASTS
-            && self.budget > 0
+            && self.may_begin()
             && (self.terms.is_open_loop() || index - self.members.start < self.active)
     }
 }

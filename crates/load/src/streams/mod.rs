@@ -18,6 +18,7 @@ mod output;
 mod phases;
 mod plan;
 mod protocol;
+mod quota;
 mod report;
 mod run;
 mod slot;
@@ -46,6 +47,7 @@ pub(crate) use {
     connection::{Connection, Context, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
     generator::{Common, Generator},
     phases::PhaseTimes,
+    quota::Quotas,
     slot::Slot,
 };
 

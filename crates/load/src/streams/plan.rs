@@ -130,9 +130,9 @@ impl Model {
 pub struct Until {
     /// After this many seconds.
     pub duration_s: Option<f64>,
-    /// After about this many successful requests in the phase, over all workers; sampled every few milliseconds.
+    /// After exactly this many requests, over all workers, once all that began have ended.
     pub requests: Option<u64>,
-    /// After about this many failed requests.
+    /// After this many failed requests: none begins after the last of them, and those that began are awaited.
     pub failures: Option<u64>,
 }
 

@@ -8,6 +8,7 @@ use super::metrics::{self, LiveStreams};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::{StreamProtocol, Terms, Traffic};
+use super::quota::Quotas;
 use crate::alignment::Observer;
 use crate::live::{LiveWorkers, Snapshot};
 use crate::needs::Sockets;
@@ -83,10 +84,9 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
             self.watch_phases(Time::now());
             self.team.record(self.common.phases.began(0), P::Traffic::RATE);
             let left = deadline.since(Time::now());
-            let look = if self.watches_counts() {
-                left.min(PHASE_LOOK)
-            } else {
-                left
+            let look = match self.common.quotas {
+                Some(_) => left.min(PHASE_LOOK),
+                None => left,
             };
             match self.team.crew.wait(look) {
                 CrewEvent::AllReady => self.begin(),
@@ -146,6 +146,7 @@ impl<P: StreamStart> StreamLoad<P> {
             terms: Terms::of_plan(&plan)?,
             observer: Observer::of(&plan.steering).map(Arc::new),
             phases: PhaseTimes::new(plan.phases.len()),
+            quotas: Quotas::of(&plan.phases).map(Arc::new),
             stop: team.crew.stop_flag(),
             plan,
         });
@@ -173,7 +174,7 @@ impl<P: StreamStart> StreamLoad<P> {
     /// Waits for the end; returns the outcome of each worker.
     pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError<P::Error>> {
         while !self.wait(Duration::from_secs(1)) {}
-        self.end_phase(Time::now().min(self.common.phases.end()));
+        self.end_phase(Time::now().min(self.common.phases.end()), self.settled());
         Ok(self.team.crew.finish()?)
     }
 
@@ -222,47 +223,45 @@ impl<P: StreamStart> StreamLoad<P> {
         &self.common.plan
     }
 
-    /// Whether the current phase may end by counts.
-    fn watches_counts(&self) -> bool {
-        let phases = &self.common.plan.phases;
-        let phase = self.phase.and_then(|(phase, _)| phases.get(phase));
-        phase.is_some_and(|phase| phase.until.requests.is_some() || phase.until.failures.is_some())
-    }
-
     /// Detects the end of a phase, and ends it when its counts are reached.
     fn watch_phases(&mut self, now: Time) {
-        let Some((phase, before)) = self.phase else {
+        let Some((phase, _)) = self.phase else {
             return;
         };
-        let (settled, plan) = (self.settled(), &self.common.plan);
-        let [ok, failed] = settled.since(&before);
-        let reached = |count: Option<u64>, now: u64| count.is_some_and(|count| now >= count);
-        if let Some(until) = plan.phases.get(phase).map(|phase| phase.until)
-            && (reached(until.requests, ok) || reached(until.failures, failed))
-            && self.common.phases.began(phase + 1) > now
-        {
-            self.common.phases.begin(phase + 1, now, &plan.phases);
+        let common = &self.common;
+        let is_over = |quotas: &Arc<Quotas>| phase < common.plan.phases.len() && quotas.is_over(phase);
+        let is_over = common.phases.began(phase + 1) > now && common.quotas.as_ref().is_some_and(is_over);
+        // All that have ended are published, and the next phase has not begun.
+        let settled = self.settled();
+        if is_over {
+            common.phases.begin(phase + 1, now, &common.plan.phases);
             self.team.crew.wake();
         }
         if self.common.phases.began(phase + 1) <= now {
-            self.end_phase(self.common.phases.began(phase + 1));
+            self.end_phase(self.common.phases.began(phase + 1), settled);
             self.phase = Some((phase + 1, settled));
             self.watch_phases(now);
         }
     }
 
-    /// Records the results of the current phase.
-    fn end_phase(&mut self, ended: Time) {
+    /// Records the results of the current phase, at whose end so many requests were [`settled`](Self::settled).
+    fn end_phase(&mut self, ended: Time, settled: [u64; 2]) {
         let Some((phase, before)) = self.phase else {
             return;
         };
-        let (times, [ok, failed]) = (&self.common.phases, self.settled().since(&before));
+        let [ok, failed] = settled.since(&before);
+        let (times, quotas) = (&self.common.phases, &self.common.quotas);
         if let Some(planned) = self.common.plan.phases.get(phase) {
             let since = |time: Time| time.since(times.began(0)).as_secs_f64();
             self.phases.push(PhaseReport {
                 name: planned.name.clone(),
                 began_s: since(times.began(phase)),
                 ended_s: since(ended),
+                begun: planned
+                    .until
+                    .requests
+                    .and(quotas.as_ref())
+                    .and_then(|quotas| quotas.begun(phase)),
                 ok,
                 failed,
             });

@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) opening: usize,
     pub(crate) open: u64,
     pub(crate) mean_latency: Duration,
+    /// Requests that have ended since the counts were last published.
+    pub(crate) settled: u64,
     /// The index of each connection that its engine knows.
     pub(crate) by_id: Slots<u32>,
 }
@@ -79,6 +81,7 @@ impl Shared {
             opening: 0,
             open: 0,
             mean_latency: Duration::ZERO,
+            settled: 0,
             by_id: Slots::default(),
         }
     }

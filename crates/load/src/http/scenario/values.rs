@@ -95,7 +95,7 @@ struct Phase {
     /// Ends after this time.
     #[serde(default, deserialize_with = "seconds")]
     duration: Option<f64>,
-    /// Ends after this many successful requests.
+    /// Ends after exactly this many requests.
     #[serde(default, deserialize_with = "number")]
     requests: Option<u64>,
     /// Ends after this many failed requests.

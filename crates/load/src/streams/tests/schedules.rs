@@ -1,6 +1,6 @@
 //! Requests on a schedule that are late or never sent, by the reason.
 
-use super::support::{Script, outcomes, plan, run_over};
+use super::support::{Script, outcomes, plan, run, run_over};
 use crate::streams::*;
 use corelane_worker::engine::simulated::NetworkSettings;
 use std::time::Duration;
@@ -42,4 +42,14 @@ fn what_a_slow_server_delays_waits_for_a_connection() {
         counts.waited_for_connection == 0 && counts.unsent <= 1,
         "{counts:?}"
     );
+}
+
+#[test]
+fn a_worker_without_a_connection_of_a_pool_has_no_part_of_its_schedule() {
+    let mut plan = plan();
+    (plan.requests, plan.phases[0].until.duration_s) = (None, Some(1.0));
+    plan.pools[0].model = Model::Open { per_second: 100.0 };
+    plan.workers[0].shares[0].leases.clear();
+    let (tally, _) = run(plan, Script::Together(1), 65_536);
+    assert_eq!((outcomes(&tally), tally.counts.requests.unsent), ([0; 4], 0));
 }

@@ -228,6 +228,7 @@ pub(super) fn run_over(
         terms: Terms::of_plan(&plan).unwrap(),
         stop: Arc::default(),
         phases: PhaseTimes::new(plan.phases.len()),
+        quotas: Quotas::of(&plan.phases).map(Arc::new),
         plan,
     });
     std::thread::scope(|scope| {
