@@ -24,6 +24,9 @@ const HANGING: &str = "  ";
 /// The smallest width of a shrunk column.
 const NARROWEST_SHRUNK: usize = 8;
 
+/// Columns to which a cell is padded at most. One cell of a megabyte does not make every row as long.
+const MOST_PADDED: usize = 1_000;
+
 /// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alignment {
@@ -269,17 +272,24 @@ impl Table {
 
     /// Column widths that fit, shrinking the widest shrinkable columns first; `None` if nothing fits.
     fn fit(&self, natural: &[usize], gap: usize, width: usize) -> Option<Vec<usize>> {
-        let mut widths = natural.to_vec();
-        let gaps = gap * widths.len().saturating_sub(1);
+        let floor = |column: &Column| NARROWEST_SHRUNK.max(length(&column.header));
+        let gaps = gap * natural.len().saturating_sub(1);
+        if natural.iter().sum::<usize>() + gaps <= width {
+            return Some(natural.to_vec());
+        }
+        // No column that shrinks stays wider than everything may be: a long cell costs no step per letter.
+        let widest = |(natural, column): (&usize, &Column)| match column.shrinks {
+            true => (*natural).min(width.max(floor(column))),
+            false => *natural,
+        };
+        let mut widths: Vec<usize> = natural.iter().zip(&self.columns).map(widest).collect();
         while widths.iter().sum::<usize>() + gaps > width {
-            let (widest, _) = widths
-                .iter()
-                .enumerate()
-                .filter(|(index, width)| {
-                    let floor = NARROWEST_SHRUNK.max(length(&self.columns[*index].header));
-                    self.columns[*index].shrinks && **width > floor
-                })
-                .max_by_key(|(_, width)| **width)?;
+            let shrinks = |(index, width): &(usize, &usize)| {
+                let column = &self.columns[*index];
+                column.shrinks && **width > floor(column)
+            };
+            let widths_by_column = widths.iter().enumerate().filter(shrinks);
+            let (widest, _) = widths_by_column.max_by_key(|(_, width)| **width)?;
             widths[widest] -= 1;
         }
         Some(widths)
@@ -307,10 +317,13 @@ impl Table {
                 text.extend(std::iter::repeat_n(' ', gap));
             }
             let cell = cut(cell, *width);
-            let _ = match self.columns[index].alignment {
-                Alignment::Left => write!(text, "{cell:<width$}"),
-                Alignment::Right => write!(text, "{cell:>width$}"),
-            };
+            // Not by a format's width, which is 65,535 at most.
+            let padding = (*width).min(MOST_PADDED).saturating_sub(length(&cell));
+            let padding = std::iter::repeat_n(' ', padding);
+            match self.columns[index].alignment {
+                Alignment::Left => text.extend(cell.chars().chain(padding)),
+                Alignment::Right => text.extend(padding.chain(cell.chars())),
+            }
         }
         let end = text.trim_end_matches(' ').len();
         text.truncate(end.max(start));
@@ -425,6 +438,27 @@ share %: 0.3
         let mut table = Table::new(vec![Column::left("name")]);
         table.row(["\u{1b}[31mred\n"]);
         assert_eq!(table.render(100), "name\n [31mred\n");
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_shown_whole_in_a_file_and_cut_on_a_terminal() {
+        let long = "x".repeat(70_000);
+        let mut table = Table::new(vec![Column::left("stage").may_shrink(), Column::right("ok")]);
+        table.row([long.as_str(), "1"]);
+        table.row(["short", "2"]);
+        table.row(["short", &long]);
+        let padded = |cell: &str| format!("{cell:>MOST_PADDED$}");
+        let expected = [
+            format!("{:<MOST_PADDED$}  {}", "stage", padded("ok")),
+            format!("{long}  {}", padded("1")),
+            format!("{:<MOST_PADDED$}  {}", "short", padded("2")),
+            format!("{:<MOST_PADDED$}  {long}", "short"),
+        ];
+        assert!(table.render(usize::MAX).lines().eq(expected), "not as expected");
+
+        let mut table = Table::new(vec![Column::left("stage").may_shrink(), Column::right("ok")]);
+        table.row([long.as_str(), "1"]);
+        assert_eq!(table.render(12), "stage     ok\nxxxxxxx…   1\n");
     }
 
     #[test]
