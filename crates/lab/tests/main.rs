@@ -1,5 +1,8 @@
 //! The integration tests of this crate, in one program.
 
+mod any_bytes;
+#[path = "common/any_document.rs"]
+mod any_document;
 mod documents;
 mod progress;
 mod simulate;

@@ -9,6 +9,7 @@ use crate::report::share;
 use crate::sources::{FlowDirection, Steerings};
 use corelane_host::inventory::{Inventory, inventory};
 use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::Show;
 use corelane_report::table::{Cell, Rows, Table};
 use corelane_rss::plan::{Landing, Landings};
@@ -69,7 +70,7 @@ impl BucketAlignment {
     }
 
     fn sockets(&self) -> u64 {
-        self.planned.iter().sum()
+        Counters::sum(&self.planned)
     }
 
     fn note(&self, what: &str) -> Option<String> {
@@ -102,14 +103,10 @@ impl AlignmentCounts {
 
     /// Lines of a report.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
-        let (own, other) = (self.received_on_own_cpu, self.received_on_other_cpu);
-        let replies = !self.reply.planned.is_empty() && own + other > 0;
-        let cpu = replies.then(|| {
-            format!(
-                "replies received on the worker's own CPU: {own} of {}",
-                own + other
-            )
-        });
+        let own = self.received_on_own_cpu;
+        let all = own.plus(&self.received_on_other_cpu);
+        let replies = !self.reply.planned.is_empty() && all > 0;
+        let cpu = replies.then(|| format!("replies received on the worker's own CPU: {own} of {all}"));
         let [forward, reply] = [self.forward.note("to the server"), self.reply.note("replies")];
         forward.into_iter().chain(reply).chain(cpu)
     }

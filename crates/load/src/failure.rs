@@ -1,6 +1,7 @@
 //! Outcomes of a connection or request that failed, each with its own name.
 
 use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_worker::engine::Cause;
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,7 @@ impl Failures {
     /// Failures of all causes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.by_failure.iter().sum()
+        Counters::sum(self.by_failure)
     }
 
     /// The non-zero counts.

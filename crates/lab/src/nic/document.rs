@@ -2,6 +2,7 @@
 
 use crate::document::{Head, document};
 use crate::trial::{TrialHead, TrialStatus, trial};
+use corelane_measure::counters::Counters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -157,10 +158,12 @@ impl Verdict {
     pub(super) fn of(models: &[ModelReport]) -> Self {
         let probed = models.iter().filter_map(|model| model.probed.as_ref());
         let rounds: Vec<&RoundReport> = probed.flat_map(|probed| &probed.rounds).collect();
-        let sum = |count: fn(&RoundReport) -> u64| rounds.iter().map(|round| count(round)).sum::<u64>();
+        let sum = |count: fn(&RoundReport) -> u64| -> u64 {
+            Counters::sum(rounds.iter().map(|round| count(round)))
+        };
         let of_types = |count: fn(&TypeReport) -> u64| {
             let types = rounds.iter().flat_map(|round| round.types.values());
-            types.map(count).sum::<u64>()
+            <u64 as Counters>::sum(types.map(count))
         };
         let counts: [fn(&RoundReport) -> u64; 3] = [|of| of.sent, |of| of.frames, |of| of.right_cpu];
         let [sent, frames, right_cpu] = counts.map(sum);

@@ -3,6 +3,7 @@
 use super::plan::Request;
 use crate::document::{Head, document};
 use crate::trial::{TrialHead, trial};
+use corelane_measure::counters::Counters;
 use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCount;
@@ -142,7 +143,7 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
     let results = || (rebalancing.phases.iter()).filter(|phase| phase.head.is_result());
     let of = |name: PhaseName| results().filter(move |phase| phase.name == name);
     let lost = |name: PhaseName| {
-        let count = |count: fn(&Phase) -> u64| of(name).map(count).sum::<u64>() as f64;
+        let count = |count: fn(&Phase) -> u64| <u64 as Counters>::sum(of(name).map(count)) as f64;
         ratio(1e6 * count(|phase| phase.lost), count(|phase| phase.sent))
     };
     let fullest = |name: PhaseName| {

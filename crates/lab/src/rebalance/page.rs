@@ -3,6 +3,7 @@
 use super::document::{Phase, Rebalancing, Verdict};
 use crate::columns::{count, number};
 use crate::trial::{self, Trial};
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
@@ -106,7 +107,7 @@ static METRICS: &[&Metric<Verdict>] = &[
 
 /// The buckets' shares of what was seen, in percent.
 fn shares(phase: &Phase) -> String {
-    let total: u64 = phase.bucket_datagrams.iter().sum();
+    let total: u64 = Counters::sum(&phase.bucket_datagrams);
     let share = |seen: &u64| fixed(100.0 * *seen as f64 / total.max(1) as f64, 0);
     let shares: Vec<String> = phase.bucket_datagrams.iter().map(share).collect();
     shares.join(" ")

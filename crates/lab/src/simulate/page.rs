@@ -69,7 +69,11 @@ impl SimulateReport {
             "from {} to {}, hashed as {}",
             request.clients, request.server, request.hash_fields
         );
-        let rounds = self.trials.iter().map(|trial| trial.head.round + 1).max();
+        let rounds = self
+            .trials
+            .iter()
+            .map(|trial| trial.head.round.saturating_add(1))
+            .max();
         let rounds = format!(
             "{}, each with flows of its own, seed {}; median\u{b1}half the range",
             rounds.unwrap_or(0),

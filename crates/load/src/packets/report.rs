@@ -2,6 +2,7 @@
 
 use super::document::PacketsLoadReport;
 use crate::report::{metrics, page};
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::Metric;
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -13,7 +14,7 @@ impl Measurement for PacketsLoadReport {
         more PerSecond "rate", "rate": "frames sent per second" = run.frames_per_s;
         more Count "sent", "sent": "frames accepted by the link" = run.counts.sent;
         less Count "unsent", "unsent": "frames on the schedule that were not sent" = run.counts.unsent;
-        less Count "dropped", "dropped": "frames not sent" = run.counts.dropped.values().sum::<u64>();
+        less Count "dropped", "dropped": "frames not sent" = <u64 as Counters>::sum(run.counts.dropped.values());
         more Bytes "bytes", "bytes": "bytes of frames sent, without frame check sequence" = run.counts.sent_bytes;
         less Count "waits", "waits": "times the link was full" = run.counts.waits_for_room;
         less Count "cut_short", "cut short": "frames sent truncated, as captured" = run.counts.sent_cut_short;

@@ -165,6 +165,14 @@ counters! {
     }
 }
 
+impl ConnectionCounts {
+    /// Connections opened before the run began.
+    #[must_use]
+    pub fn opened_first(&self) -> u64 {
+        self.opened.saturating_sub(self.opened_again)
+    }
+}
+
 counters! {
     /// Bytes on connections, without TCP headers; plaintext with TLS.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

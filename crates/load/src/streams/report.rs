@@ -83,7 +83,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
 
 impl<P: StreamProtocol> StreamLoadReport<P> {
     fn opening(&self, target: &str) -> [String; 2] {
-        let opened = self.counts.connections.opened - self.counts.connections.opened_again;
+        let opened = self.counts.connections.opened_first();
         let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);
         let [opening, running] =
             [self.opening_s, self.running_s].map(|seconds| quantity::duration(seconds * 1e9));
@@ -136,8 +136,7 @@ impl<P: StreamProtocol> StreamLoadReport<P> {
             let waited = quantity::duration(waited * 1e9);
             lines.push(format!("client: workers waited {waited} in total for busy CPUs"));
         }
-        let counted =
-            self.counts.connections.opened - self.counts.connections.opened_again >= MEMORY_REPORTED_FROM;
+        let counted = self.counts.connections.opened_first() >= MEMORY_REPORTED_FROM;
         if let (true, Some(resident), Some(each)) =
             (counted, client.resident_open_bytes, client.bytes_a_connection)
         {

@@ -152,7 +152,7 @@ pub(super) fn longest(stalls: impl Iterator<Item = Stall>) -> Vec<Stall> {
 impl TcpCounts {
     /// Gbit sent and received per CPU second.
     pub(super) fn gbit_per_cpu_second(&self, cpu_s: f64) -> Option<f64> {
-        let gbit = (self.sent_bytes + self.received_bytes) as f64 * 8.0 / 1e9;
+        let gbit = (self.sent_bytes as f64 + self.received_bytes as f64) * 8.0 / 1e9;
         Some(gbit / cpu_s).filter(|rate| rate.is_finite())
     }
 }

@@ -1,6 +1,7 @@
 //! The report of a timeline: a row per interval or trial as text, and curves over the time of the run as a page.
 
 use super::format::{CpuSpent, Header, Second, Timeline};
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_report::html::curves::{self, Curve, Points, distinct};
@@ -148,11 +149,12 @@ impl Timeline {
             .right("p50", |line| time(line, 50.0))
             .right("p99", |line| time(line, 99.0))
             .right("longest", |line| time(line, 100.0))
-            .count("errors", |line| line.errors.values().sum())
+            .count("errors", |line| Counters::sum(line.errors.values()))
             .column(cpus("own"), |line| cpu(line, |cpu| cpu.own_s))
             .column(cpus("others"), |line| cpu(line, |cpu| cpu.others_s))
             .right("drops", |line| {
-                let drops = line.drops.as_ref().map(|drops| drops.values().sum::<u64>());
+                let drops = line.drops.as_ref();
+                let drops: Option<u64> = drops.map(|drops| Counters::sum(drops.values()));
                 Cell::number(drops.map(|drops| drops as f64), Show::Count)
             })
             .table()
@@ -164,10 +166,13 @@ impl Timeline {
         let mut errors = BTreeMap::<(&str, &str), u64>::new();
         for line in &self.lines {
             for (name, count) in &line.errors {
-                *errors.entry(("error", name)).or_default() += count;
+                errors.entry(("error", name)).or_default().add(count);
             }
             for (name, count) in line.drops.iter().flatten() {
-                *errors.entry(("dropped by the kernel", name)).or_default() += count;
+                errors
+                    .entry(("dropped by the kernel", name))
+                    .or_default()
+                    .add(count);
             }
         }
         let errors: Vec<_> = errors.into_iter().collect();

@@ -86,7 +86,7 @@ impl LoadReport for UdpLoadReport {
         let (round_trip_histogram, round_trip) = merge(histograms);
         let sources = reports.iter().flat_map(|run| run.sources.iter().cloned());
         UdpSum {
-            sockets: reports.iter().map(|run| run.sockets).sum(),
+            sockets: (reports.iter()).fold(0, |all, run| all.saturating_add(run.sockets)),
             sent_per_second: reports.iter().map(|run| run.per_second(run.total.sent)).sum(),
             returned_per_second: reports.iter().map(|run| run.per_second(run.total.returned)).sum(),
             total: Counts::sum(reports.iter().map(|run| &run.total)),
@@ -204,9 +204,9 @@ impl SourceCounts {
         for part in parts {
             let sum = sums.entry((part.bucket, part.address));
             sum.and_modify(|sum| {
-                sum.sockets += part.sockets;
-                sum.sent += part.sent;
-                sum.returned += part.returned;
+                sum.sockets = sum.sockets.saturating_add(part.sockets);
+                sum.sent.add(&part.sent);
+                sum.returned.add(&part.returned);
             })
             .or_insert(part);
         }

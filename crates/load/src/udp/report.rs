@@ -2,6 +2,7 @@
 
 use super::document::UdpLoadReport;
 use crate::report::{BY_GENERATOR, Charted, metrics, page, rates, share, subject, times};
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
 use corelane_report::measurement::Measurement;
@@ -75,7 +76,7 @@ impl Measurement for UdpLoadReport {
         less Count "reordered", "reordered": "answers overtaken by a later one" = run.total.reordered;
         less Count "corrupted", "corrupted": "answers that fail their check" = run.total.corrupted;
         less Count "unsent", "unsent": "datagrams on the schedule that were not sent" = run.total.unsent;
-        less Count "refused", "refused": "datagrams refused by the kernel" = run.total.refused.values().sum::<u64>();
+        less Count "refused", "refused": "datagrams refused by the kernel" = <u64 as Counters>::sum(run.total.refused.values());
         more Share "landed", "landed": "share of sockets observed on their planned bucket" = run.alignment.share();
         explaining Count "sockets", "sockets": "sockets" = run.sockets as u64;
     };

@@ -3,6 +3,7 @@
 use super::setting::{Setting, TableKind};
 use crate::trial::{TrialHead, number, share, trial};
 use corelane_loops::pipeline::ThreadTrial;
+use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::share::Share;
 use corelane_measure::statistics::{Spread, ratio};
@@ -92,7 +93,7 @@ trial!(Trial);
 
 impl Trial {
     fn sum(&self, of: impl Fn(&ThreadTrial) -> u64) -> u64 {
-        self.threads.iter().map(of).sum()
+        Counters::sum(self.threads.iter().map(of))
     }
 
     /// Frames per second of all threads together; time that others had a thread's CPU does not count.

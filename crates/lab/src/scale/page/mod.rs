@@ -317,7 +317,7 @@ pub(crate) fn observed_sections<K: Kind>(
         let Some(observed) = step.observed.as_ref().filter(|_| is_shown) else {
             continue;
         };
-        let (active, round) = (step.shape.active(), observed.round + 1);
+        let (active, round) = (step.shape.active(), observed.round.saturating_add(1));
         let title = format!(
             "where the time went: {}, {active} active (round {round})",
             step.shape.title()

@@ -76,7 +76,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
         schedule_lag: merged(loaded, |histograms| &histograms.schedule_lag),
         connections: Connections {
             asked: connections.asked,
-            opened: connections.opened.saturating_sub(connections.opened_again),
+            opened: connections.opened_first(),
             held: connections.open_at_end,
             failed: named(connections.failed.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),

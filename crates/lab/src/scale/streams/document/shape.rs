@@ -194,7 +194,11 @@ impl steps::Shape for Shape {
     /// Of those with the first traffic and size, the one with the most connections.
     fn weight(&self, first: &Self) -> u64 {
         let is_kin = (self.traffic, self.size()) == (first.traffic, first.size());
-        if is_kin { self.connections + 1 } else { 0 }
+        if is_kin {
+            self.connections.saturating_add(1)
+        } else {
+            0
+        }
     }
 }
 
