@@ -87,6 +87,16 @@ impl Client {
         matches!(self.state, State::Waiting { .. })
     }
 
+    /// Whether another client may have its place, and which of several goes first: one without a complete request before
+    /// one that has its response and only stays.
+    pub(super) fn leaves(&self) -> Option<u8> {
+        match self.state {
+            State::Reading(_) => Some(0),
+            State::Closing => Some(1),
+            State::Waiting { .. } | State::Writing { .. } => None,
+        }
+    }
+
     /// A look took this long.
     pub(super) fn looked(&mut self, took: Duration) {
         if self.waits() {

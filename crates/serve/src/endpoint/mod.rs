@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// Listen backlog.
 const BACKLOG: i32 = 128;
 
-/// Clients served at a time; more wait in the backlog. Each has a deadline, so that none waits for long.
+/// Clients served at a time. Another one takes the place of the oldest that has not finished its request, or has its
+/// response; if there is none, it waits in the backlog, and not for long, as each client has a deadline.
 const MOST_CLIENTS: usize = 16;
 
 /// Time until a connection is accepted again after it failed.
@@ -179,9 +180,7 @@ impl Serving {
     fn run(mut self) {
         while self.wait() {
             let now = Instant::now();
-            if self.clients.len() < MOST_CLIENTS {
-                self.accept(now);
-            }
+            self.accept(now);
             if let Some(document) = lock(&self.exchange.made).take() {
                 for client in &mut self.clients {
                     client.answer(&*document);
@@ -194,13 +193,41 @@ impl Serving {
         }
     }
 
+    /// Accepts the clients that wait, as far as there are places. The request of one may be there already, which secures
+    /// its place.
     fn accept(&mut self, now: Instant) {
-        match self.listener.accept() {
-            Ok((socket, _)) => self.clients.extend(Client::new(socket, now)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // The client has left, or the process has no descriptor: the listener stays ready meanwhile.
-            Err(_) => thread::sleep(PAUSE),
+        for _ in 0..MOST_CLIENTS {
+            let leaves = self.first_to_leave();
+            if self.is_full() && leaves.is_none() {
+                return;
+            }
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    if let Some(place) = leaves.filter(|_| self.is_full()) {
+                        self.clients.remove(place);
+                    }
+                    if let Some(mut client) = Client::new(socket, now)
+                        && client.advance(now)
+                    {
+                        self.clients.push(client);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The client has left, or the process has no descriptor: the listener stays ready meanwhile.
+                Err(_) => return thread::sleep(PAUSE),
+            }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.clients.len() >= MOST_CLIENTS
+    }
+
+    /// The client that makes room for another one.
+    fn first_to_leave(&self) -> Option<usize> {
+        let clients = self.clients.iter().enumerate();
+        let leaving = clients.filter_map(|(place, client)| Some((client.leaves()?, place)));
+        leaving.min().map(|(_, place)| place)
     }
 
     /// Waits for an event; false if the thread is to end.
@@ -209,7 +236,7 @@ impl Serving {
         // The end of a client that waits is noticed when it gets its response.
         let clients = self.clients.iter().filter(|client| !client.waits());
         polled.extend(clients.map(|client| PollFd::new(client.as_fd(), client.interest())));
-        if self.clients.len() < MOST_CLIENTS {
+        if !self.is_full() || self.first_to_leave().is_some() {
             polled.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
         let (began, some_wait) = (Instant::now(), self.clients.iter().any(Client::waits));

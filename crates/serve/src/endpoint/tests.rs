@@ -233,3 +233,68 @@ fn a_client_that_never_stops_sending_delays_nobody() {
         flood.join().unwrap();
     }
 }
+
+const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// The endpoint's thread, whose steps the test makes.
+fn serving() -> (Serving, SocketAddr) {
+    let listener = listener(&MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let serving = Serving {
+        listener,
+        woken: UnixStream::pair().unwrap().0,
+        exchange: Arc::default(),
+        clients: Vec::new(),
+    };
+    (serving, address)
+}
+
+#[test]
+fn idle_clients_make_room_the_oldest_first() {
+    let (mut serving, address) = serving();
+    let now = Instant::now();
+    let mut idle: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut scrape = TcpStream::connect(address).unwrap();
+    scrape.write_all(REQUEST).unwrap();
+    until("the request has arrived", || {
+        serving.accept(now);
+        serving.clients.retain_mut(|client| client.advance(now));
+        serving.clients.iter().any(Client::waits)
+    });
+    assert_eq!(serving.clients.len(), MOST_CLIENTS);
+    assert_eq!(idle[0].read(&mut [0]).unwrap(), 0);
+    let last = idle.last_mut().unwrap();
+    last.set_nonblocking(true).unwrap();
+    assert_eq!(last.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn clients_that_wait_for_a_document_keep_their_places() {
+    let (mut serving, address) = serving();
+    let now = Instant::now();
+    let connected = || {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(REQUEST).unwrap();
+        client
+    };
+    let mut clients: Vec<TcpStream> = (0..MOST_CLIENTS).map(|_| connected()).collect();
+    until("all wait", || {
+        serving.accept(now);
+        serving.clients.retain_mut(|client| client.advance(now));
+        serving.clients.iter().filter(|client| client.waits()).count() == MOST_CLIENTS
+    });
+    clients.push(connected());
+    serving.accept(now);
+    assert!(serving.clients.len() == MOST_CLIENTS && serving.clients.iter().all(Client::waits));
+    // One that only stays after its response makes room.
+    serving.clients[3].answer(&Counted(7));
+    serving.clients.retain_mut(|client| client.advance(now));
+    until("the last one waits", || {
+        serving.accept(now);
+        serving.clients.retain_mut(|client| client.advance(now));
+        serving.clients.iter().filter(|client| client.waits()).count() == MOST_CLIENTS
+    });
+    let mut text = String::new();
+    clients[3].read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+}
